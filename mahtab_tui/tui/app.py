@@ -62,14 +62,14 @@ if TYPE_CHECKING:
     )
 
 SECOND_STOP_S = 2.0
-"""Seconds within which stopping again offers to kill the kernel."""
+"""Seconds within which a second stop offers to kill the kernel."""
 
 REACTION_S = 0.4
 """Seconds that a cell has to end before the user learns how to kill the kernel."""
 
 
 class Interrupter:
-    """Remembers when the user last stopped something, so that a second stop can kill the kernel."""
+    """Stops the model or the cell; a second stop offers to kill the kernel."""
 
     def __init__(self, app: TerminalApp[int], session: Session) -> None:
         self._app = app
@@ -77,7 +77,7 @@ class Interrupter:
         self._last_stop = 0.0
 
     def stop(self) -> None:
-        """Stop the model or the cell; a second call within two seconds offers to kill the
+        """Stop the model or the cell; a second call within `SECOND_STOP_S` offers to kill the
         kernel."""
         if self._session.cell_runs and time.monotonic() - self._last_stop < SECOND_STOP_S:
             self.ask_to_kill()
@@ -94,7 +94,6 @@ class Interrupter:
         confirm(self._app, question, self._session.kernel_control.kill, yes="Kill", no="Wait")
 
     def _offer_kill(self) -> None:
-        """Tell the user how to kill the kernel, if the cell is still running."""
         if self._session.cell_runs:
             self._last_stop = time.monotonic()
             self._app.notify(
@@ -116,21 +115,18 @@ class QuitFlow:
     def __init__(
         self, app: TerminalApp[int], session: Session, panes: Panes, *, keeps_namespace: bool
     ) -> None:
-        """keeps_namespace: True if the namespace belongs to the caller and outlives the screen."""
+        """keeps_namespace: whether the namespace outlives the screen."""
         self._app = app
         self._session = session
         self._panes = panes
         self._keeps_namespace = keeps_namespace
         self._pressed = -math.inf
-        """When the user last tried to quit."""
         self._confirmed = False
         """True while this key answers the quit prompt."""
         self.row: LeaveRow | None = None
-        """The quit prompt, while it is shown."""
 
     def leave(self) -> None:
-        """Quit. If something would be lost, ask first, and quit at the second call; a key that is
-        held down counts once."""
+        """Quit. If something would be lost, ask first, and quit at the second call."""
         now = time.monotonic()
         repeated, self._pressed = now - self._pressed < KEY_REPEAT_S, now
         asked = self._confirmed or self.row is not None
@@ -171,16 +167,14 @@ class QuitFlow:
         confirm(self._app, question, go, yes="Switch", no="Stay")
 
     def quit_from_cell(self) -> None:
-        """Quit because a cell called `exit()`: at once for the user's cell, after a prompt for the
-        model's."""
+        """Quit because a cell called `exit()`: at once for the user's cell; ask for the model's."""
         if self._session.turn_runs:
             self.leave()
         else:
             self._app.exit(0)
 
     def answer_key(self, key: str = "") -> bool:
-        """Close the quit prompt, which the next key answers. Returns True if the key must do
-        nothing else."""
+        """Close the quit prompt; returns True if the key must do nothing else."""
         self._confirmed = self.row is not None
         if self.row is not None:
             self.row.remove()
@@ -195,7 +189,6 @@ class QuitFlow:
         self._app.exit(0)
 
     def _cell_can_detach(self) -> bool:
-        """Whether the running cell can continue without the screen."""
         return self._session.cells.running and self._session.kernel.can_detach
 
     def _unsaved_items(self) -> list[str]:
@@ -289,7 +282,7 @@ class MahtabApp(TerminalApp[int]):
         self._overlay: Overlay | None = None
         """Made when the first picture is drawn."""
         self._drawn = False
-        """Whether the screen was drawn once; the code that draws pictures is loaded only then."""
+        """Whether the screen was drawn once."""
 
     def call_after_first_picture(self, callback: Callable[[], None]) -> None:
         """Call something once the screen is drawn. Must be called before `run`."""
@@ -355,8 +348,7 @@ class MahtabApp(TerminalApp[int]):
         self.panes.transcript  # noqa: B018 (makes it)
 
     async def _show_all(self) -> None:
-        """Mount the remaining widgets, and start passing records from the bus to everything that
-        shows them."""
+        """Mount the remaining widgets, and start passing them records."""
         self.record_pump.folds = [
             *self.panes.folds(),
             self._ring_bell,
@@ -389,10 +381,8 @@ class MahtabApp(TerminalApp[int]):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Run only some commands while a screen covers the panes, and fewer while a dialog is open.
-
-        `check_action` cannot do this: it would empty the footer below the dialog.
-        """
+        """Run only some commands while a screen covers the panes, and fewer while a dialog is
+        open; `check_action` would empty the footer below the dialog."""
         command = BY_ACTION.get(action) if isinstance(action, str) else None
         if command is not None and self.panes.is_covered:
             asks = getattr(self.screen, "asks", False)  # dialogs and the palette
@@ -504,8 +494,6 @@ class MahtabApp(TerminalApp[int]):
             await super().on_event(event)
 
     def _before_key(self, event: Key | Paste) -> bool:
-        """Close the quit prompt, which any key answers, and focus the editor if the key types
-        text."""
         handled = self.command_context.quit_flow.answer_key(
             event.key if isinstance(event, Key) else ""
         )
@@ -514,8 +502,8 @@ class MahtabApp(TerminalApp[int]):
         return handled
 
     def _is_for_editor(self, event: Key | Paste) -> bool:
-        """Whether this is typed or pasted text while no text field or prompt has the focus. A
-        space, and Alt with a letter, are keys of the panes."""
+        """Whether this is text for the editor. A space, and Alt with a letter, are keys of the
+        panes."""
         from mahtab_tui.tui.widgets.prompt_row import Chips
 
         focused = self.focused
@@ -558,8 +546,7 @@ class MahtabApp(TerminalApp[int]):
             self.history.problem = ""
 
     def _ring_bell(self, new: Sequence[Record]) -> None:
-        """Ring the terminal's bell when a long cell ends or something waits for the user, while the
-        window has no focus."""
+        """Ring the bell when a long cell ends or something waits, while the window has no focus."""
         from mahtab_tui.bus import records
 
         waiting = records.Approval | records.Review | records.SearchFanOut

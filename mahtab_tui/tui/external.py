@@ -26,8 +26,7 @@ MAX_COPIED = 1_000_000
 
 
 def copy(app: App[Any], text: str) -> None:
-    """Copy a text, and report where it went. The system's clipboard is an external program that may
-    be slow, so this runs on a thread."""
+    """Copy a text, and report where it went."""
     if len(text) > MAX_COPIED:
         app.notify(
             f"{len(text):,} characters are too many for the clipboard.",
@@ -42,8 +41,7 @@ def copy(app: App[Any], text: str) -> None:
 
 
 def copy_selection(app: App[Any], fallback: str) -> bool:
-    """Copy the selection of the focused text field, else `fallback`, else the mouse selection;
-    returns False if there is none."""
+    """Copy the selection of the focused text field, else `fallback`, else the mouse selection."""
     focused = app.screen.focused
     typed = focused.selected_text if isinstance(focused, Input | TextArea) else ""
     text = typed or fallback or app.screen.get_selected_text()
@@ -115,8 +113,7 @@ def open_in_editor(app: TerminalApp[Any], path: str, line: int) -> None:
 
 
 def line_arguments(editor: str, path: str, line: int) -> list[str]:
-    """Return the arguments that open a file at a line. Most editors know `+12 file`, which POSIX
-    defines for vi."""
+    """Return the arguments that open a file at a line. Most editors know `+12 file`."""
     name = os.path.basename(editor)
     if not line:
         return [path]

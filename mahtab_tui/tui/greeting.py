@@ -32,14 +32,12 @@ if TYPE_CHECKING:
 TITLE = "TRANSCRIPT"
 TITLE_HEIGHT = 1
 GreetingLines = tuple[tuple[str, ...], ...]
-"""Each line is a mark followed by words and examples in turn: ``("F1", "shows all keys, ",
-"Ctrl+P", " finds one.")``."""
+"""Each line is a mark, then words and examples in turn: ``("F1", "shows all keys.")``."""
 MOST_COLUMNS = 120
 """Maximum columns of text; longer lines are hard to read."""
 
 
 def text_columns(width: int) -> int:
-    """Return the columns available for text in a transcript of this width."""
     return max(8, min(MOST_COLUMNS, width - EDGE - RIGHT))
 
 
@@ -59,8 +57,6 @@ def greeting_rows(lines: GreetingLines, width: int, palette: Palette) -> list[Ro
 
 
 class GreetingRows:
-    """A `RowSource` with the greeting."""
-
     def __init__(self) -> None:
         self.lines: GreetingLines = ()
         self._rows: list[Row] = []
@@ -90,8 +86,7 @@ class Greeting(RowsView, can_focus=False):
 
     @property
     def room(self) -> tuple[int, int]:
-        """Columns and lines for a cell's output, as in the transcript; (0, 0) before the first
-        layout."""
+        """Columns and lines for a cell's output; (0, 0) before the first layout."""
         return (0, 0) if self._laid_out is None else (text_columns(self.width), self.page)
 
     @property
@@ -148,7 +143,7 @@ class Offer(NamedTuple):
 
 
 def missing_module(records: Sequence[Record]) -> str:
-    """Return the module that the newest cell failed to import; empty if there is none."""
+    """Return the module that the newest cell failed to import, if any."""
     from mahtab_tui.bus.records import ReplOut
 
     for record in reversed(records):
@@ -161,7 +156,7 @@ def missing_module(records: Sequence[Record]) -> str:
 
 
 def make_offer(module: str, environments: Sequence[PythonEnvironment]) -> Offer:
-    """Offer a way to get a missing module: another environment that has it, or else its package."""
+    """Offer another environment that has a missing module, or else its package."""
     from mahtab_tui.kernel.launch import has_package
 
     for found in environments:
@@ -177,7 +172,7 @@ def make_offer(module: str, environments: Sequence[PythonEnvironment]) -> Offer:
 def welcome_text(
     version: str, python: str, environments: Sequence[PythonEnvironment], *, pandas: bool
 ) -> tuple[str, Offer | None]:
-    """Describe the kernel's Python for the first screen, and offer a better one."""
+    """Describe the kernel's Python, and offer a better one."""
     from mahtab_tui.kernel.launch import environment_prefix
 
     folder = str(environment_prefix(python) or python)
@@ -199,8 +194,7 @@ def welcome_text(
 
 
 def greeting_lines(files: Sequence[DataFile]) -> list[tuple[str, ...]]:
-    """Return the greeting's lines about possible first steps, with the files that become
-    variables."""
+    """Return the greeting's lines about possible first steps."""
     table = next((file.name for file in files if file.is_table), "")
     text = next((file.name for file in files if file.is_long_text), "")
     lines: list[tuple[str, ...]] = [
@@ -238,15 +232,14 @@ def greeting_lines(files: Sequence[DataFile]) -> list[tuple[str, ...]]:
 
 
 class Offers:
-    """Shows the greeting of the first screen, and the newest offer. Environments are searched on
-    threads, because folders may be slow."""
+    """Shows the greeting and the newest offer. Environments are searched on threads, because
+    folders may be slow."""
 
     def __init__(self, app: TerminalApp[int], session: Session, panes: Panes) -> None:
         self._app = app
         self._session = session
         self._panes = panes
         self._offer: Offer | None = None
-        """The newest offer."""
         self._fetcher = Fetcher(panes)
 
     def greet(self) -> None:
@@ -307,8 +300,7 @@ class Offers:
 
 
 def _environments(info: KernelInfo) -> list[PythonEnvironment]:
-    """Find environments that the kernel could use; none for a kernel in the caller's own
-    process."""
+    """Find environments that the kernel could use."""
     from mahtab_tui.kernel.launch import find_environments
 
     return (

@@ -86,8 +86,7 @@ class PaneLayout(BaseModel):
         )
 
     def resized(self, how: Direction, width: int, namespace: int) -> PaneLayout:
-        """Change a size by one step, on a screen of this width. namespace: the current height of
-        the namespace in percent."""
+        """Change a size by one step. namespace: the current height of the namespace in percent."""
         step = STEP_PERCENT if how in ("wider", "taller") else -STEP_PERCENT
         if how in ("wider", "narrower"):
             shown = math.ceil(100 * self.side_columns(width) / max(1, width))
@@ -152,7 +151,6 @@ class UiState(BaseModel):
 
     @classmethod
     def load(cls) -> UiState:
-        """Read the saved state; the defaults if it cannot be read."""
         try:
             return cls.model_validate_json(UiState.path().read_bytes())
         except (OSError, ValidationError):
@@ -167,7 +165,6 @@ class UiState(BaseModel):
         ]
 
     def save(self) -> None:
-        """Save the state, if the folder is writable."""
         path = UiState.path()
         draft = path.with_suffix(f".{os.getpid()}")
         try:
@@ -180,11 +177,9 @@ class UiState(BaseModel):
 
 
 LETTERS = {"t": "#transcript", "e": "#editor", "n": "#namespace", "r": "#recursion"}
-"""Letters of the panes in jump mode, in screen order."""
 PROMPT_ROWS = ("ApprovalRow", "ReviewRow", "FanOutRow", "InputRow")
 """The prompt rows, in the order in which they must be answered."""
 PROMPT_LETTER = "w"
-"""Letter of the waiting prompt row in jump mode."""
 
 EXAMPLE = Content.assemble(
     ("RECURSION\n\n", "$muted"),
@@ -198,8 +193,6 @@ EXAMPLE_LINES = 5
 
 
 class Panes(Screen[None]):
-    """The screen with all panes."""
-
     # Not the first pane, even briefly: keys may already have been typed.
     AUTO_FOCUS = "#code"
 
@@ -220,14 +213,13 @@ class Panes(Screen[None]):
         self._port = port
         self._greeting: GreetingLines = ()
         self._transcript: TranscriptPane | None = None
-        """Created when first needed, at the latest after the first picture; until then a greeting
-        takes its place."""
+        """Created when first needed; until then a greeting takes its place."""
         self._search_tree: SearchTreePane | None = None
         """Created with the first search; until then an example takes its place."""
         ui_state.layout = ui_state.layout.with_drawer_closed()
 
     def parts(self) -> ComposeResult:
-        """Yield the widgets. The application composes them, so that they exist before it starts."""
+        """Yield the widgets, which the application composes before it starts."""
         session = self._session
         yield HeaderBar(session.describe_usage, langsmith_variable(), id="header")
         with Horizontal(id="body"):
@@ -254,8 +246,8 @@ class Panes(Screen[None]):
         yield KeyLine()
 
     async def mount_prompt_rows(self) -> list[Fold]:
-        """Mount the prompt rows above the editor, each shown only while something waits; returns
-        the functions that fold their records."""
+        """Mount the prompt rows, each shown only while something waits; returns the functions
+        that fold their records."""
         from mahtab_tui.tui.widgets.approval_row import ApprovalRow
         from mahtab_tui.tui.widgets.question_rows import FanOutRow, InputRow, QueueRow, ReviewRow
 
@@ -307,7 +299,6 @@ class Panes(Screen[None]):
         return self._transcript
 
     def greet(self, lines: GreetingLines) -> None:
-        """Show the greeting until the first cell or question."""
         self._greeting = lines
         if self._transcript is None:
             self.query_one(Greeting).lines = lines
@@ -366,13 +357,11 @@ class Panes(Screen[None]):
             self._show_search_line()
 
     def _show_search_line(self) -> None:
-        """Show the progress of searches in the transcript while the search tree is hidden."""
         if (tree := self._search_tree) is not None:
             self.transcript.search_progress = None if _displayed(tree) else tree.trees.progress
 
     def resume(self, past: Sequence[Record]) -> None:
-        """Show the conversation, searches and costs of a resumed session, but not its namespace or
-        pending prompts."""
+        """Show the conversation, searches and costs of a resumed session."""
         if not past:
             return
         header = self.query_one(HeaderBar)
@@ -394,7 +383,7 @@ class Panes(Screen[None]):
         self.editor.focus()
 
     def _send_width(self, room: tuple[int, int]) -> None:
-        """Send the kernel the size of the output area, for programs, pip and pandas."""
+        """Send the kernel the size of the output area."""
         if any(room):
             self._session.kernel.set_size(*room)
 
@@ -417,7 +406,6 @@ class Panes(Screen[None]):
 
     @property
     def _has_drawer(self) -> bool:
-        """Whether the side panes cover the transcript."""
         return self.query_one("#side").display and self.has_class("-narrow")
 
     def on_resize(self, event: Resize) -> None:
@@ -448,7 +436,6 @@ class Panes(Screen[None]):
             self.editor.focus()
 
     def _lay_out_side(self, layout: PaneLayout, width: int, height: int) -> None:
-        """Share the side between the namespace and the search tree, or the example in its place."""
         narrow, side = width < NARROW_COLUMNS, self.query_one("#side")
         side.display = layout.shows_side(width)
         self.query_one("#side-splitter").display = side.display and not narrow
@@ -464,8 +451,8 @@ class Panes(Screen[None]):
         tree.styles.height = "1fr" if percent or not both else min(EXAMPLE_LINES, height // 4)
 
     def _fit_heights(self) -> None:
-        """While code waits, put its answers right below it; below an open drawer, leave room for
-        the editor."""
+        """While code waits, put its answers right below it; below a drawer, leave room for the
+        editor."""
         if not self._is_ready:
             return
         transcript, side = self._transcript or self.query_one(Greeting), self.query_one("#side")
@@ -480,7 +467,6 @@ class Panes(Screen[None]):
         side.styles.height = transcript.region.height if drawer and not alone else "1fr"
 
     def is_code_visible(self, code: str) -> bool:
-        """Return whether all of the waiting code is visible in the transcript."""
         return not self._has_drawer and self.transcript.viewport.shows(code)
 
     @on(Splitter.Dragged)
@@ -508,8 +494,7 @@ class Panes(Screen[None]):
         self.pane_layout = self.pane_layout.toggled(pane, self.size.width)
 
     def toggle_changes(self) -> None:
-        """Show in the namespace only what the last cell changed, or everything again. Show the pane
-        if it is hidden."""
+        """Show in the namespace only what the last cell changed, or everything again."""
         hidden = not _displayed(self.namespace)
         if hidden:
             self.toggle("namespace")
@@ -524,7 +509,6 @@ class Panes(Screen[None]):
         return widget if isinstance(widget, Input | TextArea) else None
 
     def focus_code(self) -> None:
-        """Focus the editor at once, so that the next key goes there."""
         self.set_focus(self.query_one("#code"))
 
     def on_descendant_focus(self) -> None:
@@ -537,8 +521,7 @@ class Panes(Screen[None]):
             self.minimize()
 
     def maximize_focused(self) -> None:
-        """Maximize the focused pane, or restore it. While waiting code is being edited, run that
-        code instead."""
+        """Maximize the focused pane, or restore it; but run waiting code that is being edited."""
         from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 
         if any(row.run_edited() for row in self.query(ApprovalRow)):
@@ -549,7 +532,6 @@ class Panes(Screen[None]):
             self.maximize(pane, container=False)
 
     def find(self) -> None:
-        """Search in the focused pane, or else in the input."""
         focused = self.app.focused
         if isinstance(focused, NamespacePane):
             focused.action_filter()
@@ -561,7 +543,6 @@ class Panes(Screen[None]):
             self.editor.find()
 
     def jump_targets(self) -> list[JumpTarget]:
-        """Return the targets of jump mode: the panes, and the waiting prompt row."""
         from mahtab_tui.tui.palette import JumpTarget
 
         panes: dict[str, Widget] = {"t": self.transcript, **self._panes}
@@ -588,7 +569,6 @@ class Panes(Screen[None]):
 
     @property
     def _panes(self) -> dict[str, Widget]:
-        """The existing panes, by letter."""
         return {
             letter: pane for letter, selector in LETTERS.items() for pane in self.query(selector)
         }

@@ -49,13 +49,10 @@ class VariableRow(NamedTuple):
     uncertain: bool
     """Whether a later cell may have changed it in place."""
     number: int
-    """The sequence number of its last change."""
     time: float
-    """Time of its last change, in seconds since the epoch."""
     agent_index: int | None
-    """Colour index of the agent who changed it."""
     not_restored: bool
-    """Whether it belongs to an earlier kernel, and this one does not have it yet."""
+    """Whether it belongs to an earlier kernel."""
     absent: bool
     """Whether it will not be restored; `summary` says why."""
     sign: str = ""
@@ -72,8 +69,7 @@ class VariableRow(NamedTuple):
 
     @property
     def value(self) -> str:
-        """The summary; if it lists an object's fields, the type comes first, as in
-        ``Order(id=7)``."""
+        """The summary; after the type if it lists an object's fields: ``Order(id=7)``."""
         return f"{self.type}{self.summary}" if self.has_fields else self.summary
 
     @property
@@ -82,8 +78,7 @@ class VariableRow(NamedTuple):
 
     @property
     def by(self) -> str:
-        """Mark and cell number of the last author, with a ``?`` if a later cell may have changed
-        it."""
+        """Mark and cell number of the last author, with a ``?`` if that is uncertain."""
         if not self.cell:
             return self.author
         mark = "❯" if self.author == "you" else "◈"
@@ -101,7 +96,6 @@ class VariableRow(NamedTuple):
 
 
 def to_row(record: Namespace, change: Change, number: int) -> VariableRow:
-    """Convert a change from a `namespace` record."""
     return VariableRow(
         name=change.name,
         type=plain(change.type or ""),
@@ -153,7 +147,6 @@ class VariableRows:
         self.filter = ""
         self.specials = False
         self.changes = False
-        """Whether only the changes of the model's last cell are shown."""
         self.changed_by = ""
         """Author and number of that cell; empty if there is none."""
         self._changed_rows: list[VariableRow] = []
@@ -164,7 +157,6 @@ class VariableRows:
         """Names that stay at the top, whatever the filter."""
 
     def fold(self, records: Sequence[Record]) -> bool:
-        """Add records; returns whether anything changed."""
         from mahtab_tui.bus.records import AssistantReplOut, Namespace, Private
 
         changed = False
@@ -185,7 +177,6 @@ class VariableRows:
         return changed
 
     def _fold_changes(self, record: Namespace) -> None:
-        """Remember old and new values, if these are changes of the model's last cell."""
         if record.fresh:
             self._changed_cell, self.changed_by, self._changed_rows = None, "", []
         elif record.cell is not None and record.cell == self._changed_cell and not record.restored:
@@ -212,7 +203,6 @@ class VariableRows:
                 self._rows[name] = row
 
     def arrange(self) -> None:
-        """Select and sort the shown variables again."""
         self._shown = None
 
     def __len__(self) -> int:
@@ -224,8 +214,7 @@ class VariableRows:
 
     @property
     def created_count(self) -> int:
-        """The number of variables that cells have created, without modules and names starting with
-        ``_``."""
+        """The number of variables that cells have created."""
         return sum(
             bool(row.cell) and row.kind != "module" and not row.name.startswith("_")
             for row in self._rows.values()
@@ -233,7 +222,7 @@ class VariableRows:
 
     @property
     def hidden_count(self) -> int:
-        """The number of variables that match but are hidden by default."""
+        """The number of matching variables that are hidden by default."""
         if self.specials or self.changes:
             return 0
         return sum(
@@ -266,22 +255,19 @@ FADE = 1.0
 FADE_STEPS = 5
 
 PRIVATE = "⊘"
-"""Shown before the name of a private variable."""
 
 _EMPTY = "Variables appear here as they are made: type, size, and who made or changed them."
 _OPENS_HINT = " Enter looks inside."
 _NO_CHANGES = "Shows what the model's last cell added, changed and deleted."
 
 _MEASURED_ROWS = 200
-"""Number of rows measured for the column widths."""
 _NAME, _TYPE = 20, 14
 """Maximum columns for names and types."""
 _VALUE, _FIELDS = 24, 16
-"""Columns up to which values take precedence over types; the second, for an object's fields."""
+"""Columns up to which values take precedence over types; for the fields of an object."""
 _LEAST = 15
 """Minimum columns next to a name."""
 _WIDE = 60
-"""Width from which the time has a column."""
 
 
 class Columns(NamedTuple):
@@ -295,8 +281,7 @@ class Columns(NamedTuple):
 
     @classmethod
     def fit(cls, rows: Sequence[VariableRow], width: int, marks: int = 0) -> Columns:
-        """Compute the widths for some rows: names as wide as needed, values get the rest. marks:
-        columns before the names."""
+        """Compute the widths for some rows. marks: columns before the names."""
         seen = rows[:_MEASURED_ROWS]
         room = max(20, width - 5)
         time = len("12:34") if room >= _WIDE else 0
@@ -317,9 +302,7 @@ class NamespaceRows:
     """A `RowSource` with a row per variable, or a sentence if there are none."""
 
     def __init__(self, names: VariableRows, *, opens: bool) -> None:
-        """opens: whether Enter opens a variable."""
         self.ground = Color(0, 0, 0)
-        """The pane's background, towards which highlights fade."""
         self._names = names
         self._opens = opens
         self._columns = Columns.fit([], 40)
@@ -330,7 +313,6 @@ class NamespaceRows:
         self.arrange()
 
     def arrange(self) -> None:
-        """Lay out again after the shown variables changed."""
         marks = len(PRIVATE) + 1 if self._names.private else 0
         self._columns = Columns.fit(self._names.shown, self._width, marks)
         self._sentence = wrap(self._why_empty(), max(10, self._width - 2))
@@ -359,7 +341,7 @@ class NamespaceRows:
         return Row(spans, fill=self._glow(name))
 
     def _author(self, name: VariableRow) -> list[Span]:
-        """Draw the last author; the question mark for a possible later change is muted."""
+        """Draw the last author; the question mark is muted."""
         text = fit_text(name.by, self._columns.by)
         # It belongs to an earlier kernel, or will not be restored.
         if not name.cell and name.author != "you":
@@ -412,7 +394,6 @@ class NamespaceRows:
         return Row([piece for part in parts for piece in (part, (between, muted))][:-1])
 
     def heads(self) -> Row:
-        """Draw the column titles, unless the columns are empty."""
         if not len(self._names.shown if self._names.changes else self._names):
             return Row()
         titles = zip(Columns._fields, self._columns, strict=True)
@@ -421,8 +402,6 @@ class NamespaceRows:
 
 
 class Preview(NamedTuple):
-    """The start of a variable's value, as lines."""
-
     name: str = ""
     lines: tuple[str, ...] = ()
 
@@ -430,7 +409,6 @@ class Preview(NamedTuple):
 _PREVIEW_FROM = 160
 """Width of the screen from which a preview is shown."""
 _PREVIEW_LEAST = 5
-"""Minimum lines for a preview."""
 _PORT_ACTIONS = ("open", "rename", "mark_private", "delete", "copy_name")
 
 
@@ -474,7 +452,6 @@ class NamespacePane(RowsView, can_focus=True):
             self._fade_timer = None
 
     def _refresh_rows(self) -> None:
-        """Lay out and draw after the shown variables have changed."""
         self.variables.arrange()
         if self._laid_out is not None:
             self._drawn.arrange()
@@ -492,7 +469,7 @@ class NamespacePane(RowsView, can_focus=True):
         self._fetch_preview()
 
     def _fetch_preview(self) -> None:
-        """Fetch the start of the variable at the cursor, if there is room below the list."""
+        """Fetch the start of the variable at the cursor, if there is room for it."""
         port, row = self._port, self._existing_row
         if not self.is_attached or port is None:
             return
@@ -543,7 +520,6 @@ class NamespacePane(RowsView, can_focus=True):
     # The filter
 
     def action_filter(self) -> None:
-        """Filter by the text typed next."""
         self.filtering = True
         self.refresh()
 
@@ -598,13 +574,11 @@ class NamespacePane(RowsView, can_focus=True):
 
     @property
     def _existing_row(self) -> VariableRow | None:
-        """The row that keys act on; None if there is none, or if its variable is gone."""
         row = self._row_at_cursor
         return None if row is None or row.name not in self.variables else row
 
     def action_open(self) -> None:
-        """Open the variable; for one that was not restored, put the cells that made it into the
-        editor."""
+        """Open the variable, or put the cells that made a missing one into the editor."""
         row, port = self._row_at_cursor, self._port
         if row is None or port is None:
             return
@@ -660,7 +634,6 @@ class NamespacePane(RowsView, can_focus=True):
             copy(self.app, row.label)
 
     def action_watch_variable(self) -> None:
-        """Watch or unwatch the variable at the cursor, and keep the cursor on it."""
         if (row := self._existing_row) is not None:
             self.variables.watched ^= {row.name}
             self._refresh_rows()
@@ -668,7 +641,6 @@ class NamespacePane(RowsView, can_focus=True):
                 self.go_to(self.variables.shown.index(row))
 
     def show_changes(self, shown: bool) -> None:
-        """Show only what the model's last cell changed, or all variables."""
         self.variables.changes = shown
         self._refresh_rows()
 
@@ -687,15 +659,13 @@ def _is_name(text: str) -> bool:
 
 
 def _variable_expression(name: str) -> str:
-    """Return code that evaluates to a variable, because code may put any text into the namespace
-    as a name."""
+    """Return code that evaluates to a variable, whose name may be any text."""
     return name if _is_name(name) else f"globals()[{name!r}]"
 
 
 _COLUMN = 16
 """Maximum cells of a table's column."""
 _TEXT = 4_000
-"""Characters of a text to fetch."""
 
 
 def load_preview(inspector: InspectorClient, name: str, height: int, width: int) -> Preview:
@@ -719,7 +689,6 @@ def load_preview(inspector: InspectorClient, name: str, height: int, width: int)
 def _table_lines(
     inspector: InspectorClient, opened: InspectedObject, height: int, width: int
 ) -> list[str]:
-    """Return the first rows, with as many columns as fit."""
     from mahtab_tui.kernel.inspector_client import TableArrangement
 
     columns = range(min(opened.columns, width // 4))

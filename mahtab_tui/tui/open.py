@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from mahtab_tui.session.sharing import RunningSession, ShareServer
 
 _LONGEST = 500
-"""Maximum characters of an error message."""
 
 
 class Crash(NamedTuple):
@@ -52,8 +51,7 @@ class Crash(NamedTuple):
     file: Path | None
     """The file with the traceback; None if it could not be written."""
     by_system: bool = False
-    """Whether the system refused something, such as another open file, which the message
-    explains."""
+    """Whether the system refused something, such as another open file."""
 
     def report(self, advice: str = "") -> str:
         """Format the message for the user. advice: a sentence on how to continue."""
@@ -69,8 +67,8 @@ class Crash(NamedTuple):
 def save_crash(
     error: BaseException, mask: Callable[[str], str] = str, *, saves: bool = True
 ) -> Crash:
-    """Write an error's traceback, without values of variables, to a file in the home folder. saves:
-    False keeps it in memory only."""
+    """Write an error's traceback, without values of variables, to a file in the home folder.
+    saves: False keeps it in memory only."""
     text = plain(mask("".join(traceback.format_exception(error))))
     words = one_line(mask(f"{type(error).__name__}: {error}"))[:_LONGEST]
     if not saves:
@@ -91,10 +89,8 @@ def save_crash(
 
 @contextlib.contextmanager
 def ignore_signal_keys() -> Iterator[None]:
-    r"""Ignore Ctrl+C and Ctrl+\ while another program shares the terminal with us.
-
-    This does not use `signal.SIG_IGN`, because that program would inherit it.
-    """
+    r"""Ignore Ctrl+C and Ctrl+\ while another program has the terminal. That program would
+    inherit `signal.SIG_IGN`."""
     before = {
         number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGQUIT)
     }
@@ -108,8 +104,7 @@ def ignore_signal_keys() -> Iterator[None]:
 
 
 def run_suspended(app: TerminalApp[Any], argv: Sequence[str], cwd: str) -> int:
-    """Give the terminal to a program until it ends, on the application's thread; returns its exit
-    code. Raises `RuntimeError`."""
+    """Give the terminal to a program; returns its exit code. Raises `RuntimeError`."""
     try:
         with (
             app.suspend(),
@@ -134,7 +129,6 @@ class ScreenFrontend:
         self.app: TerminalApp[int] | None = None
 
     def run_in_terminal(self, argv: Sequence[str], cwd: str) -> int:
-        """Suspend the screen while a program runs."""
         app = self.app
         if app is None or not app.is_running:
             raise RuntimeError("This needs a terminal, and the screen is not open.")
@@ -155,11 +149,9 @@ class ScreenFrontend:
 
 
 _READ_PAUSE = 4.0
-"""Pause after each step, as a multiple of its duration, while sessions of older versions are
-indexed."""
+"""Pause after each step of indexing, as a multiple of its duration."""
 
 _WANTED_FILES, _MIN_FILES = 256, 64
-"""Open files to aim for, and the minimum for a screen."""
 
 MIN_SIZE = (20, 5)
 """Minimum columns and lines of the terminal."""
@@ -173,8 +165,7 @@ ASK_HINT = ' Without one, use: mahtab-tui ask "question".'
 
 
 def check_terminal(instead: str = "") -> None:
-    """Raise `TerminalUnavailable` if the screen cannot be shown. instead: a sentence on what to do
-    without a terminal."""
+    """Raise `TerminalUnavailable` if the screen cannot be shown. instead: what to do then."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise TerminalUnavailable(f"This needs a terminal.{instead}")
     if os.environ.get("TERM", "") in ("", "dumb"):
@@ -190,8 +181,7 @@ def check_terminal(instead: str = "") -> None:
 
 
 def _check_open_files() -> None:
-    """Raise the limit of open files as far as allowed. Raises `TerminalUnavailable` if that is too
-    few for the screen."""
+    """Raise the limit of open files. Raises `TerminalUnavailable` if it stays too low."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= _WANTED_FILES:
         return
@@ -207,8 +197,7 @@ def _check_open_files() -> None:
 
 
 def end_with_terminal() -> None:
-    """Let a hangup end this process even under `nohup`, because it is useless without its
-    terminal."""
+    """Let a hangup end this process even under `nohup`."""
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
@@ -217,7 +206,6 @@ class ScreenResult(NamedTuple):
     """How a screen ended."""
 
     code: int
-    """The exit code."""
     next_session: str
     """The id of the session to open next; empty for none."""
     running_cell: int = 0
@@ -239,10 +227,9 @@ def open_screen(
 ) -> ScreenResult:
     """Show the screen until the user quits. Raises `TerminalUnavailable`.
 
-    backend: created after the first picture unless it exists already. collector: None if the
-    process is not ours. folder_notice: a sentence that says that the folder was deleted, and which
-    one is used instead. keeps_namespace: whether the namespace outlives the screen. no_trace: write
-    nothing about the session to disk. files: loaded into variables. notebook: its cells are shown.
+    backend: created after the first picture. collector: None if the process is not ours.
+    folder_notice: says which folder replaces a deleted one. keeps_namespace: whether the
+    namespace outlives the screen. no_trace: write nothing about the session to disk.
     """
     check_terminal(ASK_HINT)
     if collector is not None:
@@ -266,8 +253,7 @@ def open_screen(
     afterwards: list[str] = []
 
     def on_line(text: str) -> None:
-        """Show a line that something else wrote to the terminal: as a notice, or below the screen
-        once that is closed."""
+        """Show a line of other output: as a notice, or below the screen once that is closed."""
         if frontend.app is None or not frontend.app.is_running:
             afterwards.append(text)
         elif session.built:
@@ -359,8 +345,8 @@ def open_screen(
 
 
 def watch_live(what: str | None) -> int:
-    """Follow a log file or a running session until the user quits; returns the exit code. Raises
-    `OSError` and `TerminalUnavailable`."""
+    """Follow a log file or a running session; returns the exit code. Raises `OSError` and
+    `TerminalUnavailable`."""
     from mahtab_tui.session.sharing import SharingError, find_session
     from mahtab_tui.tui.watch_app import WatchApp, WatchedFile
 
@@ -376,8 +362,7 @@ def watch_live(what: str | None) -> int:
 
 
 def watch_session(running: RunningSession) -> int:
-    """Follow a running session until the user quits; returns the exit code. Raises
-    `TerminalUnavailable`."""
+    """Follow a running session; returns the exit code. Raises `TerminalUnavailable`."""
     from mahtab_tui.tui.watch_app import WatchApp, WatchedSession
 
     settings = _prepare_settings()
@@ -385,7 +370,7 @@ def watch_session(running: RunningSession) -> int:
 
 
 class SharingServer:
-    """Lets agents join a session. A thread opens the socket, so that nothing waits for it."""
+    """Lets agents join a session. A thread opens the socket."""
 
     def __init__(self, session: Session, project: Path) -> None:
         self._session = session
@@ -413,8 +398,6 @@ class SharingServer:
 
 
 def _prepare_settings() -> Settings:
-    """Return the settings, after checking that the screen can be shown. Raises
-    `TerminalUnavailable`."""
     check_terminal()
     end_with_terminal()
     return load_settings()
@@ -425,7 +408,6 @@ def _theme(settings: Settings) -> str:
 
 
 def _run_app(app: TerminalApp[Any]) -> int:
-    """Show an application until the user quits; returns the exit code."""
     with SignalHandler(app):
         app.run()
     return _exit_code(app)
@@ -449,7 +431,7 @@ def _report_leftovers(session: Session) -> None:
 
 
 def _read_sessions(session: Session) -> None:
-    """Index the sessions of older versions, slowly, so that nothing has to wait."""
+    """Index the sessions of older versions, slowly."""
     from mahtab_tui.bus.logger import StoreError
     from mahtab_tui.store.resume import database
     from mahtab_tui.store.session_index import catch_up
@@ -462,8 +444,7 @@ def _read_sessions(session: Session) -> None:
 
 
 def _exit_code(app: TerminalApp[Any], advice: str = "") -> int:
-    """Return the exit code: 1 after an error of the application, which this reports. advice: a
-    sentence on how to continue."""
+    """Return the exit code, and report an error that ended the application."""
     if app.crash is None:
         return app.return_code or 0
     print(app.crash.report(advice), file=sys.stderr)

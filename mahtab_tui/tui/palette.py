@@ -23,8 +23,6 @@ _TITLE_LINE = 1
 
 
 class JumpTarget(NamedTuple):
-    """A widget to jump to."""
-
     letter: str
     widget: Widget
     hidden: bool = False
@@ -32,8 +30,7 @@ class JumpTarget(NamedTuple):
 
 
 class JumpScreen(Dialog[Widget | None]):
-    """Shows a letter at the edge of each target, and lists the hidden ones; any other key closes
-    it."""
+    """Shows a letter at each target, and lists the hidden ones; any other key closes it."""
 
     def __init__(self, targets: Sequence[JumpTarget]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Implements the panes' port with the session and the application."""
+"""Settings that change while the screen is open, and what the panes need of the session."""
 
 from __future__ import annotations
 
@@ -177,8 +177,8 @@ class SessionPort:
             self._restore_input(mode, text)
 
     def _is_masked(self, mode: Mode, text: str) -> bool:
-        """Return whether code contains a masked secret; if so, put it into the editor for the user
-        to fill in."""
+        """Return whether code contains a masked secret; the user has to fill it in, in the
+        editor."""
         from mahtab_tui.bus.masking import MASK
 
         masked = mode == "python" and MASK in text
@@ -320,5 +320,4 @@ class SessionPort:
 
     @property
     def _folder(self) -> Path:
-        """The folder that relative paths refer to."""
         return Path(self.session.kernel.info().local_folder)

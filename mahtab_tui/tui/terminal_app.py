@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.open import Crash
 
 TICK_S = 0.5
-"""Seconds between two ticks."""
 PAUSE = 0.1
 """Seconds to draw a key's echo."""
 QUIET = 3.0
@@ -101,17 +100,17 @@ class Collector:
 
 
 RATE = 1 / 30
-"""Seconds between two ticks; records that arrive in between are drawn together."""
+"""Seconds between two ticks; records in between are drawn together."""
 SHARE = 1 / 4
-"""Share of the main thread's time above which a tick is skipped, to leave time for keys."""
+"""Share of the main thread's time above which a tick is skipped."""
 MAX_DELAY = 0.2
-"""Maximum seconds by which records are delayed, however long drawing takes."""
+"""Maximum seconds by which records are delayed."""
 
 Fold = Callable[[Sequence["Record"]], None]
 
 
 class RecordPump:
-    """Passes records to everything that folds them. Main thread only, except for the handler."""
+    """Passes records to everything that folds them."""
 
     def __init__(self) -> None:
         self.folds: list[Fold] = []
@@ -121,14 +120,13 @@ class RecordPump:
         self._worked = 0.0
 
     def begin(self, log: logging.Logger) -> None:
-        """Start receiving records from the bus."""
         from mahtab_tui.bus.logger import DisplayHandler
 
         self._handler = DisplayHandler()
         log.addHandler(self._handler)
 
     def tick(self) -> None:
-        """Pass on new records; skip the tick if drawing keeps the thread too busy."""
+        """Pass on new records, unless drawing keeps the thread too busy."""
         passed, worked = monotonic() - self._last, thread_time() - self._worked
         if passed >= MAX_DELAY or worked <= passed * SHARE:
             self.flush()
@@ -161,8 +159,7 @@ SESSION_MODULES = (
     "mahtab_tui.tui.widgets.approval_row",
     "mahtab_tui.tui.widgets.question_rows",
 )
-"""Modules that a session needs to start, the transcript, and the prompt rows; each takes a few
-milliseconds."""
+"""Modules that a session, the transcript and the prompt rows need."""
 
 TRANSCRIPT_MODULES = (
     "pygments.lexers.python",
@@ -183,20 +180,19 @@ class LateImports:
         session: Sequence[str] = (),
         begin: Sequence[Callable[[], object]] = (),
     ) -> None:
-        """session: modules to import first. begin: functions to call then, before the transcript's
-        modules are imported."""
+        """session: modules to import first. begin: functions to call then."""
         self._app = app
         self._steps: Iterator[Callable[[], object]] = iter(
             [*map(_make_import, session), *begin, *map(_make_import, TRANSCRIPT_MODULES)]
         )
 
     def begin(self) -> None:
-        """Start. Must be called when the application is mounted, before threads start."""
+        """Start, when the application is mounted and before threads start."""
         IMPORTS.screen_begins()
         self._app.call_after_refresh(self._step)
 
     def end(self) -> None:
-        """Stop. Must be called when the application is unmounted, at the latest."""
+        """Stop, at the latest when the application is unmounted."""
         IMPORTS.screen_ends()
 
     async def _step(self) -> None:
@@ -221,27 +217,23 @@ BRIEF = 60
 
 
 class TerminalApp(App[T]):
-    """Draws only text, reads keys through `TerminalDriver`, and saves the traceback of an error
-    that ends it."""
+    """Draws only text, reads keys through `TerminalDriver`, and saves the traceback of a crash."""
 
     ENABLE_COMMAND_PALETTE = False  # Textual would bind a second command to the palette's key
 
     def __init__(
         self, *, theme: str = "", guard: StdioRedirect | None = None, **options: Any
     ) -> None:
-        """theme: a theme's name; if unknown, our own dark theme is used. guard: keeps other output
-        off the screen. options: passed to `App`."""
+        """theme: if unknown, our own dark theme. guard: keeps other output off the screen."""
         super().__init__(**options)
         for each in (MAHTAB, MAHTAB_DAY):
             self.register_theme(each)
         self.theme = theme if theme in self.available_themes else MAHTAB.name
         self.guard = guard
         self.crash: Crash | None = None
-        """The error that ended the application."""
         self.saves_crash = True
-        """Whether to save its traceback."""
         self.next_session = ""
-        """The id of the session to open next; empty for none."""
+        """The session to open next; empty for none."""
         self.leaves_kernel = False
         """Whether the kernel continues without the screen."""
         self._text_only = TextOnly()
@@ -272,8 +264,7 @@ class TerminalApp(App[T]):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
-        """Show a notification, by default for as long as it takes to read. Its text is never
-        interpreted as markup."""
+        """Show a notification, by default as long as it takes to read."""
         super().notify(
             plain(message),
             title=plain(title),
@@ -296,7 +287,7 @@ class TerminalApp(App[T]):
 
     async def on_event(self, event: Event) -> None:
         """Drop keys once there is no screen, and mouse presses on a removed but still visible
-        widget, in whose missing parent Textual would start a selection."""
+        widget, for which Textual fails."""
         if isinstance(event, InputEvent) and not self.screen_stack:
             return
         if not (isinstance(event, MouseDown) and _is_gone(self.screen, event)):
@@ -329,7 +320,6 @@ def _is_gone(screen: Screen[object], event: MouseDown) -> bool:
 
 
 def cell_size(app: App[Any]) -> tuple[int, int]:
-    """Return width and height of a cell in pixels; if the terminal does not report them, the usual
-    proportion."""
+    """Return width and height of a cell in pixels, or the usual proportion."""
     terminal = app.terminal if isinstance(app, TerminalApp) else None
     return (terminal and terminal.cell_size) or (1, 2)

@@ -1,17 +1,11 @@
 """The terminal: typed keys, filtered output, signals.
 
-It has two parts: `TextOnly` removes control characters from what widgets draw, while text and style
-are still separate; the driver passes each piece that it writes through `filter_output`.
+`TextOnly` removes control characters from what widgets draw; the driver passes each piece that it
+writes through `filter_output`. What libraries and child processes write to descriptors 1 and 2
+becomes notices while the screen is up.
 
-A native library's warning, or a child process of an in-process cell, writes to descriptors 1 and 2.
-While the screen is up both lead to a pipe, whose lines become notices; the application draws
-through a private duplicate of the terminal. Errors that end a thread are reported, too, instead of
-being printed.
-
-Python runs signal handlers on the main thread, which may be busy. So a thread does the work: it
-gets the signal's number at once through the pipe of `signal.set_wakeup_fd`. Once a second it also
-checks whether code has changed the terminal's attributes, which a cell can do that opens the
-terminal by name."""
+Python runs signal handlers on the main thread, which may be busy. So a thread handles signals:
+it gets their numbers through the pipe of `signal.set_wakeup_fd`."""
 
 from __future__ import annotations
 
@@ -45,7 +39,7 @@ from mahtab_tui.tui.graphics.answers import KITTY_CLEARED, Protocol, TerminalAns
 from mahtab_tui.tui.textual_fixes import KeyParser, KeySequences
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""C0, DEL, C1, and characters that change the direction of text; no drawn line contains them."""
+"""Control characters, and those that change the direction of text."""
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _RENDERED = re.compile(r"\x1b\[[\d;]*[mH]")
 """Escape sequences for colours, styles and cursor positions."""
@@ -59,8 +53,7 @@ _COMMANDS = re.compile(
 
 
 class TextOnly(LineFilter):
-    """Removes everything that could control the terminal from the text of widgets: control
-    characters, and links, which are escape sequences."""
+    """Removes control characters and links from the text of widgets."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         text = "".join([segment.text for segment in segments])
@@ -78,8 +71,7 @@ class TextOnly(LineFilter):
 
 
 def filter_output(data: str) -> str:
-    """Remove everything from a piece of Textual's output that only external text can have
-    introduced."""
+    """Remove what only external text can have introduced from a piece of Textual's output."""
     if not _NEVER_RENDERED.search(_RENDERED.sub("", data)) or _COMMANDS.fullmatch(data):
         return data
     parts = _RENDERED.split(data)
@@ -143,8 +135,8 @@ class StdioRedirect:
 
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:
-        """Give descriptors 1 and 2 to a program that takes over the terminal, and restore the
-        terminal's attributes afterwards."""
+        """Give descriptors 1 and 2 to another program, and restore the terminal's attributes
+        afterwards."""
         self._restore()
         try:
             attributes = termios.tcgetattr(1)
@@ -182,8 +174,7 @@ class StdioRedirect:
 
 @contextlib.contextmanager
 def report_thread_failures(report: Callable[[str], None]) -> Iterator[None]:
-    """Within the block, report every thread that ends with an error; `report` is called on that
-    thread."""
+    """Report every thread that ends with an error within the block."""
 
     def failed(failure: threading.ExceptHookArgs) -> None:
         if issubclass(failure.exc_type, SystemExit):
@@ -214,12 +205,12 @@ def report_thread_failures(report: Callable[[str], None]) -> Iterator[None]:
 
 _CHUNK = 4096
 _SILENCE = 0.1
-"""Seconds after which a key that could start a sequence counts as a key."""
+"""Seconds after which the start of a sequence counts as a key."""
 
 
 class TerminalDriver(LinuxDriver):
-    """Translates early keys: until a program reads single keys, the terminal buffers lines, and
-    Enter arrives as a line feed, which is Ctrl+J."""
+    """Reads keys, and translates early ones: the terminal buffers lines at first, and Enter
+    arrives as a line feed, which is Ctrl+J."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._before = {
@@ -227,7 +218,6 @@ class TerminalDriver(LinuxDriver):
         }
         super().__init__(*args, **kwargs)
         self.pictures: PictureMode = "auto"
-        """How to draw pictures."""
         self.answers = TerminalAnswers()
         self.stops = 0
         """How often the application has left the terminal."""
@@ -236,12 +226,10 @@ class TerminalDriver(LinuxDriver):
         self._answered: Callable[[], object] = lambda: None
 
     def write(self, data: str) -> None:
-        """Write Textual's output: the screen, or a command to the terminal."""
         super().write(filter_output(data))
 
     def send(self, data: str) -> None:
-        """Write this application's own output: graphics, queries, notifications. Never external
-        text."""
+        """Write this application's own output; never external text."""
         super().write(data)
 
     def stop_application_mode(self) -> None:
@@ -281,8 +269,7 @@ class TerminalDriver(LinuxDriver):
             self._app.call_later(self._app._handle_exception, error)
 
     def _read_keys(self) -> None:
-        """Read keys as Textual does, but first remove the terminal's replies, and anything that is
-        not a key."""
+        """Read keys as Textual does, without the terminal's replies and what is not a key."""
         parser, sequences = KeyParser(self._debug), KeySequences()
         decode = getincrementaldecoder("utf-8")("replace").decode
         # Pending input was typed before single keys could be read.
@@ -317,8 +304,8 @@ class TerminalDriver(LinuxDriver):
         return typed
 
     def ask_for_graphics(self, answered: Callable[[], object]) -> None:
-        """Ask the terminal once which graphics it supports. `answered` is called on another thread
-        when it replies, which may never happen."""
+        """Ask the terminal once which graphics it supports. `answered` is called on another
+        thread, or never."""
         self._answered = answered
         if (
             self._asked
@@ -361,8 +348,7 @@ _NAMES = "HUP INT QUIT ABRT ALRM TERM USR1 USR2 XCPU IO PWR STKFLT".split()
 TERMINATION_SIGNALS = tuple(
     getattr(signal, f"SIG{name}") for name in _NAMES if hasattr(signal, f"SIG{name}")
 )
-"""Signals that end a program that does not handle them, if they can be handled and are not used
-internally (as SIGVTALRM is)."""
+"""Signals that end a program, if they can be handled and are not used internally."""
 
 SAVE_TIMEOUT, WRITE_TIMEOUT = 5.0, 1.0
 """Seconds for saving unsaved data, and for each write to the terminal."""
@@ -381,12 +367,11 @@ _RESTORE_SEQUENCE = "".join(
         "\x1b[?1049l\x1b[?25h\x1b[0m",  # main screen, with its cursor and default colours
     )
 ).encode()
-"""Undoes everything that `LinuxDriver.start_application_mode` sends to the terminal."""
+"""Undoes what `LinuxDriver.start_application_mode` sends to the terminal."""
 
 
 class SignalHandler:
-    """A context manager around the application, on the main thread, that handles termination
-    signals."""
+    """Handles termination signals, as a context manager on the main thread."""
 
     def __init__(
         self,
@@ -394,8 +379,8 @@ class SignalHandler:
         on_shutdown: Callable[[], object] = lambda: None,
         on_repair: Callable[[], object] = lambda: None,
     ) -> None:
-        """on_shutdown: saves unsaved data, and ends what would continue; called on a thread, for at
-        most `SAVE_TIMEOUT` seconds. on_repair: called after code changed the terminal."""
+        """on_shutdown: saves unsaved data, on a thread. on_repair: called after code changed the
+        terminal, which is checked every second."""
         self._app = app
         self._on_shutdown = on_shutdown
         self._on_repair = on_repair
@@ -458,8 +443,7 @@ class SignalHandler:
             exit_by_signal(number)
 
     def _driver(self) -> LinuxDriver | None:
-        """The driver, while it has the terminal: None before the screen is up, after it is closed,
-        and while another program has the terminal."""
+        """The driver, while it has the terminal."""
         driver = self._app._driver
         if (
             isinstance(driver, LinuxDriver)
@@ -479,7 +463,7 @@ class SignalHandler:
 
 
 def _changed_attributes(driver: LinuxDriver) -> list[Any] | None:
-    """Return the attributes set by the driver, if the terminal's current ones differ."""
+    """Return the attributes set by the driver, if the terminal's differ."""
     if driver.attrs_before is None:
         return None
     try:
@@ -500,8 +484,7 @@ def _changed_attributes(driver: LinuxDriver) -> list[Any] | None:
 
 
 def _restore_terminal(driver: LinuxDriver) -> None:
-    """Close the screen and restore the terminal's attributes, if this process still has the
-    terminal."""
+    """Close the screen and restore the terminal's attributes."""
     with contextlib.suppress(OSError, termios.error):
         if os.tcgetpgrp(driver.fileno) != os.getpgrp():
             return
@@ -520,8 +503,7 @@ def _restore_terminal(driver: LinuxDriver) -> None:
 
 
 def _run_with_timeout(seconds: float, work: Callable[[], object]) -> None:
-    """Do some work on a thread, and wait at most that long, because a stuck thread may hold what it
-    needs."""
+    """Do some work on a thread, and wait at most that long."""
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     thread.join(seconds)

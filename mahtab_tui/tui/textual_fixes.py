@@ -7,14 +7,10 @@
 | `KeySequences` | types unknown sequences; raises on impossible numbers; slow pastes | 3742 |
 | `VisibleHighlights` | asks tree-sitter for all lines at each edit | 5642 |
 | `LayoutEvents` | does not report a layout after a region was looked up | 5024 |
+| `SafeCommandPalette`, `ignores_removed` | fail while they are being removed | 4884 |
 
-`option_list` contains those for option lists, the command palette (4884), and widgets that are
-being removed. Other workarounds are methods of the classes that need them: `CodeArea` (frees a
-document's tree, respects a maximum height in vh, scrolls to the cursor, keeps the cursor on a line
-after an undo), `Dialog.dismiss` (a second dismissal), `TerminalApp` (mouse presses on a removed
-widget, messages after the last screen, values of variables in the traceback of a crash) and
-`TerminalDriver` (keys typed before the first picture, the terminal's replies among the keys,
-suspending)."""
+Others are methods of the classes that need them: `CodeArea`, `Dialog.dismiss`, `TerminalApp` and
+`TerminalDriver`."""
 
 from __future__ import annotations
 
@@ -53,9 +49,7 @@ if TYPE_CHECKING:
 
 
 LONGEST_SEQUENCE = 32
-"""Maximum characters of a key or mouse sequence."""
 LONGEST_TYPED = 256
-"""Maximum characters that a user may have typed since the last read."""
 LARGEST = 10_000
 """Maximum columns or lines of a terminal."""
 
@@ -73,8 +67,7 @@ _FINALS = {keys[-1] for keys in ANSI_SEQUENCES_KEYS if keys.startswith("\x1b[")}
 )
 """Final characters of sequences for keys, the mouse, the focus, sizes and modes."""
 _PASTED_ESCAPE = "\ufdd0"
-"""Replaces Escape within a paste, so that nothing in it looks like the end of the paste; no valid
-text contains this character."""
+"""Replaces Escape within a paste; no valid text contains this character."""
 _LONE_KEY = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\x1b\[[\d;:]*[u~]")
 
 
@@ -83,13 +76,11 @@ class KeySequences:
 
     def __init__(self) -> None:
         self._pending = ""
-        """The start of a sequence that continues in the next read, up to the length at which it is
-        too long."""
+        """The start of a sequence that continues in the next read."""
         self._pasting = False
         self._silent = False
 
     def filter_input(self, typed: str) -> str:
-        """Filter new input, in linear time."""
         if (
             self._pasting
             and self._silent
@@ -116,7 +107,7 @@ class KeySequences:
         return "".join(passed)
 
     def flush_pending(self) -> str:
-        """Return the pending input if it may be a key, because nothing followed for a while."""
+        """Return the pending input if it may be a key, because nothing followed."""
         self._silent = True
         if self._pasting or self._exceeds_typed_length():  # the rest may still come
             return ""
@@ -124,13 +115,12 @@ class KeySequences:
         return pending
 
     def _exceeds_typed_length(self) -> bool:
-        """Return whether the pending input is too long to have been typed."""
         return len(self._pending) > (
             LONGEST_SEQUENCE if self._pending.startswith("\x1b[") else LONGEST_TYPED
         )
 
     def _drop_unreadable(self, text: str, *, last: bool) -> str:
-        """Drop everything that is not a key. last: whether this is the end of the input so far."""
+        """Drop everything that is not a key. last: whether this is the end of the input."""
 
         def readable(found: re.Match[str]) -> str:
             goes_on = last and found.end() == len(text)
@@ -166,8 +156,8 @@ class KeySequences:
         return _SEQUENCE.sub(readable, text)
 
     def _string(self, sequence: str, *, ended: bool, goes_on: bool) -> str:
-        """Drop a reply of the terminal. A short one without an end is Alt and a letter, followed by
-        typed text."""
+        """Drop a reply of the terminal. A short one without an end is Alt and a letter, then
+        text."""
         if not ended and len(sequence) <= LONGEST_TYPED:
             if not goes_on or len(sequence) <= LONGEST_SEQUENCE:
                 return sequence
@@ -187,9 +177,8 @@ def _split_incomplete(text: str, mark: str) -> tuple[str, str]:
 
 
 class KeyParser(XTermParser):
-    """Textual's parser, with fixes: it survives unreadable sequences, takes a paste as a whole
-    (instead of 2 µs per character), and ignores impossible terminal sizes. Feed it with the output
-    of `KeySequences`."""
+    """Textual's parser; it survives unreadable sequences, takes a paste as a whole, and ignores
+    impossible sizes. Feed it with the output of `KeySequences`."""
 
     def __init__(self, debug: bool = False) -> None:
         super().__init__(debug)
@@ -214,7 +203,7 @@ class KeyParser(XTermParser):
                     yield Paste(whole.replace(_PASTED_ESCAPE, "\x1b").replace("\x00", ""))
 
     def flush_pending(self) -> Iterable[Message]:
-        """Treat the start of a sequence as a key, because nothing followed for a while."""
+        """Treat the start of a sequence as a key, because nothing followed."""
         if self._timeout_time is not None:
             self._timeout_time = 0.0
         return self.tick()
@@ -253,19 +242,16 @@ def _is_possible(size: Resize) -> bool:
 
 
 _BURST = 16
-"""Queue length that nobody types: the keys come from a program, or from a paste without bracketed
-paste."""
+"""Queue length that nobody types: the keys come from a program, or a plain paste."""
 _MOST_WAITS = 10
-"""Maximum number of times a key waits for the focused widget, which may get new messages
-forever."""
+"""How often a key may wait for the focused widget, which may get new messages forever."""
 
 
 class KeyOrder:
-    """Delivers a key to the application only after all earlier keys have been handled.
+    """Delivers a key only after all earlier keys have been handled.
 
-    Textual runs a command's key at once, while letters before it still wait at the focused widget.
-    Letters after it are lost while the screen that it opens is composed, or act as keys of the pane
-    that had the focus before.
+    Textual runs a command's key at once, while letters before it still wait at the focused
+    widget. Letters after it are lost while the screen that it opens is composed.
     """
 
     def __init__(
@@ -274,24 +260,21 @@ class KeyOrder:
         deliver: Callable[[Event], Awaitable[None]],
         intercept: Callable[[Key | Paste], bool],
     ) -> None:
-        """deliver: Textual's own handling of a key. intercept: called when it is a key's turn; if
-        it returns True, the key is not delivered."""
+        """deliver: Textual's own handling of a key. intercept: called when it is a key's turn;
+        returns True to drop the key."""
         self._app = app
         self._deliver = deliver
         self._intercept = intercept
         self._queue: deque[Key | Paste] = deque()
-        """Keys that wait for their turn."""
 
     async def enqueue(self, event: Key | Paste) -> None:
-        """Queue a key from the terminal."""
         burst = self._app.message_queue_size >= _BURST
         self._queue.append(self._join_waiting(event) if burst and isinstance(event, Key) else event)
         if len(self._queue) == 1:
             await self._deliver_keys()
 
     def _join_waiting(self, key: Key) -> Key:
-        """Join a character with those queued behind it into one key, so that a text field is laid
-        out once."""
+        """Join a character with those queued behind it, so that a text field is laid out once."""
         if not isinstance(self._app.focused, Input | TextArea) or not _is_letter(key):
             return key
         text = [key.character or ""]
@@ -303,10 +286,9 @@ class KeyOrder:
         return key if len(text) == 1 else Key("typed", "".join(text))
 
     async def _deliver_keys(self, waited: int = 0) -> None:
-        """Deliver keys until one of them has to wait. waited: how often the first key has waited.
+        """Deliver keys until one of them has to wait. waited: how often the first has waited.
 
-        Only one call runs at a time, as long as there are keys. A key leaves the queue when it is
-        completely handled.
+        A key leaves the queue when it is completely handled.
         """
         while self._queue:
             event = self._queue[0]
@@ -340,11 +322,8 @@ class KeyOrder:
                 return
 
     async def _follow_bubbling(self, widget: DOMNode, focused: DOMNode, again: bool = True) -> None:
-        """Follow a key from the focused widget through its parents to the application, the last
-        whose message queue it passes.
-
-        again: repeat this once, for the messages caused by the key.
-        """
+        """Follow a key from the focused widget through its parents to the application. again:
+        repeat this once, for the messages caused by the key."""
         if widget.parent is not None and widget.parent.call_later(
             self._follow_bubbling, widget.parent, focused, again
         ):
@@ -357,8 +336,7 @@ class KeyOrder:
         await self._deliver_keys()
 
     def _busy_receiver(self, event: Key | Paste) -> MessagePump | None:
-        """Return the widget or screen whose messages must be handled before a key; None if the key
-        can be delivered."""
+        """Return the widget or screen whose messages must be handled before a key, if any."""
         focused, screen = self._app.focused, self._app.screen
         if focused is None:
             return None if screen.is_mounted and not screen.message_queue_size else screen
@@ -369,17 +347,12 @@ class KeyOrder:
 
 
 def _is_letter(key: Key) -> bool:
-    """Return whether a key only inserts a character. (A backtick may change the mode.)"""
     return key.is_printable and key.character != "`" and not key.is_forwarded
 
 
 class LayoutEvents(Compositor):
-    """A compositor that finds new and resized widgets by the size that was last reported to them.
-
-    Textual compares a layout with the map of all widgets, which reading some widget's `region`
-    updates between two layouts: a widget mounted in between is then not new any more, gets neither
-    `Resize` nor `Show`, and stays blank.
-    """
+    """A compositor that reports new and resized widgets. Textual misses a widget that was
+    mounted before another widget's `region` was looked up: it stays blank."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -409,11 +382,8 @@ def is_being_removed(widget: Widget) -> bool:
 
 
 async def run_own_binding(widget: Widget, event: Key) -> None:
-    """Run the widget's own binding of a key at once; call it from `on_key`.
-
-    Textual runs a binding only after its key has bubbled up to the application. If many keys arrive
-    together, later letters are inserted by then, and Backspace would delete the wrong one.
-    """
+    """Run the widget's own binding of a key at once; call it from `on_key`. Textual runs it only
+    after later letters are inserted, so that Backspace deletes the wrong one."""
     for binding in widget._bindings.key_to_bindings.get(event.key, ()):
         if not binding.priority and await widget.app.run_action(binding.action, widget):
             event.stop()
@@ -422,8 +392,7 @@ async def run_own_binding(widget: Widget, event: Key) -> None:
 
 
 LONGEST_LINE = 5_000
-"""Characters of a line from which the visible lines are not highlighted, because each row of a
-wrapped line is styled by all tokens of that line."""
+"""Characters of a line from which visible lines are not highlighted."""
 
 _SIGN = re.compile(
     r"^\s*(?:[^\W\d][\w.]*\s*=\s*)?(!(?!=)|%%?[^\W\d]\w*)|^\s*(\?\??)|^\s*[^\W\d][\w.]*(?:\[[^\]]*\])*(\?\??)\s*$"
@@ -433,33 +402,26 @@ _SIGN = re.compile(
 
 @cache
 def _query(language: Language) -> Query:
-    """Compile Textual's highlighting query for Python once (18 ms). `TextArea` compiles it for each
-    area, text and language change."""
+    """Compile Textual's highlighting query for Python once (18 ms)."""
     from tree_sitter import Query
 
     return Query(language, TextArea._get_builtin_highlight_query("python"))
 
 
 class VisibleHighlights:
-    """Queries tree-sitter for the visible lines when they are drawn, whereas `TextArea` queries all
-    lines at each edit.
-
-    With 1,000 lines an edit takes 0.6 ms instead of 20 ms (Pygments: 35 ms).
-    """
+    """Queries tree-sitter for the visible lines when they are drawn: with 1,000 lines an edit
+    takes 0.6 ms instead of 20 ms."""
 
     def __init__(self, area: TextArea) -> None:
         self._area = area
         self._rows = range(0)
-        """The highlighted lines of the document."""
 
     def clear(self) -> None:
-        """Drop all highlighting, because the text has changed."""
         self._area._line_cache.clear()
         self._area._highlights.clear()
         self._rows = range(0)
 
     def update(self) -> None:
-        """Highlight the lines that are about to be drawn."""
         area = self._area
         top = area.scroll_offset.y
         seen = area.wrapped_document._offset_to_line_info[top : top + area.size.height]
@@ -495,7 +457,7 @@ class VisibleHighlights:
 
 
 class Options(OptionList):
-    """Ignores clicks on a removed option that is still drawn; Textual would fail to look it up."""
+    """Ignores clicks on a removed option that is still drawn."""
 
     async def _on_click(self, event: Click) -> None:
         option = event.style.meta.get("option")
@@ -503,8 +465,7 @@ class Options(OptionList):
             event.prevent_default()
 
     def render_line(self, y: int) -> Strip:
-        """Draw muted text of the row at the cursor in the row's colour, because grey is unreadable
-        on its background."""
+        """Draw muted text of the row at the cursor in the row's colour."""
         strip = super().render_line(y)
         lines, at = self._lines, self.scroll_offset.y + y
         if not 0 <= at < len(lines) or lines[at][0] != self.highlighted:
@@ -556,11 +517,8 @@ W = TypeVar("W", bound=Widget)
 
 
 def ignores_removed(widget_class: type[W]) -> type[W]:
-    """Make a widget class ignore events and refreshes while its instances are being removed.
-
-    Textual still mounts, resizes and ticks such a widget, although its children may be gone, or may
-    never have been mounted.
-    """
+    """Make a widget class ignore events and refreshes while its instances are being removed: its
+    children may be gone, or may never have been mounted."""
     on_event, call_after_refresh = widget_class.on_event, widget_class.call_after_refresh
 
     async def guarded_on_event(self: W, event: Event) -> None:

@@ -82,15 +82,13 @@ MAHTAB_DAY = _theme(
 )
 
 GUESTS = ("guest-1", "guest-2", "guest-3", "guest-4")
-"""The colours of agents."""
 
 ROLES = tuple(_NIGHT)
-"""Theme variables that only our own themes define; `role_variables` derives them for others."""
+"""Theme variables that `role_variables` derives for other themes."""
 
 
 def role_variables(theme: Theme) -> dict[str, str]:
-    """Return a theme's roles: its own if it defines them, else derived from its standard
-    colours."""
+    """Return a theme's roles: its own, or derived from its standard colours."""
     derived = {
         "person": theme.primary,
         "model": theme.secondary or theme.accent or theme.primary,
@@ -116,16 +114,12 @@ class Palette:
     muted: Style
     text: Style
     surface: Style
-    """The background of code."""
     panel: Style
-    """The background of inline code."""
     guests: tuple[Style, ...] = ()
     """Styles of agents, by colour index."""
 
     @classmethod
     def of(cls, variables: Mapping[str, str]) -> Palette:
-        """Create a palette from theme variables."""
-
         def ink(name: str) -> Style:
             return Style(color=Color.parse(variables[name]).rich_color)
 

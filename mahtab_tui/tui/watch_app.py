@@ -69,7 +69,6 @@ class WatchApp(TerminalApp[int]):
         self.set_interval(RATE, self.refresh_view)
 
     def refresh_view(self) -> None:
-        """Show new content, and the state of the source."""
         self._show_state(self._watched.poll())
 
     def _show_state(self, state: str) -> None:
@@ -91,13 +90,11 @@ class WatchedFile:
     """The end of a log, and what is appended to it."""
 
     def __init__(self, path: Path) -> None:
-        """Raises `OSError`."""
         self.name = str(path)
         self._path = path
         self._read = max(0, path.stat().st_size - TAIL)
         self._partial_line = b""
         self._lines: deque[str] = deque(maxlen=LINES)
-        """Lines that were read but not drawn yet."""
         self._log = RichLog(max_lines=LINES, wrap=True, markup=False, highlight=False)
 
     def widgets(self) -> list[Widget]:
@@ -124,7 +121,6 @@ class WatchedFile:
         return state
 
     def _read_more(self) -> None:
-        """Read appended text. Raises `OSError`."""
         with self._path.open("rb") as file:
             file.seek(self._read)
             data = file.read(TAIL)

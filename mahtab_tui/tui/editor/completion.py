@@ -30,21 +30,17 @@ if TYPE_CHECKING:
 ROWS = 8
 """Maximum number of visible completions."""
 _LABEL, _KIND = 36, 8
-"""Maximum column widths."""
 _WIDEST = 90
 
 
 class CompletionList(Widget):
-    """A list of completions with a selected row. It never gets the focus: the editor handles its
-    keys."""
+    """A list of completions. It never gets the focus: the editor handles its keys."""
 
     can_focus = False
     ALLOW_SELECT: ClassVar[bool] = False
 
     @dataclass
     class Picked(Message):
-        """Posted when a row is clicked."""
-
         item: Completion
 
     def __init__(self) -> None:
@@ -52,8 +48,7 @@ class CompletionList(Widget):
         self.display = False
         self.items: tuple[Completion, ...] = ()
         self.requested = False
-        """Whether the user opened the list or moved in it, so that Enter accepts the selected
-        row."""
+        """Whether the user opened the list or moved in it, so that Enter accepts a row."""
         self._label_width = self._chosen = self._top = self._more = 0
         self._stale = False
 
@@ -68,8 +63,7 @@ class CompletionList(Widget):
     def open(
         self, items: tuple[Completion, ...], more: int, at: Offset, *, requested: bool, stale: bool
     ) -> None:
-        """Show a list below the screen's cell `at`, or above it if there is no room. A row that the
-        user selected stays selected."""
+        """Show a list below the screen's cell `at`, or above it if there is no room."""
         before = self.chosen.label if self.is_open and self._chosen else None
         self.items, self._more, self._stale, self.requested = items, more, stale, requested
         self._chosen = next((index for index, item in enumerate(items) if item.label == before), 0)
@@ -100,7 +94,6 @@ class CompletionList(Widget):
         self.display = False
 
     def move(self, step: int) -> None:
-        """Select another row, wrapping around at the ends."""
         self._chosen = (
             (self._chosen + step) % len(self.items)
             if abs(step) == 1
@@ -170,13 +163,12 @@ Complete = Callable[[str, int], "Completions"]
 _TRIGGER = re.compile(
     r"""[^\W\d]\w$|\.\w*$|\[["']?$|/$|^\s*%%?\w*$|\b(?:import|from)\s+[\w.]*$|^(?:[^"'#]|"[^"]*"|'[^']*')*["'][^"']*$"""
 )
-"""Text before the cursor that triggers completion while typing; the last alternative is an unclosed
-string."""
+"""Text before the cursor that triggers completion; the last alternative is an open string."""
 
 _STEPS = {"down": 1, "up": -1, "pagedown": ROWS, "pageup": -ROWS}
 
 _PENDING_RETRY = 0.3
-"""Seconds until another request, if an MCP server is still starting and will add completions."""
+"""Seconds until another request, while an MCP server is still starting."""
 CACHED = 5_000
 """Maximum number of remembered names."""
 _NAME = re.compile(r"(?:^|[^\w.])(\w*)$")
@@ -189,7 +181,6 @@ class CompletionRequest(NamedTuple):
     by_key: bool
     """Whether the user pressed a key for it, rather than just typing."""
     python: bool
-    """True for Python, False for a question to the model."""
 
 
 class Completer:
@@ -203,8 +194,7 @@ class Completer:
         complete_question: Complete | None,
         slash: SlashCompletions,
     ) -> None:
-        """complete, complete_question: complete Python and questions; called on a thread. None
-        disables completion."""
+        """complete, complete_question: called on a thread; None disables completion."""
         self._area = area
         self._list = shown
         self._complete = complete
@@ -213,7 +203,6 @@ class Completer:
         self._cache = CompletionCache()
         self._fetcher = Fetcher(area, at_once=1)
         self._prefix = ""
-        """The text before the completed part."""
 
     # Keys
 
@@ -235,8 +224,8 @@ class Completer:
         return True
 
     def handle_tab(self) -> bool:
-        """Insert the selected completion, or request completions; returns False if Tab should act
-        on the text."""
+        """Insert the selected completion, or request some; returns False if Tab acts on the
+        text."""
         area, before = self._area, self._text_before_cursor
         if self._list.is_open:
             self.accept(self._list.chosen)
@@ -251,8 +240,7 @@ class Completer:
         return True
 
     def update_after_edit(self, *, by_character: bool) -> None:
-        """Update completions after an edit. by_character: the user typed a character other than a
-        line break."""
+        """Update completions after an edit. by_character: the user typed a character."""
         area, before = self._area, self._text_before_cursor
         self._fetcher.forget("completion")
         if self._completer_for(area.python) is None or not (by_character or self._list.is_open):
@@ -270,7 +258,6 @@ class Completer:
             self.close()
 
     def close(self) -> None:
-        """Close the list, and drop pending results."""
         self._fetcher.forget("completion")
         self._list.close()
 
@@ -291,7 +278,6 @@ class Completer:
             self._ask(by_key=True)
 
     def _narrow(self) -> None:
-        """Filter the open list by the current text until the result for it arrives."""
         if not self._list.is_open:
             return
         before = self._area.text[: self._area.cursor_index]
@@ -308,13 +294,10 @@ class Completer:
 
     @property
     def _text_before_cursor(self) -> str:
-        """The text of the line before the cursor."""
         row, column = self._area.cursor_location
         return self._area.document.get_line(row)[:column]
 
     def _starts_mention_or_command(self, before: str) -> bool:
-        """Return whether the line's text before the cursor ends with a mention or starts a
-        command."""
         from mahtab_tui.session.attached import partial_mention
 
         return partial_mention(before) is not None or (
@@ -338,7 +321,7 @@ class Completer:
         )
 
     def _ask_kernel(self, request: CompletionRequest) -> Completions | None:
-        """Run a request, on a thread; returns None if the kernel does not answer."""
+        """Run a request; returns None if the kernel does not answer."""
         IMPORTS.wait_for_screen()
         from mahtab_tui.kernel.base import KernelError
 
@@ -351,8 +334,7 @@ class Completer:
         return None
 
     def handle_response(self, request: CompletionRequest, found: Completions | None) -> None:
-        """Show the result of the newest request, if it is still wanted. found: None if the kernel
-        did not answer."""
+        """Show the result of the newest request, if it is still wanted."""
         area = self._area
         wanted = (area.text, area.cursor_index, area.python)
         if (request.code, request.cursor, request.python) != wanted or not area.has_focus:
@@ -388,8 +370,7 @@ class Completer:
 
 
 class CompletionCache:
-    """Completes text while the kernel cannot answer, from the last completions and all names seen
-    in earlier ones."""
+    """Completes text while the kernel cannot answer, from earlier completions."""
 
     def __init__(self) -> None:
         self._last: tuple[str, Completions] | None = None
@@ -405,8 +386,7 @@ class CompletionCache:
             )
 
     def for_text(self, code: str, cursor: int) -> Completions:
-        """Return completions for a text: the last ones if they were for the same position,
-        otherwise from the names."""
+        """Return the last completions if they were for this position, else fitting names."""
         from mahtab_tui.kernel.values import Completions
 
         name = _NAME.search(code[:cursor])
@@ -435,8 +415,8 @@ PAUSE = 0.7
 """Seconds without a key press before a suggestion is requested."""
 
 Suggest = Callable[[str, bool, Callable[[], bool]], str]
-"""Suggests the rest of a line, or an empty text; waits for the model. The arguments are the text,
-whether it is Python, and a function that returns whether the suggestion is still wanted."""
+"""Suggests the rest of a line, or nothing; waits for the model. Gets the text, whether it is
+Python, and a function that returns whether the suggestion is still wanted."""
 
 
 class InlineSuggester:
@@ -448,11 +428,10 @@ class InlineSuggester:
         self._suggest = suggest
         self._fetcher = Fetcher(area, at_once=1)
         self._request_number = 0
-        """The number of the newest request; older ones are cancelled and dropped."""
+        """The number of the newest request; older ones are dropped."""
 
     def ask(self, *, at_once: bool) -> None:
-        """Request a suggestion if the cursor is at the end of the text. at_once: do not wait for a
-        pause."""
+        """Request a suggestion if the cursor is at the end of the text."""
         self.cancel()
         area, number = self._area, self._request_number
         text, python = area.whole_text, area.python
@@ -465,18 +444,15 @@ class InlineSuggester:
             )
 
     def cancel(self) -> None:
-        """Cancel a pending request."""
         self._request_number += 1
         self._fetcher.forget("suggestion")
 
     def clear(self) -> None:
-        """Remove the suggestion, and cancel a pending request."""
         self.cancel()
         self._area.suggestion = ""
 
     def accept(self) -> bool:
-        """Insert the suggestion; returns False if there is none, or if the completion list is
-        open."""
+        """Insert the suggestion; returns False if that is impossible."""
         if not self._area.suggestion or self._completions.is_open:
             return False
         self._area.insert(self._area.suggestion)
@@ -495,7 +471,7 @@ _WIDEST_CARD, _HIGHEST = 90, 16
 
 
 class HelpCard(Static):
-    """Shows an explanation. It never gets the focus; typing or moving the cursor closes it."""
+    """Shows an explanation; typing or moving the cursor closes it."""
 
     can_focus = False
 
@@ -506,8 +482,7 @@ class HelpCard(Static):
         self._fetcher = Fetcher(self)
 
     def ask(self, code: str, cursor: int, at: Offset) -> None:
-        """Explain the name at a character offset; asks the kernel on a thread. at: the cursor's
-        cell on the screen."""
+        """Explain the name at an offset. at: the cursor's cell on the screen."""
         if (explain := self._explain) is None:
             return
         self._fetcher.ask(
@@ -518,7 +493,6 @@ class HelpCard(Static):
         )
 
     def close(self) -> None:
-        """Close the card, and drop a pending request."""
         self._fetcher.forget("help")
         self.display = False
 

@@ -51,8 +51,7 @@ PAUSE = 0.15
 
 
 class Hint(Static):
-    """Shows the keys of the mode, an offer, or the attachments of a question, which are resolved on
-    a thread."""
+    """Shows the keys of the mode, an offer, or the attachments of a question."""
 
     def __init__(self, find: FindChips | None, *, id: str | None = None) -> None:
         super().__init__(id=id, markup=False)
@@ -64,13 +63,10 @@ class Hint(Static):
         self._fetcher = Fetcher(self, at_once=1)
 
     def show(self, mode: Mode, *, replaces: str) -> None:
-        """Show the keys of a mode. replaces: the name of the entry that the input will replace;
-        empty for none."""
         self._mode, self._replaces = mode, replaces
         self._draw()
 
     def show_mentions(self, question: str) -> None:
-        """Resolve the mentions in the question being written; empty for none."""
         find = self._find
         if not question or find is None:
             self._fetcher.forget("attachments")
@@ -84,7 +80,6 @@ class Hint(Static):
         self._fetcher.ask("attachments", resolve, self._show_chips, pause=PAUSE)
 
     def offer(self, offer: str) -> None:
-        """Show an offer instead of the keys; empty removes it."""
         if offer != self._offer:
             self._offer = offer
             self._draw()
@@ -116,7 +111,7 @@ def _draw_chip(chip: MentionChip) -> Content:
 
 
 LONGEST = 2_000
-"""Characters of a text to classify: it is parsed at each key press."""
+"""Characters of a text that is classified at each key press."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*[,.;:?!…]*|\d+[,.?!%]*")
 _CODE_NODES = (
     ast.Assign,
@@ -141,8 +136,7 @@ def is_prose(text: str) -> bool:
 
 
 def is_code(text: str) -> bool:
-    """Return whether a text is Python that does something, rather than words that happen to
-    parse."""
+    """Return whether a text is Python that does something, rather than words that parse."""
     tree = _parse(text) if len(text) <= LONGEST else None
     return tree is not None and any(isinstance(node, _CODE_NODES) for node in ast.walk(tree))
 
@@ -171,8 +165,6 @@ class EditorPane(Widget):
 
     @dataclass
     class Submitted(Message):
-        """Posted when the user enters a complete input."""
-
         mode: Mode
         text: str
         replaces: str = ""
@@ -201,14 +193,12 @@ class EditorPane(Widget):
         self._completions = CompletionList()
         self._explain = explain
         self._card: HelpCard | None = None
-        """Created when it is first shown."""
         self._area = PromptArea(
             self._completions, self._inputs, complete, complete_question, slash, suggest, id="code"
         )
         self._hint = Hint(chips, id="hint")
         self._replaces = ""
         self._draft = Draft("python", "")
-        """The input before a replacement began."""
         self._find = FindRow(self._area)
 
     def compose(self) -> ComposeResult:
@@ -244,7 +234,6 @@ class EditorPane(Widget):
         return self._area.selected_text
 
     def clear(self) -> None:
-        """Empty the editor; undo brings the text back."""
         self._area.clear()
         self._inputs.reset()
 
@@ -261,20 +250,18 @@ class EditorPane(Widget):
         self._show_mode()
 
     def end_replacing(self) -> None:
-        """Cancel a replacement, if any, and restore the previous text."""
         if self._replaces:
             self._replaces, self._area.draft = "", None
             self.mode, self.text = self._draft
             self._show_mode()
 
     def begin_question(self, question: str) -> None:
-        """Put a question into the editor, without sending it. The previous text comes back when it
-        is sent, or on undo."""
+        """Put a question into the editor, without sending it."""
         self.put("ask", question)
 
     def put(self, mode: Mode, text: str) -> None:
-        """Put an input into the editor, without sending it. The previous mode and text come back
-        when it is sent."""
+        """Put an input into the editor, without sending it. The previous one comes back
+        afterwards."""
         if text not in (self.text, "") and not self._replaces:
             self._area.draft = Draft(self.mode, self.text)
         self.mode, self.text = mode, text
@@ -285,7 +272,6 @@ class EditorPane(Widget):
         self.mode, self.text = "ask", f"{question} {target} ".lstrip()
 
     def toggle_mode(self) -> None:
-        """Switch between Python and Ask, keeping the text."""
         self.mode = "ask" if self.mode == "python" else "python"
 
     def watch_mode(self, mode: Mode) -> None:

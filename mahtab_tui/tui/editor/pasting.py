@@ -17,7 +17,6 @@ _FLAGS = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | codeop.PyCF_ALLOW_
 _TYPE_PARAMETERS = re.compile(r"^([ \t]*(?:async +def|def|class) +\w+)\[[^\[\]\n]*\]", re.MULTILINE)
 
 STEP = "    "
-"""One step of indentation."""
 _LEAVES_BLOCK = re.compile(r"\s*(?:return|pass|break|continue|raise)\b")
 
 _WHOLE_CELL = re.compile(r"\s*%%")
@@ -26,12 +25,9 @@ _TIMED = re.compile(r"\s*%%time(?:it)?\b.*\n")
 
 
 def is_complete(source: str) -> bool:
-    """Return whether Enter should run a cell. Invalid code is complete, so that its error is shown.
-
-    As in Python and IPython, a cell that ends with a block is incomplete until an empty line, and
-    so is a ``%%magic``. ``!command``, ``%magic`` and ``object?`` count as the calls that the kernel
-    makes of them.
-    """
+    """Return whether Enter should run a cell. Invalid code is complete, so that its error is
+    shown. As in Python and IPython, a cell that ends with a block is incomplete until an empty
+    line, and so is a ``%%magic``."""
     if _WHOLE_CELL.match(source) and not _TIMED.match(source):
         return "\n" in source.strip() and not source.rpartition("\n")[2].strip()
     # The kernel's Python may be newer than this one, and support type parameters.
@@ -57,7 +53,7 @@ def is_complete(source: str) -> bool:
 
 
 def next_indent(before: str) -> str:
-    """Return the indentation of a new line after the text before the cursor."""
+    """Return the indentation of a new line after a text."""
     start = before.rfind("\n") + 1
     # A string or bracket that ends on this line belongs to the line on which it starts.
     for span in sorted(find_source_spans(before), reverse=True):
@@ -79,16 +75,12 @@ _LEADING_TABS = re.compile(r"^[ \t]*\t", re.MULTILINE)
 
 
 def clean(text: str) -> str:
-    """Remove control characters, and convert line breaks to ``\\n``."""
     return plain(text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def prepare_pasted_python(text: str, *, into_empty: bool) -> str:
     """Prepare Python copied from anywhere: use spaces for indentation, and remove prompts and
-    fences. Output of a session, and text between fences, become comments.
-
-    into_empty: also remove the indentation common to all lines.
-    """
+    fences. Other text becomes comments. into_empty: also remove common indentation."""
     text = _LEADING_TABS.sub(lambda tabs: tabs[0].expandtabs(len(STEP)), clean(text))
     text = _strip_fences(text)
     dedented = textwrap.dedent(text)
@@ -104,8 +96,8 @@ def _strip_prompt(line: str) -> str:
 
 
 def _strip_fences(text: str) -> str:
-    """Return the code of a Markdown text that starts with a fence, or whose only fence is the last
-    line; return any other text unchanged."""
+    """Return the code of a Markdown text that starts with a fence, or whose only fence is the
+    last line; any other text unchanged."""
     lines = text.split("\n")
     filled = [number for number, line in enumerate(lines) if line.strip()]
     if not filled or not (_FENCE.fullmatch(lines[filled[0]]) or lines[filled[-1]].strip() == "```"):
@@ -143,7 +135,6 @@ _STRAIGHT = str.maketrans(
 )
 _CURLY = re.compile(f"[{''.join(map(chr, _STRAIGHT))}]")
 LONG = 100_000
-"""Text of more characters is not parsed at each key press."""
 
 
 def has_curly_quotes(text: str) -> bool:
@@ -179,7 +170,6 @@ class Pastes:
         return word
 
     def expand(self, text: str) -> str:
-        """Replace all placeholders by their texts."""
         # In one pass, because a pasted text may contain the placeholder of another one.
         words = "|".join(map(re.escape, self._texts))
         return re.sub(words, lambda word: self._texts[word[0]], text) if words else text

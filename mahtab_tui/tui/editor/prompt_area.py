@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.editor.pasting import Pastes
 
 _PATIENCE = 1.0
-"""Seconds to wait on quitting until the last input is written."""
+"""Seconds to wait on quitting for the last input to be written."""
 
 
 class InputHistory:
@@ -45,29 +45,26 @@ class InputHistory:
         self._thread.start()
 
     def close(self) -> None:
-        """Write all new inputs."""
         self._write_queue.put(None)
         self._thread.join(_PATIENCE)
 
     def for_mode(self, mode: Mode) -> list[str]:
-        """Return the inputs of a mode without duplicates; those of this session come first."""
+        """Return the inputs of a mode without duplicates, this session's first."""
         now = (text for text, its_mode in self._new if its_mode == mode)
         past = (entry.text for entry in self._past if entry.mode == mode)
         return list(dict.fromkeys((*now, *past)))
 
     def step(self, step: int, mode: Mode, present: str) -> str | None:
-        """Move to an older (1) or newer (-1) input that starts with the draft, and return it; None
-        if there is none. present: the current text."""
+        """Return an older (1) or newer (-1) input that starts with the draft; None at the end.
+        present: the current text."""
         return self._cursors[mode].step(step, self.for_mode(mode), present)
 
     def add(self, text: str, mode: Mode) -> None:
-        """Add an input immediately, because the next key may be Up."""
         self._new.insert(0, (text, mode))
         self._write_queue.put((text, mode))
         self.reset()
 
     def reset(self) -> None:
-        """Return to the draft in all modes, and discard changes."""
         self._cursors = {mode: HistoryCursor() for mode in self._cursors}
 
     def _read_and_write(self) -> None:
@@ -78,7 +75,7 @@ class InputHistory:
 
 
 class HistoryCursor:
-    """A position in the history; 0 is the draft. Changes to earlier inputs last until an input is
+    """A position in the history; 0 is the draft. Changes to earlier inputs last until one is
     submitted."""
 
     def __init__(self) -> None:
@@ -88,7 +85,6 @@ class HistoryCursor:
         self._edits: dict[int, str] = {}
 
     def step(self, step: int, inputs: list[str], present: str) -> str | None:
-        """See `InputHistory.step`. inputs: newest first."""
         if self._index == 0:
             self._prefix = present
         index = self._index + step
@@ -105,8 +101,6 @@ class HistoryCursor:
 
 
 class Draft(NamedTuple):
-    """A text put aside for later."""
-
     mode: Mode
     text: str
 
@@ -122,9 +116,6 @@ class PromptArea(CodeArea):
 
     @dataclass
     class ModeChanged(Message):
-        """Posted when a backtick at the very start, or Backspace in an empty text, changes the
-        mode."""
-
         mode: Mode
 
     class LeaveRequested(Message):
@@ -133,7 +124,6 @@ class PromptArea(CodeArea):
     draft: Draft | None = None
     """The text that returns when the current one is submitted."""
     _recalled: tuple[str, Selection] | None = None
-    """The text and selection set by the history."""
 
     def __init__(
         self,
@@ -154,9 +144,8 @@ class PromptArea(CodeArea):
             self.suggester = InlineSuggester(self, completions, suggest)
         self._inputs = inputs
         self._pastes: Pastes | None = None
-        """Created with the first paste."""
         self._found_at = 0
-        """The offset at which the search continues, in characters."""
+        """The offset at which the search continues."""
         super().__init__(id=id)
 
     @property
@@ -190,8 +179,7 @@ class PromptArea(CodeArea):
             self.suggester.clear()
 
     def update_suggestion(self) -> None:
-        """Request a new suggestion after the text changed, unless the user is typing the suggested
-        text."""
+        """Request a new suggestion, unless the user is typing the suggested text."""
         if self.suggester is not None and not self.suggestion:
             self.suggester.ask(at_once=False)
 
@@ -210,20 +198,18 @@ class PromptArea(CodeArea):
         return result
 
     def action_indent(self) -> None:
-        """Insert the suggestion or the selected completion, or request completions; otherwise
-        indent."""
         if not (self.suggester and self.suggester.accept()) and not self.completer.handle_tab():
             super().action_indent()
 
     # Mode and submitting
 
     def _change_mode(self, mode: Mode) -> None:
-        """Change the mode at once, because the next key is meant for the new mode."""
+        """Change the mode at once, because the next key is meant for it."""
         self.python = mode == "python"
         self.post_message(self.ModeChanged(mode))
 
     def action_submit(self) -> None:
-        """Submit the text, if any, and clear the editor at once for the next input."""
+        """Submit the text, and clear the editor at once for the next input."""
         if text := self.whole_text.rstrip():
             self.post_message(self.Submitted(text, python=self.python))
             self._inputs.add(text, self.mode)
@@ -235,7 +221,6 @@ class PromptArea(CodeArea):
                 self.recall(draft.text)
 
     def action_end_of_input(self) -> None:
-        """Delete to the right, or quit if the text is empty."""
         if self.text:
             self.action_delete_right()
         else:
@@ -261,8 +246,7 @@ class PromptArea(CodeArea):
 
     @property
     def _matches_history(self) -> bool:
-        """Whether text and cursor are as the history set them, so that Up and Enter act on the
-        whole input."""
+        """Whether text and cursor are as the history set them."""
         return self._recalled == (self.text, self.selection)
 
     def may_run(self) -> bool:
@@ -309,13 +293,11 @@ class PromptArea(CodeArea):
         return self._pastes.collapse(text)
 
     def action_expand_pastes(self) -> None:
-        """Show the pasted texts in full; undo collapses them again."""
         text = self.whole_text
         if text != self.text:
             self._replace_text(text)
 
     def action_straighten(self) -> None:
-        """Make curly quotes straight; undo makes them curly again."""
         from mahtab_tui.tui.editor.pasting import has_curly_quotes, straighten_quotes
 
         text = self.whole_text
@@ -341,8 +323,7 @@ class PromptArea(CodeArea):
             super().action_delete_word_right()
 
     def _delete_paste(self, blanks: str = "", *, left: bool) -> bool:
-        """Delete a collapsed paste next to the cursor as a whole. blanks: characters allowed
-        between them."""
+        """Delete a collapsed paste next to the cursor. blanks: characters allowed in between."""
         row, column = self.cursor_location
         line = self.document.get_line(row)
         rest_of_line = line[:column].rstrip(blanks) if left else line[column:].lstrip(blanks)

@@ -45,7 +45,6 @@ def inline_spans(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterat
 
 
 def _link(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterator[Span]:
-    """Yield the link's text, and its address if it is different."""
     address = plain(str(node.attrs.get("href", "")))
     words = [
         span for child in node.children for span in inline_spans(child, style + UNDERLINE, palette)
@@ -66,7 +65,6 @@ def split_lines(spans: Iterator[Span]) -> list[list[Span]]:
 
 
 SPACE = 2
-"""Cells between columns."""
 NARROWEST_COLUMN = 6
 """Columns are not made narrower than this."""
 
@@ -74,8 +72,7 @@ NARROWEST_COLUMN = 6
 def table_rows(
     table: SyntaxTreeNode, width: int, palette: Palette, mark: Callable[[list[Span]], list[Span]]
 ) -> list[Row]:
-    """Return the rows of the header, a rule, and the lines. mark: modifies the styles of a cell's
-    spans."""
+    """Return the rows of a table. mark: modifies the styles of a cell's spans."""
     lines = [node for part in table.children for node in part.children]
     cells = [[mark(_cell(cell, palette)) for cell in line.children] for line in lines]
     right = ["right" in str(cell.attrs.get("style", "")) for cell in lines[0].children]
@@ -90,8 +87,7 @@ def table_rows(
 
 
 def fit_columns(wanted: Sequence[int], width: int) -> list[int]:
-    """Return column widths that fit into a width: the widest columns shrink, down to
-    `NARROWEST_COLUMN`."""
+    """Return column widths that fit into a width: the widest columns shrink."""
     widths = [min(max(1, cells), max(width, NARROWEST_COLUMN)) for cells in wanted]
     while sum(widths) > width and max(widths) > NARROWEST_COLUMN:
         widths[widths.index(max(widths))] -= 1
@@ -129,7 +125,6 @@ def _line(
 
 
 def _trim(spans: list[Span]) -> list[Span]:
-    """Remove the spaces at which the row was wrapped."""
     if not spans:
         return spans
     text, style = spans[-1]
@@ -137,12 +132,11 @@ def _trim(spans: list[Span]) -> list[Span]:
 
 
 FIGURE = "figure"
-"""Key in a style's metadata for the number of the cell that a figure comes from."""
+"""Key in a style's metadata for the cell that a figure comes from."""
 
 
 class FigureMarks:
-    """Adds styles to the figures in a line of spans. Figures are matched by text, because rendering
-    changes positions in Markdown."""
+    """Adds styles to the figures in a line of spans, which are matched by text."""
 
     def __init__(self, figures: Sequence[AnswerFigure], palette: Palette) -> None:
         self._styles: dict[str, Style] = {}
@@ -154,8 +148,7 @@ class FigureMarks:
                 self._styles[plain(text)] = Style(meta={FIGURE: cell})
 
     def __call__(self, spans: list[Span]) -> list[Span]:
-        """Return the spans with the figures styled. Inline code gets its backticks back while
-        figures are searched."""
+        """Style the figures. Inline code gets its backticks back while they are searched."""
         ticks = ["`" if style.bgcolor == self._code else "" for _, style in spans]
         text = "".join(f"{tick}{part}{tick}" for tick, (part, _) in zip(ticks, spans, strict=True))
         marks = [
@@ -189,8 +182,7 @@ def _apply_marks(
 
 
 def underline_links(row: Row, hovered: int | None = None) -> Row:
-    """Underline the figures in a row that link to a cell. hovered: only the one that starts at this
-    character."""
+    """Underline the figures that link to a cell. hovered: only the one that starts there."""
     spans: list[Span] = []
     position = 0
     for text, style in row.spans:
@@ -206,8 +198,7 @@ NARROWEST = 8
 """Minimum width of nested blocks."""
 
 _LEXED = 20_000
-"""Maximum characters of a fenced block that is highlighted; longer blocks stay plain, because a
-lexer could block the screen."""
+"""Maximum characters of a fenced block to highlight."""
 
 # HTML and link definitions are shown as text, so that nothing in an answer disappears.
 _PARSER = MarkdownIt("commonmark", {"html": False, "maxNesting": 20})
@@ -217,18 +208,16 @@ Block = SyntaxTreeNode
 
 
 def parse(source: str) -> list[Block]:
-    """Parse a text into its outermost blocks."""
     return SyntaxTreeNode(_PARSER.parse(source)).children
 
 
 def first_line(block: Block) -> int:
-    """Return the line of the source at which a block starts, from 0."""
     return block.map[0] if block.map else 0
 
 
 class Markdown:
     def __init__(self, palette: Palette, mark: Callable[[list[Span]], list[Span]] = list) -> None:
-        """mark: modifies the styles of the spans of a line of prose, or of a table cell."""
+        """mark: modifies the styles of the spans of a line, or of a table cell."""
         self._palette = palette
         self._mark = mark
         self._drawers: dict[str, Callable[[Block, int], list[Row]]] = {
@@ -243,8 +232,7 @@ class Markdown:
         }
 
     def rows(self, block: Block, width: int, lead: Sequence[Span] = ()) -> list[Row]:
-        """Draw a block. lead: spans before the first words; if the block is not a paragraph, in a
-        row above it."""
+        """Draw a block. lead: spans before the first words."""
         if block.type == "paragraph":
             return self._paragraph(block, width, lead)
         drawn = (
@@ -255,7 +243,7 @@ class Markdown:
         return [Row(lead), *drawn] if lead else drawn
 
     def document(self, source: str, width: int, bar: Style | None = None) -> list[Row]:
-        """Draw all blocks of a text, separated by empty rows, with a bar."""
+        """Draw all blocks of a text, separated by empty rows."""
         return [
             row._replace(bar=bar)
             for row in self._stack(SyntaxTreeNode(_PARSER.parse(source)), width)

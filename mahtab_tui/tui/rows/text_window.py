@@ -26,9 +26,8 @@ Find = Callable[..., TextSpan | None]
 """Finds the next or previous match of words, as `TextWindow.find` does; called on a thread."""
 
 LINE = 16_384
-"""Maximum characters of a line; longer ones are split into several."""
+"""Maximum characters of a line; longer ones are split."""
 BLOCK = 1_000_000
-"""Characters to count or search at a time."""
 
 
 class TextRow(NamedTuple):
@@ -37,7 +36,6 @@ class TextRow(NamedTuple):
     number: int | None
     """The line number, from 1; None if the row continues the one above."""
     text: str
-    """The characters from start to end, safe to draw."""
 
 
 class TextWindow:
@@ -47,15 +45,13 @@ class TextWindow:
         self.chars = chars
         self._fetch = fetch
         self._ends: list[int] = [0]
-        """The number of line ends before each block."""
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the text is still available."""
         return self._fetch(0, 1) is not None
 
     def rows(self, start: int, count: int, width: int) -> list[TextRow]:
-        """Return `count` rows, beginning with the one that starts at an offset."""
+        """Return `count` rows from the one that starts at an offset."""
         rows: list[TextRow] = []
         line = self.line_start(start)
         number = self.line_number(line)
@@ -87,7 +83,6 @@ class TextWindow:
         )
 
     def up(self, start: int, count: int, width: int) -> int:
-        """Return the start of the row `count` rows above."""
         for _ in range(count):
             if start <= 0:
                 return 0
@@ -116,8 +111,8 @@ class TextWindow:
         return 1 + self._ends[block] + self._part(block * BLOCK, offset).count("\n")
 
     def find(self, words: str, start: int, *, backwards: bool = False) -> TextSpan | None:
-        """Find the next or previous match of words, wrapping around. Words without capitals ignore
-        case."""
+        """Find the next or previous match of words, from an offset and around. Words without
+        capitals ignore case."""
         if not words:
             return None
         pattern = re.compile(re.escape(words), 0 if any(map(str.isupper, words)) else re.IGNORECASE)
@@ -166,8 +161,7 @@ class TextWindow:
 
 
 def _visible_text(text: str) -> str:
-    """Replace each hidden character of a line by one visible character, and unusual blanks by
-    spaces; offsets stay the same."""
+    """Replace each hidden character by one visible character; offsets stay the same."""
     hidden = dict(hidden_characters(text))
     if not hidden and "\t" not in text:
         return text
@@ -184,7 +178,6 @@ def _visible_character(character: str, symbol: str) -> str:
 
 
 _WHEEL = 3
-"""Rows to scroll with the wheel."""
 
 StyledPart = tuple[int, int, Style]
 """Start, end and style of a part of the text."""
@@ -192,48 +185,39 @@ StyledPart = tuple[int, int, Style]
 
 class LongTextView(Widget, can_focus=True):
     """A scrolling view of a long text, moved by `row.CURSOR_KEYS`, the wheel, and clicks at the
-    right edge, which represents the whole text."""
+    right edge."""
 
     def __init__(self, window: TextWindow) -> None:
         super().__init__()
         self.window = window
         self.top = 0
-        """The offset of the first visible row."""
         self.words = ""
-        """The words of the last search."""
         self.found: TextSpan | None = None
-        """The match of the last search."""
         self.lines: list[TextRow] = []
         self.fetcher = Fetcher(self)
         self._wrapped = True
-        """Whether long lines are wrapped, rather than scrolled sideways."""
+        """Whether long lines are wrapped, rather than scrolled."""
         self._left = 0
-        """Horizontal scroll offset in cells."""
 
     # Drawing
 
     @property
     def text_width(self) -> int:
-        """Cells available for a row's text."""
         raise NotImplementedError
 
     def row_prefix(self, row: TextRow) -> Sequence[Span]:
-        """Return what precedes a row's text: the line number."""
         raise NotImplementedError
 
     def edge(self, y: int) -> Span:
-        """Return the right edge at a line of the view."""
         raise NotImplementedError
 
     def row_style(self, row: TextRow) -> Style:
         return get_palette(self.app).text
 
     def part_styles(self, row: TextRow) -> list[StyledPart]:
-        """Return styles for parts of a row; later ones override earlier ones."""
         return [] if self.found is None else [(*self.found, Style(reverse=True))]
 
     def line_style(self, row: TextRow) -> Style | None:
-        """Return a style for the whole line, or None."""
         return None
 
     def render_line(self, y: int) -> Strip:
@@ -276,7 +260,6 @@ class LongTextView(Widget, can_focus=True):
 
     @property
     def rows_above(self) -> int:
-        """Rows to show above the target of `go_to`."""
         return 0
 
     def go_to(self, offset: int) -> None:
@@ -292,8 +275,6 @@ class LongTextView(Widget, can_focus=True):
         self.rewrap()
 
     def rewrap(self) -> None:
-        """Wrap rows to a new width, keeping the text at the top."""
-
         def wrap() -> None:
             self.top = self.window.row_at(self.top, self.text_width)
             self.refresh_view()
@@ -301,8 +282,6 @@ class LongTextView(Widget, can_focus=True):
         self.load_then(wrap)
 
     def action_move(self, step: int) -> None:
-        """Move down by `step` rows; up if negative."""
-
         def move() -> None:
             if step < 0:
                 self.top = self.window.up(self.top, -step, self.text_width)
@@ -319,7 +298,6 @@ class LongTextView(Widget, can_focus=True):
         self.action_move(direction * max(1, self.size.height - 2))
 
     def action_move_to(self, offset: int) -> None:
-        """Move to the start of the text (0) or to its end."""
         if offset == 0:
             self.top = self._left = 0
             self.load_then(self.refresh_view)
@@ -335,7 +313,6 @@ class LongTextView(Widget, can_focus=True):
             self.refresh_view()
 
     def _last_top(self) -> int:
-        """Return the offset of the top row when the end of the text is visible."""
         return self.window.up(
             self.window.row_at(self.window.chars - 1, self.text_width),
             max(0, self.size.height - 1),
@@ -349,15 +326,14 @@ class LongTextView(Widget, can_focus=True):
         return self.window.find
 
     def search(self, words: str) -> None:
-        """Go to the next match of other words. Empty words end the search."""
+        """Go to the next match of other words; none end the search."""
         self.words, self.found = words, None
         self.action_next(False)
         if not words:
             self.load_then(self.refresh_view)
 
     def action_next(self, backwards: bool) -> None:
-        """Find the next or previous match on a thread, because the text may be long, and show
-        it."""
+        """Find the next or previous match on a thread, and show it."""
         find, words = self.find, self.words
         at = self.top if self.found is None else self.found[0] if backwards else self.found[1]
         if words:
@@ -406,7 +382,6 @@ class LongTextView(Widget, can_focus=True):
 def _style_segments(
     text: str, start: int, styles: Sequence[StyledPart], base: Style
 ) -> list[Segment]:
-    """Return the segments of a row that starts at an offset."""
     end = start + len(text)
     limits = sorted(
         {

@@ -33,14 +33,13 @@ class NotebookWords(Words):
 
 
 def ends_with_bar(entry: Entry) -> bool:
-    """Return whether an entry's last row has the model's bar."""
     if isinstance(entry, Cell):
         return not (entry.person or len(entry.output) or entry.changes)
     return isinstance(entry, Words | ToolUse) and not isinstance(entry, NotebookWords)
 
 
 def output_text(cell: Cell) -> str:
-    """Return a cell's stored output, including late output; a line marks omitted lines."""
+    """Return a cell's stored output, including late output."""
     return "\n".join(_text(output) for output in (cell.output, cell.late_output) if output)
 
 
@@ -62,14 +61,12 @@ ENDS = 20
 
 
 class OutputMemory:
-    """The cells with long outputs, oldest first."""
-
     def __init__(self) -> None:
         self._cells: deque[tuple[Cell, int]] = deque()
         self._chars = 0
 
     def add(self, cell: Cell) -> list[Cell]:
-        """Add a cell that ended; returns the cells whose outputs were shortened to make room."""
+        """Add a cell that ended; returns the cells whose outputs were shortened."""
         size = cell.output.size
         if len(cell.output) <= 2 * ENDS and size < LONG:
             return []
@@ -98,21 +95,18 @@ class Activity:
 
     author: str
     doing: str
-    """For example "is thinking"."""
     brief: str
-    """Short form for the header, for example "thinking"."""
     since: float
-    """Seconds since the epoch."""
     waits_for_person: bool = False
 
 
 class Activities:
-    """Tracks what the model is doing. since: seconds since the epoch; older records are past
-    activities."""
+    """Tracks what the model does now. since: the start of the session, in seconds since the
+    epoch."""
 
     def __init__(self, since: float) -> None:
         self.current: Activity | None = None
-        """None between two steps, and while code runs, because then the cell shows the time."""
+        """None between two steps, and while code runs."""
         self.turn_running = False
         self._since = since
 
@@ -188,27 +182,25 @@ class PendingRequests:
 
     @property
     def since(self) -> float | None:
-        """Seconds since the epoch at which the oldest request began to wait; None if nothing
-        waits."""
+        """When the oldest request began to wait, in seconds since the epoch, if any."""
         return min(self._since.values(), default=None)
 
 
 WORDS = 20_000
-"""Maximum characters of a cell rendered as Markdown; more would block the screen."""
+"""Maximum characters of a cell rendered as Markdown."""
 
 _TICKS = re.compile("`+")
 
 
 class Transcript(Conversation):
-    """The entries, and which of them have changed. The cost of a change does not depend on the
-    number of entries."""
+    """The entries, and which of them have changed. A change costs the same for any number of
+    entries."""
 
     def __init__(self, since: float) -> None:
-        """since: the start of the session, in seconds since the epoch; nothing in older records is
-        still running."""
+        """since: the start of the session, in seconds since the epoch; nothing in older records
+        runs."""
         super().__init__()
         self.pinned: list[Entry] = []
-        """Pinned entries, in the order in which they were pinned."""
         self._activities = Activities(since)
         self._since = since
         self.positions: dict[Entry, int] = {}
@@ -217,8 +209,7 @@ class Transcript(Conversation):
         """Code of each cell by number, including cells that were cleared."""
         self.running: dict[int, Cell] = {}
         self.opened: Entry | None = None
-        """The first entry of a notebook, until the user scrolls or something runs; the view starts
-        there."""
+        """The first entry of a notebook, at which the view starts until something happens."""
         self._cells_by_number: dict[int, Cell] = {}
         """Code cells of the notebook, by their position in it."""
         self._memory = OutputMemory()
@@ -249,7 +240,6 @@ class Transcript(Conversation):
                 fold(record)
 
     def cell(self, number: int) -> Cell | None:
-        """Return the entry of a cell; None if the transcript does not contain it."""
         cell = self._cells.get(number)
         return cell if cell in self.positions else None
 
@@ -258,7 +248,6 @@ class Transcript(Conversation):
         return self._activities.current
 
     def copy_running(self) -> Transcript:
-        """Return a new transcript with only the running cells."""
         fresh = Transcript(self._since)
         fresh._activities, fresh._hidden = self._activities, self._hidden
         fresh.codes = self.codes
@@ -281,7 +270,7 @@ class Transcript(Conversation):
         )
 
     def pop_changed(self) -> list[int]:
-        """Return the indexes of entries that are new or changed since the last call, in order."""
+        """Return the indexes of entries that changed since the last call, in order."""
         changed = sorted(self._changed)
         self._changed.clear()
         return changed
@@ -297,14 +286,12 @@ class Transcript(Conversation):
         super().append(entry)
 
     def touch(self, entry: Entry) -> None:
-        """Mark an entry as changed, unless it was cleared."""
         if (position := self.positions.get(entry)) is not None:
             entry.version += 1
             self._changed.add(position)
 
     def touch_output(self, cell: Cell) -> None:
-        """Redraw a cell that now has output, because the entry below is no longer joined to its
-        code."""
+        """Redraw a cell that now has output; the entry below is no longer joined to its code."""
         self.touch(cell)
         following = self.positions[cell] + 1
         if (
@@ -374,7 +361,6 @@ class Transcript(Conversation):
         super()._question(record)
 
     def _token(self, record: records.AssistantChatStream) -> None:
-        """Add a streamed piece to the last entry, or start a new one."""
         step = answer_step(record)
         pieces = self._pieces.setdefault(step, [])
         if record.fresh:
@@ -398,7 +384,6 @@ class Transcript(Conversation):
             self._begin_piece(pieces, record, record.text, code=False)
 
     def _thought_piece(self, record: records.AssistantThoughtStream) -> None:
-        """Add a streamed piece of the model's thinking."""
         if (entry := self._thoughts.get(answer_step(record))) is not None:
             entry.source += record.text
             self.touch(entry)
@@ -406,7 +391,7 @@ class Transcript(Conversation):
             self._begin_thought(record)
 
     def _thought(self, record: records.AssistantThought) -> None:
-        """Show the model's complete thinking, collapsed because the answer follows."""
+        """Show the model's complete thinking, collapsed."""
         entry = self._thoughts.get(answer_step(record)) or self._begin_thought(record)
         entry.collapsed = True
         self._correct(entry, record.text)
@@ -423,7 +408,6 @@ class Transcript(Conversation):
     # Requests to the user
 
     def _approval(self, record: records.Approval) -> None:
-        """Show that code waits, or what was decided."""
         if record.time < self._since and record.state == "waiting":
             record = record.changed(state="not run")
         if record.guest is None:
@@ -465,7 +449,6 @@ class Transcript(Conversation):
         self.touch(cell)
 
     def _number_waiting(self) -> None:
-        """Number the agents' waiting cells, if there are several."""
         for number, cell in enumerate(self._waiting.values(), 1):
             cell.part = f"{number}/{len(self._waiting)}" if len(self._waiting) > 1 else ""
             self.touch(cell)

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 WAITING_GLYPH = "◈"
 LONGEST = 2_000
-"""Maximum characters of the arguments; longer ones are truncated."""
 
 
 def question_rows(question: Question, width: int, palette: Palette) -> list[Row]:
@@ -52,7 +51,6 @@ def question_rows(question: Question, width: int, palette: Palette) -> list[Row]
 
 
 def _chip(attached: AttachmentChip, palette: Palette) -> list[Span]:
-    """Draw an attachment with its size, or the reason why it is missing."""
     detail, style = (
         (attached.problem, palette.bad) if attached.problem else (attached.size, palette.muted)
     )
@@ -86,7 +84,6 @@ def tool_rows(use: ToolUse, width: int, palette: Palette) -> list[Row]:
 
 
 def _arguments(written: str) -> str:
-    """Format arguments as keywords on one line, with strings in quotes."""
     try:
         given = dict(json.loads(written))
     except (ValueError, TypeError, RecursionError):  # a record from another program
@@ -99,7 +96,6 @@ def _arguments(written: str) -> str:
 
 
 def note_rows(note: Note, width: int, palette: Palette) -> list[Row]:
-    """Draw a mark and a sentence."""
     mark, style = {"warning": ("!", palette.moon), "error": ("✗", palette.bad)}.get(
         note.level, ("·", palette.muted)
     )
@@ -112,8 +108,7 @@ def note_rows(note: Note, width: int, palette: Palette) -> list[Row]:
 
 
 def activity_rows(activity: Activity, palette: Palette) -> list[Row]:
-    """Draw the last line. The spinner turns while there is work, but not while the program waits
-    for the user."""
+    """Draw the last line. The spinner turns unless the program waits for the user."""
     elapsed = max(0.0, time.time() - activity.since)
     frame = (
         WAITING_GLYPH
@@ -129,8 +124,7 @@ def activity_rows(activity: Activity, palette: Palette) -> list[Row]:
 
 
 def search_rows(search: SearchProgress, width: int, palette: Palette) -> list[Row]:
-    """Draw the line below a cell with running searches, such as `⠹ 13 calls · 9 s · 12 of 12 parts
-    · F3 shows them`."""
+    """Draw a line such as `⠹ 13 calls · 9 s · 12 of 12 parts · F3 shows them`."""
     elapsed = max(0.0, time.time() - search.begun)
     words = [f"{search.calls:,} call{'s' * (search.calls != 1)}", f"{int(elapsed)} s"]
     if search.parts:
@@ -150,7 +144,6 @@ class WordsRows(list[Row]):
         self._bar = palette.hairline if isinstance(words, NotebookWords) else palette.model
         self._revision = -1
         self._settled = 0
-        """Characters of the (plain) source whose blocks are final."""
         self._settled_rows: list[Row] = []
 
     def update(self) -> None:
@@ -177,7 +170,6 @@ class WordsRows(list[Row]):
         self[:] = [*self._settled_rows, *last, *self._uncomputed(), *mark]
 
     def _uncomputed(self) -> list[Row]:
-        """List the figures that nothing computed, on one line."""
         texts = [one_line(figure.text) for figure in self._words.own_figures if not figure.found]
         line = fit_text(f"not computed: {', '.join(texts)}", self._width).rstrip()
         return [Row([(line, self._palette.muted)], self._bar)] if texts else []
@@ -205,7 +197,7 @@ EXPLAIN_HINT = "Alt+X asks the model about this error"
 ASK_HINT = "F2 asks the model"
 
 PATIENCE = 0.3
-"""Seconds before a running cell shows its time; most cells end sooner."""
+"""Seconds before a running cell shows its time."""
 
 
 class CellRows:
@@ -250,7 +242,6 @@ class CellRows:
 
     @property
     def reading_start(self) -> int | None:
-        """The first row of a text to read, if the output ends with one."""
         if self._cell.late_output is not None or (row := self._output.reading_start) is None:
             return None
         return 1 + len(self._code) + 1 + row  # below the header, the code and a blank row
@@ -294,7 +285,6 @@ class CellRows:
             )
 
     def _header(self) -> Row:
-        """Draw the dim line above the code."""
         cell, palette = self._cell, self._palette
         name = (
             f"In {cell.number}"
@@ -374,7 +364,6 @@ _DRAWERS: Mapping[type[Entry], Callable[[Any, int, Palette], Rows]] = {
     ToolUse: tool_rows,
     Note: note_rows,
 }
-"""Functions that draw the entries that do not grow."""
 _LABELS = {"hidden": "hidden from the model", "replaced": "replaced", "undone": "undone"}
 
 
@@ -430,7 +419,7 @@ class EntryRows:
 
     @property
     def reading_start(self) -> int | None:
-        """The first row of a text to read, such as help, if the entry ends with one."""
+        """The first row of a text to read at the end, such as help."""
         row = getattr(self._growing, "reading_start", None)
         return None if row is None or self._entry.collapsed else row + self._entry.gap
 
@@ -451,8 +440,7 @@ class EntryRows:
 
 
 def _growing_rows(entry: Entry, width: int, palette: Palette) -> GrowingRows | None:
-    """Return the rows of cells and words. They load the highlighter and Markdown, which a fast
-    start must avoid."""
+    """Return the rows of cells and words."""
     match entry:
         case Cell():
             return CellRows(entry, width, palette)

@@ -20,7 +20,6 @@ from mahtab_tui.tui.rows.row import Row, Span, cut_spans, hard_cuts, word_cuts
 from mahtab_tui.tui.theme import BOLD, Palette
 
 SPACE = 2
-"""Cells between columns."""
 WIDEST = 40
 """Maximum width of a column if the table is too wide."""
 LINES = 400
@@ -30,11 +29,8 @@ _EMPTY = TableCell("", False)
 
 
 def grid_rows(table: HtmlTable, width: int, palette: Palette, offset: int = 0) -> list[Row]:
-    """Return the rows of the header, a rule, the lines (only the two ends of a long table), and the
-    notes.
-
-    offset: number of columns scrolled past; index columns stay.
-    """
+    """Return the rows of a table; only the two ends of a long one. offset: columns scrolled
+    past."""
     head, foot = table.body, []
     if (omitted := len(table.body) - LINES) > 0:
         head, foot = table.body[: LINES * 3 // 4], table.body[-(LINES // 4) :]
@@ -56,7 +52,6 @@ def grid_rows(table: HtmlTable, width: int, palette: Palette, offset: int = 0) -
 
 
 def _natural_widths(lines: Sequence[Sequence[TableCell]]) -> list[int]:
-    """Return each column's natural width."""
     wanted: list[int] = []
     for line in lines:
         wanted += [0] * (len(line) - len(wanted))
@@ -66,7 +61,6 @@ def _natural_widths(lines: Sequence[Sequence[TableCell]]) -> list[int]:
 
 
 def last_offset(table: HtmlTable, width: int) -> int:
-    """Return the offset at which the last columns are visible; 0 if all columns fit."""
     lines = [*table.header, *table.body]
     wanted = _natural_widths(lines)
     named = _count_index_columns(table.body, wanted, width)
@@ -79,8 +73,7 @@ def last_offset(table: HtmlTable, width: int) -> int:
 def _count_index_columns(
     body: Sequence[Sequence[TableCell]], wanted: Sequence[int], width: int
 ) -> int:
-    """Return the number of index columns at the left, which always stay visible: one if they are
-    wide, none if there are no other columns."""
+    """Return the number of index columns, which always stay visible."""
     least = min(map(len, body), default=0)
     headings = (all(line[column].heading for line in body) for column in range(least))
     named = sum(1 for _ in takewhile(bool, headings))
@@ -92,8 +85,7 @@ def _count_index_columns(
 def _fit_columns(
     wanted: Sequence[int], named: int, width: int, offset: int
 ) -> tuple[list[int], list[int]]:
-    """Select the visible columns and their widths: index columns first, then as many as fit from
-    the offset."""
+    """Select the visible columns and their widths."""
     every = list(range(len(wanted)))
     if sum(wanted) + SPACE * (len(wanted) - 1) <= width:
         return every, list(wanted)
@@ -111,7 +103,6 @@ def _fit_columns(
 
 
 def _scroll_note(shown: Sequence[int], named: int, columns: int) -> list[str]:
-    """Describe which columns of a wide table are visible."""
     if len(shown) == named + columns:
         return []
     first, last = shown[min(named, len(shown) - 1)] - named + 1, shown[-1] - named + 1
@@ -159,14 +150,13 @@ WIDEST, HIGHEST = 100, 24
 """Maximum size of a picture in cells."""
 
 PIXELS_OF_A_CELL = 8
-"""A small picture is drawn no larger than if cells had this width in pixels."""
+"""Minimum width of a cell in pixels of the picture, so that small ones stay small."""
 
 LARGEST = 12_000_000
-"""Maximum pixels of a picture in the transcript; a larger one is shown on a screen of its own."""
+"""Maximum pixels of a picture in the transcript."""
 
 
 def picture_rows(shown: DisplayLine, width: int) -> list[Row] | None:
-    """Return the rows of a picture; None if it is too large or unreadable."""
     if shown.unreadable or (size := read_size(shown.data)) is None or size[0] * size[1] > LARGEST:
         return None
     columns, rows = size_in_cells(*size, width)
@@ -175,13 +165,11 @@ def picture_rows(shown: DisplayLine, width: int) -> list[Row] | None:
 
 
 def picture_key(shown: DisplayLine) -> Hashable:
-    """Return a key that identifies the picture."""
     return len(shown.data), hash(shown.data)
 
 
 def mark_unreadable(output: OutputBuffer, picture: Picture) -> bool:
-    """Show the plain text instead of a picture that cannot be drawn; returns whether the output
-    contains it."""
+    """Show the plain text instead of a picture; returns whether the output contains it."""
     found = [
         line
         for line in output
@@ -193,18 +181,16 @@ def mark_unreadable(output: OutputBuffer, picture: Picture) -> bool:
 
 
 def size_in_cells(width: int, height: int, room: int) -> tuple[int, int]:
-    """Return the columns and rows of a picture of this size in pixels; a cell is twice as high as
-    wide."""
+    """Return the columns and rows of a picture; a cell is twice as high as wide."""
     scale = min(1 / PIXELS_OF_A_CELL, min(room, WIDEST) / width, 2 * HIGHEST / height)
     return max(1, round(width * scale)), max(1, round(height * scale / 2))
 
 
 MARKDOWN = 20_000
-"""Maximum characters of Markdown to render; more would block the screen."""
+"""Maximum characters of Markdown to render."""
 
 
 def display_rows(shown: DisplayLine, width: int, palette: Palette) -> Sequence[Row] | None:
-    """Return the rows of a displayed value; None if it cannot be drawn."""
     rows: Sequence[Row] | None
     match shown.mime:
         case "image/png" | "image/jpeg":
@@ -230,7 +216,6 @@ def scroll_table(shown: DisplayLine, step: int, width: int) -> bool:
 
 
 def _table_rows(table: HtmlTable, shown: DisplayLine, width: int, palette: Palette) -> list[Row]:
-    """Return the rows of a table. A click on one opens the table's value, if it is known."""
     rows = grid_rows(table, width, palette, shown.offset)
     if not shown.value:
         return rows
@@ -241,7 +226,6 @@ def _table_rows(table: HtmlTable, shown: DisplayLine, width: int, palette: Palet
 
 
 def _markdown_rows(text: str, width: int, palette: Palette) -> list[Row]:
-    """Return the rows of a Markdown text, truncated to `MARKDOWN` characters."""
     rows = Markdown(palette).document(text[:MARKDOWN], width)
     if (omitted := len(text) - MARKDOWN) > 0:
         rows.append(Row([(f"… {omitted:,} characters left out", palette.muted)]))
@@ -257,8 +241,7 @@ _LINKS = {
     "The above exception was the direct cause of the following exception:": "caused by ",
     "During handling of the above exception, another exception occurred:": "raised while handling ",
 }
-"""Python's lines between chained errors, and the text that introduces the earlier error below the
-later one."""
+"""Python's lines between chained errors, and introductions of the earlier error."""
 _QUIET = (_HEAD, "  [Previous line", "  … ")
 
 _HINT = "Hint: "
@@ -266,8 +249,7 @@ _HINT = "Hint: "
 
 
 class OutputRows:
-    """The rows of an `OutputBuffer` for one width. `update` takes time proportional to the stored
-    lines, not to the output."""
+    """The rows of an `OutputBuffer`. `update` takes time proportional to the stored lines."""
 
     def __init__(self, output: OutputBuffer, width: int, palette: Palette) -> None:
         self._output = output
@@ -277,7 +259,6 @@ class OutputRows:
         self._rows: list[tuple[_DrawnLine, int] | Row] = []
 
     def update(self) -> None:
-        """Update the rows: a traceback starts with its error."""
         ordered = error_first(list(self._output))
         lines: dict[tuple[OutputLine, str], _DrawnLine] = {}
         rows: list[tuple[_DrawnLine, int] | Row] = []
@@ -307,8 +288,8 @@ class OutputRows:
 
     @property
     def reading_start(self) -> int | None:
-        """The first row of a text to read, such as help, Markdown or an error, if the output ends
-        with one."""
+        """The first row of a text to read, such as help or an error, if the output ends with
+        one."""
         row = len(self._rows)
         for (line, lead), drawn in reversed(self._lines.items()):
             row -= len(drawn)
@@ -350,12 +331,9 @@ ERROR = "error"
 
 
 def error_first(lines: list[OutputLine]) -> list[tuple[OutputLine, str]]:
-    """Reorder a traceback at the end for reading: the error, its frames, then each error that led
-    to it.
-
-    Returns each line with its lead: `ERROR` for the first line of the last error, an introduction
-    for earlier errors.
-    """
+    """Reorder a traceback at the end for reading: the error, its frames, then each error that
+    led to it. Each line has a lead: `ERROR` for the first of the last error, an introduction for
+    earlier ones."""
     start = next(
         (number for number, line in enumerate(lines) if line.kind == "traceback"), len(lines)
     )
@@ -375,7 +353,6 @@ def error_first(lines: list[OutputLine]) -> list[tuple[OutputLine, str]]:
 
 
 def _one_error(block: list[OutputLine], lead: str) -> list[tuple[OutputLine, str]]:
-    """Move an error with its message above its frames."""
     while block and not block[0].text.strip():
         del block[0]
     while block and not block[-1].text.strip():
@@ -395,7 +372,6 @@ class LineRows:
     __slots__ = ("_cuts", "_frame", "_kind", "_lead", "_palette", "_rows", "_text", "state")
 
     def __init__(self, line: OutputLine, width: int, palette: Palette, lead: str = "") -> None:
-        """lead: see `error_first`."""
         self.state = line.state
         self._frame = line.frame
         self._kind = line.kind
@@ -465,7 +441,6 @@ def expand_tabs(text: str) -> str:
 
 
 def text_spans(text: Text, base: Style) -> list[Span]:
-    """Convert a `rich.text.Text` whose spans do not overlap."""
     spans, end = [], 0
     for span in text.spans:
         style = span.style if isinstance(span.style, Style) else Style.parse(span.style)
@@ -478,8 +453,7 @@ def text_spans(text: Text, base: Style) -> list[Span]:
 
 
 def _traceback_spans(text: str, palette: Palette, lead: str) -> list[Span]:
-    """Style a traceback line: location dim, source plain, error bold in the error colour, the hint
-    after it plain."""
+    """Style a traceback line."""
     if lead == ERROR:
         return [(text, palette.bad + BOLD)]
     if lead:

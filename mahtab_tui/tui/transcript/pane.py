@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.session_port import SessionPort
 
 MOST_FIGURES = 4
-"""Maximum number of an answer's figures in its menu, each leading to its cell."""
 _LONGEST_FIGURE = 24
-"""Maximum characters of such a figure; longer ones are truncated."""
 
 
 def has_pictures(entry: Entry) -> bool:
@@ -48,7 +46,6 @@ def _can_run(entry: Entry) -> bool:
 
 
 def notebook_number(entry: Entry) -> int | None:
-    """Return the number of the notebook's cell that an entry is, or has run."""
     return entry.cell_number if isinstance(entry, Cell | NotebookWords) else None
 
 
@@ -73,8 +70,7 @@ _CONDITIONS: Mapping[str, Callable[[Entry], bool]] = {
 
 
 def entry_menu(entry: Entry, *, pinned: bool, undoable: bool) -> list[PaneCommand]:
-    """Return the rows of an entry's menu. pinned: whether any entry is pinned. undoable: whether
-    the entry's cells can be undone."""
+    """Return the rows of an entry's menu. pinned: whether any entry is pinned."""
     offered = {"entry-pinned": pinned, "entry-undo": undoable}
     commands = [
         command
@@ -87,7 +83,6 @@ def entry_menu(entry: Entry, *, pinned: bool, undoable: bool) -> list[PaneComman
 
 
 def _figure_rows(entry: Entry) -> list[PaneCommand]:
-    """Return the menu rows that lead from an answer's figures to the cells that printed them."""
     figures = (
         [figure for figure in entry.own_figures if figure.cell is not None]
         if isinstance(entry, Words)
@@ -112,11 +107,8 @@ def _figure_rows(entry: Entry) -> list[PaneCommand]:
 
 
 def cell_to_undo(entries: Sequence[Entry], entry: Entry) -> Cell | None:
-    """Return the first cell to undo for an entry; None if no cell belongs to it.
-
-    For a cell that is the cell itself. For a question, or for words and tool calls of its answer,
-    it is the answer's first cell that was not undone, so that one undo covers the whole answer.
-    """
+    """Return the first cell to undo for an entry, if any: the cell itself, or the first cell of
+    an answer that was not undone."""
     if isinstance(entry, Cell):
         return entry if entry.number is not None else None
     if isinstance(entry, Note | NotebookWords) or entry not in entries:
@@ -126,7 +118,6 @@ def cell_to_undo(entries: Sequence[Entry], entry: Entry) -> Cell | None:
 
 
 def _cells_of_answer(entries: Sequence[Entry], index: int) -> Iterator[Cell]:
-    """Yield the cells that the model ran for the question that an entry belongs to."""
     first = next(
         (number for number in range(index, -1, -1) if isinstance(entries[number], Question)), 0
     )
@@ -183,7 +174,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
             copy(self.app, entry.plain_text)
 
     def action_copy_output(self) -> None:
-        """Copy the cell's output, as far as the transcript stores it."""
         entry = self.marker.marked
         if isinstance(entry, Cell) and (text := output_text(entry)):
             copy(self.app, text)
@@ -191,7 +181,7 @@ class TranscriptPane(TranscriptView, can_focus=True):
             self._refuse("This entry has no output.")
 
     def action_again(self, edit: bool) -> None:
-        """Run the code or ask the question again. edit: put it into the editor instead."""
+        """Run the code or ask the question again, or edit it."""
         again = self._port.edit if edit else self._port.enter
         match self.marker.marked:
             case Cell(cell_number=int(number)) as cell if edit:
@@ -217,7 +207,7 @@ class TranscriptPane(TranscriptView, can_focus=True):
         self._port.run_up_to(None)
 
     def action_explain_error(self) -> None:
-        """Ask the model about the cell's error; it already has the code and the traceback."""
+        """Ask the model about the cell's error, which it knows."""
         entry = self.marker.marked
         if entry is not None and entry.removed:
             self._refuse("This entry is hidden from the model.")
@@ -228,14 +218,12 @@ class TranscriptPane(TranscriptView, can_focus=True):
 
     @property
     def question_about_error(self) -> str:
-        """Return a question about the last failed cell; empty if there is none."""
         cell = self.viewport.transcript.last_error
         return "" if cell is None else _about_error(cell)
 
     @property
     def failed_prose(self) -> str:
-        """Return the text that the user just ran as Python, if it was really a question; else
-        empty."""
+        """The text that the user just ran as Python, if it was a question; else empty."""
         cell = self.viewport.transcript.last_error
         return (
             cell.code.strip()
@@ -274,13 +262,11 @@ class TranscriptPane(TranscriptView, can_focus=True):
             self._port.hide(entry.key, not entry.removed)
 
     def action_undo_entry(self) -> None:
-        """Undo what a cell, or all cells of an answer, and those after it did to variables."""
+        """Undo what a cell or an answer, and all later cells, did to variables."""
         if (cell := self._cell_to_undo()) is not None:
             self._port.undo(cell)
 
     def _cell_to_undo(self) -> int | None:
-        """Return the number of the marked entry's first cell to undo; if there is none, tell the
-        user why."""
         entry = self.marker.marked
         cell = None if entry is None else cell_to_undo(self.viewport.transcript.entries, entry)
         if cell is None:
@@ -304,7 +290,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
                 self._refuse("Only your own code and questions can be replaced.")
 
     def action_open_entry(self) -> None:
-        """Show the cell's pictures, traceback, table, or whole output on a separate screen."""
         entry = self.marker.marked
         if (
             not isinstance(entry, Cell)
@@ -335,8 +320,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
             self._port.open_output(entry.number)
 
     def action_scroll_table(self, step: int) -> None:
-        """Scroll the entry's wide tables to other columns."""
-
         entry, window = self.marker.marked, self.viewport.window
         if isinstance(entry, Cell) and window is not None:
             tables = [line for line in entry.output if isinstance(line, DisplayLine)]

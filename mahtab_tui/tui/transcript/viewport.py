@@ -53,7 +53,6 @@ class Heights:
                 position += position & -position
 
     def rows_before(self, index: int) -> int:
-        """Return the number of rows before an entry."""
         total = 0
         while index > 0:
             total += self._tree[index]
@@ -61,8 +60,7 @@ class Heights:
         return total
 
     def find(self, row: int) -> tuple[int, int]:
-        """Return the entry at a row, and the row within that entry. Past the end, the entry is
-        `len(self)`."""
+        """Return the entry at a row, and the row within it; past the end, `len(self)`."""
         index, step = 0, 1 << len(self._heights).bit_length()
         while step:
             following = index + step
@@ -76,14 +74,12 @@ class Heights:
 class PinnedRow(NamedTuple):
     row: Row
     entry: Entry | None
-    """None for a row that belongs to no entry."""
 
 
 def pinned_rows(
     pinned: Sequence[tuple[Entry, Rows]], room: int, width: int, palette: Palette
 ) -> list[PinnedRow]:
-    """Return at most `room` rows with the starts of pinned entries, and the line below them; short
-    entries are shown in full if possible."""
+    """Return at most `room` rows with the starts of pinned entries, and the line below them."""
     if not pinned or room < 2:
         return []
     room -= 1
@@ -115,7 +111,6 @@ def _row(entry: Entry, rows: Rows, number: int, share: int, height: int, palette
 
 
 CACHED = 64
-"""Maximum number of entries with cached rows."""
 
 
 class RowPosition(NamedTuple):
@@ -138,7 +133,6 @@ class Window:
         return self._heights.total
 
     def update_heights(self, changed: Sequence[int]) -> None:
-        """Estimate the heights of new and changed entries."""
         for position in changed:
             height = estimate_rows(self._entries[position], self.width)
             if position == len(self._heights):
@@ -171,7 +165,7 @@ class Window:
         return RowPosition(*self._heights.find(max(0, row)))
 
     def up(self, position: RowPosition, rows: int) -> RowPosition:
-        """Return the position `rows` rows above another, laying out everything in between."""
+        """Return the position `rows` rows above another, laying out what lies between."""
         entry, row = position.entry, position.row - rows
         while row < 0 and entry > 0:
             entry -= 1
@@ -179,7 +173,7 @@ class Window:
         return RowPosition(entry, max(0, row))
 
     def row(self, position: RowPosition) -> Row:
-        """Return the row at a position; an empty one if it existed only by an estimate."""
+        """Return the row at a position; an empty one if it was only estimated."""
         rows = self.rows(position.entry)
         return rows[position.row] if position.row < len(rows) else Row()
 
@@ -188,7 +182,6 @@ class Window:
         self._measure(range(position.entry, len(self._heights)), position.row + height)
 
     def measure_up(self, height: int) -> None:
-        """Lay out a page of this height at the end."""
         self._measure(range(len(self._heights) - 1, -1, -1), height)
 
     def _measure(self, positions: range, height: int) -> None:
@@ -198,8 +191,7 @@ class Window:
             height -= len(self.rows(position))
 
     def same_position(self, position: RowPosition, logical: int, inner: int) -> RowPosition:
-        """Return the position of the same line after rows were wrapped anew (see
-        `logical_line`)."""
+        """Return the position of the line after rows were wrapped anew; see `logical_line`."""
         if position.entry >= len(self._heights):
             return position
         rows = self.rows(position.entry)
@@ -225,7 +217,7 @@ class Window:
 PINNED_SHARE = 3
 """Pinned entries get at most this fraction of the height: one third."""
 EXACT_PAGES = 4
-"""When scrolling up by at most this many pages, rows are counted exactly."""
+"""Pages up to which rows are counted exactly when scrolling up."""
 
 
 class Viewport:
@@ -235,30 +227,23 @@ class Viewport:
     """
 
     def __init__(self, *, watched: bool = False) -> None:
-        """watched: the session runs in another program, so there is no input, and cells that
-        started earlier may still run."""
+        """watched: the session runs in another program, whose earlier cells may still run."""
         self.transcript = Transcript(since=0.0 if watched else time.time())
         self.greeting: GreetingLines = ()
-        """Shown above the entries until the user, a model or an agent begins."""
         self.loads = 0
         """Number of cells that load files at the start of the session."""
         self.search_progress: SearchProgress | None = None
-        """Running searches, while no other pane shows them."""
         self.window: Window | None = None
-        """None before the first layout."""
         self.top = RowPosition(0, 0)
         """The first row below the title and the pinned entries."""
         self.following = True
         self.pinned: list[PinnedRow] = []
-        """Rows of the greeting and of the pinned entries."""
         self.height = 0
-        """Height of the pane in lines."""
         self._read_entry: Entry | None = None
-        """The entry in which the user has scrolled; it is followed to its end."""
+        """The entry in which the user has scrolled."""
         self._unseen_from = 0
         """Number of entries when the user scrolled up."""
         self._grown = False
-        """Whether the transcript has grown since then."""
 
     def fold(self, records: Sequence[Record]) -> bool:
         """Add records; returns whether visible rows may have changed."""
@@ -274,7 +259,6 @@ class Viewport:
         return True
 
     def clear(self) -> None:
-        """Remove the entries, except running cells."""
         self.transcript = self.transcript.copy_running()
         self.following, self._grown, self.top, self.pinned = True, False, RowPosition(0, 0), []
         self.window = None
@@ -306,7 +290,6 @@ class Viewport:
 
     @property
     def first(self) -> int:
-        """The number of the top row."""
         return 0 if self.window is None else self.window.row_number(self.top)
 
     def settle(self) -> None:
@@ -331,8 +314,7 @@ class Viewport:
             window.measure_down(self.top, self.page)
 
     def _greeting_rows(self, window: Window) -> list[PinnedRow]:
-        """Return the rows of the greeting; notices and loaded files below it get at most half of
-        the height."""
+        """Draw the greeting; notices and loaded files below it get half of the height."""
         if not self.greeting or not all(map(self._precedes_first_cell, self.transcript.entries)):
             return []
         rows, room = (
@@ -356,11 +338,8 @@ class Viewport:
         return isinstance(entry, Note) or loads
 
     def _reading_position(self, window: Window) -> RowPosition | None:
-        """Return the start of a notebook, or of a long text at the end such as help, until the user
-        has scrolled in it.
-
-        Includes the code above a text if that is short.
-        """
+        """Return the start of a notebook, or of a long text at the end, until the user has
+        scrolled in it."""
         last = len(self.transcript.entries) - 1
         if last < 0 or self.transcript.entries[last] is self._read_entry:
             return None
@@ -373,8 +352,7 @@ class Viewport:
     # Scrolling
 
     def scroll_to(self, row: int, *, at_end: bool) -> None:
-        """Scroll to a row, or follow the tail. Nearby rows are laid out and counted; distant ones
-        are estimated."""
+        """Scroll to a row, or follow the tail. Distant rows are estimated."""
         window = self.window
         assert window is not None
         self.go(self._position_at(window, row), following=at_end)
@@ -390,7 +368,6 @@ class Viewport:
         return RowPosition(position.entry, max(0, len(window.rows(position.entry)) - below))
 
     def go(self, position: RowPosition, *, following: bool) -> None:
-        """Scroll to a position, or follow the tail."""
         if self.following and not following:
             self._unseen_from, self._grown = len(self.transcript.entries), False
         self.top, self.following, self.transcript.opened = position, following, None
@@ -410,7 +387,6 @@ class Viewport:
         return tail[position.row] if position.row < len(tail) else Row()
 
     def _tail(self) -> list[Row]:
-        """Return the rows after the last entry."""
         assert self.window is not None
         palette = self.window.palette
         search = (
@@ -422,7 +398,6 @@ class Viewport:
         return search if activity is None else search + activity_rows(activity, palette)
 
     def entries(self) -> list[Entry]:
-        """Return the visible entries, in order."""
         if self.window is None:
             return []
         first, last = (
@@ -431,7 +406,6 @@ class Viewport:
         return self.transcript.entries[first : last + 1]
 
     def position(self, row: int) -> RowPosition | None:
-        """Return the position of a row; None after the last entry."""
         position = self.window.position_at(row) if self.window is not None else None
         return (
             position
@@ -440,7 +414,6 @@ class Viewport:
         )
 
     def entry_at(self, y: int) -> Entry | None:
-        """Return the entry at a line of the pane."""
         if y < TITLE_HEIGHT:
             return None
         if y < self.head:
@@ -449,7 +422,7 @@ class Viewport:
         return None if position is None else self.transcript.entries[position.entry]
 
     def span(self, entry: Entry) -> tuple[int, int]:
-        """Return an entry's first row, without the gap, and the row after its last one."""
+        """Return an entry's first row without the gap, and the row after its last one."""
         assert self.window is not None
         position = self.transcript.positions[entry]
         height = len(self.window.rows(position))
@@ -458,7 +431,6 @@ class Viewport:
 
     @property
     def is_running(self) -> bool:
-        """Whether anything runs whose time is shown."""
         return (
             self.transcript.activity is not None
             or self.search_progress is not None
@@ -466,7 +438,6 @@ class Viewport:
         )
 
     def timer_rows(self) -> list[int]:
-        """Return the rows that show a running time."""
         if (window := self.window) is None:
             return []
         rows = [
