@@ -14,7 +14,7 @@ from textual.actions import ActionParseResult
 from textual.app import ComposeResult
 from textual.command import Provider
 from textual.dom import DOMNode
-from textual.events import AppBlur, AppFocus, Event, InputEvent, Key, Paste
+from textual.events import AppBlur, AppFocus, Event, Key, Paste
 from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
@@ -39,7 +39,6 @@ from mahtab_tui.tui.session_port import LiveSettings, SessionPort
 from mahtab_tui.tui.terminal_app import (
     RATE,
     SESSION_MODULES,
-    TICK_S,
     Collector,
     LateImports,
     RecordPump,
@@ -340,8 +339,6 @@ class MahtabApp(TerminalApp[int]):
             ),
         )
         self._late_imports.begin()
-        if self._collector is not None:
-            self.set_interval(TICK_S, self._collector.tick)
 
     def _show_transcript(self) -> None:
         self._drawn = True
@@ -484,8 +481,6 @@ class MahtabApp(TerminalApp[int]):
     # Events of the terminal
 
     async def on_event(self, event: Event) -> None:
-        if self._collector is not None and isinstance(event, InputEvent):
-            self._collector.note_key()
         if isinstance(event, Key | Paste) and not event.is_forwarded and self.screen_stack:
             if not self.panes.is_covered and self.focused is None:
                 self.panes.focus_code()

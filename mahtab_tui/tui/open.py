@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from mahtab_tui.session.info import SessionBackend
     from mahtab_tui.session.loading import DataFile
     from mahtab_tui.session.sharing import RunningSession, ShareServer
+    from mahtab_tui.tui.watch_app import WatchedFile, WatchedSession
 
 _LONGEST = 500
 
@@ -50,13 +50,11 @@ class Crash(NamedTuple):
     traceback: str
     file: Path | None
     """The file with the traceback; None if it could not be written."""
-    by_system: bool = False
-    """Whether the system refused something, such as another open file."""
 
     def report(self, advice: str = "") -> str:
         """Format the message for the user. advice: a sentence on how to continue."""
-        if self.file or self.by_system:
-            where = f"The traceback is in {self.file}." if self.file else ""
+        if self.file:
+            where = f"The traceback is in {self.file}."
         else:
             where = f"Its traceback, which is not saved:\n{self.traceback}"
         return "\n".join(
@@ -83,7 +81,7 @@ def save_crash(
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
             file.write(about + text)
     except OSError:
-        return Crash(words, text, None, by_system=isinstance(error, OSError))
+        return Crash(words, text, None)
     return Crash(words, text, path)
 
 
@@ -172,27 +170,11 @@ def check_terminal(instead: str = "") -> None:
         raise TerminalUnavailable(
             "TERM says that this terminal cannot show a screen (TERM=dumb or not set). Set TERM, as in TERM=xterm-256color."
         )
-    _check_open_files()
     columns, lines = shutil.get_terminal_size()
-    if columns < MIN_SIZE[0] or lines < MIN_SIZE[1]:
+    least_columns, least_lines = MIN_SIZE
+    if columns < least_columns or lines < least_lines:
         raise TerminalUnavailable(
-            f"The terminal is too small: {columns} x {lines}; it must be at least {MIN_SIZE[0]} x {MIN_SIZE[1]}."
-        )
-
-
-def _check_open_files() -> None:
-    """Raise the limit of open files. Raises `TerminalUnavailable` if it stays too low."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= _WANTED_FILES:
-        return
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(
-            resource.RLIMIT_NOFILE,
-            (_WANTED_FILES if hard == resource.RLIM_INFINITY else min(_WANTED_FILES, hard), hard),
-        )
-    if (allowed := resource.getrlimit(resource.RLIMIT_NOFILE)[0]) < _MIN_FILES:
-        raise TerminalUnavailable(
-            f"Only {allowed} files may be open here, but the screen needs {_MIN_FILES}: see ulimit -n."
+            f"The terminal is too small: {columns} x {lines}; it must be at least {least_columns} x {least_lines}."
         )
 
 
@@ -235,18 +217,17 @@ def open_screen(
     if collector is not None:
         end_with_terminal()
     frontend = ScreenFrontend()
-    named = name or Path.cwd().name
+    project = Path.cwd()
     session = Session(
         settings,
         backend,
         frontend,
-        name=named,
+        name=name or project.name,
         past=past,
         files=files,
         notebook=notebook,
         no_trace=no_trace,
     )
-    project = Path.cwd()
     sharing = SharingServer(session, project)
     history = History(home_folder() / "history.db", str(project), session.mask, no_trace=no_trace)
     early: list[str] = []
@@ -258,30 +239,33 @@ def open_screen(
             afterwards.append(text)
         elif session.built:
             session.notice(text, "warning")
-        else:  # the reader of these lines waits for nothing: whoever writes them waits for it
+        else:  # must not wait for the session, because whoever writes the line waits
             early.append(text)
 
-    def report_early_lines() -> None:
+    def report_first_notices() -> None:
         while early:
             session.notice(early.pop(0), "warning")
+        if folder_notice:
+            session.notice(folder_notice, "warning")
+        if no_trace:
+            session.notice(
+                "Nothing of this session is saved: no conversation, no variables, no inputs."
+            )
 
     def close(*, hurry: bool = False) -> None:
         sharing.end()
-        hurry = hurry or (frontend.app is not None and frontend.app.crash is not None)
-        leaves = hurry or (frontend.app is not None and frontend.app.leaves_kernel)
+        app = frontend.app
+        hurry = hurry or (app is not None and app.crash is not None)
+        leaves = hurry or (app is not None and app.leaves_kernel)
         session.close(hurry=hurry, leave=leaves)
         afterwards.extend(early)
         if session.built and session.namespace_store.has_unwritten_changes and not leaves:
             afterwards.append(
                 "The last changes to variables could not be saved in time; earlier ones are saved."
             )
-        if (
-            session.built
-            and session.notebook is not None
-            and session.notebook.problem
-            and not hurry
-        ):
-            afterwards.append(session.notebook.problem)
+        notebook = session.notebook if session.built else None
+        if notebook is not None and notebook.problem and not hurry:
+            afterwards.append(notebook.problem)
         history.close()
 
     try:
@@ -295,28 +279,12 @@ def open_screen(
                 keeps_namespace=keeps_namespace,
             )
             frontend.app = app
-            app.call_after_first_picture(report_early_lines)
-            if folder_notice:
-                app.call_after_first_picture(lambda: session.notice(folder_notice, "warning"))
-            if no_trace:
-                app.call_after_first_picture(
-                    lambda: session.notice(
-                        "Nothing of this session is saved: no conversation, no variables, no inputs."
-                    )
-                )
+            app.call_after_first_picture(report_first_notices)
             if settings.share:
                 app.call_after_first_picture(sharing.begin)
-            app.call_after_first_picture(
-                threading.Thread(
-                    target=_report_leftovers, args=(session,), name="leftovers", daemon=True
-                ).start
-            )
-            if not no_trace:
-                app.call_after_first_picture(
-                    threading.Thread(
-                        target=_read_sessions, args=(session,), name="digests", daemon=True
-                    ).start
-                )
+            for name, work in (("leftovers", _report_leftovers), ("digests", _read_sessions)):
+                thread = threading.Thread(target=work, args=(session,), name=name, daemon=True)
+                app.call_after_first_picture(thread.start)
 
             def on_shutdown() -> None:
                 if draft := app.editor.text.strip():
@@ -326,10 +294,7 @@ def open_screen(
                 if backend.made:
                     backend.get().release()
 
-            def on_repair() -> None:
-                session.notice("A cell changed terminal settings; restored.", "warning")
-
-            with SignalHandler(app, on_shutdown, on_repair):
+            with SignalHandler(app, on_shutdown):
                 app.run()
             if not no_trace:
                 app.ui_state.save()
@@ -339,21 +304,19 @@ def open_screen(
             print(plain("\n".join(afterwards)), file=sys.stderr)
     saved = backend.made and backend.get().store is not None and not no_trace
     advice = "mahtab-tui --continue resumes this session with its saved variables." if saved else ""
-    return ScreenResult(
-        _exit_code(app, advice), app.next_session, session.cells.last if app.leaves_kernel else 0
-    )
+    running_cell = session.cells.last if app.leaves_kernel else 0
+    return ScreenResult(_exit_code(app, advice), app.next_session, running_cell)
 
 
 def watch_live(what: str | None) -> int:
     """Follow a log file or a running session; returns the exit code. Raises `OSError` and
     `TerminalUnavailable`."""
     from mahtab_tui.session.sharing import SharingError, find_session
-    from mahtab_tui.tui.watch_app import WatchApp, WatchedFile
+    from mahtab_tui.tui.watch_app import WatchedFile
 
-    settings = _prepare_settings()
     path = home_folder() / "logs" / "repl.log" if what is None else Path(what)
     if path.is_file():
-        return _run_app(WatchApp(WatchedFile(path), theme=_theme(settings)))
+        return _watch(lambda: WatchedFile(path))
     try:
         running = find_session(what, Path.cwd())
     except SharingError as error:
@@ -363,10 +326,20 @@ def watch_live(what: str | None) -> int:
 
 def watch_session(running: RunningSession) -> int:
     """Follow a running session; returns the exit code. Raises `TerminalUnavailable`."""
-    from mahtab_tui.tui.watch_app import WatchApp, WatchedSession
+    from mahtab_tui.tui.watch_app import WatchedSession
 
-    settings = _prepare_settings()
-    return _run_app(WatchApp(WatchedSession(running), theme=_theme(settings)))
+    return _watch(lambda: WatchedSession(running))
+
+
+def _watch(watched: Callable[[], WatchedFile | WatchedSession]) -> int:
+    from mahtab_tui.tui.watch_app import WatchApp
+
+    check_terminal()
+    end_with_terminal()
+    app = WatchApp(watched(), theme=load_settings().theme or UiState.load().theme)
+    with SignalHandler(app):
+        app.run()
+    return _exit_code(app)
 
 
 class SharingServer:
@@ -397,22 +370,6 @@ class SharingServer:
             self._session.notice(f"Agents cannot join this session: {error}", "warning")
 
 
-def _prepare_settings() -> Settings:
-    check_terminal()
-    end_with_terminal()
-    return load_settings()
-
-
-def _theme(settings: Settings) -> str:
-    return settings.theme or UiState.load().theme
-
-
-def _run_app(app: TerminalApp[Any]) -> int:
-    with SignalHandler(app):
-        app.run()
-    return _exit_code(app)
-
-
 def _report_leftovers(session: Session) -> None:
     from mahtab_tui.bus.logger import StoreError
     from mahtab_tui.session.components import remove_leftovers
@@ -436,6 +393,8 @@ def _read_sessions(session: Session) -> None:
     from mahtab_tui.store.resume import database
     from mahtab_tui.store.session_index import catch_up
 
+    if session.no_trace:
+        return
     try:
         catch_up(database(), math.inf, pause=_READ_PAUSE)
     except StoreError as error:

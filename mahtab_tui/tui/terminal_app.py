@@ -1,16 +1,9 @@
-"""The base class of our applications: themes, terminal output, late imports, garbage collection.
-
-Reference cycles (widgets, messages, tasks) are freed only by a collection. Processor time on one
-core, in a session of 120 cells: youngest generation 3 ms, two youngest 14 ms, all 17 ms. With the
-agent's newly loaded libraries a full collection takes 100 ms, with those of the first picture 60
-ms; neither costs anything once it is frozen.
-"""
+"""The base class of our applications: themes, terminal output, late imports, garbage collection."""
 
 from __future__ import annotations
 
 import gc
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from inspect import isawaitable
@@ -41,61 +34,32 @@ if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
     from mahtab_tui.tui.open import Crash
 
-TICK_S = 0.5
-PAUSE = 0.1
-"""Seconds to draw a key's echo."""
-QUIET = 3.0
-"""Seconds without a key press after which the user does not notice a full collection."""
-
-SLICE = 10
-"""Collections of the youngest generation after which a collection of two generations (a slice) is
-worth its time."""
-OVERDUE = 4 * SLICE
-"""Collections after which a slice is due even if keys never pause."""
-WORTH_IT = 5
-"""Slices after which a full collection is worth its time."""
-LONG_OVERDUE = 10 * WORTH_IT
-"""Slices after which a full collection is due even if it is never quiet."""
-
+_YOUNG, _OLDER = 5_000, 10
+"""New objects, and collections of a younger generation, before a generation is collected."""
 HEAVY = 0.03
 """If a full collection takes more seconds of processor time than this, the remaining objects are
 frozen, such as those of libraries loaded late."""
 
-_YOUNG, _NEVER = 5_000, 1_000_000_000
-
 
 class Collector:
     """Controls garbage collection, in a process of our own. Nothing is collected before the first
-    picture; afterwards Python itself only collects the youngest generation."""
+    picture, and no collection goes through loaded libraries more than once."""
 
     def __init__(self) -> None:
-        self._last_key = time.monotonic()
-        self._slices = 0
+        self._began = 0.0
         gc.disable()
 
     def settle(self) -> None:
         """Freeze what was loaded for the first picture, and start collecting."""
         gc.freeze()
-        gc.set_threshold(_YOUNG, _NEVER, _NEVER)
+        gc.set_threshold(_YOUNG, _OLDER, _OLDER)
+        gc.callbacks.append(self._freeze_after_long)
         gc.enable()
 
-    def note_key(self) -> None:
-        self._last_key = time.monotonic()
-
-    def tick(self) -> None:
-        """Collect if it is worth it now. Must be called every `TICK_S` seconds."""
-        idle, young = time.monotonic() - self._last_key, gc.get_count()[1]
-        if young >= (SLICE if idle >= PAUSE else OVERDUE):
-            gc.collect(1)
-            self._slices += 1
-        if self._slices >= (WORTH_IT if idle >= QUIET else LONG_OVERDUE):
-            self._collect_all()
-
-    def _collect_all(self) -> None:
-        start = time.thread_time()
-        gc.collect()
-        self._slices = 0
-        if time.thread_time() - start >= HEAVY:
+    def _freeze_after_long(self, phase: str, info: Mapping[str, int]) -> None:
+        if info["generation"] == 2 and phase == "start":
+            self._began = thread_time()
+        elif info["generation"] == 2 and thread_time() - self._began >= HEAVY:
             gc.freeze()
 
 
@@ -181,9 +145,13 @@ class LateImports:
         begin: Sequence[Callable[[], object]] = (),
     ) -> None:
         """session: modules to import first. begin: functions to call then."""
+
+        def load(module: str) -> Callable[[], object]:
+            return partial(import_module, module)
+
         self._app = app
         self._steps: Iterator[Callable[[], object]] = iter(
-            [*map(_make_import, session), *begin, *map(_make_import, TRANSCRIPT_MODULES)]
+            [*map(load, session), *begin, *map(load, TRANSCRIPT_MODULES)]
         )
 
     def begin(self) -> None:
@@ -202,10 +170,6 @@ class LateImports:
             if isawaitable(done := step()):
                 await done
             self._app.call_later(self._step)
-
-
-def _make_import(name: str) -> Callable[[], object]:
-    return partial(import_module, name)
 
 
 T = TypeVar("T")

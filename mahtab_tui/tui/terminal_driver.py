@@ -21,7 +21,6 @@ import sys
 import termios
 import threading
 import traceback
-import tty
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -107,22 +106,19 @@ class StdioRedirect:
             target=self._read, args=(read_end,), name="screen-guard", daemon=True
         )
         self._reader.start()
-        # Textual writes to sys.__stderr__ and takes the screen's size from sys.__stdout__.
+        # Textual writes to sys.__stderr__, which may be closed, and takes the screen's size from
+        # sys.__stdout__.
         self._originals = (sys.__stdout__, sys.__stderr__)
-        # stderr may be closed.
-        screens = (
-            self._terminal[0],
-            self._terminal[1 if os.isatty(2) else 0],
-        )
+        screens = self._terminal[0], self._terminal[1 if os.isatty(2) else 0]
         self._streams = [
             os.fdopen(os.dup(fd), "w", encoding="utf-8", errors="replace") for fd in screens
         ]
         sys.__stdout__, sys.__stderr__ = self._streams  # type: ignore[misc, assignment]
-        self._redirect()
+        self._connect(self._write_end, self._write_end)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self._restore()
+        self._connect(*self._terminal)
         sys.__stdout__, sys.__stderr__ = self._originals  # type: ignore[misc, assignment]
         for stream in self._streams:
             with contextlib.suppress(OSError):
@@ -137,7 +133,7 @@ class StdioRedirect:
     def suspended(self) -> Iterator[None]:
         """Give descriptors 1 and 2 to another program, and restore the terminal's attributes
         afterwards."""
-        self._restore()
+        self._connect(*self._terminal)
         try:
             attributes = termios.tcgetattr(1)
         except termios.error:
@@ -148,15 +144,11 @@ class StdioRedirect:
             if attributes is not None:  # a killed program did not restore them
                 with contextlib.suppress(termios.error):
                     termios.tcsetattr(1, termios.TCSANOW, attributes)
-            self._redirect()
+            self._connect(self._write_end, self._write_end)
 
-    def _redirect(self) -> None:
-        os.dup2(self._write_end, 1)
-        os.dup2(self._write_end, 2)
-
-    def _restore(self) -> None:
-        os.dup2(self._terminal[0], 1)
-        os.dup2(self._terminal[1], 2)
+    def _connect(self, output: int, errors: int) -> None:
+        os.dup2(output, 1)
+        os.dup2(errors, 2)
 
     def _read(self, read_end: int) -> None:
         pending = b""
@@ -180,18 +172,13 @@ def report_thread_failures(report: Callable[[str], None]) -> Iterator[None]:
         if issubclass(failure.exc_type, SystemExit):
             return
         name = failure.thread.name if failure.thread is not None else "unknown"
-        if (
-            name == _WRITER
-            and isinstance(failure.exc_value, OSError)
-            and failure.exc_value.errno == errno.EIO
-        ):
-            return  # the terminal was closed, which ends the program anyway
-        if isinstance(failure.exc_value, OSError):  # system limits, a full disk
-            report(f"The thread {name!r} of mahtab-tui has ended: {failure.exc_value}.")
+        error = failure.exc_value
+        if isinstance(error, OSError):  # system limits, a full disk
+            # Without its terminal, the program ends anyway.
+            if name != _WRITER or error.errno != errno.EIO:
+                report(f"The thread {name!r} of mahtab-tui has ended: {error}.")
             return
-        lines = traceback.format_exception(
-            failure.exc_type, failure.exc_value, failure.exc_traceback
-        )
+        lines = traceback.format_exception(failure.exc_type, error, failure.exc_traceback)
         report(
             f"Internal error in thread {name!r}. If something breaks, restart with --continue.\n{''.join(lines).rstrip()}"
         )
@@ -263,9 +250,7 @@ class TerminalDriver(LinuxDriver):
     def run_input_thread(self) -> None:
         try:
             self._read_keys()
-        except (
-            Exception
-        ) as error:  # the thread's outermost frame; without keys the application has to end
+        except Exception as error:  # without keys the application has to end
             self._app.call_later(self._app._handle_exception, error)
 
     def _read_keys(self) -> None:
@@ -307,14 +292,10 @@ class TerminalDriver(LinuxDriver):
         """Ask the terminal once which graphics it supports. `answered` is called on another
         thread, or never."""
         self._answered = answered
-        if (
-            self._asked
-            or self.pictures == "blocks"
-            or (self.pictures == "auto" and not _answers_queries())
-        ):
-            return
-        self._asked = True
-        self.send(self.answers.ask())
+        useful = self.pictures != "auto" or _answers_queries()
+        if useful and self.pictures != "blocks" and not self._asked:
+            self._asked = True
+            self.send(self.answers.ask())
 
     @property
     def graphics(self) -> Protocol | None:
@@ -353,9 +334,6 @@ TERMINATION_SIGNALS = tuple(
 SAVE_TIMEOUT, WRITE_TIMEOUT = 5.0, 1.0
 """Seconds for saving unsaved data, and for each write to the terminal."""
 
-_CHECK_INTERVAL = 1.0
-"""Seconds between two checks of the terminal's attributes."""
-
 _RESTORE_SEQUENCE = "".join(
     (
         "\x1b\\",  # ends any truncated sequence
@@ -377,13 +355,10 @@ class SignalHandler:
         self,
         app: App[Any],
         on_shutdown: Callable[[], object] = lambda: None,
-        on_repair: Callable[[], object] = lambda: None,
     ) -> None:
-        """on_shutdown: saves unsaved data, on a thread. on_repair: called after code changed the
-        terminal, which is checked every second."""
+        """on_shutdown: saves unsaved data; called on a thread, for at most `SAVE_TIMEOUT` seconds."""
         self._app = app
         self._on_shutdown = on_shutdown
-        self._on_repair = on_repair
         self._previous_handlers: dict[int, Any] = {}
         self._previous_wakeup = -1
         self._write_end = -1
@@ -416,20 +391,11 @@ class SignalHandler:
         os._exit(SHELL_CODE + number)
 
     def _watch(self, read_end: int) -> None:
-        while True:
-            if not select.select([read_end], [], [], _CHECK_INTERVAL)[0]:
-                if (driver := self._driver()) is not None and _changed_attributes(
-                    driver
-                ) is not None:
-                    self._app.call_later(self._repair)
-                continue
-            numbers = os.read(read_end, 64)
-            if not numbers:
-                os.close(read_end)
-                return
+        while numbers := os.read(read_end, 64):
             for number in numbers:
                 if number in self._previous_handlers:
                     self._exit(number)
+        os.close(read_end)
 
     def _exit(self, number: int) -> None:
         try:
@@ -445,42 +411,10 @@ class SignalHandler:
     def _driver(self) -> LinuxDriver | None:
         """The driver, while it has the terminal."""
         driver = self._app._driver
-        if (
-            isinstance(driver, LinuxDriver)
-            and (keys := driver._key_thread) is not None
-            and keys.is_alive()
-        ):
-            return driver
-        return None
-
-    def _repair(self) -> None:
-        driver = self._driver()
-        if driver is not None and (attributes := _changed_attributes(driver)) is not None:
-            with contextlib.suppress(termios.error):
-                termios.tcsetattr(driver.fileno, termios.TCSANOW, attributes)
-            self._app.refresh(layout=True)
-            self._on_repair()
-
-
-def _changed_attributes(driver: LinuxDriver) -> list[Any] | None:
-    """Return the attributes set by the driver, if the terminal's differ."""
-    if driver.attrs_before is None:
-        return None
-    try:
-        now = termios.tcgetattr(driver.fileno)
-    except termios.error:
-        return None
-    wanted = list(driver.attrs_before)
-    wanted[tty.IFLAG], wanted[tty.LFLAG] = (
-        driver._patch_iflag(wanted[tty.IFLAG]),
-        driver._patch_lflag(wanted[tty.LFLAG]),
-    )
-    if now[: tty.ISPEED] == wanted[: tty.ISPEED]:
-        return None
-    wanted[tty.CC] = [
-        1 if index == termios.VMIN else value for index, value in enumerate(wanted[tty.CC])
-    ]
-    return wanted
+        if not isinstance(driver, LinuxDriver):
+            return None
+        keys = driver._key_thread
+        return driver if keys is not None and keys.is_alive() else None
 
 
 def _restore_terminal(driver: LinuxDriver) -> None:
@@ -494,12 +428,8 @@ def _restore_terminal(driver: LinuxDriver) -> None:
         screen = driver._file.fileno()
         # A blocked terminal must not keep the program alive.
         if select.select([], [screen], [], WRITE_TIMEOUT)[1]:
-            cleared = (
-                KITTY_CLEARED
-                if isinstance(driver, TerminalDriver) and driver.graphics == "kitty"
-                else ""
-            )
-            os.write(screen, cleared.encode() + _RESTORE_SEQUENCE)
+            kitty = isinstance(driver, TerminalDriver) and driver.graphics == "kitty"
+            os.write(screen, (KITTY_CLEARED if kitty else "").encode() + _RESTORE_SEQUENCE)
 
 
 def _run_with_timeout(seconds: float, work: Callable[[], object]) -> None:

@@ -20,7 +20,7 @@ from mahtab_tui.tui.rows.row import Row, Span, cut_spans, hard_cuts, word_cuts
 from mahtab_tui.tui.theme import BOLD, Palette
 
 SPACE = 2
-WIDEST = 40
+WIDEST_COLUMN = 40
 """Maximum width of a column if the table is too wide."""
 LINES = 400
 """Maximum number of lines; longer tables show their two ends."""
@@ -79,7 +79,11 @@ def _count_index_columns(
     named = sum(1 for _ in takewhile(bool, headings))
     if named == len(wanted):
         return 0
-    return named if sum(min(cells, WIDEST) + SPACE for cells in wanted[:named]) <= width // 2 else 1
+    return (
+        named
+        if sum(min(cells, WIDEST_COLUMN) + SPACE for cells in wanted[:named]) <= width // 2
+        else 1
+    )
 
 
 def _fit_columns(
@@ -89,7 +93,7 @@ def _fit_columns(
     every = list(range(len(wanted)))
     if sum(wanted) + SPACE * (len(wanted) - 1) <= width:
         return every, list(wanted)
-    widths = [max(1, min(cells, WIDEST)) for cells in wanted]
+    widths = [max(1, min(cells, WIDEST_COLUMN)) for cells in wanted]
     if named == 1:
         widths[0] = max(1, min(widths[0], width // 2 - SPACE))
     columns, room = every[:named], width - sum(widths[:named]) - SPACE * named
