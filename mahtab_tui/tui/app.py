@@ -134,18 +134,10 @@ class QuitFlow:
         elif self.row is None:
             from mahtab_tui.tui.widgets.question_rows import LeaveRow
 
-            quit_key = next(
-                (
-                    active.binding
-                    for active in self._app.active_bindings.values()
-                    if active.binding.id == "quit"
-                ),
-                None,
-            )
+            bindings = (active.binding for active in self._app.active_bindings.values())
+            keys = [self._app.get_key_display(each) for each in bindings if each.id == "quit"]
             self.row = LeaveRow(
-                self._unsaved_items,
-                self._cell_can_detach,
-                self._app.get_key_display(quit_key) if quit_key else "The same key",
+                self._unsaved_items, self._cell_can_detach, keys[0] if keys else "The same key"
             )
             self._app.screen.mount(self.row)
 
@@ -191,30 +183,21 @@ class QuitFlow:
         return self._session.cells.running and self._session.kernel.can_detach
 
     def _unsaved_items(self) -> list[str]:
-        names = (
-            0
-            if self._keeps_namespace
-            else self._session.namespace_store.count_unsaved(
-                self._panes.namespace.variables.created_count
-            )
-        )
-        queued, notebook = self._panes.queued, self._session.notebook
-        return [
-            *(
-                ["the running cell"]
-                if self._session.cell_runs and not self._cell_can_detach()
-                else []
-            ),
-            *(["the unfinished answer"] if self._session.turn_runs else []),
-            *([f"{queued} queued {'input' if queued == 1 else 'inputs'}"] if queued else []),
-            *(
-                [f"the unsaved changes of {notebook.label}"]
-                if notebook is not None and notebook.unsaved
-                else []
-            ),
-            *(["the text in the editor"] if self._panes.editor.text.strip() else []),
-            *([f"{names:,} {'name' if names == 1 else 'names'} of the namespace"] if names else []),
-        ]
+        session, items = self._session, []
+        if session.cell_runs and not self._cell_can_detach():
+            items.append("the running cell")
+        if session.turn_runs:
+            items.append("the unfinished answer")
+        if queued := self._panes.queued:
+            items.append(f"{queued} queued {'input' if queued == 1 else 'inputs'}")
+        if session.notebook is not None and session.notebook.unsaved:
+            items.append(f"the unsaved changes of {session.notebook.label}")
+        if self._panes.editor.text.strip():
+            items.append("the text in the editor")
+        created = 0 if self._keeps_namespace else self._panes.namespace.variables.created_count
+        if names := session.namespace_store.count_unsaved(created) if created else 0:
+            items.append(f"{names:,} {'name' if names == 1 else 'names'} of the namespace")
+        return items
 
 
 LONG_CELL_S = 10.0
@@ -295,18 +278,15 @@ class MahtabApp(TerminalApp[int]):
             self.ui_state,
             SlashCompletions(COMMANDS),
         )
-        quit_flow = QuitFlow(self, self.session, self.panes, keeps_namespace=self.keeps_namespace)
-        offers = Offers(self, self.session, self.panes)
-        interrupter = Interrupter(self, self.session)
         self.command_context = CommandContext(
             self,
             self.session,
             self.history,
             self.ui_state,
             self.panes,
-            interrupter,
-            quit_flow,
-            offers,
+            Interrupter(self, self.session),
+            QuitFlow(self, self.session, self.panes, keeps_namespace=self.keeps_namespace),
+            Offers(self, self.session, self.panes),
             self.settings,
             COMMANDS,
         )
@@ -320,24 +300,17 @@ class MahtabApp(TerminalApp[int]):
         self.panes.resume(self.session.past)
         self.command_context.offers.greet()
         self.panes.begin()
-        settling = () if self._collector is None else (self._collector.settle,)
-        reports = (
+        steps = [
+            self.session.build,
+            *([] if self._collector is None else [self._collector.settle]),
+            self._show_transcript,
+            self._show_all,
             self._report_history,
             self.settings.report_unknown_settings,
             *self._after_first_picture,
-        )
-        self._late_imports = LateImports(
-            self,
-            SESSION_MODULES,
-            (
-                self.session.build,
-                *settling,
-                self._show_transcript,
-                self._show_all,
-                *reports,
-                self.session.start,
-            ),
-        )
+            self.session.start,
+        ]
+        self._late_imports = LateImports(self, SESSION_MODULES, steps)
         self._late_imports.begin()
 
     def _show_transcript(self) -> None:
@@ -397,9 +370,6 @@ class MahtabApp(TerminalApp[int]):
 
         self.push_screen(ChooseTheme(sorted(self.available_themes), self.theme))
 
-    async def action_quit(self) -> None:
-        self.command_context.quit_flow.leave()
-
     def quit_from_cell(self) -> None:
         self.command_context.quit_flow.quit_from_cell()
 
@@ -407,23 +377,21 @@ class MahtabApp(TerminalApp[int]):
 
     @on(EditorPane.Submitted)
     def _submitted(self, message: EditorPane.Submitted) -> None:
-        slash = parse_slash(message.text)
-        # In Python mode, only treat known commands as commands: any other text after a slash gets
-        # Python's own error.
-        if slash is not None and (message.mode == "ask" or slash[0] in BY_SLASH):
+        mode, text, replaces = message.mode, message.text, message.replaces
+        slash, in_notebook = parse_slash(text), replaces.startswith("place ")
+        # In Python mode, any other text after a slash gets Python's own error.
+        if slash is not None and (mode == "ask" or slash[0] in BY_SLASH):
             self._run_slash(*slash)
-        elif message.replaces.startswith("place ") and message.mode == "python":
-            number = int(message.replaces.removeprefix("place "))
-            run_notebook(self, self.session, lambda notebook: notebook.run(number, message.text))
-            self.panes.transcript.action_scroll_end()
-        elif not message.replaces or message.replaces.startswith("place "):
-            self.session.submit(message.mode, message.text)
-            self.panes.transcript.action_scroll_end()
-        elif self.session.replace(message.replaces, message.mode, message.text):
-            self.panes.transcript.action_scroll_end()
-        else:
+        elif replaces and not in_notebook and not self.session.replace(replaces, mode, text):
             self.notify("Busy: wait, or press Esc, then enter this again.", "warning")
-            self.editor.begin_replacing(message.replaces, message.mode, message.text)
+            self.editor.begin_replacing(replaces, mode, text)
+        else:
+            if in_notebook and mode == "python":
+                number = int(replaces.removeprefix("place "))
+                run_notebook(self, self.session, lambda notebook: notebook.run(number, text))
+            elif not replaces or in_notebook:
+                self.session.submit(mode, text)
+            self.panes.transcript.action_scroll_end()
         self._report_history()
 
     def _run_slash(self, name: str, argument: str) -> None:
@@ -443,7 +411,7 @@ class MahtabApp(TerminalApp[int]):
             self.session.agent.warm_up()
 
     @on(EditorPane.LeaveRequested)
-    def _leave_requested(self) -> None:
+    async def action_quit(self) -> None:
         self.command_context.quit_flow.leave()
 
     # The prompt rows are loaded after the first picture, so their messages are handled by name.
@@ -489,9 +457,8 @@ class MahtabApp(TerminalApp[int]):
             await super().on_event(event)
 
     def _before_key(self, event: Key | Paste) -> bool:
-        handled = self.command_context.quit_flow.answer_key(
-            event.key if isinstance(event, Key) else ""
-        )
+        key = event.key if isinstance(event, Key) else ""
+        handled = self.command_context.quit_flow.answer_key(key)
         if self._is_for_editor(event):
             self.panes.focus_code()
         return handled
@@ -504,14 +471,13 @@ class MahtabApp(TerminalApp[int]):
         focused = self.focused
         if (
             self.panes.is_covered
-            or focused is None
-            or isinstance(focused, Input | TextArea | Chips)
+            or isinstance(focused, Input | TextArea | Chips | None)
+            or (isinstance(focused, NamespacePane) and focused.filtering)
         ):
             return False
-        typed = isinstance(event, Paste) or (
+        return isinstance(event, Paste) or (
             event.is_printable and event.key != "space" and not event.key.startswith("alt+")
         )
-        return typed and not (isinstance(focused, NamespacePane) and focused.filtering)
 
     def on_app_focus(self, event: AppFocus) -> None:
         self._window_focused = True
@@ -544,15 +510,18 @@ class MahtabApp(TerminalApp[int]):
         """Ring the bell when a long cell ends or something waits, while the window has no focus."""
         from mahtab_tui.bus import records
 
-        waiting = records.Approval | records.Review | records.SearchFanOut
-        for record in () if self._window_focused else new:
-            long = (
-                isinstance(record, records.ReplOut)
-                and record.duration is not None
-                and record.duration >= LONG_CELL_S
-            )
-            if long or (isinstance(record, waiting) and record.state == "waiting"):
-                self.bell()
+        if self._window_focused:
+            return
+        for record in new:
+            match record:
+                case records.ReplOut(duration=seconds) if (seconds or 0) >= LONG_CELL_S:
+                    self.bell()
+                case (
+                    records.Approval(state="waiting")
+                    | records.Review(state="waiting")
+                    | records.SearchFanOut(state="waiting")
+                ):
+                    self.bell()
 
     def watch_theme(self, theme: str) -> None:
         self.ui_state.theme = theme

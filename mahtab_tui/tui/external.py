@@ -28,16 +28,24 @@ MAX_COPIED = 1_000_000
 def copy(app: App[Any], text: str) -> None:
     """Copy a text, and report where it went."""
     if len(text) > MAX_COPIED:
-        app.notify(
-            f"{len(text):,} characters are too many for the clipboard.",
-            severity="warning",
-        )
+        app.notify(f"{len(text):,} characters are too many for the clipboard.", severity="warning")
         return
     text = text.encode("utf-8", "replace").decode()  # lone surrogates
     app.copy_to_clipboard(text)
-    threading.Thread(
-        target=_copy_to_system, args=(app, text), name="clipboard", daemon=True
-    ).start()
+
+    def copy_to_system() -> None:  # by an external program, which may be slow
+        import pyperclip
+
+        try:
+            pyperclip.copy(text)
+            where = "to the terminal (OSC 52) and to the system's clipboard"
+        except (pyperclip.PyperclipException, OSError):
+            where = "to the terminal (OSC 52); no other clipboard was found"
+        characters = f"{len(text):,} characters" if len(text) != 1 else "one character"
+        with contextlib.suppress(RuntimeError):  # the screen was closed
+            app.call_from_thread(app.notify, f"Copied {characters} {where}.", timeout=3)
+
+    threading.Thread(target=copy_to_system, name="clipboard", daemon=True).start()
 
 
 def copy_selection(app: App[Any], fallback: str) -> bool:
@@ -48,19 +56,6 @@ def copy_selection(app: App[Any], fallback: str) -> bool:
     if text:
         copy(app, text)
     return bool(text)
-
-
-def _copy_to_system(app: App[Any], text: str) -> None:
-    import pyperclip
-
-    try:
-        pyperclip.copy(text)
-        where = "to the terminal (OSC 52) and to the system's clipboard"
-    except (pyperclip.PyperclipException, OSError):
-        where = "to the terminal (OSC 52); no other clipboard was found"
-    characters = f"{len(text):,} characters" if len(text) != 1 else "one character"
-    with contextlib.suppress(RuntimeError):  # the screen was closed
-        app.call_from_thread(app.notify, f"Copied {characters} {where}.", markup=False, timeout=3)
 
 
 _LINE_IN_NAME = frozenset({"hx", "helix", "subl", "zed"})
@@ -132,14 +127,8 @@ def open_picture(content: bytes, suffix: str) -> str:
             prefix="mahtab-picture-", suffix=suffix, delete=False
         ) as file:  # the viewer reads it later
             file.write(content)
-        nothing = subprocess.DEVNULL
-        process = subprocess.Popen(
-            [command, file.name],
-            stdin=nothing,
-            stdout=nothing,
-            stderr=nothing,
-            start_new_session=True,
-        )
+        nothing = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+        process = subprocess.Popen([command, file.name], start_new_session=True, **nothing)
     except OSError as error:
         raise KernelError(
             f"The picture cannot be opened: {error.strerror}. Ctrl+S saves it."

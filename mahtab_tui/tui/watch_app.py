@@ -42,9 +42,8 @@ class WatchApp(TerminalApp[int]):
     TITLE = "mahtab"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f10", "dark_light", "Dark / light", priority=True),
-        Binding(
-            "q", "quit", "Leave", show=False
-        ),  # without priority, so that a filter gets the letter
+        # Without priority, so that a filter gets the letter.
+        Binding("q", "quit", "Leave", show=False),
         Binding("ctrl+q", "quit", "Leave", priority=True),
     ]
 
@@ -76,13 +75,9 @@ class WatchApp(TerminalApp[int]):
         if state != self._state:
             self._state = state
             name = self._watched.name
+            moon, title = ("◐ ", "$moon"), ("mahtab", "bold $moon")
             self._head.update(
-                Content.assemble(
-                    ("◐ ", "$moon"),
-                    ("mahtab", "bold $moon"),
-                    (f"  {state} ", "$muted"),
-                    (name, "$model"),
-                )
+                Content.assemble(moon, title, (f"  {state} ", "$muted"), (name, "$model"))
             )
 
 
@@ -127,15 +122,11 @@ class WatchedFile:
         self._read += len(data)
         *lines, rest = (self._partial_line + data).split(b"\n")
         self._partial_line = rest[:TAIL]
-        self._lines.extend(_cut_line(line.decode("utf-8", "replace")) for line in lines)
-
-
-def _cut_line(line: str) -> str:
-    return (
-        line
-        if len(line) <= MAX_LINE
-        else f"{line[:MAX_LINE]}\x1b[0m … {len(line) - MAX_LINE:,} characters more"
-    )
+        for text in lines:
+            line = text.decode("utf-8", "replace")
+            if (more := len(line) - MAX_LINE) > 0:
+                line = f"{line[:MAX_LINE]}\x1b[0m … {more:,} characters more"
+            self._lines.append(line)
 
 
 class WatchedSession:
@@ -167,12 +158,7 @@ class WatchedSession:
             for record in follow_session(self._running):
                 self._records.append(record)
         except OSError as error:
-            self._records.append(
-                Notice(
-                    f"The session cannot be reached: {error.strerror}.",
-                    level="error",
-                    time=time.time(),
-                )
-            )
+            text = f"The session cannot be reached: {error.strerror}."
+            self._records.append(Notice(text, level="error", time=time.time()))
         finally:
             self._ended.set()

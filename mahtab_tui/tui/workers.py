@@ -55,11 +55,9 @@ class Fetcher:
                 from mahtab_tui.bus.logger import StoreError  # not needed for the first picture
                 from mahtab_tui.kernel.base import KernelError
 
-                sentence = (
-                    str(error)
-                    if isinstance(error, KernelError | StoreError)
-                    else f"It cannot be shown: {str(error) or type(error).__name__}"
-                )
+                sentence = str(error) or type(error).__name__
+                if not isinstance(error, KernelError | StoreError):
+                    sentence = f"It cannot be shown: {sentence}"
                 result = partial(failed, sentence)
             self._owner.call_later(self._deliver, slot, number, result)
 
