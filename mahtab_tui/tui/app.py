@@ -262,9 +262,7 @@ class MahtabApp(TerminalApp[int]):
         self._window_focused = True
         self._keys = KeyOrder(self, super().on_event, self._before_key)
         self._overlay: Overlay | None = None
-        """Made when the first picture is drawn."""
         self._drawn = False
-        """Whether the screen was drawn once."""
 
     def call_after_first_picture(self, callback: Callable[[], None]) -> None:
         """Call something once the screen is drawn. Must be called before `run`."""
@@ -318,7 +316,6 @@ class MahtabApp(TerminalApp[int]):
         self.panes.transcript  # noqa: B018 (makes it)
 
     async def _show_all(self) -> None:
-        """Mount the remaining widgets, and start passing them records."""
         self.record_pump.folds = [
             *self.panes.folds(),
             self._ring_bell,

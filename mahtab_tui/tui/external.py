@@ -49,7 +49,6 @@ def copy(app: App[Any], text: str) -> None:
 
 
 def copy_selection(app: App[Any], fallback: str) -> bool:
-    """Copy the selection of the focused text field, else `fallback`, else the mouse selection."""
     focused = app.screen.focused
     typed = focused.selected_text if isinstance(focused, Input | TextArea) else ""
     text = typed or fallback or app.screen.get_selected_text()
@@ -95,8 +94,6 @@ def edit_text(app: TerminalApp[Any], text: str, ending: str) -> str:
 
 
 def open_in_editor(app: TerminalApp[Any], path: str, line: int) -> None:
-    """Open a file at a line (from 1; 0 if unknown), and wait until the editor exits. Raises
-    `RuntimeError`."""
     command = editor_command()
     try:
         here = os.getcwd()
@@ -127,8 +124,14 @@ def open_picture(content: bytes, suffix: str) -> str:
             prefix="mahtab-picture-", suffix=suffix, delete=False
         ) as file:  # the viewer reads it later
             file.write(content)
-        nothing = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
-        process = subprocess.Popen([command, file.name], start_new_session=True, **nothing)
+        nothing = subprocess.DEVNULL
+        process = subprocess.Popen(
+            [command, file.name],
+            stdin=nothing,
+            stdout=nothing,
+            stderr=nothing,
+            start_new_session=True,
+        )
     except OSError as error:
         raise KernelError(
             f"The picture cannot be opened: {error.strerror}. Ctrl+S saves it."

@@ -42,7 +42,6 @@ def text_columns(width: int) -> int:
 
 
 def greeting_rows(lines: GreetingLines, width: int, palette: Palette) -> list[Row]:
-    """Draw the greeting; its first line and the examples are bright."""
     column = max((cell_len(mark) for mark, *_ in lines), default=0) + 1
     rows = [Row()]
     for mark, *parts in lines:
@@ -72,8 +71,6 @@ class GreetingRows:
 
 
 class Greeting(RowsView, can_focus=False):
-    """A placeholder that looks like the transcript."""
-
     lines: var[GreetingLines] = var(())
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -100,15 +97,9 @@ class Greeting(RowsView, can_focus=False):
         if y < TITLE_HEIGHT:
             return title_strip(TITLE, base + self._laid_out[1].muted, base, width)
         # If it does not fit, the blank row above goes first.
-        row = y - TITLE_HEIGHT + (len(self._greeting) > self.page)
-        return to_strip(
-            self._greeting[row] if row < len(self._greeting) else Row(),
-            None,
-            width,
-            base,
-            None,
-            base,
-        )
+        index = y - TITLE_HEIGHT + (len(self._greeting) > self.page)
+        row = self._greeting[index] if index < len(self._greeting) else Row()
+        return to_strip(row, None, width, base)
 
 
 KEY = "Alt+I"
@@ -243,7 +234,6 @@ class Offers:
         self._fetcher = Fetcher(panes)
 
     def greet(self) -> None:
-        """Show the greeting; once the kernel is ready, add which Python it has."""
         self._show_greeting()
 
         def greet_kernel(ready: Future[bool]) -> None:
@@ -253,7 +243,6 @@ class Offers:
         self._session.ready.add_done_callback(greet_kernel)
 
     def fold(self, records: Sequence[Record]) -> None:
-        """Offer a way to get a module that a cell failed to import."""
         if module := missing_module(records):
             self._fetcher.ask(
                 "offer",
@@ -265,12 +254,11 @@ class Offers:
         editor = self._panes.editor
         if self._offer is None:
             self._app.notify(
-                "Nothing to insert now. After a failed import, this key puts the install command into the input.",
+                "Nothing to insert now. After a failed import, this key puts the install command into the input."
             )
         elif not editor.is_empty:
             self._app.notify(
-                f"Clear the input first; then {KEY} puts {self._offer.line} there.",
-                "warning",
+                f"Clear the input first; then {KEY} puts {self._offer.line} there.", "warning"
             )
         else:
             editor.put(self._offer.mode, self._offer.line)

@@ -58,7 +58,6 @@ MAIN_COLUMNS = 126
 NAMESPACE_PERCENT = 55
 """Default percent of the side's height for the namespace after the first search."""
 STEP_PERCENT = 4
-"""Percent by which a key moves a splitter."""
 
 Direction = Literal["wider", "narrower", "taller", "shorter"]
 
@@ -132,7 +131,6 @@ def _side_field(width: int) -> Literal["drawer", "show_side"]:
 
 
 _MAX_REMEMBERED = 12
-"""Maximum number of remembered models, and of kernel addresses."""
 
 
 class UiState(BaseModel):
@@ -141,9 +139,7 @@ class UiState(BaseModel):
     theme: str = "mahtab"
     layout: PaneLayout = Field(default_factory=PaneLayout)
     models: tuple[str, ...] = ()
-    """Names of models, most recent first."""
     kernels: tuple[str, ...] = ()
-    """Addresses of kernels, most recent first."""
 
     @staticmethod
     def path() -> Path:
@@ -188,7 +184,6 @@ EXAMPLE = Content.assemble(
     (", text)", "$foreground"),
     (" searches a long text; each call shows here", "$muted"),
 )
-"""Shown in place of the search tree until the first search."""
 EXAMPLE_LINES = 5
 
 
@@ -329,7 +324,6 @@ class Panes(Screen[None]):
 
     @property
     def prompt_row(self) -> Widget | None:
-        """The prompt row that the user must answer first; None if nothing waits."""
         return next((row for kind in PROMPT_ROWS for row in self.query(kind) if row.display), None)
 
     @property
@@ -383,7 +377,6 @@ class Panes(Screen[None]):
         self.editor.focus()
 
     def _send_width(self, room: tuple[int, int]) -> None:
-        """Send the kernel the size of the output area."""
         if any(room):
             self._session.kernel.set_size(*room)
 
@@ -412,7 +405,6 @@ class Panes(Screen[None]):
         self.apply_layout(event.size)
 
     def apply_layout(self, size: Size | None = None) -> None:
-        """Apply the layout for a size; the screen's size by default."""
         width, height = self.app.size if size is None else size
         if not self._is_ready:
             return
@@ -553,7 +545,6 @@ class Panes(Screen[None]):
         return targets
 
     def go_to(self, pane: Widget | None) -> None:
-        """Focus a pane, showing it first if it is hidden."""
         if pane is None:
             return
         if not _displayed(pane):
@@ -561,7 +552,6 @@ class Panes(Screen[None]):
         self.call_after_refresh(pane.focus)
 
     def step_focus(self, step: int) -> None:
-        """Focus the next pane (1) or the previous one (-1)."""
         if panes := list(self._visible_panes().values()):
             focused = self._focused_pane
             index = panes.index(focused) + step if focused in panes else 0

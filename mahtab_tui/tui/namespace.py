@@ -113,7 +113,6 @@ def to_row(record: Namespace, change: Change, number: int) -> VariableRow:
 
 
 def _add_old_value(row: VariableRow, change: Change, before: VariableRow | None) -> VariableRow:
-    """Add the sign, and the previous type and value, to a row."""
     from mahtab_tui.kernel.values import CHANGE_SIGNS
 
     sign = CHANGE_SIGNS.get(change.change, "~")
@@ -148,7 +147,6 @@ class VariableRows:
         self.specials = False
         self.changes = False
         self.changed_by = ""
-        """Author and number of that cell; empty if there is none."""
         self._changed_rows: list[VariableRow] = []
         self._changed_cell: int | None = None
         self.private: set[str] = set()
@@ -251,7 +249,6 @@ class VariableRows:
 
 
 FADE = 1.0
-"""Seconds over which the highlight of a changed row fades."""
 FADE_STEPS = 5
 
 PRIVATE = "⊘"
@@ -271,8 +268,6 @@ _WIDE = 60
 
 
 class Columns(NamedTuple):
-    """Widths of the columns, which are one cell apart; 0 for a column without room."""
-
     name: int
     value: int
     type: int
@@ -373,7 +368,6 @@ class NamespaceRows:
         return _EMPTY + _OPENS_HINT * self._opens
 
     def title(self, filtering: bool, focused: bool) -> Row:
-        """Draw the title with filter and sort order. filtering: whether keys edit the filter."""
         names, muted = self._names, self._palette.muted
         bright = self._palette.person + BOLD if focused else muted
         if names.changes:
@@ -503,10 +497,7 @@ class NamespacePane(RowsView, can_focus=True):
         ):
             return super().render_line(y)
         muted = self._laid_out[1].muted
-        lines = [
-            (row.label, muted + BOLD),
-            *((line, muted) for line in self._preview.lines),
-        ]
+        lines = [(row.label, muted + BOLD), *((line, muted) for line in self._preview.lines)]
         shown = Row(lines[preview_line : preview_line + 1])
         return plain_strip(shown, self.margin, self.width, self.visual_style.rich_style)
 
@@ -578,7 +569,6 @@ class NamespacePane(RowsView, can_focus=True):
         return None if row is None or row.name not in self.variables else row
 
     def action_open(self) -> None:
-        """Open the variable, or put the cells that made a missing one into the editor."""
         row, port = self._row_at_cursor, self._port
         if row is None or port is None:
             return
@@ -664,7 +654,6 @@ def _variable_expression(name: str) -> str:
 
 
 _COLUMN = 16
-"""Maximum cells of a table's column."""
 _TEXT = 4_000
 
 

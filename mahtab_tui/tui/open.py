@@ -43,10 +43,7 @@ _LONGEST = 500
 
 
 class Crash(NamedTuple):
-    """An error that ended the application."""
-
     error: str
-    """Type and message of the error, on one line."""
     traceback: str
     file: Path | None
     """The file with the traceback; None if it could not be written."""
@@ -119,8 +116,6 @@ def run_suspended(app: TerminalApp[Any], argv: Sequence[str], cwd: str) -> int:
 
 
 class ScreenFrontend:
-    """Implements `session.info.Frontend`. Its `app` is set once the application exists."""
-
     can_ask = True
 
     def __init__(self) -> None:
@@ -147,7 +142,6 @@ class ScreenFrontend:
 
 
 _READ_PAUSE = 4.0
-"""Pause after each step of indexing, as a multiple of its duration."""
 
 _WANTED_FILES, _MIN_FILES = 256, 64
 
@@ -185,8 +179,6 @@ def end_with_terminal() -> None:
 
 
 class ScreenResult(NamedTuple):
-    """How a screen ended."""
-
     code: int
     next_session: str
     """The id of the session to open next; empty for none."""
@@ -355,7 +347,6 @@ class SharingServer:
         self._thread.start()
 
     def end(self) -> None:
-        """Close the socket, and disconnect the agents."""
         if self._thread.ident is not None:
             self._thread.join()
         if self._server is not None:
@@ -373,10 +364,7 @@ class SharingServer:
 def _report_leftovers(session: Session) -> None:
     from mahtab_tui.bus.logger import StoreError
     from mahtab_tui.session.components import remove_leftovers
-    from mahtab_tui.session.kernel_control import (
-        describe_detached_kernels,
-        stop_surplus_kernels,
-    )
+    from mahtab_tui.session.kernel_control import describe_detached_kernels, stop_surplus_kernels
 
     try:
         remove_leftovers()
@@ -388,7 +376,6 @@ def _report_leftovers(session: Session) -> None:
 
 
 def _read_sessions(session: Session) -> None:
-    """Index the sessions of older versions, slowly."""
     from mahtab_tui.bus.logger import StoreError
     from mahtab_tui.store.resume import database
     from mahtab_tui.store.session_index import catch_up

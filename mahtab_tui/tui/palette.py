@@ -20,14 +20,12 @@ from mahtab_tui.tui.commands.registry import COMMANDS
 from mahtab_tui.tui.screens.dialog import Dialog
 
 _TITLE_LINE = 1
-"""The line of the panes' titles, at whose right end the hidden panes are listed."""
 
 
 class JumpTarget(NamedTuple):
     letter: str
     widget: Widget
     hidden: bool = False
-    """Whether it is hidden; then its name is shown at the right edge."""
 
 
 class JumpScreen(Dialog[Widget | None]):

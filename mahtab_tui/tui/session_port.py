@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 
 class LiveSettings:
-    """Shows the settings, and applies changes to them."""
-
     def __init__(
         self, app: TerminalApp[int], session: Session, choices: UiState, keymap: dict[str, str]
     ) -> None:
@@ -75,7 +73,6 @@ class LiveSettings:
         return at_once or key in ("theme", "keymap", "pictures")
 
     def add_rules(self, rules: tuple[str, ...]) -> None:
-        """Add rules for code, to this session and to the user's configuration."""
         from mahtab_tui.settings.values import add_rules
 
         settings = self._session.settings
@@ -91,7 +88,6 @@ class LiveSettings:
         settings.change("approval_rules", (*settings.approval_rules, *rules))
 
     def choose_model(self, name: str) -> None:
-        """Switch to a model; without a name, let the user choose one."""
         if name:
             self._use_model(name)
         else:
@@ -116,7 +112,6 @@ class LiveSettings:
         return ModelPicker(present, others, self._ui_state.models, settings.model_access())
 
     def report_unknown_settings(self) -> None:
-        """Warn about unknown commands and themes in the configuration."""
         given = {f"keymap.{name}": keys for name, keys in self.keymap.items()}
         if (theme := self._session.settings.theme) and theme not in self._app.available_themes:
             given["theme"] = theme

@@ -68,7 +68,6 @@ RATE = 1 / 30
 SHARE = 1 / 4
 """Share of the main thread's time above which a tick is skipped."""
 MAX_DELAY = 0.2
-"""Maximum seconds by which records are delayed."""
 
 Fold = Callable[[Sequence["Record"]], None]
 
@@ -132,7 +131,6 @@ TRANSCRIPT_MODULES = (
     "mahtab_tui.tui.transcript.output",
     "mahtab_tui.tui.transcript.layout",
 )
-"""Modules for the first cell and the first answer."""
 
 
 class LateImports:
@@ -209,7 +207,6 @@ class TerminalApp(App[T]):
         self.theme = MAHTAB_DAY.name if self.current_theme.dark else MAHTAB.name
 
     def mask(self, text: str) -> str:
-        """Mask the secrets in an error report."""
         return text
 
     def get_driver_class(self) -> type[Driver]:

@@ -41,7 +41,6 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066
 """Control characters, and those that change the direction of text."""
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _RENDERED = re.compile(r"\x1b\[[\d;]*[mH]")
-"""Escape sequences for colours, styles and cursor positions."""
 _NEVER_RENDERED = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 _COMMANDS = re.compile(
     r"(?:\x1b\[(?:\?\d+(?:[hl]|\$p)|>\d+u|<u))+"  # modes: the other screen, the mouse, pastes, the cursor, updates at once; the keyboard's
@@ -207,7 +206,6 @@ class TerminalDriver(LinuxDriver):
         self.pictures: PictureMode = "auto"
         self.answers = TerminalAnswers()
         self.stops = 0
-        """How often the application has left the terminal."""
         self._left = False
         self._asked = False
         self._answered: Callable[[], object] = lambda: None
@@ -242,7 +240,6 @@ class TerminalDriver(LinuxDriver):
         super().resume_application_mode()
 
     def close(self) -> None:
-        """Stop drawing, and restore the handlers of Ctrl+Z."""
         super().close()
         for number, handler in self._before.items():
             signal.signal(number, handler)
@@ -351,11 +348,7 @@ _RESTORE_SEQUENCE = "".join(
 class SignalHandler:
     """Handles termination signals, as a context manager on the main thread."""
 
-    def __init__(
-        self,
-        app: App[Any],
-        on_shutdown: Callable[[], object] = lambda: None,
-    ) -> None:
+    def __init__(self, app: App[Any], on_shutdown: Callable[[], object] = lambda: None) -> None:
         """on_shutdown: saves unsaved data; called on a thread, for at most `SAVE_TIMEOUT` seconds."""
         self._app = app
         self._on_shutdown = on_shutdown
@@ -384,7 +377,6 @@ class SignalHandler:
         os.close(self._write_end)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        """Stop the main thread; the watching thread ends the process."""
         # While another program has the terminal, `set_wakeup_fd` writes nothing.
         os.write(self._write_end, bytes([number]))
         threading.Event().wait(SAVE_TIMEOUT + 3 * WRITE_TIMEOUT)
@@ -418,7 +410,6 @@ class SignalHandler:
 
 
 def _restore_terminal(driver: LinuxDriver) -> None:
-    """Close the screen and restore the terminal's attributes."""
     with contextlib.suppress(OSError, termios.error):
         if os.tcgetpgrp(driver.fileno) != os.getpgrp():
             return
@@ -433,7 +424,6 @@ def _restore_terminal(driver: LinuxDriver) -> None:
 
 
 def _run_with_timeout(seconds: float, work: Callable[[], object]) -> None:
-    """Do some work on a thread, and wait at most that long."""
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     thread.join(seconds)

@@ -76,7 +76,6 @@ class KeySequences:
 
     def __init__(self) -> None:
         self._pending = ""
-        """The start of a sequence that continues in the next read."""
         self._pasting = False
         self._silent = False
 

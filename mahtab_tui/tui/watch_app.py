@@ -24,13 +24,10 @@ from mahtab_tui.tui.transcript.view import TranscriptView
 from mahtab_tui.tui.widgets.key_line import KeyLine
 
 TAIL = 1_000_000
-"""Bytes at the end of a log to show at first."""
 
 LINES = 20_000
-"""Maximum lines of a log to keep."""
 
 MAX_LINE = 10_000
-"""Maximum characters of a line to show."""
 
 AT_ONCE = 100
 """Lines to draw at a time, so that keys do not wait."""
@@ -130,8 +127,6 @@ class WatchedFile:
 
 
 class WatchedSession:
-    """The transcript and the namespace of a session."""
-
     def __init__(self, running: RunningSession) -> None:
         self.name = f"{running.name} ({running.pid}) in {running.project}"
         self._running = running

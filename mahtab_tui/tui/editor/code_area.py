@@ -70,7 +70,6 @@ def map_outside_strings(text: str, convert: Callable[[str], str]) -> str:
 
 
 STEP = "    "
-"""Indentation, as in `pasting`, which is loaded with the first Enter."""
 
 _ROLES: Mapping[str, tuple[str, ...]] = {
     "muted": ("comment", "punctuation.bracket", "punctuation.delimiter"),
@@ -170,7 +169,6 @@ class CodeArea(TextArea):
             await run_own_binding(self, event)
 
     def may_run(self) -> bool:
-        """Return whether Enter runs the text."""
         from mahtab_tui.tui.editor.pasting import is_complete
 
         at_end = not self.get_text_range(self.cursor_location, self.document.end).strip()
@@ -197,7 +195,6 @@ class CodeArea(TextArea):
         self.post_message(self.Submitted(self.text, python=self.python))
 
     def action_new_line(self) -> None:
-        """Start a new line with Python's indentation."""
         from mahtab_tui.tui.editor.pasting import next_indent
 
         start, end = sorted(self.selection)

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 
 ROWS = 8
-"""Maximum number of visible completions."""
 _LABEL, _KIND = 36, 8
 _WIDEST = 90
 
@@ -170,7 +169,6 @@ _STEPS = {"down": 1, "up": -1, "pagedown": ROWS, "pageup": -ROWS}
 _PENDING_RETRY = 0.3
 """Seconds until another request, while an MCP server is still starting."""
 CACHED = 5_000
-"""Maximum number of remembered names."""
 _NAME = re.compile(r"(?:^|[^\w.])(\w*)$")
 
 
@@ -184,8 +182,6 @@ class CompletionRequest(NamedTuple):
 
 
 class Completer:
-    """Completes the text of an area, with a list shown over it."""
-
     def __init__(
         self,
         area: CodeArea,
@@ -262,7 +258,6 @@ class Completer:
         self._list.close()
 
     def accept(self, item: Completion) -> None:
-        """Insert a completion, unless the list no longer contains it."""
         if not self._list.is_open or item not in self._list.items:
             return
         self._insert(item)
@@ -321,7 +316,6 @@ class Completer:
         )
 
     def _ask_kernel(self, request: CompletionRequest) -> Completions | None:
-        """Run a request; returns None if the kernel does not answer."""
         IMPORTS.wait_for_screen()
         from mahtab_tui.kernel.base import KernelError
 
@@ -405,8 +399,7 @@ class CompletionCache:
         stem = code[start:cursor]
         matching = [item for item in items if item.label.lower().startswith(stem.lower())]
         fitting = sorted(
-            matching,
-            key=lambda item: (item.label.startswith("_"), not item.label.startswith(stem)),
+            matching, key=lambda item: (item.label.startswith("_"), not item.label.startswith(stem))
         )
         return Completions(start, tuple(fitting), 0)
 
@@ -431,7 +424,6 @@ class InlineSuggester:
         """The number of the newest request; older ones are dropped."""
 
     def ask(self, *, at_once: bool) -> None:
-        """Request a suggestion if the cursor is at the end of the text."""
         self.cancel()
         area, number = self._area, self._request_number
         text, python = area.whole_text, area.python
@@ -452,7 +444,6 @@ class InlineSuggester:
         self._area.suggestion = ""
 
     def accept(self) -> bool:
-        """Insert the suggestion; returns False if that is impossible."""
         if not self._area.suggestion or self._completions.is_open:
             return False
         self._area.insert(self._area.suggestion)

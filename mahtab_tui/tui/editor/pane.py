@@ -44,10 +44,8 @@ _REPLACING = (
 )
 
 FindChips = Callable[[str], "Sequence[MentionChip]"]
-"""Previews the attachments of a question; called on a thread."""
 
 PAUSE = 0.15
-"""Seconds without a key press before the mentions in a question are resolved."""
 
 
 class Hint(Static):
@@ -136,7 +134,6 @@ def is_prose(text: str) -> bool:
 
 
 def is_code(text: str) -> bool:
-    """Return whether a text is Python that does something, rather than words that parse."""
     tree = _parse(text) if len(text) <= LONGEST else None
     return tree is not None and any(isinstance(node, _CODE_NODES) for node in ast.walk(tree))
 
@@ -218,7 +215,6 @@ class EditorPane(Widget):
 
     @property
     def text(self) -> str:
-        """The text in the editor; setting it can be undone."""
         return self._area.whole_text
 
     @text.setter
@@ -242,7 +238,6 @@ class EditorPane(Widget):
         return self
 
     def begin_replacing(self, entry: str, mode: Mode, text: str) -> None:
-        """Edit a text that will replace an entry of the transcript; Escape cancels."""
         if not self._replaces:
             self._draft = Draft(self.mode, self.text)
             self._area.draft = self._draft if self.text else None
@@ -256,7 +251,6 @@ class EditorPane(Widget):
             self._show_mode()
 
     def begin_question(self, question: str) -> None:
-        """Put a question into the editor, without sending it."""
         self.put("ask", question)
 
     def put(self, mode: Mode, text: str) -> None:

@@ -38,12 +38,7 @@ def is_complete(source: str) -> bool:
             tree: ast.Module = compile(readable, "<input>", "exec", _FLAGS, dont_inherit=True)
     except SyntaxError as error:
         return "incomplete input" not in str(error)
-    except (
-        ValueError,
-        RecursionError,
-        MemoryError,
-        SystemError,
-    ):
+    except (ValueError, RecursionError, MemoryError, SystemError):
         # A NUL; nesting too deep; another thread is parsing (3.11).
         return True
     open_block = bool(tree.body) and (
@@ -175,7 +170,6 @@ class Pastes:
         return re.sub(words, lambda word: self._texts[word[0]], text) if words else text
 
     def word_at(self, text: str, *, end: bool) -> str:
-        """Return the placeholder at the start or end of a text; empty if there is none."""
         return next(
             (
                 word

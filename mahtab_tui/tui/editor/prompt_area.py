@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.editor.pasting import Pastes
 
 _PATIENCE = 1.0
-"""Seconds to wait on quitting for the last input to be written."""
 
 
 class InputHistory:
@@ -49,7 +48,6 @@ class InputHistory:
         self._thread.join(_PATIENCE)
 
     def for_mode(self, mode: Mode) -> list[str]:
-        """Return the inputs of a mode without duplicates, this session's first."""
         now = (text for text, its_mode in self._new if its_mode == mode)
         past = (entry.text for entry in self._past if entry.mode == mode)
         return list(dict.fromkeys((*now, *past)))
@@ -122,7 +120,6 @@ class PromptArea(CodeArea):
         """Posted on Ctrl+D in an empty text."""
 
     draft: Draft | None = None
-    """The text that returns when the current one is submitted."""
     _recalled: tuple[str, Selection] | None = None
 
     def __init__(

@@ -161,7 +161,6 @@ def safe_length(code: str) -> int:
 
 
 WAS = 24
-"""Characters of a variable's previous summary."""
 NAMES = 200
 
 _STYLES = {"+": "$good", "~": "$moon", "?": "$muted", "−": "$bad"}

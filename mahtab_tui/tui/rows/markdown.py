@@ -66,13 +66,11 @@ def split_lines(spans: Iterator[Span]) -> list[list[Span]]:
 
 SPACE = 2
 NARROWEST_COLUMN = 6
-"""Columns are not made narrower than this."""
 
 
 def table_rows(
     table: SyntaxTreeNode, width: int, palette: Palette, mark: Callable[[list[Span]], list[Span]]
 ) -> list[Row]:
-    """Return the rows of a table. mark: modifies the styles of a cell's spans."""
     lines = [node for part in table.children for node in part.children]
     cells = [[mark(_cell(cell, palette)) for cell in line.children] for line in lines]
     right = ["right" in str(cell.attrs.get("style", "")) for cell in lines[0].children]
@@ -106,7 +104,6 @@ def _width(spans: Sequence[Span]) -> int:
 def _line(
     cells: Sequence[Sequence[Span]], widths: Sequence[int], right: Sequence[bool], palette: Palette
 ) -> Iterator[Row]:
-    """Yield the rows of one line of the table, as many as its tallest cell needs."""
     columns = [
         [
             _trim(row)
@@ -136,8 +133,6 @@ FIGURE = "figure"
 
 
 class FigureMarks:
-    """Adds styles to the figures in a line of spans, which are matched by text."""
-
     def __init__(self, figures: Sequence[AnswerFigure], palette: Palette) -> None:
         self._styles: dict[str, Style] = {}
         self._code = palette.panel.bgcolor
@@ -162,8 +157,6 @@ class FigureMarks:
 def _apply_marks(
     spans: Sequence[Span], ticks: Sequence[str], marks: Sequence[tuple[int, int, Style]]
 ) -> Iterator[Span]:
-    """Yield the spans, split where a mark starts or ends. Positions of marks count the
-    backticks."""
     number, position = 0, 0
     for (text, style), tick in zip(spans, ticks, strict=True):
         position += len(tick)
@@ -195,7 +188,6 @@ def underline_links(row: Row, hovered: int | None = None) -> Row:
 READING_WIDTH = 100
 """Maximum cells of a row of prose; wider rows are hard to read."""
 NARROWEST = 8
-"""Minimum width of nested blocks."""
 
 _LEXED = 20_000
 """Maximum characters of a fenced block to highlight."""
@@ -312,7 +304,6 @@ class Markdown:
         return table_rows(block, width, self._palette, self._mark)
 
     def _stack(self, block: Block, width: int, *, loose: bool = True) -> list[Row]:
-        """Draw nested blocks. loose: with empty rows between them."""
         rows: list[Row] = []
         for child in block.children:
             if rows and loose:

@@ -74,18 +74,9 @@ class Row(NamedTuple):
 
 
 class Rows(Protocol):
-    """A sequence of rows, created on demand."""
-
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: int, /) -> Row: ...
-
-
-class GrowingRows(Rows, Protocol):
-    """Rows of an entry that may still grow."""
-
-    def update(self) -> None:
-        """Update the rows after the entry changed."""
 
 
 def fit_text(text: str, width: int) -> str:
@@ -158,13 +149,11 @@ def cut_spans(spans: Iterable[Span], cuts: Sequence[int]) -> Iterator[list[Span]
         row = []
 
 
-def hard_rows(
-    spans: Sequence[Span], width: int, bar: Style | None = None, fill: Style | None = None
-) -> Iterator[Row]:
+def hard_rows(spans: Sequence[Span], width: int, bar: Style | None = None) -> Iterator[Row]:
     """Wrap text to rows that are filled to the last cell."""
     cuts = hard_cuts("".join(text for text, _ in spans), width)
     for number, row in enumerate(cut_spans(spans, cuts)):
-        yield Row(row, bar, soft=number > 0, fill=fill)
+        yield Row(row, bar, soft=number > 0)
 
 
 def paragraph(
@@ -187,19 +176,10 @@ RIGHT = 1
 
 
 def to_strip(
-    row: Row,
-    y: int | None,
-    width: int,
-    base: Style,
-    selected: tuple[int, int] | None,
-    selection: Style,
-    picture: Strip | None = None,
+    row: Row, y: int | None, width: int, base: Style, picture: Strip | None = None
 ) -> Strip:
-    """Convert a row to a strip of exactly this width.
-
-    y: identifies the row in a selection. selected: a range of characters, where -1 means the
-    end. picture: shown instead of the text.
-    """
+    """Convert a row to a strip of exactly this width. y: identifies the row in a selection.
+    picture: shown instead of the text."""
     body = base + row.fill if row.fill else base
     origin = _origin(0, y)
     # One segment per cell, so that a click anywhere to the left of the text starts a selection at
@@ -207,9 +187,8 @@ def to_strip(
     segments = [Segment(" ", base + origin) for _ in range(MARGIN)]
     bar = Segment(BAR, base + row.bar + origin) if row.bar else Segment(" ", base + origin)
     segments += [bar, Segment(" ", body + origin)]
-    chosen = _highlight_selection(row.spans, selected, selection) if selected else row.spans
     used, offset = EDGE, 0
-    for text, style in chosen:
+    for text, style in row.spans:
         segments.append(Segment(text, body + style + _origin(offset, y)))
         offset += len(text)
         used += cell_len(text)
@@ -230,51 +209,38 @@ def to_strip(
 def plain_strip(row: Row, margin: int, width: int, base: Style) -> Strip:
     """Convert a row without a bar to a strip. margin: empty cells on the left."""
     ground = base + row.fill if row.fill else base
-    segments = [
-        Segment(text, ground + style) for text, style in [(" " * margin, Style.null()), *row.spans]
-    ]
-    return Strip(segments).adjust_cell_length(width, ground)
+    words = [Segment(text, ground + style) for text, style in row.spans]
+    return Strip([Segment(" " * margin, ground), *words]).adjust_cell_length(width, ground)
 
 
 def _origin(offset: int, y: int | None) -> Style:
     return Style.null() if y is None else Style(meta={"offset": (offset, y)})
 
 
-def _highlight_selection(
-    spans: Sequence[Span], selected: tuple[int, int], selection: Style
-) -> Iterator[Span]:
-    """Yield the spans, with the selection's style in the selected range."""
-    start, end = selected
+def style_range(spans: Iterable[Span], start: int, end: int, added: Style) -> list[Span]:
+    pieces: list[Span] = []
     position = 0
     for text, style in spans:
         first = min(max(start - position, 0), len(text))
-        last = len(text) if end == -1 else min(max(end - position, first), len(text))
-        for piece, drawn in (
-            (text[:first], style),
-            (text[first:last], style + selection),
-            (text[last:], style),
-        ):
-            if piece:
-                yield piece, drawn
+        last = min(max(end - position, first), len(text))
+        pieces += [(text[:first], style), (text[first:last], style + added), (text[last:], style)]
         position += len(text)
+    return [(text, style) for text, style in pieces if text]
 
 
 def highlight_matches(row: Row, pattern: Pattern, style: Style) -> Row:
     """Highlight the matches of a pattern in a row. Raises `PatternTimeout`."""
-    spans = list(pattern.spans(row.text))
-    drawn: Sequence[Span] = row.spans
-    for span in spans:
-        drawn = list(_highlight_selection(drawn, span, style))
-    return row._replace(spans=drawn) if spans else row
+    for start, end in pattern.spans(row.text):
+        row = row._replace(spans=style_range(row.spans, start, end, style))
+    return row
 
 
 def mark_strip(strip: Strip, style: Style) -> Strip:
     if not strip.cell_length:
         return strip
     first, *rest = strip
-    return Strip(
-        [Segment(MARK, first.style + style if first.style else style), *rest], strip.cell_length
-    )
+    mark = Segment(MARK, first.style + style if first.style else style)
+    return Strip([mark, *rest], strip.cell_length)
 
 
 def overlay_hint(strip: Strip, hint: str, style: Style, width: int) -> Strip:
@@ -295,12 +261,9 @@ CURSOR_KEYS: tuple[Binding, ...] = (
     Binding("home", "move_to(0)", "First", show=False),
     Binding("end", "move_to(-1)", "Last", show=False),
 )
-"""Keys of a view with a cursor."""
 
 
 class RowSource(Rows, Protocol):
-    """The rows of a `RowsView`."""
-
     def lay_out(self, width: int, palette: Palette) -> None:
         """Create rows for this width and these colours from now on."""
 
@@ -378,11 +341,9 @@ class RowsView(ScrollView, can_focus=True):
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
-        if (
-            self._laid_out is not None
-            and self.is_attached
-            and self._laid_out != (self.width, get_palette(self.app))
-        ):
+        if self._laid_out is None or not self.is_attached:
+            return
+        if self._laid_out != (self.width, get_palette(self.app)):
             self.refresh_view()
 
     # Drawing
@@ -399,11 +360,9 @@ class RowsView(ScrollView, can_focus=True):
         row = self._source[index]
         if index == self.marked_row:
             row = row._replace(fill=self._laid_out[1].panel)
-        return (
-            to_strip(row, index, width, base, None, base)
-            if self.bars
-            else plain_strip(row, self.margin, width, base)
-        )
+        if self.bars:
+            return to_strip(row, index, width, base)
+        return plain_strip(row, self.margin, width, base)
 
     @property
     def marked_row(self) -> int:
@@ -433,11 +392,9 @@ class RowsView(ScrollView, can_focus=True):
         self.refresh()
 
     def action_move(self, step: int) -> None:
-        """Move the cursor down by `step` rows."""
         self.go_to(self.cursor + step)
 
     def action_move_page(self, direction: int) -> None:
-        """Move the cursor one page down (1) or up (-1)."""
         self.action_move(direction * max(1, self.page - 1))
 
     def action_move_to(self, row: int) -> None:

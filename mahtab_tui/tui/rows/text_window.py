@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 from rich.segment import Segment
@@ -15,7 +14,7 @@ from textual.widget import Widget
 
 from mahtab_tui.bus.sanitize import hidden_characters
 from mahtab_tui.sandbox.base import TextSpan
-from mahtab_tui.tui.rows.row import Span, hard_cuts
+from mahtab_tui.tui.rows.row import Span, hard_cuts, style_range
 from mahtab_tui.tui.theme import get_palette
 from mahtab_tui.tui.workers import Fetcher
 
@@ -23,10 +22,8 @@ Fetch = Callable[[int, int], str | None]
 """Returns a part of the text; None if the text is gone."""
 
 Find = Callable[..., TextSpan | None]
-"""Finds the next or previous match of words, as `TextWindow.find` does; called on a thread."""
 
 LINE = 16_384
-"""Maximum characters of a line; longer ones are split."""
 BLOCK = 1_000_000
 
 
@@ -57,18 +54,11 @@ class TextWindow:
         number = self.line_number(line)
         while len(rows) < count and (line < self.chars or line == 0):
             end, text = self._line(line)
-            for row_start, row_end in self._cuts(line, text, width):
-                if row_start >= start and len(rows) < count:
-                    rows.append(
-                        TextRow(
-                            row_start,
-                            row_end,
-                            number if row_start == line else None,
-                            text[row_start - line : row_end - line],
-                        )
-                    )
-            ended = end > line + len(text)
-            number += ended
+            for first, last in self._cuts(line, text, width):
+                if first >= start and len(rows) < count:
+                    shown = text[first - line : last - line]
+                    rows.append(TextRow(first, last, number if first == line else None, shown))
+            number += end > line + len(text)
             if end >= self.chars:
                 break
             line = end
@@ -77,10 +67,8 @@ class TextWindow:
     def row_at(self, offset: int, width: int) -> int:
         """Return the start of the row that contains an offset."""
         line = self.line_start(min(max(0, offset), max(0, self.chars - 1)))
-        _, text = self._line(line)
-        return max(
-            start for start, _ in self._cuts(line, text, width) if start <= offset or start == line
-        )
+        cuts = self._cuts(line, self._line(line)[1], width)
+        return max(start for start, _ in cuts if start <= offset or start == line)
 
     def up(self, start: int, count: int, width: int) -> int:
         for _ in range(count):
@@ -90,7 +78,6 @@ class TextWindow:
         return start
 
     def down(self, start: int, count: int, width: int) -> int:
-        """Return the start of the row `count` rows below, or of the last one."""
         rows = self.rows(start, count + 1, width)
         return rows[-1].start if rows else start
 
@@ -103,7 +90,6 @@ class TextWindow:
         return 0 if first == 0 else offset - offset % LINE
 
     def line_number(self, offset: int) -> int:
-        """Return the number of the line that contains an offset, from 1."""
         while len(self._ends) * BLOCK <= offset:
             first = (len(self._ends) - 1) * BLOCK
             self._ends.append(self._ends[-1] + self._part(first, first + BLOCK).count("\n"))
@@ -152,7 +138,6 @@ class TextWindow:
         return last, _visible_text(text[: last - start])
 
     def _cuts(self, line: int, text: str, width: int) -> list[TextSpan]:
-        """Return the start and end of each row of a line."""
         cuts = [line + cut for cut in hard_cuts(text, width)]
         return list(zip(cuts, [*cuts[1:], line + len(text)], strict=True))
 
@@ -162,19 +147,11 @@ class TextWindow:
 
 def _visible_text(text: str) -> str:
     """Replace each hidden character by one visible character; offsets stay the same."""
-    hidden = dict(hidden_characters(text))
-    if not hidden and "\t" not in text:
-        return text
-    return "".join(
-        _visible_character(character, hidden.get(offset, ""))
-        for offset, character in enumerate(text)
-    )
-
-
-def _visible_character(character: str, symbol: str) -> str:
-    if character == "\t" or (symbol and character >= "\xa0" and character.isspace()):
-        return " "
-    return symbol if len(symbol) == 1 else "·" if symbol else character
+    characters = list(text.replace("\t", " "))
+    for offset, symbol in hidden_characters(text):
+        blank = text[offset] >= "\xa0" and text[offset].isspace()
+        characters[offset] = " " if blank else symbol if len(symbol) == 1 else "·"
+    return "".join(characters)
 
 
 _WHEEL = 3
@@ -225,23 +202,20 @@ class LongTextView(Widget, can_focus=True):
         text, style = self.edge(y)
         edge = Segment(text, base + style)
         if y >= len(self.lines):
-            empty = Segment(
-                " It is empty." if y == 0 and not self.window.chars else "",
-                base + get_palette(self.app).muted,
-            )
+            note = " It is empty." if y == 0 and not self.window.chars else ""
+            empty = Segment(note, base + get_palette(self.app).muted)
             return Strip([*Strip([empty]).crop_extend(0, width - 1, base), edge])
         row = self.lines[y]
         left = [Segment(text, base + style) for text, style in self.row_prefix(row)]
-        words = Strip(
-            _style_segments(row.text, row.start, self.part_styles(row), base + self.row_style(row))
-        ).crop(self._left, self._left + width)
+        spans = [(row.text, base + self.row_style(row))]
+        for first, last, style in self.part_styles(row):
+            if first < row.end and last > row.start:
+                spans = style_range(spans, first - row.start, last - row.start, style)
+        words = Strip([Segment(*span) for span in spans]).crop(self._left, self._left + width)
         strip = Strip([*Strip([*left, *words]).crop_extend(0, width - 1, base), edge])
-        ground = self.line_style(row)
-        return (
-            strip
-            if ground is None
-            else Strip(Segment.apply_style(strip, post_style=ground), strip.cell_length)
-        )
+        if (ground := self.line_style(row)) is not None:
+            return Strip(Segment.apply_style(strip, post_style=ground), strip.cell_length)
+        return strip
 
     # Moving
 
@@ -250,12 +224,8 @@ class LongTextView(Widget, can_focus=True):
         work()
 
     def refresh_view(self) -> None:
-        """Draw the rows, starting at `top`."""
-        self.lines = (
-            self.window.rows(self.top, max(1, self.size.height), self.text_width)
-            if self.size
-            else []
-        )
+        height = max(1, self.size.height)
+        self.lines = self.window.rows(self.top, height, self.text_width) if self.size else []
         self.refresh()
 
     @property
@@ -264,9 +234,8 @@ class LongTextView(Widget, can_focus=True):
 
     def go_to(self, offset: int) -> None:
         def go() -> None:
-            self.top = self.window.up(
-                self.window.row_at(offset, self.text_width), self.rows_above, self.text_width
-            )
+            row = self.window.row_at(offset, self.text_width)
+            self.top = self.window.up(row, self.rows_above, self.text_width)
             self.refresh_view()
 
         self.load_then(go)
@@ -286,10 +255,8 @@ class LongTextView(Widget, can_focus=True):
             if step < 0:
                 self.top = self.window.up(self.top, -step, self.text_width)
             elif not self.lines or self.lines[-1].end < self.window.chars:
-                self.top = min(
-                    self.window.down(self.top, step, self.text_width),
-                    max(self.top, self._last_top()),
-                )
+                below = self.window.down(self.top, step, self.text_width)
+                self.top = min(below, max(self.top, self._last_top()))
             self.refresh_view()
 
         self.load_then(move)
@@ -313,11 +280,8 @@ class LongTextView(Widget, can_focus=True):
             self.refresh_view()
 
     def _last_top(self) -> int:
-        return self.window.up(
-            self.window.row_at(self.window.chars - 1, self.text_width),
-            max(0, self.size.height - 1),
-            self.text_width,
-        )
+        last = self.window.row_at(self.window.chars - 1, self.text_width)
+        return self.window.up(last, max(0, self.size.height - 1), self.text_width)
 
     # Searching
 
@@ -335,7 +299,7 @@ class LongTextView(Widget, can_focus=True):
     def action_next(self, backwards: bool) -> None:
         """Find the next or previous match on a thread, and show it."""
         find, words = self.find, self.words
-        at = self.top if self.found is None else self.found[0] if backwards else self.found[1]
+        at = self.top if self.found is None else self.found[0 if backwards else 1]
         if words:
             self.fetcher.ask(
                 "find", lambda: find(words, at, backwards=backwards), self._set_found, self.fail
@@ -356,13 +320,11 @@ class LongTextView(Widget, can_focus=True):
         if self.found is None:
             return
         start, width = self.found[0], self.text_width
+        row = self.window.row_at(start, width)
         if not self.lines or not self.lines[0].start <= start < self.lines[-1].end:
-            self.top = self.window.up(
-                self.window.row_at(start, width), min(3, self.size.height // 4), width
-            )
+            self.top = self.window.up(row, min(3, self.size.height // 4), width)
         if not self._wrapped:
-            row = next(iter(self.window.rows(self.window.row_at(start, width), 1, width)), None)
-            self._left = max(0, start - row.start - self.size.width // 2) if row is not None else 0
+            self._left = max(0, start - row - self.size.width // 2)
         self.refresh_view()
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
@@ -377,29 +339,3 @@ class LongTextView(Widget, can_focus=True):
         """Jump to a part of the text by a click at the right edge."""
         if event.x == self.size.width - 1:
             self.go_to(event.y * self.window.chars // max(1, self.size.height))
-
-
-def _style_segments(
-    text: str, start: int, styles: Sequence[StyledPart], base: Style
-) -> list[Segment]:
-    end = start + len(text)
-    limits = sorted(
-        {
-            start,
-            end,
-            *(
-                offset
-                for first, last, _ in styles
-                for offset in (first, last)
-                if start < offset < end
-            ),
-        }
-    )
-    segments = []
-    for left, right in pairwise(limits):
-        style = base
-        for first, last, drawn in styles:
-            if first <= left < last:
-                style += drawn
-        segments.append(Segment(text[left - start : right - start], style))
-    return segments

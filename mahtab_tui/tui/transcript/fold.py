@@ -27,8 +27,6 @@ from mahtab_tui.bus.sanitize import plain
 
 @dataclass(kw_only=True, eq=False)
 class NotebookWords(Words):
-    """A Markdown or raw cell of the notebook."""
-
     cell_number: int
 
 
@@ -214,7 +212,6 @@ class Transcript(Conversation):
         """Code cells of the notebook, by their position in it."""
         self._memory = OutputMemory()
         self._thoughts: dict[Step, Words] = {}
-        """The model's thinking before an answer."""
         self._waiting: dict[str | None, Cell] = {}
         """Agents' cells that wait for approval, by the agent's call."""
         self._folds |= {
@@ -391,7 +388,6 @@ class Transcript(Conversation):
             self._begin_thought(record)
 
     def _thought(self, record: records.AssistantThought) -> None:
-        """Show the model's complete thinking, collapsed."""
         entry = self._thoughts.get(answer_step(record)) or self._begin_thought(record)
         entry.collapsed = True
         self._correct(entry, record.text)
@@ -523,7 +519,6 @@ class Transcript(Conversation):
         self.opened = opened
 
     def _notebook_cell(self, record: records.NotebookCell) -> None:
-        """Show a notebook cell; a raw one becomes a block of text."""
         key = record.entry_name
         if record.kind == "code":
             cell = Cell(

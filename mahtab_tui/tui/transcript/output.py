@@ -173,7 +173,6 @@ def picture_key(shown: DisplayLine) -> Hashable:
 
 
 def mark_unreadable(output: OutputBuffer, picture: Picture) -> bool:
-    """Show the plain text instead of a picture; returns whether the output contains it."""
     found = [
         line
         for line in output
@@ -210,7 +209,6 @@ def display_rows(shown: DisplayLine, width: int, palette: Palette) -> Sequence[R
 
 
 def scroll_table(shown: DisplayLine, step: int, width: int) -> bool:
-    """Scroll a wide table by columns; returns whether that was possible."""
     table = read_table(shown.data) if shown.mime == "text/html" else None
     if table is None:
         return False
@@ -457,7 +455,6 @@ def text_spans(text: Text, base: Style) -> list[Span]:
 
 
 def _traceback_spans(text: str, palette: Palette, lead: str) -> list[Span]:
-    """Style a traceback line."""
     if lead == ERROR:
         return [(text, palette.bad + BOLD)]
     if lead:

@@ -181,7 +181,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
             self._refuse("This entry has no output.")
 
     def action_again(self, edit: bool) -> None:
-        """Run the code or ask the question again, or edit it."""
         again = self._port.edit if edit else self._port.enter
         match self.marker.marked:
             case Cell(cell_number=int(number)) as cell if edit:
@@ -207,7 +206,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
         self._port.run_up_to(None)
 
     def action_explain_error(self) -> None:
-        """Ask the model about the cell's error, which it knows."""
         entry = self.marker.marked
         if entry is not None and entry.removed:
             self._refuse("This entry is hidden from the model.")
@@ -262,7 +260,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
             self._port.hide(entry.key, not entry.removed)
 
     def action_undo_entry(self) -> None:
-        """Undo what a cell or an answer, and all later cells, did to variables."""
         if (cell := self._cell_to_undo()) is not None:
             self._port.undo(cell)
 
@@ -276,7 +273,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
         return None if cell is None or cell.undone else cell.number
 
     def action_replace_entry(self) -> None:
-        """Put the user's question or code into the editor, to replace the entry."""
         entry = self.marker.marked
         if entry is not None and entry.removed == "replaced":
             self._refuse("This entry was already replaced.")

@@ -31,6 +31,7 @@ from mahtab_tui.tui.rows.row import (
     highlight_matches,
     mark_strip,
     overlay_hint,
+    style_range,
     title_strip,
     to_strip,
 )
@@ -59,7 +60,6 @@ def number_to_position(number: int) -> RowPosition:
 
 
 def selected_text(window: Window, entries: int, selection: Selection) -> str:
-    """Return the selected text, without bars and breaks at wrapped rows."""
     first, last = RowPosition(0, 0), RowPosition(entries - 1, 1 << _SHIFT)
     if selection.start is not None:
         first = number_to_position(max(0, selection.start.y))
@@ -123,7 +123,6 @@ class Marker:
         return True
 
     def next(self, entry: Entry, step: int) -> Entry | None:
-        """Return the next (1) or previous (-1) entry that can be marked."""
         entries = self._viewport.transcript.entries
         index = self._position(entry) + step
         while 0 <= index < len(entries) and not can_be_marked(entries[index]):
@@ -131,19 +130,16 @@ class Marker:
         return entries[index] if 0 <= index < len(entries) else None
 
     def next_pinned(self) -> Entry | None:
-        """Return the pinned entry after the marked one, or else the first one."""
         pinned = [entry for entry in self._viewport.transcript.pinned if can_be_marked(entry)]
         at = pinned.index(self.entry) + 1 if self.entry in pinned else 0
         return pinned[at % len(pinned)] if pinned else None
 
     def scrolls_within(self, entry: Entry, step: int) -> bool:
-        """Return whether a long entry has more rows in this direction."""
         top, end = self._viewport.span(entry)
         first, page = self._viewport.first, self._viewport.page
         return end - top > page and (end > first + page if step > 0 else top < first)
 
     def mark(self, entry: Entry) -> int | None:
-        """Mark an entry; returns the row to scroll to, or None if it is already visible."""
         down = self.entry is None or self._position(entry) > self._position(self.entry)
         self.entry = entry
         top, end = self._viewport.span(entry)
@@ -181,7 +177,6 @@ class TranscriptSearch:
         self._viewport = viewport
         self._marker = marker
         self._texts: dict[Entry, tuple[int, str]] = {}
-        """Cached texts of entries, with the versions they belong to."""
         self._found: SearchMatch | None = None
         self.open = False
         self.pattern: Pattern | None = None
@@ -194,7 +189,6 @@ class TranscriptSearch:
         self._found, self.open = None, True
 
     def find(self, words: str, step: int, *, regex: bool) -> tuple[str, int | None]:
-        """Find words, as in `Findable.find`; returns the message and the row of the match."""
         self.pattern = None
         window, entries = self._viewport.window, self._viewport.transcript.entries
         if not words or window is None:
@@ -266,7 +260,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         )
 
     def fold(self, records: Sequence[Record]) -> None:
-        """Add records. Main thread only."""
         if self.viewport.fold(records):
             self._update_scroll()
         self._tick_if_needed()
@@ -306,7 +299,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self._update_scroll()
 
     def _update_scroll(self) -> None:
-        """Restore the scroll position, or follow the tail, and redraw what has changed."""
         viewport = self.viewport
         if viewport.window is None:
             return
@@ -354,7 +346,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             return title_strip(TITLE, base + style, base, width)
         if y < self.head:
             pinned = self.viewport.pinned[y - TITLE_HEIGHT].row
-            return to_strip(pinned, None, width, base, picture=self._picture_strip(pinned))
+            return to_strip(pinned, None, width, base, self._picture_strip(pinned))
         strip = self._strip(self.scroll_offset.y + y - self.head, width, base, palette)
         if y == self.size.height - 1 and (hint := self.viewport.hint):
             return overlay_hint(strip, hint, base + palette.moon, width)
@@ -366,11 +358,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         number = position_to_number(position)
         if position.entry >= len(self.viewport.transcript.entries):
             return to_strip(drawn, number, width, base)
-        selection = self.text_selection
-        span = None if selection is None else selection.get_span(number)
-        # The selection style's own text colour is transparent, so keep the text's.
-        ground = self.screen.get_component_rich_style("screen--selection").bgcolor
-        chosen = Style(color=base.color, bgcolor=ground)
         if self.search.pattern is not None and (self.has_focus or self.search.open):
             try:
                 drawn = highlight_matches(drawn, self.search.pattern, palette.moon + REVERSE)
@@ -383,7 +370,15 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             drawn = underline_links(drawn)
         elif FIGURE in hovered and hovered["offset"][1] == number:
             drawn = underline_links(drawn, hovered["offset"][0])
-        strip = to_strip(drawn, number, width, base, span, chosen, self._picture_strip(drawn))
+        selection = self.text_selection
+        if selection is not None and (span := selection.get_span(number)) is not None:
+            start, end = span
+            # The selection style's own text colour is transparent, so keep the text's.
+            ground = self.screen.get_component_rich_style("screen--selection").bgcolor
+            chosen = Style(color=base.color, bgcolor=ground)
+            end = len(drawn.text) if end == -1 else end
+            drawn = drawn._replace(spans=style_range(drawn.spans, start, end, chosen))
+        strip = to_strip(drawn, number, width, base, self._picture_strip(drawn))
         return mark_strip(strip, base + palette.moon) if marked else strip
 
     # Pictures
@@ -472,7 +467,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     # Marking
 
     def action_walk(self, step: int) -> None:
-        """Mark the next (1) or previous (-1) entry; scroll line by line through a long one."""
         marked = self.marker.marked
         if marked is None:
             return
@@ -545,6 +539,5 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
 
 
 def _picture_group(numbered: tuple[int, Row]) -> tuple[object, int]:
-    """Return a key for adjacent rows of the same picture."""
     y, row = numbered
     return (None, 0) if row.picture is None else (row.picture[0], y - row.picture[1])

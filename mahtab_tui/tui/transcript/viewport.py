@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mahtab_tui.bus.conversation import Cell, Entry, Note
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.greeting import (
-    TITLE_HEIGHT,
-    GreetingLines,
-    greeting_rows,
-    text_columns,
-)
+from mahtab_tui.tui.greeting import TITLE_HEIGHT, GreetingLines, greeting_rows, text_columns
 from mahtab_tui.tui.rows.row import LIMIT, Row, Rows
 from mahtab_tui.tui.theme import Palette
 from mahtab_tui.tui.transcript.fold import Transcript
@@ -141,7 +136,6 @@ class Window:
                 self._heights.set(position, height)
 
     def redraw(self, width: int, palette: Palette) -> None:
-        """Change width and palette; old heights remain as estimates."""
         self.width, self.palette = width, palette
         self._drawn.clear()
 
@@ -173,7 +167,6 @@ class Window:
         return RowPosition(entry, max(0, row))
 
     def row(self, position: RowPosition) -> Row:
-        """Return the row at a position; an empty one if it was only estimated."""
         rows = self.rows(position.entry)
         return rows[position.row] if position.row < len(rows) else Row()
 
@@ -231,7 +224,6 @@ class Viewport:
         self.transcript = Transcript(since=0.0 if watched else time.time())
         self.greeting: GreetingLines = ()
         self.loads = 0
-        """Number of cells that load files at the start of the session."""
         self.search_progress: SearchProgress | None = None
         self.window: Window | None = None
         self.top = RowPosition(0, 0)
@@ -242,11 +234,9 @@ class Viewport:
         self._read_entry: Entry | None = None
         """The entry in which the user has scrolled."""
         self._unseen_from = 0
-        """Number of entries when the user scrolled up."""
         self._grown = False
 
     def fold(self, records: Sequence[Record]) -> bool:
-        """Add records; returns whether visible rows may have changed."""
         doing = self.transcript.activity
         self.transcript.fold(records)
         changed = self.transcript.pop_changed()
@@ -285,7 +275,6 @@ class Viewport:
 
     @property
     def page(self) -> int:
-        """The number of visible rows of entries."""
         return max(1, self.height - self.head)
 
     @property
@@ -422,7 +411,6 @@ class Viewport:
         return None if position is None else self.transcript.entries[position.entry]
 
     def span(self, entry: Entry) -> tuple[int, int]:
-        """Return an entry's first row without the gap, and the row after its last one."""
         assert self.window is not None
         position = self.transcript.positions[entry]
         height = len(self.window.rows(position))
