@@ -55,19 +55,13 @@ def greeting_rows(lines: GreetingLines, width: int, palette: Palette) -> list[Ro
     return rows
 
 
-class GreetingRows:
-    def __init__(self) -> None:
-        self.lines: GreetingLines = ()
-        self._rows: list[Row] = []
+class GreetingRows(list[Row]):
+    """A `RowSource` with the greeting."""
+
+    lines: GreetingLines = ()
 
     def lay_out(self, width: int, palette: Palette) -> None:
-        self._rows = greeting_rows(self.lines, text_columns(width), palette)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, index: int) -> Row:
-        return self._rows[index]
+        self[:] = greeting_rows(self.lines, text_columns(width), palette)
 
 
 class Greeting(RowsView, can_focus=False):
@@ -139,10 +133,8 @@ def missing_module(records: Sequence[Record]) -> str:
 
     for record in reversed(records):
         if isinstance(record, ReplOut) and record.status is not None:
-            found = (
-                _MISSING.findall(record.text[-_SEARCHED_END:]) if record.status == "error" else []
-            )
-            return found[-1] if found else ""
+            text = record.text[-_SEARCHED_END:] if record.status == "error" else ""
+            return next(reversed(_MISSING.findall(text)), "")
     return ""
 
 
@@ -152,12 +144,10 @@ def make_offer(module: str, environments: Sequence[PythonEnvironment]) -> Offer:
 
     for found in environments:
         if has_package(found.prefix, module):
-            return Offer(
-                "ask", f"/python {found.path}", f"{found.path} has {module}; this Python does not"
-            )
-    return Offer(
-        "python", f"%pip install {_PACKAGES.get(module, module)}", f"This Python has no {module}"
-    )
+            why = f"{found.path} has {module}; this Python does not"
+            return Offer("ask", f"/python {found.path}", why)
+    package = _PACKAGES.get(module, module)
+    return Offer("python", f"%pip install {package}", f"This Python has no {module}")
 
 
 def welcome_text(
@@ -172,12 +162,9 @@ def welcome_text(
     runs = f"{version} in {folder}, {'with' if pandas else 'without'} pandas"
     if not pandas:
         offer = make_offer("pandas", environments)
-        return (
-            f"{runs}; {offer.line.removeprefix('/python ')} has it"
-            if offer.mode == "ask"
-            else runs,
-            offer,
-        )
+        if offer.mode == "ask":
+            runs = f"{runs}; {offer.line.removeprefix('/python ')} has it"
+        return runs, offer
     if environments:
         path = environments[0].path
         return f"{runs}. Also found: {path}", Offer("ask", f"/python {path}", f"There is {path}")
@@ -192,33 +179,18 @@ def greeting_lines(files: Sequence[DataFile]) -> list[tuple[str, ...]]:
         ("◐", "One Python namespace, shared by you and a language model.")
     ]
     if table:
-        lines += [
-            ("`", "begins a question: ", f"` what stands out in {table}?"),
-            (
-                "Look",
-                "",
-                "Ctrl+O N",
-                ", then ",
-                "Enter",
-                f" on {table}: every row, to sort and to filter.",
-            ),
-        ]
+        look = f" on {table}: every row, to sort and to filter."
+        lines.append(("`", "begins a question: ", f"` what stands out in {table}?"))
+        lines.append(("Look", "", "Ctrl+O N", ", then ", "Enter", look))
     else:
         lines.append(("`", "Type Python; press backtick and ask the model instead."))
     if text:
-        lines.append(
-            (
-                "Search",
-                "",
-                f'rlm("what failed, and why?", {text})',
-                " reads all of it, part by part.",
-            )
-        )
+        call = f'rlm("what failed, and why?", {text})'
+        lines.append(("Search", "", call, " reads all of it, part by part."))
     lines.append(("F1", "shows all keys."))
     if not files:
-        lines.append(
-            ("Data", "", "mahtab-tui data.csv", ", ", "mahtab-tui FOLDER", ". Here: ", "%cd FOLDER")
-        )
+        here = (". Here: ", "%cd FOLDER")
+        lines.append(("Data", "", "mahtab-tui data.csv", ", ", "mahtab-tui FOLDER", *here))
     return lines
 
 
@@ -291,8 +263,6 @@ def _environments(info: KernelInfo) -> list[PythonEnvironment]:
     """Find environments that the kernel could use."""
     from mahtab_tui.kernel.launch import find_environments
 
-    return (
-        []
-        if info.pid == os.getpid() or info.host
-        else find_environments(Path(info.cwd), info.executable)
-    )
+    if info.pid == os.getpid() or info.host:
+        return []
+    return find_environments(Path(info.cwd), info.executable)

@@ -62,7 +62,7 @@ class JumpScreen(Dialog[Widget | None]):
     def on_click(self, event: Click) -> None:
         shown = [target.widget for target in self._targets if not target.hidden]
         at = event.screen_offset
-        self.dismiss(next((widget for widget in shown if at in widget.region), None))
+        self.dismiss(next((widget for widget in shown if widget.region.contains_point(at)), None))
 
 
 class CommandProvider(Provider):

@@ -123,34 +123,25 @@ class KeySequences:
 
         def readable(found: re.Match[str]) -> str:
             goes_on = last and found.end() == len(text)
-            if found["focus"]:
-                return ""  # only the last of several reports counts
-            if found["button"]:
-                return found[0] if _MOUSE.fullmatch(found[0]) else ""
-            if found["mouse"]:
-                self._pending = found[0] if last else ""
-                return ""
-            if found["no_numbers"]:
-                return ""
-            if found["escape"] and last:  # the Escape key, or the start of a sequence
-                self._pending = found[0]
-                return ""
-            if found["string"]:
-                return self._string(found[0], ended=bool(found["end"]), goes_on=goes_on)
-            if found["final"]:
-                return (
-                    found[0]
-                    if len(found[0]) <= LONGEST_SEQUENCE and found["final"] in _FINALS
-                    else ""
-                )
-            if goes_on:
-                self._pending = found[0][: LONGEST_SEQUENCE + 1]
-                return ""
-            broken = len(found[0]) > LONGEST_SEQUENCE or text[found.end() : found.end() + 1] in (
-                "",
-                "\x1b",
-            )
-            return "" if broken else found[0]
+            whole, passes = found[0], False
+            if found["focus"] or found["no_numbers"]:
+                pass  # only the last of several reports of the focus counts
+            elif found["button"]:
+                passes = _MOUSE.fullmatch(whole) is not None
+            elif found["mouse"]:
+                self._pending = whole if last else ""
+            elif found["escape"] and last:  # the Escape key, or the start of a sequence
+                self._pending = whole
+            elif found["string"]:
+                return self._string(whole, ended=bool(found["end"]), goes_on=goes_on)
+            elif found["final"]:
+                passes = len(whole) <= LONGEST_SEQUENCE and found["final"] in _FINALS
+            elif goes_on:
+                self._pending = whole[: LONGEST_SEQUENCE + 1]
+            else:
+                following = text[found.end() : found.end() + 1]
+                passes = len(whole) <= LONGEST_SEQUENCE and following not in ("", "\x1b")
+            return whole if passes else ""
 
         return _SEQUENCE.sub(readable, text)
 
@@ -169,10 +160,9 @@ class KeySequences:
 
 def _split_incomplete(text: str, mark: str) -> tuple[str, str]:
     """Split off the end of a text if it may be the start of a mark."""
-    begun = next(
-        (length for length in range(len(mark) - 1, 0, -1) if text.endswith(mark[:length])), 0
-    )
-    return text[: len(text) - begun], text[len(text) - begun :]
+    lengths = range(len(mark) - 1, 0, -1)
+    cut = len(text) - next((each for each in lengths if text.endswith(mark[:each])), 0)
+    return text[:cut], text[cut:]
 
 
 class KeyParser(XTermParser):
@@ -213,16 +203,12 @@ class KeyParser(XTermParser):
         def take(token: Message) -> None:
             nonlocal believed
             if isinstance(token, Resize):
-                if _is_possible(token):
-                    believed = self.terminal_size, self.terminal_pixel_size, self.mouse_pixels
-                else:
+                if not _is_possible(token):
                     self.terminal_size, self.terminal_pixel_size, self.mouse_pixels = believed
                     return
-            if not (
-                isinstance(token, Key)
-                and token.character
-                and "\ud800" <= token.character <= "\udfff"
-            ):
+                believed = self.terminal_size, self.terminal_pixel_size, self.mouse_pixels
+            character = token.character if isinstance(token, Key) else None
+            if not character or not "\ud800" <= character <= "\udfff":
                 token_callback(token)
 
         while not self.is_eof:
@@ -232,12 +218,9 @@ class KeyParser(XTermParser):
 
 
 def _is_possible(size: Resize) -> bool:
-    pixels = size.pixel_size
-    return (
-        0 < size.size.width <= LARGEST
-        and 0 < size.size.height <= LARGEST
-        and (pixels is None or (pixels.width > 0 and pixels.height > 0))
-    )
+    width, height, pixels = size.size.width, size.size.height, size.pixel_size
+    possible = 0 < width <= LARGEST and 0 < height <= LARGEST
+    return possible and (pixels is None or (pixels.width > 0 and pixels.height > 0))
 
 
 _BURST = 16
@@ -359,20 +342,11 @@ class LayoutEvents(Compositor):
 
     def reflow(self, parent: Widget, size: Size) -> ReflowResult:
         hidden = super().reflow(parent, size).hidden
-        sizes, self._reported = (
-            self._reported,
-            {widget: geometry.region.size for widget, geometry in self._full_map.items()},
-        )
-        shown = self._reported.keys() - sizes.keys()
-        return ReflowResult(
-            hidden,
-            shown,
-            {
-                widget
-                for widget, now in self._reported.items()
-                if widget not in shown and sizes[widget] != now
-            },
-        )
+        before = self._reported
+        self._reported = {widget: each.region.size for widget, each in self._full_map.items()}
+        shown = self._reported.keys() - before.keys()
+        changed = {widget for widget, _ in self._reported.items() - before.items()}
+        return ReflowResult(hidden, shown, changed - shown)
 
 
 def is_being_removed(widget: Widget) -> bool:
@@ -431,12 +405,8 @@ class VisibleHighlights:
         self.clear()
         self._rows = rows
         document, highlights = self._area.document, self._area._highlights
-        lengths = [len(document.get_line(row)) for row in rows]
-        if (
-            not isinstance(document, SyntaxAwareDocument)
-            or not any(lengths)
-            or max(lengths) > LONGEST_LINE
-        ):
+        longest = max(len(document.get_line(row)) for row in rows)
+        if not isinstance(document, SyntaxAwareDocument) or not 0 < longest <= LONGEST_LINE:
             return
         captures = document.query_syntax_tree(
             _query(document.language), (rows.start, 0), (rows.stop, 0)
@@ -445,9 +415,8 @@ class VisibleHighlights:
             for node in nodes:
                 (first, start), (last, end) = node.start_point, node.end_point
                 for row in range(max(first, rows.start), min(last + 1, rows.stop)):
-                    highlights[row].append(
-                        (start if row == first else 0, end if row == last else None, name)
-                    )
+                    span = start if row == first else 0, end if row == last else None
+                    highlights[row].append((*span, name))
         for row in rows:
             if sign := _SIGN.search(document.get_line(row)):
                 group = next(number for number in (1, 2, 3) if sign.start(number) >= 0)
@@ -471,14 +440,11 @@ class Options(OptionList):
             return strip
         muted = get_palette(self.app).muted.color
         plain = Style(color=self.get_component_rich_style("option-list--option-highlighted").color)
-        quiet = (style is not None and style.color == muted for _, style, _ in strip)
-        return Strip(
-            [
-                Segment(text, (style or Style.null()) + plain) if is_quiet else Segment(text, style)
-                for (text, style, _), is_quiet in zip(strip, quiet, strict=True)
-            ],
-            strip.cell_length,
-        )
+        segments = []
+        for text, style, _ in strip:
+            quiet = style is not None and style.color == muted
+            segments.append(Segment(text, style + plain if style and quiet else style))
+        return Strip(segments, strip.cell_length)
 
 
 class SafeCommandPalette(CommandPalette):

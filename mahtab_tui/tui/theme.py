@@ -126,12 +126,8 @@ class Palette:
         def ground(name: str) -> Style:
             return Style(bgcolor=Color.parse(variables[name]).rich_color)
 
-        inks = {
-            role: ink(role)
-            for role in ("person", "model", "moon", "good", "bad", "hairline", "muted")
-        }
         return cls(
-            **inks,
+            **{role: ink(role) for role in _INKS},
             text=ink("foreground"),
             surface=ground("surface"),
             panel=ground("panel"),
@@ -157,12 +153,7 @@ class Palette:
             return self.moon
         if token in Keyword or token in Operator.Word:
             return self.model
-        if (
-            token in Name.Function
-            or token in Name.Class
-            or token in Name.Builtin
-            or token in Name.Decorator
-        ):
+        if any(token in kind for kind in (Name.Function, Name.Class, Name.Builtin, Name.Decorator)):
             return self.person
         if token in Punctuation:
             return self.muted
@@ -179,19 +170,8 @@ def _palette(*colours: str) -> Palette:
     return Palette.of(dict(zip(_ROLES, colours, strict=True)))
 
 
-_ROLES = (
-    "person",
-    "model",
-    "moon",
-    "good",
-    "bad",
-    "hairline",
-    "muted",
-    "foreground",
-    "surface",
-    "panel",
-    *GUESTS,
-)
+_INKS = ("person", "model", "moon", "good", "bad", "hairline", "muted")
+_ROLES = (*_INKS, "foreground", "surface", "panel", *GUESTS)
 BOLD = Style(bold=True)
 ITALIC = Style(italic=True)
 UNDERLINE = Style(underline=True)

@@ -22,6 +22,7 @@ from textual.widgets import TextArea
 from textual.widgets.text_area import TextAreaTheme
 
 from mahtab_tui.tui.textual_fixes import VisibleHighlights, run_own_binding
+from mahtab_tui.tui.theme import ITALIC
 
 _PIECE = re.compile(
     r'(?P<string>"""(?:[^\\]|\\.)*?(?:"""|\\?\Z)|' + r"'''(?:[^\\]|\\.)*?(?:'''|\\?\Z)|"
@@ -71,32 +72,15 @@ def map_outside_strings(text: str, convert: Callable[[str], str]) -> str:
 
 STEP = "    "
 
-_ROLES: Mapping[str, tuple[str, ...]] = {
-    "muted": ("comment", "punctuation.bracket", "punctuation.delimiter"),
-    "good": ("string",),
-    "moon": ("number", "float", "boolean", "constant.builtin", "string.escape"),
-    "model": (
-        "keyword",
-        "keyword.function",
-        "keyword.operator",
-        "keyword.return",
-        "conditional",
-        "repeat",
-        "exception",
-        "include",
-    ),
-    "person": (
-        "operator",
-        "function",
-        "function.builtin",
-        "method",
-        "type.class",
-        "type.builtin",
-        "attribute",
-        "attribute.builtin",
-    ),
-    # Code within a string.
-    "foreground": ("none",),
+_ROLES = {
+    "muted": "comment punctuation.bracket punctuation.delimiter",
+    "good": "string",
+    "moon": "number float boolean constant.builtin string.escape",
+    "model": "keyword keyword.function keyword.operator keyword.return conditional repeat exception"
+    " include",
+    "person": "operator function function.builtin method type.class type.builtin attribute"
+    " attribute.builtin",
+    "foreground": "none",  # code within a string
 }
 """Captures of Textual's query for Python, by theme variable."""
 
@@ -197,11 +181,13 @@ class CodeArea(TextArea):
     def action_new_line(self) -> None:
         from mahtab_tui.tui.editor.pasting import next_indent
 
-        start, end = sorted(self.selection)
-        indent = next_indent(self.get_text_range((0, 0), start)) if self.python else ""
-        rest = self.document.get_line(end[0])[end[1] :]
-        blanks = len(rest) - len(rest.lstrip(" ")) if self.python else 0
-        self._replace_via_keyboard("\n" + indent, start, (end[0], end[1] + blanks))
+        start, (row, column) = sorted(self.selection)
+        indent = ""
+        if self.python:
+            indent = next_indent(self.get_text_range((0, 0), start))
+            rest = self.document.get_line(row)[column:]
+            column += len(rest) - len(rest.lstrip(" "))
+        self._replace_via_keyboard("\n" + indent, start, (row, column))
 
     def action_indent(self) -> None:
         if self.selection.is_empty:
@@ -248,11 +234,10 @@ class CodeArea(TextArea):
     def _insert_paste(self, text: str) -> None:
         from mahtab_tui.tui.editor.pasting import clean, prepare_pasted_python
 
-        text = (
-            prepare_pasted_python(text, into_empty=not self.text.strip())
-            if self.python
-            else clean(text)
-        )
+        if self.python:
+            text = prepare_pasted_python(text, into_empty=not self.text.strip())
+        else:
+            text = clean(text)
         self._replace_via_keyboard(self.collapse_paste(text), *self.selection)
 
     def collapse_paste(self, text: str) -> str:
@@ -274,13 +259,9 @@ class CodeArea(TextArea):
         if not any(character in "()[]{}" for character in near):
             return ()
 
-        offset, text = len(self.get_text_range((0, 0), cursor)), self.text
-        pairs = {
-            end: span
-            for span in find_source_spans(text)
-            if span.bracket
-            for end in (span.start, span.end)
-        }
+        offset, text = self.cursor_index, self.text
+        spans = [span for span in find_source_spans(text) if span.bracket]
+        pairs = {end: span for span in spans for end in (span.start, span.end)}
         pair = pairs.get(offset) or (pairs.get(offset - 1) if column else None)
         return tuple(location(text, end) for end in pair[:2]) if pair else ()
 
@@ -337,13 +318,11 @@ class CodeArea(TextArea):
 
 
 def _editor_theme(variables: Mapping[str, str]) -> TextAreaTheme:
-    styles = {
-        capture: Style(
-            color=Color.parse(variables[role]).rich_color, italic=capture == "comment" or None
-        )
-        for role, captures in _ROLES.items()
-        for capture in captures
-    }
+    styles: dict[str, Style] = {}
+    for role, captures in _ROLES.items():
+        style = Style(color=Color.parse(variables[role]).rich_color)
+        styles |= dict.fromkeys(captures.split(), style)
+    styles["comment"] += ITALIC
     return TextAreaTheme(name="roles", syntax_styles=styles)
 
 

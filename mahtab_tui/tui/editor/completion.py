@@ -93,38 +93,25 @@ class CompletionList(Widget):
         self.display = False
 
     def move(self, step: int) -> None:
-        self._chosen = (
-            (self._chosen + step) % len(self.items)
-            if abs(step) == 1
-            else max(0, min(len(self.items) - 1, self._chosen + step))
-        )
+        chosen, count = self._chosen + step, len(self.items)
+        self._chosen = chosen % count if abs(step) == 1 else max(0, min(count - 1, chosen))
         self.requested = True
         self._follow()
         self.refresh()
 
     def _follow(self) -> None:
-        self._top = max(
-            0, min(max(self._top, self._chosen - ROWS + 1), self._chosen, len(self.items) - 1)
-        )
+        self._top = max(0, min(max(self._top, self._chosen - ROWS + 1), self._chosen))
 
     def render(self) -> Content:
-        rows = [
-            self._row(index) for index in range(self._top, min(len(self.items), self._top + ROWS))
-        ]
+        end = min(len(self.items), self._top + ROWS)
+        rows = [self._row(index) for index in range(self._top, end)]
         return Content("\n").join([*rows, self._foot()])
 
     def _row(self, index: int) -> Content:
         item = self.items[index]
         label = Content(one_line(item.label)).truncate(self._label_width, ellipsis=True, pad=True)
-        line = Content.assemble(
-            " ",
-            label,
-            "  ",
-            (f"{item.kind:<{_KIND}}", "$person"),
-            "  ",
-            (one_line(item.doc), "$muted"),
-            " ",
-        )
+        kind, doc = (f"{item.kind:<{_KIND}}", "$person"), (one_line(item.doc), "$muted")
+        line = Content.assemble(" ", label, "  ", kind, "  ", doc, " ")
         if self.size.width:
             line = line.truncate(max(1, self.size.width), ellipsis=True, pad=True)
         return line.stylize("bold on $person 30%") if index == self._chosen else line
@@ -225,14 +212,11 @@ class Completer:
         area, before = self._area, self._text_before_cursor
         if self._list.is_open:
             self.accept(self._list.chosen)
-        elif (
-            self._completer_for(area.python) is not None
-            and area.selection.is_empty
-            and (before.strip() if area.python else self._starts_mention_or_command(before))
-        ):
-            self._ask(by_key=True)
-        else:
+            return True
+        useful = before.strip() if area.python else self._starts_mention_or_command(before)
+        if self._completer_for(area.python) is None or not area.selection.is_empty or not useful:
             return False
+        self._ask(by_key=True)
         return True
 
     def update_after_edit(self, *, by_character: bool) -> None:
@@ -244,9 +228,8 @@ class Completer:
         elif not area.python:
             worth_it = self._starts_mention_or_command(before)
         else:
-            worth_it = bool(
-                _TRIGGER.search(before) or (self._list.is_open and re.search(r"\w$", before))
-            )
+            goes_on = self._list.is_open and re.search(r"\w$", before)
+            worth_it = bool(_TRIGGER.search(before) or goes_on)
         if worth_it:
             self._narrow()
             self._ask(by_key=self._list.is_open and self._list.requested)
@@ -258,9 +241,8 @@ class Completer:
         self._list.close()
 
     def accept(self, item: Completion) -> None:
-        if not self._list.is_open or item not in self._list.items:
-            return
-        self._insert(item)
+        if self._list.is_open and item in self._list.items:
+            self._insert(item)
 
     def _insert(self, item: Completion) -> None:
         self.close()
@@ -275,13 +257,10 @@ class Completer:
     def _narrow(self) -> None:
         if not self._list.is_open:
             return
-        before = self._area.text[: self._area.cursor_index]
-        stem = before[len(self._prefix) :].lower() if before.startswith(self._prefix) else None
-        fitting = [
-            item
-            for item in self._list.items
-            if stem is not None and item.label.lower().startswith(stem)
-        ]
+        before, fitting = self._area.text[: self._area.cursor_index], []
+        if before.startswith(self._prefix):
+            stem, items = before[len(self._prefix) :].lower(), self._list.items
+            fitting = [item for item in items if item.label.lower().startswith(stem)]
         if fitting:
             self._list.narrow(tuple(fitting))
         else:
@@ -295,10 +274,9 @@ class Completer:
     def _starts_mention_or_command(self, before: str) -> bool:
         from mahtab_tui.session.attached import partial_mention
 
-        return partial_mention(before) is not None or (
-            self._area.cursor_location[0] == 0
-            and self._slash.complete(before, len(before)) is not None
-        )
+        in_first_line = self._area.cursor_location[0] == 0
+        is_command = in_first_line and self._slash.complete(before, len(before)) is not None
+        return is_command or partial_mention(before) is not None
 
     # Requests and results
 
@@ -319,12 +297,11 @@ class Completer:
         IMPORTS.wait_for_screen()
         from mahtab_tui.kernel.base import KernelError
 
+        code, cursor = request.code, request.cursor
         complete = self._completer_for(request.python)
         assert complete is not None
         with contextlib.suppress(KernelError):
-            return self._slash.complete(request.code, request.cursor) or complete(
-                request.code, request.cursor
-            )
+            return self._slash.complete(code, cursor) or complete(code, cursor)
         return None
 
     def handle_response(self, request: CompletionRequest, found: Completions | None) -> None:
@@ -345,22 +322,22 @@ class Completer:
             self.close()
 
     def _show(self, found: Completions, request: CompletionRequest, stale: bool) -> None:
-        typed = request.code[found.start : request.cursor]
-        opened = self._list.is_open and self._list.requested
-        files = request.python and bool(found.items) and found.items[0].kind in ("file", "folder")
-        self._prefix = request.code[: found.start]
-        # Completion is pointless here: the string may not be a file name, or its only item is
-        # already typed.
-        needless = (files and request.code[found.start - 1] != "/") or (
-            len(found.items) == 1 and found.items[0].text == typed
-        )
-        if not found.items or (needless and not request.by_key):
+        code, items, by_key = request.code, found.items, request.by_key
+        typed, self._prefix = code[found.start : request.cursor], code[: found.start]
+        if not items:
             self.close()
-        elif request.by_key and not opened and len(found.items) == 1:
-            self._insert(found.items[0])
+            return
+        # The string may not be a file name, or the only item is already typed.
+        files = request.python and items[0].kind in ("file", "folder")
+        only = len(items) == 1
+        needless = (files and code[found.start - 1] != "/") or (only and items[0].text == typed)
+        if needless and not by_key:
+            self.close()
+        elif by_key and only and not (self._list.is_open and self._list.requested):
+            self._insert(items[0])
         else:
             at = self._area.cursor_screen_offset - Offset(cell_len(typed), 0)
-            self._list.open(found.items, found.more, at, requested=request.by_key, stale=stale)
+            self._list.open(items, found.more, at, requested=by_key, stale=stale)
 
 
 class CompletionCache:
@@ -383,24 +360,18 @@ class CompletionCache:
         """Return the last completions if they were for this position, else fitting names."""
         from mahtab_tui.kernel.values import Completions
 
-        name = _NAME.search(code[:cursor])
-        start, items = (
-            cursor - len(name[1]) if name else cursor,
-            tuple(self._names.values()) if name and name[1] else (),
-        )
+        start = cursor
+        items: tuple[Completion, ...] = ()
+        if (name := _NAME.search(code[:cursor])) and name[1]:
+            start, items = name.start(1), tuple(self._names.values())
         if self._last is not None:
             cached_code, found = self._last
-            if (
-                found.start <= cursor
-                and code[: found.start] == cached_code[: found.start]
-                and re.fullmatch(r"\w*", code[found.start : cursor])
-            ):
+            same = found.start <= cursor and code.startswith(cached_code[: found.start])
+            if same and re.fullmatch(r"\w*", code[found.start : cursor]):
                 start, items = found.start, found.items
         stem = code[start:cursor]
-        matching = [item for item in items if item.label.lower().startswith(stem.lower())]
-        fitting = sorted(
-            matching, key=lambda item: (item.label.startswith("_"), not item.label.startswith(stem))
-        )
+        fitting = [item for item in items if item.label.lower().startswith(stem.lower())]
+        fitting.sort(key=lambda item: (item.label.startswith("_"), not item.label.startswith(stem)))
         return Completions(start, tuple(fitting), 0)
 
 
@@ -493,10 +464,8 @@ class HelpCard(Static):
         lines = content.wrap(width - 4)
         height = min(len(lines) + 2, _HIGHEST, max(3, at.y))
         if len(lines) > height - 2:
-            lines = [
-                *lines[: height - 3],
-                Content.styled("… name? in a cell shows all of it", "$muted"),
-            ]
+            more = Content.styled("… name? in a cell shows all of it", "$muted")
+            lines = [*lines[: height - 3], more]
         self.update(Content("\n").join(lines))
         self.styles.width, self.styles.height = width, height
         self.absolute_offset = Offset(

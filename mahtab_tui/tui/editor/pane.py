@@ -23,7 +23,7 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.system.imports import IMPORTS
 from mahtab_tui.tui.commands.registry import SlashCompletions
 from mahtab_tui.tui.editor.code_area import CodeArea
-from mahtab_tui.tui.editor.completion import Complete, CompletionList
+from mahtab_tui.tui.editor.completion import Complete, CompletionList, Explain, HelpCard, Suggest
 from mahtab_tui.tui.editor.prompt_area import Draft, InputHistory, PromptArea
 from mahtab_tui.tui.find import FindRow
 from mahtab_tui.tui.workers import Fetcher
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from mahtab_tui.session.attached import MentionChip
     from mahtab_tui.session.inbox import Mode
     from mahtab_tui.store.history import History
-    from mahtab_tui.tui.editor.completion import Explain, HelpCard, Suggest
 
 _KEYS: dict[Mode, str] = {
     "python": "Python · Enter runs · ` asks the model · Ctrl+J new line",
@@ -92,20 +91,16 @@ class Hint(Static):
             self.update(Content.styled(self._offer, "$moon"))
         elif self._replaces:
             self.update(Content(_CHANGING if self._replaces.startswith("place ") else _REPLACING))
+        elif self._chips:
+            self.update(Content("  ").join(map(_draw_chip, self._chips)))
         else:
-            self.update(
-                Content("  ").join(map(_draw_chip, self._chips))
-                if self._chips
-                else Content(_KEYS[self._mode])
-            )
+            self.update(Content(_KEYS[self._mode]))
 
 
 def _draw_chip(chip: MentionChip) -> Content:
     label, size = (" ".join(plain(text).split()) for text in (chip.label, chip.size))
-    return Content.assemble(
-        (f" {label} ", "$moon on $panel"),
-        (f"{size} ", "$bad on $panel" if chip.missing else "$muted on $panel"),
-    )
+    style = "$bad on $panel" if chip.missing else "$muted on $panel"
+    return Content.assemble((f" {label} ", "$moon on $panel"), (f"{size} ", style))
 
 
 LONGEST = 2_000
@@ -277,23 +272,23 @@ class EditorPane(Widget):
     def _show_mode(self) -> None:
         self.set_class(self.mode == "ask", "-ask")
         self._area.python = self.mode == "python"
-        self.query_one("#glyph", Static).update(
-            Content("↻" if self._replaces else _GLYPHS[self.mode])
-        )
+        glyph = "↻" if self._replaces else _GLYPHS[self.mode]
+        self.query_one("#glyph", Static).update(glyph)
         self._hint.show(self.mode, replaces=self._replaces)
 
     @on(TextArea.Changed, "#code")
     def _refresh_mentions(self) -> None:
         from mahtab_tui.tui.editor.pasting import has_curly_quotes
 
-        text = self._area.whole_text
+        text, offer = self._area.whole_text, ""
         self._hint.show_mentions(text if self.mode == "ask" else "")
-        if self.mode == "python":
-            self._hint.offer(
-                _PROSE if is_prose(text) else _STRAIGHTEN if has_curly_quotes(text) else ""
-            )
-        else:
-            self._hint.offer(_IS_PYTHON if is_code(text) else "")
+        if self.mode == "ask":
+            offer = _IS_PYTHON if is_code(text) else ""
+        elif is_prose(text):
+            offer = _PROSE
+        elif has_curly_quotes(text):
+            offer = _STRAIGHTEN
+        self._hint.offer(offer)
 
     @on(PromptArea.ModeChanged)
     def _mode_changed(self, message: PromptArea.ModeChanged) -> None:
@@ -302,16 +297,13 @@ class EditorPane(Widget):
 
     def explain(self) -> None:
         """Show the signature and docstring of the call at the cursor."""
-        if self._area.python:
-            self._area.completer.close()
+        area = self._area
+        if area.python:
+            area.completer.close()
             if self._card is None:
-                from mahtab_tui.tui.editor.completion import HelpCard
-
                 self._card = HelpCard(self._explain)
                 self.mount(self._card)
-            self._card.ask(
-                self._area.text, self._area.cursor_index, self._area.cursor_screen_offset
-            )
+            self._card.ask(area.text, area.cursor_index, area.cursor_screen_offset)
 
     def on_key(self, event: Key) -> None:
         if event.key == "escape" and self._card is not None and self._card.display:
@@ -345,8 +337,7 @@ class EditorPane(Widget):
     def _submitted(self, message: CodeArea.Submitted) -> None:
         message.stop()
         replaces, self._replaces = self._replaces, ""
-        self.post_message(
-            self.Submitted("python" if message.python else "ask", message.text, replaces)
-        )
+        mode: Mode = "python" if message.python else "ask"
+        self.post_message(self.Submitted(mode, message.text, replaces))
         if replaces:
             self._show_mode()

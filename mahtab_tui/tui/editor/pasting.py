@@ -41,10 +41,9 @@ def is_complete(source: str) -> bool:
     except (ValueError, RecursionError, MemoryError, SystemError):
         # A NUL; nesting too deep; another thread is parsing (3.11).
         return True
-    open_block = bool(tree.body) and (
-        hasattr(tree.body[-1], "body") or hasattr(tree.body[-1], "cases")
-    )
-    return not (open_block and source.rpartition("\n")[2].strip())
+    last = tree.body[-1] if tree.body else None
+    is_block = hasattr(last, "body") or hasattr(last, "cases")
+    return not (is_block and source.rpartition("\n")[2].strip())
 
 
 def next_indent(before: str) -> str:
@@ -98,11 +97,8 @@ def _strip_fences(text: str) -> str:
     if not filled or not (_FENCE.fullmatch(lines[filled[0]]) or lines[filled[-1]].strip() == "```"):
         return text
     if not _FENCE.fullmatch(lines[filled[0]]):
-        return (
-            "\n".join(lines[: filled[-1]])
-            if sum(bool(_FENCE.fullmatch(line)) for line in lines) == 1
-            else text
-        )
+        fences = sum(bool(_FENCE.fullmatch(line)) for line in lines)
+        return "\n".join(lines[: filled[-1]]) if fences == 1 else text
     code: list[str] = []
     fence = ""  # of the open code block
     for line in lines[filled[0] :]:
@@ -116,18 +112,7 @@ def _strip_fences(text: str) -> str:
     return "\n".join(code).strip("\n") or text
 
 
-_STRAIGHT = str.maketrans(
-    {
-        "\u2018": "'",
-        "\u2019": "'",
-        "\u201a": "'",
-        "\u201b": "'",
-        "\u201c": '"',
-        "\u201d": '"',
-        "\u201e": '"',
-        "\u201f": '"',
-    }
-)
+_STRAIGHT = str.maketrans("\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f", "'" * 4 + '"' * 4)
 _CURLY = re.compile(f"[{''.join(map(chr, _STRAIGHT))}]")
 LONG = 100_000
 
@@ -170,11 +155,5 @@ class Pastes:
         return re.sub(words, lambda word: self._texts[word[0]], text) if words else text
 
     def word_at(self, text: str, *, end: bool) -> str:
-        return next(
-            (
-                word
-                for word in self._texts
-                if (text.endswith(word) if end else text.startswith(word))
-            ),
-            "",
-        )
+        matches = text.endswith if end else text.startswith
+        return next(filter(matches, self._texts), "")

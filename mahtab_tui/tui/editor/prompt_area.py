@@ -15,13 +15,18 @@ from textual.message import Message
 from mahtab_tui.system.imports import IMPORTS
 from mahtab_tui.tui.commands.registry import SlashCompletions
 from mahtab_tui.tui.editor.code_area import CodeArea, location
-from mahtab_tui.tui.editor.completion import Complete, Completer, CompletionList
+from mahtab_tui.tui.editor.completion import (
+    Complete,
+    Completer,
+    CompletionList,
+    InlineSuggester,
+    Suggest,
+)
 from mahtab_tui.tui.find import Pattern
 
 if TYPE_CHECKING:
     from mahtab_tui.session.inbox import Mode
     from mahtab_tui.store.history import History, HistoryEntry
-    from mahtab_tui.tui.editor.completion import InlineSuggester, Suggest
     from mahtab_tui.tui.editor.pasting import Pastes
 
 _PATIENCE = 1.0
@@ -86,10 +91,10 @@ class HistoryCursor:
         if self._index == 0:
             self._prefix = present
         index = self._index + step
-        while 0 < index <= len(inputs) and not (
-            index in self._edits
-            or (inputs[index - 1].startswith(self._prefix) and inputs[index - 1] != self._prefix)
-        ):
+        while 0 < index <= len(inputs) and index not in self._edits:
+            text = inputs[index - 1]
+            if text.startswith(self._prefix) and text != self._prefix:
+                break
             index += step
         if not 0 <= index <= len(inputs):
             return None
@@ -136,8 +141,6 @@ class PromptArea(CodeArea):
         self.completer = Completer(self, completions, complete, complete_question, slash)
         self.suggester: InlineSuggester | None = None
         if suggest is not None:
-            from mahtab_tui.tui.editor.completion import InlineSuggester
-
             self.suggester = InlineSuggester(self, completions, suggest)
         self._inputs = inputs
         self._pastes: Pastes | None = None
@@ -254,9 +257,8 @@ class PromptArea(CodeArea):
         return is_complete(self.whole_text + "\n")
 
     def action_cursor_up(self, select: bool = False) -> None:
-        if not select and (
-            self._matches_history or self.navigator.is_first_wrapped_line(self.cursor_location)
-        ):
+        in_first_line = self.navigator.is_first_wrapped_line(self.cursor_location)
+        if not select and (self._matches_history or in_first_line):
             self._step_history(1)
         else:
             super().action_cursor_up(select)
@@ -269,10 +271,8 @@ class PromptArea(CodeArea):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Let the page keys scroll the transcript if the whole text is visible."""
-        if (
-            action in ("cursor_page_up", "cursor_page_down")
-            and self.wrapped_document.height <= self.size.height
-        ):
+        fits = self.wrapped_document.height <= self.size.height
+        if fits and action in ("cursor_page_up", "cursor_page_down"):
             return False
         return super().check_action(action, parameters)
 
@@ -321,18 +321,13 @@ class PromptArea(CodeArea):
 
     def _delete_paste(self, blanks: str = "", *, left: bool) -> bool:
         """Delete a collapsed paste next to the cursor. blanks: characters allowed in between."""
+        if self._pastes is None or not self.selection.is_empty:
+            return False
         row, column = self.cursor_location
         line = self.document.get_line(row)
-        rest_of_line = line[:column].rstrip(blanks) if left else line[column:].lstrip(blanks)
-        word = (
-            self._pastes.word_at(rest_of_line, end=left)
-            if self._pastes is not None and self.selection.is_empty
-            else ""
-        )
-        if word:
-            other = (
-                len(rest_of_line) - len(word) if left else len(line) - len(rest_of_line) + len(word)
-            )
+        rest = line[:column].rstrip(blanks) if left else line[column:].lstrip(blanks)
+        if word := self._pastes.word_at(rest, end=left):
+            other = len(rest) - len(word) if left else len(line) - len(rest) + len(word)
             self._delete_via_keyboard((row, min(column, other)), (row, max(column, other)))
         return bool(word)
 

@@ -82,10 +82,10 @@ def code_rows(
     """Draw all of the code. Long lines are wrapped between words, with a mark."""
     for line in highlight(lexer, code.expandtabs(4), palette):
         for row in paragraph(line, width, bar, WRAPPED):
-            spans = [(WRAPPED, palette.muted), *row.spans[1:]] if row.soft else row.spans
-            yield row._replace(
-                spans=spans, fill=palette.surface, indent=len(WRAPPED) if row.soft else 0
-            )
+            spans, indent = row.spans, 0
+            if row.soft:
+                spans, indent = [(WRAPPED, palette.muted), *spans[1:]], len(WRAPPED)
+            yield row._replace(spans=spans, fill=palette.surface, indent=indent)
 
 
 def two_ends(code: str) -> list[str]:
@@ -168,11 +168,8 @@ _STYLES = {"+": "$good", "~": "$moon", "?": "$muted", "−": "$bad"}
 
 def _join_summary(type: str, summary: str, kind: str | None) -> str:
     """Join type and summary: ``int 3``, or ``Order(id=7)`` for the fields of an object."""
-    return (
-        f"{type}{summary}"
-        if kind == "data" and summary.startswith("(")
-        else f"{type} {summary}".strip()
-    )
+    has_fields = kind == "data" and summary.startswith("(")
+    return f"{type}{summary}" if has_fields else f"{type} {summary}".strip()
 
 
 def describe_change(change: Change) -> str:
@@ -192,19 +189,16 @@ def change_lines(changes: Sequence[Change], not_restored: Sequence[NotRestored])
     lines += _count_of_others(len(changes))
     if not_restored:
         lines += [Content(""), Content.styled("Cannot be undone:", "$bad")]
-        lines += [
-            Content(f"  {one_line(f'{each.name}: {each.reason}' if each.name else each.reason)}")
-            for each in not_restored[:NAMES]
-        ]
+        for name, reason in ((each.name, each.reason) for each in not_restored[:NAMES]):
+            lines.append(Content(f"  {one_line(f'{name}: {reason}' if name else reason)}"))
         lines += _count_of_others(len(not_restored))
     return lines
 
 
 def _line(change: Change) -> Content:
     sign = CHANGE_SIGNS.get(change.change, "~")
-    return Content.assemble(
-        (f"{sign} {one_line(change.name)}", _STYLES[sign]), f"  {one_line(describe_change(change))}"
-    )
+    name = (f"{sign} {one_line(change.name)}", _STYLES[sign])
+    return Content.assemble(name, f"  {one_line(describe_change(change))}")
 
 
 def _count_of_others(count: int) -> list[Content]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.conversation import (
@@ -112,11 +112,10 @@ class Activities:
         match record:
             case records.Agent():
                 self._agent(record)
-            case records.AssistantChatStream():
-                if self.current is not None and self.current.brief != "writing":
-                    self.current = Activity(
-                        self.current.author, "is writing", "writing", self.current.since
-                    )
+            case records.AssistantChatStream() if self.current is not None:
+                self.current = replace(
+                    self.current, doing="is writing", brief="writing", waits_for_person=False
+                )
             case records.AssistantTool():
                 self._change(
                     record, f"waits for {record.name}", "using a tool", record.state == "running"
@@ -140,13 +139,10 @@ class Activities:
         brief: str,
         begins: bool,
     ) -> None:
-        waits = brief == "waiting for you"
-        author = record.party or "model"
-        self.current = (
-            Activity(author, doing, brief, record.time, waits)
-            if begins and record.time >= self._since
-            else None
-        )
+        self.current = None
+        if begins and record.time >= self._since:
+            author, waits = record.party or "model", brief == "waiting for you"
+            self.current = Activity(author, doing, brief, record.time, waits)
 
 
 class PendingRequests:
@@ -158,11 +154,9 @@ class PendingRequests:
     def fold(self, record: Record) -> None:
         match record:
             case records.SearchFinal():  # a stopped call no longer waits for an answer
-                self._since = {
-                    key: since
-                    for key, since in self._since.items()
-                    if key[1:3] != (record.tree, record.node)
-                }
+                call = record.tree, record.node
+                for key in [key for key in self._since if key[1:3] == call]:
+                    del self._since[key]
             case records.SearchFanOut():
                 self._fold((record.tag, record.tree, record.node, record.request), record)
             case records.Approval() | records.Review() | records.Input():
@@ -257,14 +251,9 @@ class Transcript(Conversation):
     @property
     def last_error(self) -> Cell | None:
         """The newest failed cell that is part of the model's conversation."""
-        cells = (
-            entry
-            for entry in reversed(self.entries)
-            if isinstance(entry, Cell) and not entry.removed
-        )
-        return next(
-            (cell for cell in cells if cell.status == "error" and cell.number is not None), None
-        )
+        cells = (entry for entry in reversed(self.entries) if isinstance(entry, Cell))
+        errors = (cell for cell in cells if cell.status == "error" and not cell.removed)
+        return next((cell for cell in errors if cell.number is not None), None)
 
     def pop_changed(self) -> list[int]:
         """Return the indexes of entries that changed since the last call, in order."""
@@ -470,12 +459,9 @@ class Transcript(Conversation):
 
     def _agent(self, record: records.Agent) -> None:
         if record.state == "max-turns":
-            self.append(
-                Note(
-                    level="warning",
-                    text=f"{(record.party or 'model').capitalize()} has used up its turns for this question.",
-                )
-            )
+            author = (record.party or "model").capitalize()
+            text = f"{author} has used up its turns for this question."
+            self.append(Note(level="warning", text=text))
         elif record.state == "stopped" and record.turn not in self._marked:
             self.append(Note(level="quiet", text="stopped"))
 
@@ -495,17 +481,12 @@ class Transcript(Conversation):
         self._note(record)
 
     def _pin(self, record: records.Pin) -> None:
-        entry = next(
-            (entry for entry in self.entries if entry.key == record.entry and not entry.hidden),
-            None,
-        )
-        if entry is None:
-            return
-        if entry in self.pinned:
-            self.pinned.remove(entry)
-        if record.pinned:
-            self.pinned.append(entry)
-        self.touch(entry)
+        entries = (entry for entry in self.entries if entry.key == record.entry)
+        entry = next((entry for entry in entries if not entry.hidden), None)
+        if entry is not None:
+            self.pinned = [each for each in self.pinned if each is not entry]
+            self.pinned += [entry] if record.pinned else []
+            self.touch(entry)
 
     # The notebook
 
@@ -514,21 +495,18 @@ class Transcript(Conversation):
             if entry.key.startswith("place ") and not entry.removed:
                 entry.removed = "replaced"
                 self.touch(entry)
-        opened = Note(level="info", text=record.text)
-        self.append(opened)
-        self.opened = opened
+        note = Note(level="info", text=record.text)
+        self.append(note)
+        self.opened = note
 
     def _notebook_cell(self, record: records.NotebookCell) -> None:
         key = record.entry_name
+        number = record.position
         if record.kind == "code":
             cell = Cell(
-                author="notebook",
-                person=True,
-                code=record.text,
-                cell_number=record.position,
-                key=key,
+                author="notebook", person=True, code=record.text, cell_number=number, key=key
             )
-            self._cells_by_number[record.position] = cell
+            self._cells_by_number[number] = cell
             self.append(cell)
             return
         text = record.text[:WORDS]
@@ -537,14 +515,11 @@ class Transcript(Conversation):
             text = f"{fence}\n{text}\n{fence}"
         if (omitted := len(record.text) - WORDS) > 0:
             text += f"\n\n… {omitted:,} characters left out"
-        self.append(
-            NotebookWords(author="", named=False, source=text, cell_number=record.position, key=key)
-        )
+        self.append(NotebookWords(author="", named=False, source=text, cell_number=number, key=key))
 
     def _notebook_output(self, record: records.NotebookOutput) -> None:
-        if (
-            cell := self._cells_by_number.get(record.position)
-        ) is not None and cell in self.positions:
+        cell = self._cells_by_number.get(record.position)
+        if cell is not None and cell in self.positions:
             if record.mime:
                 cell.output.show(record.text, record.mime, record.data)
             else:

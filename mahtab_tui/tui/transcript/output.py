@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from itertools import takewhile
 
 from rich.cells import cell_len, set_cell_size
@@ -31,24 +31,35 @@ _EMPTY = TableCell("", False)
 def grid_rows(table: HtmlTable, width: int, palette: Palette, offset: int = 0) -> list[Row]:
     """Return the rows of a table; only the two ends of a long one. offset: columns scrolled
     past."""
-    head, foot = table.body, []
+    head, foot = list(table.body), []
     if (omitted := len(table.body) - LINES) > 0:
-        head, foot = table.body[: LINES * 3 // 4], table.body[-(LINES // 4) :]
-    lines = [*table.header, *head, *foot]
-    wanted = _natural_widths(lines)
-    named = _count_index_columns([*head, *foot], wanted, width)
+        head, foot = list(table.body[: LINES * 3 // 4]), list(table.body[-(LINES // 4) :])
+    body = head + foot
+    wanted = _natural_widths([*table.header, *body])
+    named = _count_index_columns(body, wanted, width)
     columns, widths = _fit_columns(wanted, named, width, offset)
-    numeric = numeric_columns([*head, *foot])
+    numeric = numeric_columns(body)
     right = [column >= len(numeric) or numeric[column] for column in columns]
-    rows = [_row(line, columns, widths, right, palette) for line in lines]
-    rule = Row([("─" * min(width, sum(widths) + SPACE * (len(widths) - 1)), palette.hairline)])
-    notes = [
-        _note(note, width, palette)
-        for note in [*_scroll_note(columns, named, len(wanted) - named), *table.notes]
-    ]
-    top, end = len(table.header), len(table.header) + len(head)
-    between = [_note(f"… {omitted:,} lines left out …", width, palette)] if foot else []
-    return [*rows[:top], *([rule] if top else []), *rows[top:end], *between, *rows[end:], *notes]
+
+    def draw(lines: Iterable[Sequence[TableCell]]) -> list[Row]:
+        return [_row(line, columns, widths, right, palette) for line in lines]
+
+    def note(text: str) -> Row:
+        return Row([(set_cell_size(text, min(width, cell_len(text))), palette.muted)])
+
+    rows = draw(table.header)
+    if table.header:
+        rule = "─" * min(width, sum(widths) + SPACE * (len(widths) - 1))
+        rows.append(Row([(rule, palette.hairline)]))
+    rows += draw(head)
+    if foot:
+        rows += [note(f"… {omitted:,} lines left out …"), *draw(foot)]
+    others = len(wanted) - named
+    if len(columns) < len(wanted):
+        first, last = columns[min(named, len(columns) - 1)] - named + 1, columns[-1] - named + 1
+        seen = f"column {first}" if first >= last else f"columns {first} to {last}"
+        rows.append(note(f"{seen} of {others:,} · ← → show more"))
+    return [*rows, *map(note, table.notes)]
 
 
 def _natural_widths(lines: Sequence[Sequence[TableCell]]) -> list[int]:
@@ -106,18 +117,6 @@ def _fit_columns(
     return columns, [widths[column] for column in columns]
 
 
-def _scroll_note(shown: Sequence[int], named: int, columns: int) -> list[str]:
-    if len(shown) == named + columns:
-        return []
-    first, last = shown[min(named, len(shown) - 1)] - named + 1, shown[-1] - named + 1
-    seen = f"column {first}" if first >= last else f"columns {first} to {last}"
-    return [f"{seen} of {columns:,} · ← → show more"]
-
-
-def _note(text: str, width: int, palette: Palette) -> Row:
-    return Row([(set_cell_size(text, min(width, cell_len(text))), palette.muted)])
-
-
 def _row(
     line: Sequence[TableCell],
     shown: Sequence[int],
@@ -125,24 +124,18 @@ def _row(
     right: Sequence[bool],
     palette: Palette,
 ) -> Row:
-    def spans() -> Iterator[Span]:
-        for number, (column, width) in enumerate(zip(shown, widths, strict=True)):
-            if number:
-                yield " " * SPACE, palette.text
-            cell = line[column] if column < len(line) else _EMPTY
-            style = palette.muted if cell.heading else palette.text
-            text = (
-                cell.text
-                if cell_len(cell.text) <= width
-                else set_cell_size(cell.text, width - 1) + "…"
-            )
-            space = " " * (width - cell_len(text))
-            yield (
-                (space + text if right[number] else text + space),
-                style + BOLD if cell.heading else style,
-            )
-
-    return Row(list(spans()))
+    spans: list[Span] = []
+    for column, width, to_right in zip(shown, widths, right, strict=True):
+        if spans:
+            spans.append((" " * SPACE, palette.text))
+        cell = line[column] if column < len(line) else _EMPTY
+        text = cell.text
+        if cell_len(text) > width:
+            text = set_cell_size(text, width - 1) + "…"
+        space = " " * (width - cell_len(text))
+        style = palette.muted + BOLD if cell.heading else palette.text
+        spans.append((space + text if to_right else text + space, style))
+    return Row(spans)
 
 
 FRAME = "frame"
@@ -173,11 +166,8 @@ def picture_key(shown: DisplayLine) -> Hashable:
 
 
 def mark_unreadable(output: OutputBuffer, picture: Picture) -> bool:
-    found = [
-        line
-        for line in output
-        if isinstance(line, DisplayLine) and picture_key(line) == picture.key
-    ]
+    displays = (line for line in output if isinstance(line, DisplayLine))
+    found = [line for line in displays if picture_key(line) == picture.key]
     for line in found:
         line.unreadable = True
     return bool(found)
@@ -194,17 +184,23 @@ MARKDOWN = 20_000
 
 
 def display_rows(shown: DisplayLine, width: int, palette: Palette) -> Sequence[Row] | None:
-    rows: Sequence[Row] | None
+    rows: list[Row] | None = None
     match shown.mime:
         case "image/png" | "image/jpeg":
             rows = picture_rows(shown, width)
-        case "text/html":
-            table = read_table(shown.data)
-            rows = None if table is None else _table_rows(table, shown, width, palette)
+        case "text/html" if (table := read_table(shown.data)) is not None:
+            rows = grid_rows(table, width, palette, shown.offset)
+            if shown.value:  # a click opens it
+                opens = Style(meta={VALUE: shown.value})
+                rows = [
+                    row._replace(spans=[(text, style + opens) for text, style in row.spans])
+                    for row in rows
+                ]
         case "text/markdown":
-            rows = _markdown_rows(plain(shown.data), width, palette)
-        case _:
-            rows = None
+            text = plain(shown.data)
+            rows = Markdown(palette).document(text[:MARKDOWN], width)
+            if (omitted := len(text) - MARKDOWN) > 0:
+                rows.append(Row([(f"… {omitted:,} characters left out", palette.muted)]))
     return rows and [row._replace(bar=palette.hairline) for row in rows]
 
 
@@ -215,23 +211,6 @@ def scroll_table(shown: DisplayLine, step: int, width: int) -> bool:
     before = shown.offset
     shown.offset = max(0, min(before + step, last_offset(table, width)))
     return shown.offset != before
-
-
-def _table_rows(table: HtmlTable, shown: DisplayLine, width: int, palette: Palette) -> list[Row]:
-    rows = grid_rows(table, width, palette, shown.offset)
-    if not shown.value:
-        return rows
-    opens = Style(meta={VALUE: shown.value})
-    return [
-        row._replace(spans=[(text, style + opens) for text, style in row.spans]) for row in rows
-    ]
-
-
-def _markdown_rows(text: str, width: int, palette: Palette) -> list[Row]:
-    rows = Markdown(palette).document(text[:MARKDOWN], width)
-    if (omitted := len(text) - MARKDOWN) > 0:
-        rows.append(Row([(f"… {omitted:,} characters left out", palette.muted)]))
-    return rows
 
 
 TAB = 8
@@ -308,10 +287,8 @@ class OutputRows:
     def _draw_line(self, line: OutputLine, lead: str = "") -> _DrawnLine:
         if not isinstance(line, DisplayLine):
             return LineRows(line, self._width, self._palette, lead)
-
-        return DisplayRows(
-            line.state, display_rows(line, self._width, self._palette) or self._text_rows(line)
-        )
+        rows = display_rows(line, self._width, self._palette) or self._text_rows(line)
+        return DisplayRows(line.state, rows)
 
     def _text_rows(self, shown: DisplayLine) -> list[Row]:
         lines = [
@@ -319,10 +296,10 @@ class OutputRows:
             for text in shown.text.split("\n")
         ]
         rows = [drawn[index] for drawn in lines for index in range(len(drawn))]
-        how = " (Enter shows all)" if shown.mime == "text/plain" else ""
-        return (
-            [*rows, self._note(f"… {shown.cut:,} characters left out{how}")] if shown.cut else rows
-        )
+        if shown.cut:
+            how = " (Enter shows all)" if shown.mime == "text/plain" else ""
+            rows.append(self._note(f"… {shown.cut:,} characters left out{how}"))
+        return rows
 
     def _note(self, text: str) -> Row:
         return Row([(text, self._palette.muted)], self._palette.hairline)
@@ -362,10 +339,8 @@ def _one_error(block: list[OutputLine], lead: str) -> list[tuple[OutputLine, str
     if block and block[0].text == _HEAD:
         del block[0]
     at = next((number for number, line in enumerate(block) if line.text[:1] not in ("", " ")), 0)
-    return [
-        (line, lead if number == 0 else "")
-        for number, line in enumerate([*block[at:], *block[:at]])
-    ]
+    lines = [(line, "") for line in [*block[at:], *block[:at]]]
+    return [(lines[0][0], lead), *lines[1:]] if lines else []
 
 
 class LineRows:
@@ -404,12 +379,9 @@ class LineRows:
             return text_spans(styled(self._text), self._palette.text)
         text = plain(self._text)
         if self._kind == "traceback":
+            meta = {} if self._frame is None else {FRAME: self._frame}
             spans = _traceback_spans(text, self._palette, self._lead)
-            return (
-                spans
-                if self._frame is None
-                else [(piece, style + Style(meta={FRAME: self._frame})) for piece, style in spans]
-            )
+            return [(piece, style + Style(meta=meta)) for piece, style in spans]
         return [(text, self._palette.text)]
 
 
@@ -460,15 +432,9 @@ def _traceback_spans(text: str, palette: Palette, lead: str) -> list[Span]:
     if lead:
         return [(lead, palette.muted), *_traceback_spans(text[len(lead) :], palette, "")]
     if match := LOCATION.match(text):
-        before, file, line, number, after = match.groups()
         quiet = palette.muted
-        return [
-            (before, quiet),
-            (file, palette.person),
-            (line, quiet),
-            (number, palette.moon),
-            (after, quiet),
-        ]
+        styles = (quiet, palette.person, quiet, palette.moon, quiet)
+        return list(zip(match.groups(), styles, strict=True))
     if text.startswith(_QUIET):
         return [(text, palette.muted)]
     if _MARKS.match(text):

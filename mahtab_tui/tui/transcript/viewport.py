@@ -78,31 +78,22 @@ def pinned_rows(
     if not pinned or room < 2:
         return []
     room -= 1
-    shown = list(pinned)
-    more = len(pinned) - room
-    if more > 0:
-        more += 1
-        shown = shown[: room - 1]
+    if len(pinned) > room:
         room -= 1
+    shown = pinned[:room]
     heights = [len(rows) - entry.gap for entry, rows in shown]
     shares = [min(height, room) for height in heights]
     while sum(shares) > room:
         shares[shares.index(max(shares))] -= 1
-    drawn = [
-        PinnedRow(_row(entry, rows, number, share, height, palette), entry)
-        for (entry, rows), share, height in zip(shown, shares, heights, strict=True)
-        for number in range(share)
-    ]
-    if more > 0:
+    drawn: list[PinnedRow] = []
+    for (entry, rows), share, height in zip(shown, shares, heights, strict=True):
+        drawn += [PinnedRow(rows[number + entry.gap], entry) for number in range(share)]
+        if 1 < share < height:
+            text = f"… {height - share + 1:,} more rows"
+            drawn[-1] = PinnedRow(Row([(text, palette.muted)], drawn[-1].row.bar), entry)
+    if more := len(pinned) - len(shown):
         drawn.append(PinnedRow(Row([(f"… {more} more pinned", palette.muted)]), None))
     return [*drawn, PinnedRow(Row([("─" * width, palette.hairline)]), None)]
-
-
-def _row(entry: Entry, rows: Rows, number: int, share: int, height: int, palette: Palette) -> Row:
-    row = rows[number + entry.gap]
-    if number == share - 1 > 0 and share < height:
-        return Row([(f"… {height - number:,} more rows", palette.muted)], row.bar)
-    return row
 
 
 CACHED = 64
@@ -171,7 +162,6 @@ class Window:
         return rows[position.row] if position.row < len(rows) else Row()
 
     def measure_down(self, position: RowPosition, height: int) -> None:
-        """Lay out a page of this height, starting at a position."""
         self._measure(range(position.entry, len(self._heights)), position.row + height)
 
     def measure_up(self, height: int) -> None:
@@ -285,14 +275,12 @@ class Viewport:
         """Lay out the visible rows, at the scroll position or the tail."""
         window = self.window
         assert window is not None
-        pinned = [
-            (entry, window.rows(self.transcript.positions[entry]))
-            for entry in self.transcript.pinned
-            if not entry.hidden
-        ]
-        self.pinned = self._greeting_rows(window) + pinned_rows(
-            pinned, self.height // PINNED_SHARE, window.width, window.palette
-        )
+        positions = self.transcript.positions
+        entries = [entry for entry in self.transcript.pinned if not entry.hidden]
+        pinned = [(entry, window.rows(positions[entry])) for entry in entries]
+        room = self.height // PINNED_SHARE
+        self.pinned = self._greeting_rows(window)
+        self.pinned += pinned_rows(pinned, room, window.width, window.palette)
         if not self.following:
             window.measure_down(self.top, self.page)
             return
@@ -304,27 +292,22 @@ class Viewport:
 
     def _greeting_rows(self, window: Window) -> list[PinnedRow]:
         """Draw the greeting; notices and loaded files below it get half of the height."""
-        if not self.greeting or not all(map(self._precedes_first_cell, self.transcript.entries)):
+        entries = self.transcript.entries
+        if not self.greeting or not all(map(self._precedes_first_cell, entries)):
             return []
-        rows, room = (
-            greeting_rows(self.greeting, window.width, window.palette),
-            self.height - TITLE_HEIGHT,
-        )
-        if self.transcript.entries:
+        rows = greeting_rows(self.greeting, window.width, window.palette)
+        room = self.height - TITLE_HEIGHT
+        if entries:
             rows.append(Row())
             room = max(room // 2, room - window.total)
         if len(rows) > room:  # the blank row above goes first
-            rows = [*rows[1:room], Row()] if self.transcript.entries else rows[1:]
+            rows = [*rows[1:room], Row()] if entries else rows[1:]
         return [PinnedRow(row, None) for row in rows[:room]]
 
     def _precedes_first_cell(self, entry: Entry) -> bool:
-        loads = (
-            isinstance(entry, Cell)
-            and entry.person
-            and entry.number is not None
-            and entry.number <= self.loads
-        )
-        return isinstance(entry, Note) or loads
+        if isinstance(entry, Cell):
+            return entry.person and entry.number is not None and entry.number <= self.loads
+        return isinstance(entry, Note)
 
     def _reading_position(self, window: Window) -> RowPosition | None:
         """Return the start of a notebook, or of a long text at the end, until the user has
@@ -377,30 +360,25 @@ class Viewport:
 
     def _tail(self) -> list[Row]:
         assert self.window is not None
-        palette = self.window.palette
-        search = (
-            []
-            if self.search_progress is None
-            else search_rows(self.search_progress, self.window.width, palette)
-        )
-        activity = self.transcript.activity
-        return search if activity is None else search + activity_rows(activity, palette)
+        palette, rows = self.window.palette, []
+        if self.search_progress is not None:
+            rows += search_rows(self.search_progress, self.window.width, palette)
+        if (activity := self.transcript.activity) is not None:
+            rows += activity_rows(activity, palette)
+        return rows
 
     def entries(self) -> list[Entry]:
         if self.window is None:
             return []
-        first, last = (
-            self.window.position_at(row).entry for row in (self.first, self.first + self.page - 1)
-        )
+        first = self.window.position_at(self.first).entry
+        last = self.window.position_at(self.first + self.page - 1).entry
         return self.transcript.entries[first : last + 1]
 
     def position(self, row: int) -> RowPosition | None:
-        position = self.window.position_at(row) if self.window is not None else None
-        return (
-            position
-            if position is not None and position.entry < len(self.transcript.entries)
-            else None
-        )
+        position = None if self.window is None else self.window.position_at(row)
+        if position is None or position.entry >= len(self.transcript.entries):
+            return None
+        return position
 
     def entry_at(self, y: int) -> Entry | None:
         if y < TITLE_HEIGHT:
@@ -419,31 +397,24 @@ class Viewport:
 
     @property
     def is_running(self) -> bool:
-        return (
-            self.transcript.activity is not None
-            or self.search_progress is not None
-            or bool(self.transcript.running)
-        )
+        transcript = self.transcript
+        waits = transcript.activity is not None or self.search_progress is not None
+        return waits or bool(transcript.running)
 
     def timer_rows(self) -> list[int]:
         if (window := self.window) is None:
             return []
-        rows = [
-            window.row_number(RowPosition(self.transcript.positions[cell], int(cell.gap)))
-            for cell in self.transcript.running.values()
-        ]
+        positions, cells = self.transcript.positions, self.transcript.running.values()
+        rows = [window.row_number(RowPosition(positions[cell], int(cell.gap))) for cell in cells]
         return [*rows, *range(window.total, window.total + len(self._tail()))]
 
     def shows(self, code: str) -> bool:
         """Return whether the waiting code is completely visible."""
         if self.window is None or code.count("\n") >= LIMIT:
             return False
-        for entry in reversed(self.transcript.entries):
-            if (
-                isinstance(entry, Cell)
-                and entry.approval == "waiting"
-                and entry.code.strip("\n") == code.strip("\n")
-            ):
+        cells = (entry for entry in reversed(self.transcript.entries) if isinstance(entry, Cell))
+        for entry in cells:
+            if entry.approval == "waiting" and entry.code.strip("\n") == code.strip("\n"):
                 top, end = self.span(entry)
                 return self.first <= top - entry.gap and end <= self.first + self.page
         return False
