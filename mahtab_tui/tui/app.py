@@ -27,7 +27,6 @@ from mahtab_tui.tui.commands.registry import (
     BY_ID,
     BY_SLASH,
     COMMANDS,
-    SlashCompletions,
     parse_slash,
 )
 from mahtab_tui.tui.commands.session import run_notebook
@@ -274,7 +273,6 @@ class MahtabApp(TerminalApp[int]):
             SessionPort(self, self.session),
             self.history,
             self.ui_state,
-            SlashCompletions(COMMANDS),
         )
         self.command_context = CommandContext(
             self,
@@ -366,9 +364,6 @@ class MahtabApp(TerminalApp[int]):
         from mahtab_tui.tui.screens.listing import ChooseTheme
 
         self.push_screen(ChooseTheme(sorted(self.available_themes), self.theme))
-
-    def quit_from_cell(self) -> None:
-        self.command_context.quit_flow.quit_from_cell()
 
     # Messages of the panes
 

@@ -24,7 +24,6 @@ from mahtab_tui.session import Session
 from mahtab_tui.settings.model import home_folder
 from mahtab_tui.store.history import History
 from mahtab_tui.system.processes import langsmith_variable
-from mahtab_tui.tui.commands.registry import SlashCompletions
 from mahtab_tui.tui.editor import EditorPane
 from mahtab_tui.tui.find import FindRow
 from mahtab_tui.tui.greeting import Greeting, GreetingLines
@@ -197,14 +196,12 @@ class Panes(Screen[None]):
         port: SessionPort,
         history: History,
         ui_state: UiState,
-        slash: SlashCompletions,
     ) -> None:
         super().__init__(id="_default")
         self._compositor = LayoutEvents()
         self._session = session
         self._history = history
         self._ui_state = ui_state
-        self._slash = slash
         self._port = port
         self._greeting: GreetingLines = ()
         self._transcript: TranscriptPane | None = None
@@ -230,7 +227,6 @@ class Panes(Screen[None]):
                         lambda question: session.attachments.chips(
                             question, lambda: session.agent.sees
                         ),
-                        self._slash,
                         id="editor",
                     )
             yield Splitter("vertical", id="side-splitter")

@@ -119,7 +119,7 @@ class ScreenFrontend:
     can_ask = True
 
     def __init__(self) -> None:
-        self.app: TerminalApp[int] | None = None
+        self.app: MahtabApp | None = None
 
     def run_in_terminal(self, argv: Sequence[str], cwd: str) -> int:
         app = self.app
@@ -138,7 +138,7 @@ class ScreenFrontend:
 
     def leave(self) -> None:
         if self.app is not None:
-            self.app.call_later(self.app.quit_from_cell)
+            self.app.call_later(self.app.command_context.quit_flow.quit_from_cell)
 
 
 _READ_PAUSE = 4.0

@@ -243,9 +243,6 @@ class TerminalApp(App[T]):
         """The terminal driver, if it supports graphics and queries."""
         return self._driver if isinstance(self._driver, TerminalDriver) else None
 
-    def quit_from_cell(self) -> None:
-        self.exit()
-
     async def on_event(self, event: Event) -> None:
         """Drop keys once there is no screen, and mouse presses on a removed but still visible
         widget, for which Textual fails."""

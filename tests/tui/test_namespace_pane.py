@@ -422,7 +422,11 @@ async def test_missing_variable_cannot_be_opened_until_it_exists(
         assert [row.split()[-2:] for row in lines(pilot)[2:] if row.startswith("sock")] == [
             ["not", "kept"]
         ]
-        assert (("sock" in pane.variables), ("orders" in pane.variables), ("items" in pane.variables)) == (False, False, True)
+        assert (
+            ("sock" in pane.variables),
+            ("orders" in pane.variables),
+            ("items" in pane.variables),
+        ) == (False, False, True)
         assert isinstance(pilot.app, MahtabApp)
         assert isinstance(pilot.app.session, ScriptedSession)
         pilot.app.session.log_record(

@@ -19,7 +19,7 @@ from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.system.imports import IMPORTS
-from mahtab_tui.tui.commands.registry import SlashCompletions
+from mahtab_tui.tui.commands.registry import COMMANDS, SlashCompletions
 from mahtab_tui.tui.editor.code_area import CodeArea, location
 from mahtab_tui.tui.workers import Fetcher
 
@@ -49,7 +49,6 @@ class CompletionList(Widget):
         self.requested = False
         """Whether the user opened the list or moved in it, so that Enter accepts a row."""
         self._label_width = self._chosen = self._top = self._more = 0
-        self._stale = False
 
     @property
     def is_open(self) -> bool:
@@ -60,11 +59,11 @@ class CompletionList(Widget):
         return self.items[self._chosen]
 
     def open(
-        self, items: tuple[Completion, ...], more: int, at: Offset, *, requested: bool, stale: bool
+        self, items: tuple[Completion, ...], more: int, at: Offset, *, requested: bool
     ) -> None:
         """Show a list below the screen's cell `at`, or above it if there is no room."""
         before = self.chosen.label if self.is_open and self._chosen else None
-        self.items, self._more, self._stale, self.requested = items, more, stale, requested
+        self.items, self._more, self.requested = items, more, requested
         self._chosen = next((index for index, item in enumerate(items) if item.label == before), 0)
         self._top = 0
         self._follow()
@@ -118,15 +117,9 @@ class CompletionList(Widget):
 
     def _foot(self) -> Content:
         keys = "Tab or Enter accepts" if self.requested else "Tab accepts"
-        more = (
-            f" · {len(self.items) + self._more:,} in all"
-            if self._more or len(self.items) > ROWS
-            else ""
-        )
-        return Content.assemble(
-            (f" {keys}{more}", "$muted"),
-            (" · may be outdated: the kernel is busy" if self._stale else "", "$warning"),
-        )
+        total = len(self.items) + self._more
+        more = f" · {total:,} in all" if self._more or total > ROWS else ""
+        return Content.styled(f" {keys}{more}", "$muted")
 
     def on_click(self, event: Click) -> None:
         event.stop()
@@ -155,8 +148,6 @@ _STEPS = {"down": 1, "up": -1, "pagedown": ROWS, "pageup": -ROWS}
 
 _PENDING_RETRY = 0.3
 """Seconds until another request, while an MCP server is still starting."""
-CACHED = 5_000
-_NAME = re.compile(r"(?:^|[^\w.])(\w*)$")
 
 
 class CompletionRequest(NamedTuple):
@@ -175,15 +166,13 @@ class Completer:
         shown: CompletionList,
         complete: Complete | None,
         complete_question: Complete | None,
-        slash: SlashCompletions,
     ) -> None:
         """complete, complete_question: called on a thread; None disables completion."""
         self._area = area
         self._list = shown
         self._complete = complete
         self._complete_question = complete_question
-        self._slash = slash
-        self._cache = CompletionCache()
+        self._slash = SlashCompletions(COMMANDS)
         self._fetcher = Fetcher(area, at_once=1)
         self._prefix = ""
 
@@ -310,18 +299,14 @@ class Completer:
         wanted = (area.text, area.cursor_index, area.python)
         if (request.code, request.cursor, request.python) != wanted or not area.has_focus:
             return
-        if found is not None:
-            if request.python:
-                self._cache.store(request.code, request.cursor, found)
-            self._show(found, request, stale=False)
-            if found.pending:
-                self._ask(by_key=request.by_key, pause=_PENDING_RETRY)
-        elif request.python:
-            self._show(self._cache.for_text(request.code, request.cursor), request, stale=True)
-        else:
+        if found is None:
             self.close()
+            return
+        self._show(found, request)
+        if found.pending:
+            self._ask(by_key=request.by_key, pause=_PENDING_RETRY)
 
-    def _show(self, found: Completions, request: CompletionRequest, stale: bool) -> None:
+    def _show(self, found: Completions, request: CompletionRequest) -> None:
         code, items, by_key = request.code, found.items, request.by_key
         typed, self._prefix = code[found.start : request.cursor], code[: found.start]
         if not items:
@@ -337,42 +322,7 @@ class Completer:
             self._insert(items[0])
         else:
             at = self._area.cursor_screen_offset - Offset(cell_len(typed), 0)
-            self._list.open(items, found.more, at, requested=by_key, stale=stale)
-
-
-class CompletionCache:
-    """Completes text while the kernel cannot answer, from earlier completions."""
-
-    def __init__(self) -> None:
-        self._last: tuple[str, Completions] | None = None
-        self._names: dict[str, Completion] = {}
-
-    def store(self, code: str, cursor: int, found: Completions) -> None:
-        self._last = code, found
-        if _NAME.search(code[:cursor]):
-            self._names.update(
-                (item.label, item)
-                for item in found.items
-                if item.label == item.text and len(self._names) < CACHED
-            )
-
-    def for_text(self, code: str, cursor: int) -> Completions:
-        """Return the last completions if they were for this position, else fitting names."""
-        from mahtab_tui.kernel.values import Completions
-
-        start = cursor
-        items: tuple[Completion, ...] = ()
-        if (name := _NAME.search(code[:cursor])) and name[1]:
-            start, items = name.start(1), tuple(self._names.values())
-        if self._last is not None:
-            cached_code, found = self._last
-            same = found.start <= cursor and code.startswith(cached_code[: found.start])
-            if same and re.fullmatch(r"\w*", code[found.start : cursor]):
-                start, items = found.start, found.items
-        stem = code[start:cursor]
-        fitting = [item for item in items if item.label.lower().startswith(stem.lower())]
-        fitting.sort(key=lambda item: (item.label.startswith("_"), not item.label.startswith(stem)))
-        return Completions(start, tuple(fitting), 0)
+            self._list.open(items, found.more, at, requested=by_key)
 
 
 PAUSE = 0.7

@@ -21,7 +21,6 @@ from textual.widgets import Static, TextArea
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.system.imports import IMPORTS
-from mahtab_tui.tui.commands.registry import SlashCompletions
 from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.editor.completion import Complete, CompletionList, Explain, HelpCard, Suggest
 from mahtab_tui.tui.editor.prompt_area import Draft, InputHistory, PromptArea
@@ -176,7 +175,6 @@ class EditorPane(Widget):
         suggest: Suggest | None,
         complete_question: Complete | None,
         chips: FindChips | None,
-        slash: SlashCompletions,
         *,
         id: str | None = None,
     ) -> None:
@@ -186,7 +184,7 @@ class EditorPane(Widget):
         self._explain = explain
         self._card: HelpCard | None = None
         self._area = PromptArea(
-            self._completions, self._inputs, complete, complete_question, slash, suggest, id="code"
+            self._completions, self._inputs, complete, complete_question, suggest, id="code"
         )
         self._hint = Hint(chips, id="hint")
         self._replaces = ""
@@ -244,9 +242,6 @@ class EditorPane(Widget):
             self._replaces, self._area.draft = "", None
             self.mode, self.text = self._draft
             self._show_mode()
-
-    def begin_question(self, question: str) -> None:
-        self.put("ask", question)
 
     def put(self, mode: Mode, text: str) -> None:
         """Put an input into the editor, without sending it. The previous one comes back

@@ -13,7 +13,6 @@ from textual.events import Blur, Key
 from textual.message import Message
 
 from mahtab_tui.system.imports import IMPORTS
-from mahtab_tui.tui.commands.registry import SlashCompletions
 from mahtab_tui.tui.editor.code_area import CodeArea, location
 from mahtab_tui.tui.editor.completion import (
     Complete,
@@ -133,12 +132,11 @@ class PromptArea(CodeArea):
         inputs: InputHistory,
         complete: Complete | None,
         complete_question: Complete | None,
-        slash: SlashCompletions,
         suggest: Suggest | None,
         *,
         id: str | None = None,
     ) -> None:
-        self.completer = Completer(self, completions, complete, complete_question, slash)
+        self.completer = Completer(self, completions, complete, complete_question)
         self.suggester: InlineSuggester | None = None
         if suggest is not None:
             self.suggester = InlineSuggester(self, completions, suggest)

@@ -58,27 +58,6 @@ ENDS = 20
 """Lines to keep at each end of an output."""
 
 
-class OutputMemory:
-    def __init__(self) -> None:
-        self._cells: deque[tuple[Cell, int]] = deque()
-        self._chars = 0
-
-    def add(self, cell: Cell) -> list[Cell]:
-        """Add a cell that ended; returns the cells whose outputs were shortened."""
-        size = cell.output.size
-        if len(cell.output) <= 2 * ENDS and size < LONG:
-            return []
-        self._cells.append((cell, size))
-        self._chars += size
-        shortened = []
-        while self._chars > BUDGET and len(self._cells) > 1:
-            oldest, size = self._cells.popleft()
-            oldest.output.shrink(ENDS)
-            self._chars -= size
-            shortened.append(oldest)
-        return shortened
-
-
 _STATES = {
     "thinking": ("is thinking", "thinking"),
     "reflecting": ("is checking the result", "checking"),
@@ -116,14 +95,11 @@ class Activities:
                 self.current = replace(
                     self.current, doing="is writing", brief="writing", waits_for_person=False
                 )
-            case records.AssistantTool():
-                self._change(
-                    record, f"waits for {record.name}", "using a tool", record.state == "running"
-                )
-            case records.Approval(guest=None):
-                self._change(record, "waits for you", "waiting for you", record.state == "waiting")
-            case records.Review():
-                self._change(record, "waits for you", "waiting for you", record.state == "waiting")
+            case records.AssistantTool(state=state):
+                doing = f"waits for {record.name}"
+                self._change(record, doing, "using a tool", state == "running")
+            case records.Approval(guest=None, state=state) | records.Review(state=state):
+                self._change(record, "waits for you", "waiting for you", state == "waiting")
             case records.AssistantChat() | records.AssistantReplIn(guest=None):
                 self.current = None
 
@@ -204,7 +180,9 @@ class Transcript(Conversation):
         """The first entry of a notebook, at which the view starts until something happens."""
         self._cells_by_number: dict[int, Cell] = {}
         """Code cells of the notebook, by their position in it."""
-        self._memory = OutputMemory()
+        self._long_cells: deque[tuple[Cell, int]] = deque()
+        """The cells with long outputs, oldest first, and the characters of each."""
+        self._long_chars = 0
         self._thoughts: dict[Step, Words] = {}
         self._waiting: dict[str | None, Cell] = {}
         """Agents' cells that wait for approval, by the agent's call."""
@@ -279,14 +257,11 @@ class Transcript(Conversation):
     def touch_output(self, cell: Cell) -> None:
         """Redraw a cell that now has output; the entry below is no longer joined to its code."""
         self.touch(cell)
-        following = self.positions[cell] + 1
-        if (
-            following < len(self.entries)
-            and self.entries[following].joined
-            and not ends_with_bar(cell)
-        ):
-            self.entries[following].joined = False
-            self.touch(self.entries[following])
+        index = self.positions[cell] + 1
+        below = self.entries[index] if index < len(self.entries) else None
+        if below is not None and below.joined and not ends_with_bar(cell):
+            below.joined = False
+            self.touch(below)
 
     # Cells
 
@@ -337,8 +312,17 @@ class Transcript(Conversation):
         self._limit_memory(cell)
 
     def _limit_memory(self, cell: Cell) -> None:
-        for shortened in self._memory.add(cell):
-            self.touch(shortened)
+        """Shorten the oldest long outputs to make room for a new one."""
+        size = cell.output.size
+        if len(cell.output) <= 2 * ENDS and size < LONG:
+            return
+        self._long_cells.append((cell, size))
+        self._long_chars += size
+        while self._long_chars > BUDGET and len(self._long_cells) > 1:
+            oldest, size = self._long_cells.popleft()
+            oldest.output.shrink(ENDS)
+            self._long_chars -= size
+            self.touch(oldest)
 
     # Answers while they stream
 
