@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -173,28 +174,24 @@ class Window:
                 return
             height -= len(self.rows(position))
 
-    def same_position(self, position: RowPosition, logical: int, inner: int) -> RowPosition:
-        """Return the position of the line after rows were wrapped anew; see `logical_line`."""
-        if position.entry >= len(self._heights):
-            return position
-        rows = self.rows(position.entry)
-        line = -1
-        for number in range(len(rows)):
-            line += not rows[number].soft
-            if line == logical:
-                return RowPosition(position.entry, min(number + inner, len(rows) - 1))
-        return RowPosition(position.entry, max(0, len(rows) - 1))
-
     def logical_line(self, position: RowPosition) -> tuple[int, int]:
         """Return the unwrapped line of the entry at a position, and the row within that line."""
-        if position.entry >= len(self._heights):
-            return 0, 0
-        rows = self.rows(position.entry)
-        line, inner = -1, 0
-        for number in range(min(position.row + 1, len(rows))):
-            inner = inner + 1 if rows[number].soft else 0
-            line += not rows[number].soft
-        return line, inner
+        starts = self._line_starts(position.entry)
+        line = max(0, bisect_right(starts, position.row) - 1)
+        return line, position.row - starts[line] if starts else 0
+
+    def same_position(self, entry: int, line: int, inner: int) -> RowPosition:
+        """Return the position of a line after rows were wrapped anew; see `logical_line`."""
+        starts = self._line_starts(entry)
+        if not starts:
+            return RowPosition(entry, 0)
+        row = starts[min(line, len(starts) - 1)] + inner
+        return RowPosition(entry, min(row, len(self.rows(entry)) - 1))
+
+    def _line_starts(self, entry: int) -> list[int]:
+        """Return the rows of an entry that do not continue the row above."""
+        rows = self.rows(entry) if entry < len(self._heights) else ()
+        return [number for number in range(len(rows)) if not rows[number].soft]
 
 
 PINNED_SHARE = 3
@@ -214,6 +211,7 @@ class Viewport:
         self.transcript = Transcript(since=0.0 if watched else time.time())
         self.greeting: GreetingLines = ()
         self.loads = 0
+        """Number of cells that load files at the start of the session."""
         self.search_progress: SearchProgress | None = None
         self.window: Window | None = None
         self.top = RowPosition(0, 0)
@@ -224,7 +222,9 @@ class Viewport:
         self._read_entry: Entry | None = None
         """The entry in which the user has scrolled."""
         self._unseen_from = 0
+        """Number of entries when the user scrolled up."""
         self._grown = False
+        """Whether the transcript has grown since then."""
 
     def fold(self, records: Sequence[Record]) -> bool:
         doing = self.transcript.activity
@@ -256,7 +256,7 @@ class Viewport:
             line = self.window.logical_line(self.top)
             self.window.redraw(columns, palette)
             if not self.following:
-                self.top = self.window.same_position(self.top, *line)
+                self.top = self.window.same_position(self.top.entry, *line)
 
     @property
     def head(self) -> int:
@@ -389,6 +389,7 @@ class Viewport:
         return None if position is None else self.transcript.entries[position.entry]
 
     def span(self, entry: Entry) -> tuple[int, int]:
+        """Return an entry's first row without the gap, and the row after its last one."""
         assert self.window is not None
         position = self.transcript.positions[entry]
         height = len(self.window.rows(position))
