@@ -46,56 +46,6 @@ FindChips = Callable[[str], "Sequence[MentionChip]"]
 PAUSE = 0.15
 
 
-class Hint(Static):
-    """Shows the keys of the mode, an offer, or the attachments of a question."""
-
-    def __init__(self, find: FindChips | None, *, id: str | None = None) -> None:
-        super().__init__(id=id, markup=False)
-        self._mode: Mode = "python"
-        self._replaces = ""
-        self._offer = ""
-        self._chips: Sequence[MentionChip] = ()
-        self._find = find
-        self._fetcher = Fetcher(self, at_once=1)
-
-    def show(self, mode: Mode, *, replaces: str) -> None:
-        self._mode, self._replaces = mode, replaces
-        self._draw()
-
-    def show_mentions(self, question: str) -> None:
-        find = self._find
-        if not question or find is None:
-            self._fetcher.forget("attachments")
-            self._show_chips(())
-            return
-
-        def resolve() -> Sequence[MentionChip]:
-            IMPORTS.wait_for_screen()  # the code for this is loaded after the first picture
-            return find(question)
-
-        self._fetcher.ask("attachments", resolve, self._show_chips, pause=PAUSE)
-
-    def offer(self, offer: str) -> None:
-        if offer != self._offer:
-            self._offer = offer
-            self._draw()
-
-    def _show_chips(self, chips: Sequence[MentionChip]) -> None:
-        if chips != self._chips:
-            self._chips = chips
-            self._draw()
-
-    def _draw(self) -> None:
-        if self._offer and not self._chips:  # a text with attachments is a question
-            self.update(Content.styled(self._offer, "$moon"))
-        elif self._replaces:
-            self.update(Content(_CHANGING if self._replaces.startswith("place ") else _REPLACING))
-        elif self._chips:
-            self.update(Content("  ").join(map(_draw_chip, self._chips)))
-        else:
-            self.update(Content(_KEYS[self._mode]))
-
-
 def _draw_chip(chip: MentionChip) -> Content:
     label, size = (" ".join(plain(text).split()) for text in (chip.label, chip.size))
     style = "$bad on $panel" if chip.missing else "$muted on $panel"
@@ -181,12 +131,15 @@ class EditorPane(Widget):
         super().__init__(id=id)
         self._inputs = InputHistory(history)
         self._completions = CompletionList()
-        self._explain = explain
-        self._card: HelpCard | None = None
+        self._card = HelpCard(explain)
         self._area = PromptArea(
             self._completions, self._inputs, complete, complete_question, suggest, id="code"
         )
-        self._hint = Hint(chips, id="hint")
+        self._hint = Static(id="hint", markup=False)
+        self._offer = ""
+        self._find_chips = chips
+        self._chips: Sequence[MentionChip] = ()
+        self._fetcher = Fetcher(self, at_once=1)
         self._replaces = ""
         self._draft = Draft("python", "")
         self._find = FindRow(self._area)
@@ -198,6 +151,7 @@ class EditorPane(Widget):
         yield self._hint
         yield self._find
         yield self._completions
+        yield self._card
 
     def on_mount(self) -> None:
         self._inputs.start()
@@ -269,21 +223,53 @@ class EditorPane(Widget):
         self._area.python = self.mode == "python"
         glyph = "↻" if self._replaces else _GLYPHS[self.mode]
         self.query_one("#glyph", Static).update(glyph)
-        self._hint.show(self.mode, replaces=self._replaces)
+        self._draw_hint()
+
+    def _draw_hint(self) -> None:
+        """Show the keys of the mode, an offer, or the attachments of a question."""
+        if self._offer and not self._chips:  # a text with attachments is a question
+            hint = Content.styled(self._offer, "$moon")
+        elif self._replaces:
+            hint = Content(_CHANGING if self._replaces.startswith("place ") else _REPLACING)
+        elif self._chips:
+            hint = Content("  ").join(map(_draw_chip, self._chips))
+        else:
+            hint = Content(_KEYS[self.mode])
+        self._hint.update(hint)
 
     @on(TextArea.Changed, "#code")
     def _refresh_mentions(self) -> None:
         from mahtab_tui.tui.editor.pasting import has_curly_quotes
 
         text, offer = self._area.whole_text, ""
-        self._hint.show_mentions(text if self.mode == "ask" else "")
+        self._resolve_mentions(text if self.mode == "ask" else "")
         if self.mode == "ask":
             offer = _IS_PYTHON if is_code(text) else ""
         elif is_prose(text):
             offer = _PROSE
         elif has_curly_quotes(text):
             offer = _STRAIGHTEN
-        self._hint.offer(offer)
+        if offer != self._offer:
+            self._offer = offer
+            self._draw_hint()
+
+    def _resolve_mentions(self, question: str) -> None:
+        find = self._find_chips
+        if not question or find is None:
+            self._fetcher.forget("attachments")
+            self._show_chips(())
+            return
+
+        def resolve() -> Sequence[MentionChip]:
+            IMPORTS.wait_for_screen()  # the code for this is loaded after the first picture
+            return find(question)
+
+        self._fetcher.ask("attachments", resolve, self._show_chips, pause=PAUSE)
+
+    def _show_chips(self, chips: Sequence[MentionChip]) -> None:
+        if chips != self._chips:
+            self._chips = chips
+            self._draw_hint()
 
     @on(PromptArea.ModeChanged)
     def _mode_changed(self, message: PromptArea.ModeChanged) -> None:
@@ -295,13 +281,10 @@ class EditorPane(Widget):
         area = self._area
         if area.python:
             area.completer.close()
-            if self._card is None:
-                self._card = HelpCard(self._explain)
-                self.mount(self._card)
             self._card.ask(area.text, area.cursor_index, area.cursor_screen_offset)
 
     def on_key(self, event: Key) -> None:
-        if event.key == "escape" and self._card is not None and self._card.display:
+        if event.key == "escape" and self._card.display:
             event.stop()
             self._card.close()
         elif event.key == "escape" and self._replaces:
@@ -320,8 +303,7 @@ class EditorPane(Widget):
     @on(TextArea.Changed)
     @on(TextArea.SelectionChanged)
     def _close_card(self) -> None:
-        if self._card is not None:
-            self._card.close()
+        self._card.close()
 
     @on(CompletionList.Picked)
     def _picked(self, message: CompletionList.Picked) -> None:

@@ -10,13 +10,17 @@ import warnings
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.session.attached import is_large
-from mahtab_tui.tui.editor.code_area import find_source_spans, map_outside_strings, strip_literals
+from mahtab_tui.tui.editor.code_area import (
+    STEP,
+    find_source_spans,
+    map_outside_strings,
+    strip_literals,
+)
 from mahtab_tui.worker.magics import is_python, transform
 
 _FLAGS = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | codeop.PyCF_ALLOW_INCOMPLETE_INPUT  # type: ignore[attr-defined]
 _TYPE_PARAMETERS = re.compile(r"^([ \t]*(?:async +def|def|class) +\w+)\[[^\[\]\n]*\]", re.MULTILINE)
 
-STEP = "    "
 _LEAVES_BLOCK = re.compile(r"\s*(?:return|pass|break|continue|raise)\b")
 
 _WHOLE_CELL = re.compile(r"\s*%%")
