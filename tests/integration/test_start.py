@@ -196,9 +196,7 @@ def works(pid: int) -> bool:
     """Whether a process has begun with what it is there for: it is no longer the one that starts
     it, and sleeps or searches."""
     command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    return b"sleep" in command[0] or (
-        b"mahtab_tui.knowledge.code" in command and ticks(pid) > 50
-    )
+    return b"sleep" in command[0] or (b"mahtab_tui.knowledge.code" in command and ticks(pid) > 50)
 
 
 @pytest.mark.skipif(
