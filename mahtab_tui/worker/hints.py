@@ -145,7 +145,7 @@ def _columns_of_file(failed: Failure) -> list[Any] | None:
     if not failed.message.startswith(("Usecols", "Missing column")) or not failed.inside:
         return None
     variables = frame_locals(failed.inside[-1].frame)
-    found = variables.get("names", variables.get("columns"))
+    found: Any = variables.get("names", variables.get("columns"))
     return _labels(found) if type(found) is list or is_index(found) else None
 
 

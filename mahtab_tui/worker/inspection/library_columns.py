@@ -357,7 +357,8 @@ class ArrowColumn(_TypedColumn):
         deadline.check()
         if self._kind in ("", "text", "bool") or missing == len(values):
             return Statistics(missing, top=self._top() if self._kind == "text" else ())
-        values = values.filter(compute.invert(values.is_null(nan_is_null=True)))
+        if missing:
+            values = values.filter(compute.invert(values.is_null(nan_is_null=True)))
         try:
             low, high = compute.min_max(values).as_py().values()
         except _arrow().ArrowNotImplementedError:
