@@ -250,6 +250,12 @@ class InspectorClient:
         """Return a picture's file: PNG, JPEG, GIF or BMP."""
         return base64.b64decode(self._ask("picture", path)["picture"])
 
+    def measure(self, path: ObjectPath) -> tuple[int, int] | None:
+        """Return a picture's size in pixels without running user code; zeros if it must be drawn
+        for that; None if it is not a picture."""
+        found = self._ask("measure", path)["size"]
+        return None if found is None else (found[0], found[1])
+
     def representation(self, path: ObjectPath) -> tuple[str, bool]:
         """Return the object's repr, and whether it was truncated."""
         reply = self._ask("repr", path)

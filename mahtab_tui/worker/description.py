@@ -305,7 +305,7 @@ def describe_detail(
             f"Described without running code of its class; a cell with `{name}` shows more."
         )
     if was_cut:
-        size = safe_length(value) if type(value) in (str, bytes) else None
+        size = safe_length(value) if type(value) in SCALARS else None
         result["cut"] = 1 if size is None else max(1, size - CHARACTERS)
     return result
 

@@ -115,8 +115,9 @@ def missing_label(failed: Failure) -> str:
 def _missing_names(failed: Failure) -> list[Any]:
     argument = failed.argument
     if type(argument) is not str:
-        labels = argument.tolist() if is_index(argument) else argument
-        return _labels(labels if type(labels) is list else [labels])
+        labels: Any = argument.tolist() if is_index(argument) else argument
+        several: list[Any] = labels if type(labels) is list else [labels]
+        return _labels(several)
     if not _NOT_FOUND.search(argument):
         undefined = re.match(r"name '(.+)' is not defined$", argument)
         return [undefined[1] if undefined else argument]
@@ -144,12 +145,12 @@ def _columns_of_file(failed: Failure) -> list[Any] | None:
     if not failed.message.startswith(("Usecols", "Missing column")) or not failed.inside:
         return None
     variables = frame_locals(failed.inside[-1].frame)
-    found = variables.get("names", variables.get("columns"))
+    found: Any = variables.get("names", variables.get("columns"))
     return _labels(found) if type(found) is list or is_index(found) else None
 
 
 def _in_pandas(failed: Failure, value: Any, original: object, index: Any, names: list[Any]) -> str:
-    """index: the index that was searched, if known."""
+    """Return the hint for a table or column. index: the one that was searched, if known."""
     name = failed.find_name(original)
     is_frame = value.ndim == 2
     columns = _labels(value.columns) if is_frame else []
@@ -172,7 +173,7 @@ def _in_pandas(failed: Failure, value: Any, original: object, index: Any, names:
 
 
 def _no_column(names: list[Any], columns: Sequence[Any], table: str) -> str:
-    """table: a name; empty if it has none."""
+    """Return the hint for missing columns. table: a name; may be empty."""
     what = "is no column" if len(names) == 1 else "are no columns"
     return _with_known(f"there {what} {_quote(names)}", names, "Columns", table, columns)
 
@@ -262,7 +263,7 @@ def _expression(failed: Failure, series: Any) -> str:
     if type(series.name) is not str:
         return failed.find_name(series) or "it"
     for node in failed.expressions:
-        written = node.attr if isinstance(node, ast.Attribute) else None
+        written: Any = node.attr if isinstance(node, ast.Attribute) else None
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
             written = node.slice.value
         if written == series.name:
@@ -271,7 +272,7 @@ def _expression(failed: Failure, series: Any) -> str:
 
 
 def _text_column(failed: Failure, series: Any) -> str:
-    """Empty for columns without text."""
+    """Return the hint for a column with text instead of numbers or dates."""
     texts = _texts(series)
     if not texts:
         return ""
@@ -428,7 +429,7 @@ def _owner(failed: Failure, kind: str, node: ast.Attribute | None) -> Any:
 
 
 def table_attribute(failed: Failure, value: Any, name: str) -> str:
-    """Empty for other objects than tables and columns."""
+    """Return the hint for an attribute that tables and columns lack."""
     kind = type_name(value)
     for library, replacements in (("pandas", _NOW), ("polars", _IN_POLARS)):
         if not is_one_of(value, library, "DataFrame", "Series"):
@@ -565,7 +566,8 @@ def _find_called(failed: Failure, qualified: str, name: str) -> str:
         if value is not MISSING:
             function, bound = function_of(value)
         if function is not None:
-            return _format_signature(function, bound, name)
+            texts = [each.text for each in parameters(function, bound, annotated=False)]
+            return f"{name}({', '.join(texts)})"
         signature = format_signature(value, name)
         if signature.startswith(f"{name}(") and "…" not in signature:
             return " ".join(signature.split())
@@ -581,18 +583,6 @@ def _method(qualified: str, name: str) -> FunctionType | None:
             if function is not None and qualified in (function.__qualname__, name):
                 return function
     return None
-
-
-def _format_signature(function: FunctionType, bound: int, name: str) -> str:
-    """Format without annotations."""
-    texts = []
-    for each in parameters(function, bound):
-        annotated = each.text.startswith(f"{each.name}: ")
-        _, equals, default = each.text.partition(" = " if annotated else "=")
-        stars = "*" * (len(each.text) - len(each.text.lstrip("*")))
-        plain = f"{stars}{each.name}{'=' if equals else ''}{default}"
-        texts.append(each.text if each.name in "/*" else plain)
-    return f"{name}({', '.join(texts)})"
 
 
 # Missing files and processes
@@ -626,13 +616,13 @@ def missing_file(failed: Failure) -> str:
 
 
 def _path(failed: Failure) -> str:
-    """Empty if unknown, or if it is a program."""
+    """Return the path; empty if unknown, or if it is a program."""
     if failed.inside:
         file = failed.inside[-1].frame.f_code.co_filename
         if library_name(file, "") == "subprocess":
             return ""
     name = OSError.__dict__["filename"].__get__(failed.error)
-    if type(name) in (str, bytes):
+    if type(name) is str or type(name) is bytes:
         return os.fsdecode(name)
     if is_one_of(name, "pathlib", "PosixPath", "WindowsPath"):
         return str(name)

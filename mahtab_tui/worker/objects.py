@@ -98,12 +98,13 @@ def unwrap(function: Any) -> types.FunctionType | None:
     """Return the function inside its decorators; None for anything but a Python function."""
     if type(function) is not types.FunctionType:
         return None
+    found: types.FunctionType = function
     for _ in range(_MOST_DECORATORS):
-        inner = function.__dict__.get("__wrapped__")
+        inner = found.__dict__.get("__wrapped__")
         if type(inner) is not types.FunctionType:
             break
-        function = inner
-    return function
+        found = inner
+    return found
 
 
 def find_in_class(cls: type, name: str) -> Any:
@@ -213,7 +214,7 @@ def as_library_type(value: Any) -> Any:
 def _as_pandas_type(value: Any, base: Any) -> Any:
     """Return a plain table with the same data, if pandas stores it as from version 2.1 on."""
     fields = own_dict(value)
-    manager = fields.get("_mgr")
+    manager: Any = fields.get("_mgr")
     managers = ("BlockManager", "SingleBlockManager")
     if not is_one_of(manager, "pandas.core.internals.managers", *managers):
         return value

@@ -182,7 +182,7 @@ def _build_column(
     missing_text: str,
     values: Sequence[str] = (),
 ) -> _Column:
-    """column: its first rows; None if they cannot be read."""
+    """Describe a column. column: its first rows; None if they cannot be read."""
     shown = _label(label)
     rows = min(rows, _ROWS)
     if column is None:
@@ -285,7 +285,7 @@ def _pandas_lines(name: str, kind: str, value: Any) -> list[str]:
 
 
 def _pandas_column(label: Any, series: Any, ends: float) -> _Column:
-    """series: the whole column. ends: when to stop counting."""
+    """Describe a column. series: all of it. ends: when to stop counting."""
     dtype = _pandas_type(series)
     if not _is_readable(series):
         return _build_column(label, dtype, 0, None, len(series), "")
@@ -341,7 +341,7 @@ def _counting_ends(cells: int) -> float:
 
 
 def _count_missing(series: Any, ends: float) -> int | None:
-    """Return None if that would take too long."""
+    """Count the missing values; None if that would take too long."""
     numpy = sys.modules["numpy"]
     dtype = series.dtype
     is_plain = is_subclass(type(dtype), get_if_loaded("numpy", "dtype"))

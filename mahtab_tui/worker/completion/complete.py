@@ -545,7 +545,7 @@ def _folders(package: str) -> list[str]:
 
 @lru_cache(512)
 def _list_modules(folder: str, changed: int) -> frozenset[str]:
-    """changed: the folder's modification time, which is part of the cache key."""
+    """List the modules in a folder. changed: its modification time, part of the cache key."""
     names = set()
     with os.scandir(folder) as entries:
         for entry in entries:

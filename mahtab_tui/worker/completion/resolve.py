@@ -580,7 +580,7 @@ def _bindings(line: str, names: Names) -> Iterator[tuple[str, Any]]:
         yield opened[2], resolve(f"{opened[1].strip()}.__enter__()", names.values)
     elif each := _EACH.fullmatch(line):
         whole = resolve(each[2].strip(), names.values)
-        if type(whole) in (list, tuple):
+        if type(whole) in _SEQUENCES:
             yield each[1], Instance(type(whole[0])) if whole else MISSING
         elif type(whole) is Instance and whole.items:
             yield each[1], whole.items[0]

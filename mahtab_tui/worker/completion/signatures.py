@@ -126,15 +126,12 @@ def doc_line(value: Any) -> str:
 
 def get_docstring(value: Any) -> str:
     """Return the docstring of a function, class or module, otherwise of the object or its class."""
-    holder = value if variable_kind(value) != "data" else type(value)
-    if holder is not value and type(own := own_dict(value).get("__doc__")) is str:
-        return inspect.cleandoc(own)
-    try:
-        doc = inspect.getattr_static(holder, "__doc__", None)
-    except Exception:  # raised by an object of the user's
-        return ""
-    if type(doc) in SLOTS:
-        doc = getattr(holder, "__doc__", None)
+    doc: Any = get_doc(value)
+    if not doc and variable_kind(value) == "data":
+        own = own_dict(value).get("__doc__")
+        doc = own if type(own) is str else get_doc(type(value))
+    elif not doc and is_from(value, "numpy"):
+        doc = value.__doc__  # of a ufunc
     return inspect.cleandoc(doc) if type(doc) is str else ""
 
 
@@ -258,8 +255,10 @@ def function_of(value: Any) -> tuple[Any, int]:
     return (unwrap(found), 1) if type(found) is types.FunctionType else (None, 0)
 
 
-def parameters(function: types.FunctionType, bound: int = 0) -> list[Parameter]:
-    code, annotations = function.__code__, annotations_of(function)
+def parameters(
+    function: types.FunctionType, bound: int = 0, *, annotated: bool = True
+) -> list[Parameter]:
+    code, annotations = function.__code__, annotations_of(function) if annotated else {}
     names = code.co_varnames
     positional, only = code.co_argcount, code.co_posonlyargcount
     end = positional + code.co_kwonlyargcount

@@ -141,7 +141,7 @@ def number_text(value: float) -> str:
 SAMPLED_ROWS = 200
 """Values at the start of a column that determine the number of decimals."""
 BARS = 8
-SAMPLE = 100_000
+SAMPLE = 20_000
 """Maximum number of values for a histogram, sampled evenly from a longer column."""
 TOP = 4
 DISTINCT = 100_000

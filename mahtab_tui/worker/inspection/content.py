@@ -10,7 +10,7 @@ import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Callable, NamedTuple
 
 from ..displays import draw_png
 from ..objects import (
@@ -248,7 +248,7 @@ def can_be_drawn(value: Any) -> bool:
 
 
 def statistics(value: Any, deadline: Deadline) -> dict[str, Any]:
-    """Raises `InspectionError` if that would copy too many numbers."""
+    """Compute statistics. Raises `InspectionError` if that would copy too many numbers."""
     values = as_numpy(value)
     if values.size > LARGEST_ARRAY and not values.flags.forc:
         raise InspectionError(
@@ -274,30 +274,41 @@ _MAGIC = re.compile(rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|BM.{4}\0{4}", re
 """The start of a picture file; for BMP more than its two letters, which are too common."""
 
 
-def is_picture(value: Any) -> bool:
-    return _is_image(value) or is_one_of(value, "matplotlib.figure", "Figure") or _is_file(value)
+class Picture(NamedTuple):
+    """How an object is drawn."""
+
+    draw: Callable[[], Any]
+    """Returns a file. May run the code of a figure or object."""
+    size: tuple[int, int] = (0, 0)
+    """Width and height in pixels; zeros if it must be drawn for that."""
+    on_request: bool = False
+    """Whether the object is more than a picture, such as an array of colours."""
 
 
-def draws_itself(value: Any) -> bool:
-    """Return whether an object can be drawn on request, such as an array of colours."""
-    return _is_colours(value) or find_in_class(type(value), "_repr_png_") is not MISSING
+def picture_of(value: Any) -> Picture | None:
+    """Return how an object is drawn; None if it is not a picture."""
+    if (type(value) is bytes or type(value) is bytearray) and _MAGIC.match(value):
+        return Picture(lambda: bytes(value))
+    if is_subclass(type(value), get_if_loaded("PIL.Image", "Image")) and is_from(value, "PIL"):
+        return Picture(lambda: _encode_image(value), tuple(value.size))
+    if is_one_of(value, "matplotlib.figure", "Figure"):
+        return Picture(lambda: draw_png(value, LONGEST_SIDE))
+    is_bytes = is_one_of(value, "numpy", "ndarray") and str(value.dtype) == "uint8"
+    if is_bytes and value.ndim == 3 and value.shape[2] in (3, 4) and value.size:
+        step = max(1, -(-max(value.shape[:2]) // LONGEST_SIDE))
+        size = value.shape[1], value.shape[0]
+        return Picture(lambda: _png(value[::step, ::step]), size, on_request=True)
+    if find_in_class(type(value), "_repr_png_") is not MISSING:
+        return Picture(lambda: type(value)._repr_png_(value), on_request=True)
+    return None
 
 
-def picture(value: Any) -> bytes:
-    """Return the picture as a file, running the object's drawing code. Raises `InspectionError`."""
-    if _is_file(value):
-        found = bytes(value)
-    elif _is_image(value):
-        found = _encode_image(value)
-    elif is_one_of(value, "matplotlib.figure", "Figure"):
-        found = draw_png(value, LONGEST_SIDE)
-    elif _is_colours(value):
-        step = max(1, -(-max(value.shape[0], value.shape[1]) // LONGEST_SIDE))
-        found = _png(value[::step, ::step])
-    elif draws_itself(value):
-        found = type(value)._repr_png_(value)
-    else:
+def draw(value: Any) -> bytes:
+    """Return the picture as a file. Raises `InspectionError`."""
+    picture = picture_of(value)
+    if picture is None:
         raise InspectionError("This is no longer a picture; press r to reload.")
+    found = picture.draw()
     if type(found) is not bytes or not _MAGIC.match(found):
         raise InspectionError("The object did not return a picture.")
     if len(found) > LARGEST_PICTURE:
@@ -320,10 +331,6 @@ def _png(pixels: Any) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + data + chunk(b"IEND", b"")
 
 
-def _is_image(value: Any) -> bool:
-    return is_subclass(type(value), get_if_loaded("PIL.Image", "Image")) and is_from(value, "PIL")
-
-
 def _encode_image(value: Any) -> bytes:
     image = value.copy()
     if max(image.size) > LONGEST_SIDE:
@@ -333,17 +340,3 @@ def _encode_image(value: Any) -> bytes:
     file = io.BytesIO()
     image.save(file, "PNG")
     return file.getvalue()
-
-
-def _is_file(value: Any) -> bool:
-    return (type(value) is bytes or type(value) is bytearray) and _MAGIC.match(value) is not None
-
-
-def _is_colours(value: Any) -> bool:
-    return (
-        is_one_of(value, "numpy", "ndarray")
-        and str(value.dtype) == "uint8"
-        and value.ndim == 3
-        and value.shape[2] in (3, 4)
-        and value.size > 0
-    )

@@ -108,6 +108,7 @@ class Inspection:
             "text": self._text,
             "find": self._find,
             "source": lambda at, asked, deadline: source(at.target, at.expression),
+            "measure": self._measure,
             "evaluate": self._evaluate,
             "picture": self._picture,
             "repr": self._repr,
@@ -245,8 +246,12 @@ class Inspection:
 
     def _picture(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
         value = at.library_value
-        found = run_limited(lambda: content.picture(value), "Drawing it", PICTURE)
+        found = run_limited(lambda: content.draw(value), "Drawing it", PICTURE)
         return {"picture": base64.b64encode(found).decode()}
+
+    def _measure(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
+        picture = content.picture_of(at.library_value)
+        return {"size": None if picture is None else picture.size}
 
     def _store_computed(self, client: str, value: Any, expression: str) -> int:
         with self._lock:
@@ -294,10 +299,8 @@ def describe_object(value: Any, expression: str) -> Fields:
 
 def _list_views(value: Any, table: Table | None) -> list[str]:
     views = _own_views(value, table)
-    if content.is_picture(value):
-        views.insert(0, "picture")
-    elif content.draws_itself(value):
-        views.append("picture")
+    if picture := content.picture_of(value):
+        views.insert(len(views) if picture.on_request else 0, "picture")
     return list(dict.fromkeys([*views, "attributes", "repr"]))
 
 

@@ -160,39 +160,37 @@ class NumberColumn(Column):
             raise not_comparable(text, self.type) from None
 
 
-class CategoryColumn(Column):
-    """A Categorical of pandas, sorted in the order of its categories."""
-
-    type = "category"
+class CategoryColumn(NumberColumn):
+    """The codes of a Categorical of pandas, sorted in the order of its categories."""
 
     def __init__(self, values: Any) -> None:
-        self._values = values
-        self._codes = values.codes
-        self._numbers = NumberColumn(self._codes, missing=self._codes < 0)
+        super().__init__(values.codes, "category", values.codes < 0)
+        self.right = False
+        self._array = values
+        self._categories = values.categories
+
+    def value(self, row: int) -> Any:
+        return self._array[row]
 
     def texts(self, rows: Rows) -> list[str | None]:
-        codes = self._codes[_as_slice(rows)].tolist()
-        categories = self._values.categories
-        known = {code: cell_text(categories[code]) for code in set(codes) if code >= 0}
+        codes = self._values[_as_slice(rows)].tolist()
+        known = {code: cell_text(self._categories[code]) for code in set(codes) if code >= 0}
         return [known.get(code) for code in codes]
-
-    def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
-        return self._numbers.order(descending, among, deadline)
 
     def matching(self, condition: Condition, deadline: Deadline) -> Rows:
         if condition.op in ("missing", "present"):
-            return self._numbers.matching(condition, deadline)
-        fitting = Column(self._values.categories).matching(condition, deadline)
+            return super().matching(condition, deadline)
+        fitting = Column(self._categories).matching(condition, deadline)
         numpy = _numpy()
-        return numpy.flatnonzero(numpy.isin(self._codes, list(fitting)))  # type: ignore[no-any-return]
+        return numpy.flatnonzero(numpy.isin(self._values, list(fitting)))  # type: ignore[no-any-return]
 
     def statistics(self, deadline: Deadline) -> Statistics:
-        missing = int((self._codes < 0).sum())
-        counts = _numpy().bincount(self._codes[self._codes >= 0], minlength=1)
-        categories, used = self._values.categories, counts.nonzero()[0].tolist()
+        known = self._values[~self._missing]
+        missing, counts = len(self._values) - len(known), _numpy().bincount(known, minlength=1)
+        used = counts.nonzero()[0].tolist()
         if len(used) > DISTINCT:
             return Statistics(missing)
-        counted = ((cell_text(categories[code]) or "", int(counts[code])) for code in used)
+        counted = ((cell_text(self._categories[code]) or "", int(counts[code])) for code in used)
         return Statistics(missing, top=format_top_values(counted))
 
 
@@ -204,7 +202,7 @@ def column_of(series: Any) -> Column:
         raise InspectionError(f"Values of the type {name} are not supported.")
     if type(dtype).__module__.startswith("numpy"):
         return _array_column(series.to_numpy(), "")
-    categories = dtype.categories if name == "CategoricalDtype" else None
+    categories: Any = dtype.categories if name == "CategoricalDtype" else None
     if is_index(categories) and is_own_type(categories.dtype):
         return CategoryColumn(series.array)
     if name == "ArrowDtype" or getattr(dtype, "storage", "") == "pyarrow":
@@ -359,7 +357,8 @@ class ArrowColumn(_TypedColumn):
         deadline.check()
         if self._kind in ("", "text", "bool") or missing == len(values):
             return Statistics(missing, top=self._top() if self._kind == "text" else ())
-        values = values.filter(compute.invert(values.is_null(nan_is_null=True)))
+        if missing:
+            values = values.filter(compute.invert(values.is_null(nan_is_null=True)))
         try:
             low, high = compute.min_max(values).as_py().values()
         except _arrow().ArrowNotImplementedError:
