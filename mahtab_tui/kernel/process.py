@@ -26,6 +26,7 @@ from mahtab_tui.kernel.base import (
 )
 from mahtab_tui.kernel.launch import ConnectionState, Launcher, LocalLauncher
 from mahtab_tui.kernel.reattach import CLAIMED
+from mahtab_tui.kernel.requests import KernelReady
 from mahtab_tui.kernel.values import (
     RESET,
     CellResult,
@@ -249,19 +250,7 @@ class ProcessKernel(Kernel):
                 raise
 
     def info(self) -> KernelInfo:
-        worker = self._worker
-        if worker is not None:
-            return self._worker_info(worker, self._state)
-        launcher = self._launcher
-        return KernelInfo(
-            "",
-            self._executable,
-            self._cwd,
-            0,
-            self._state,
-            launcher.label,
-            address=launcher.address,
-        )
+        return self._info(self._worker, self._state)
 
     def close(self, *, leave: bool = False, on_purpose: bool = False) -> None:
         self._closed, self._failure = True, CLOSED
@@ -407,17 +396,17 @@ class ProcessKernel(Kernel):
         text, self._moved = f"{text} {self._moved} {self._launcher.problem}".strip(), ""
         self._report(KernelState.IDLE, text)
 
-    def _worker_info(self, worker: WorkerProcess, state: KernelState) -> KernelInfo:
-        hello, launcher = worker.hello, self._launcher
+    def _info(self, worker: WorkerProcess | None, state: KernelState) -> KernelInfo:
+        hello = KernelReady("", self._executable, "", 0) if worker is None else worker.hello
         return KernelInfo(
             hello.python,
             hello.executable,
-            worker.cwd,
+            self._cwd if worker is None else worker.cwd,
             hello.pid,
             state,
-            launcher.label,
-            self._wire.next_try,
-            launcher.address,
+            self._launcher.label,
+            0.0 if worker is None else self._wire.next_try,
+            self._launcher.address,
         )
 
     # Called on a process's reader thread
@@ -439,7 +428,7 @@ class ProcessKernel(Kernel):
             self._cwd = worker.cwd
             self._state = KernelState.STARTING
         try:
-            self._host.kernel_state(self._worker_info(worker, KernelState.DEAD), how)
+            self._host.kernel_state(self._info(worker, KernelState.DEAD), how)
             self._restart()
         except Exception as error:  # the thread's outermost frame: cells wait for the outcome
             self._fail(f"Could not start a new kernel: {type(error).__name__}: {error}")
