@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,6 @@ from mahtab_tui.kernel.base import (
     KernelHost,
     KernelInfo,
     KernelState,
-    NullHost,
     OnDisplay,
     OnOutput,
     Operation,
@@ -84,7 +83,6 @@ class ProcessKernel(Kernel):
         self._reload = reload
         self._undo_limits = {"steps": undo_steps, "megabytes": undo_memory}
         self._save_target = keep
-        self._host: KernelHost = NullHost()
         self._wire = ConnectionState(
             launcher.label,
             lambda text: self._host.kernel_state(self.info(), text),
@@ -96,7 +94,6 @@ class ProcessKernel(Kernel):
         self._swap = threading.Lock()
         """Held while one process replaces another."""
         self._changed = threading.Condition()
-        self._state = KernelState.DEAD
         self._worker: WorkerProcess | None = None
         """The running process."""
         self._starting: WorkerProcess | None = None
@@ -283,26 +280,12 @@ class ProcessKernel(Kernel):
         return worker
 
     def _report(self, state: KernelState, text: str) -> None:
-        """Report a state to the host. text: a sentence, or empty."""
         with self._changed:
             if self._state is KernelState.CLAIMED_ELSEWHERE:  # no state follows
                 return
             self._state = state
             self._changed.notify_all()
         self._host.kernel_state(self.info(), text)
-
-    @contextmanager
-    def _busy(self, nested: bool) -> Iterator[None]:
-        """Report to the host that a cell runs within this context, unless it is inside another."""
-        if nested:
-            yield
-            return
-        self._report(KernelState.BUSY, "")
-        try:
-            yield
-        finally:
-            if self._state is KernelState.BUSY:
-                self._report(KernelState.IDLE, "")
 
     def _replace(self, executable: str, why: str, now: str) -> None:
         """Replace the running process by another one. Raises `KernelError`.
