@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
@@ -233,10 +234,30 @@ class Kernel(Protocol):
     runs, and run no code of the user's classes.
     """
 
+    _host: KernelHost = NullHost()
+    _state: KernelState = KernelState.DEAD
     _turn: threading.Lock
     """Held while a cell runs, unless it is nested."""
     _cannot_save: str = ""
     """Why this kind of kernel saves no variables, as a sentence."""
+
+    def _report(self, state: KernelState, text: str) -> None:
+        """Report a new state to the host. text: a sentence, or empty."""
+        self._state = state
+        self._host.kernel_state(self.info(), text)
+
+    @contextmanager
+    def _busy(self, nested: bool) -> Iterator[None]:
+        """Report to the host that a cell runs within this context, unless it is inside another."""
+        if nested:
+            yield
+            return
+        self._report(KernelState.BUSY, "")
+        try:
+            yield
+        finally:
+            if self._state is KernelState.BUSY:
+                self._report(KernelState.IDLE, "")
 
     def _ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
         """Send a request to the worker and wait for its reply. timeout: if not the operation's."""

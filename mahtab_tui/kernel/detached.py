@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.launch import RELEASE_SIZE, LocalProcess, spawn
+from mahtab_tui.kernel.launch import RELEASE_SIZE, DetachHandle, LocalProcess, Output, spawn
 from mahtab_tui.kernel.requests import KernelReady, checked
 from mahtab_tui.settings.model import home_folder
 from mahtab_tui.worker.frames import TOKEN_SIZE, FrameError, FrameReader, encode
@@ -57,17 +57,6 @@ class WaitingKernel(NamedTuple):
     """Whether any cell has run in it."""
     ready: KernelReady | None
     path: Path
-
-
-class Connections(NamedTuple):
-    """A host's connections to a waiting kernel."""
-
-    kernel: WaitingKernel
-    channel: socket.socket
-    token: bytes
-    output: int
-    spool: int
-    lifeline: socket.socket
 
 
 def sockets_folder() -> Path:
@@ -136,7 +125,7 @@ def waiting_kernels(session: str | None = None) -> list[WaitingKernel]:
     return kernels
 
 
-def attach(session: str) -> Connections | None:
+def attach(session: str) -> AttachedProcess | None:
     """Attach to a session's kernel, even if another screen has it; None if there is none. The
     caller holds the session's lock."""
     for kernel in waiting_kernels(session):
@@ -198,7 +187,7 @@ def _kernel(path: Path, session: str, reply: dict[str, Any]) -> WaitingKernel:
     )
 
 
-def _attach(kernel: WaitingKernel) -> Connections:
+def _attach(kernel: WaitingKernel) -> AttachedProcess:
     ours, theirs = socket.socketpair()
     token = os.urandom(TOKEN_SIZE)
     ours.sendall(token)
@@ -214,7 +203,7 @@ def _attach(kernel: WaitingKernel) -> Connections:
         raise
     finally:
         theirs.close()
-    return Connections(kernel, ours, token, descriptors[0], descriptors[1], lifeline)
+    return AttachedProcess(kernel, ours, token, descriptors[0], descriptors[1], lifeline)
 
 
 def ask(
@@ -332,14 +321,20 @@ class AttachedProcess:
 
     shares_clock = True
 
-    def __init__(self, connections: Connections) -> None:
-        self.channel, self.output = connections.channel, connections.output
-        self.token = connections.token
-        kernel = connections.kernel
-        spool = Spool(connections.output, connections.spool)
-        self.reader = SpooledOutput(spool)
-        self.detach_handle = SpoolHandle(spool, connections.lifeline, kernel.path, kernel)
-        self._pid = kernel.pid
+    def __init__(
+        self,
+        kernel: WaitingKernel,
+        channel: socket.socket,
+        token: bytes,
+        output: int,
+        spool_file: int,
+        lifeline: socket.socket,
+    ) -> None:
+        self.channel, self.token, self.output = channel, token, output
+        spool = Spool(output, spool_file)
+        self.reader: Output = SpooledOutput(spool)
+        self.detach_handle: DetachHandle | None = SpoolHandle(spool, lifeline, kernel.path, kernel)
+        self.kernel = kernel
         self._watched = os.pidfd_open(kernel.pid)
 
     def signal(self, number: int) -> None:
@@ -347,7 +342,7 @@ class AttachedProcess:
         with suppress(ProcessLookupError):
             if number != signal.SIGKILL and select.select([self._watched], [], [], 0)[0]:
                 return
-            os.killpg(self._pid, number)
+            os.killpg(self.kernel.pid, number)
 
     def wait(self, timeout: float | None = None) -> int:
         if not select.select([self._watched], [], [], timeout)[0]:

@@ -27,7 +27,6 @@ from mahtab_tui.kernel.base import (
     KernelHost,
     KernelInfo,
     KernelState,
-    NullHost,
     OnDisplay,
     OnOutput,
     Operation,
@@ -192,9 +191,7 @@ class InProcessKernel(Kernel):
     )
 
     def __init__(self, namespace: dict[str, Any]) -> None:
-        self._host: KernelHost = NullHost()
         self._namespace = namespace
-        self._state = KernelState.DEAD
         self._turn = threading.Lock()
         self._lock = threading.Lock()
         self._jobs: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
@@ -246,16 +243,12 @@ class InProcessKernel(Kernel):
         with nullcontext() if nested else self._turn:
             if self._state is KernelState.DEAD:
                 running.lost(Status.DIED, "The session was closed.")
-            elif not nested or not self._calls.deliver(frame):
-                self._jobs.put(frame)
-                self._loop.wake()
-            if nested:
+                return running.result.result()
+            with self._busy(nested):
+                if not nested or not self._calls.deliver(frame):
+                    self._jobs.put(frame)
+                    self._loop.wake()
                 return wait_for_result(running.result)
-            self._report(KernelState.BUSY, "")
-            try:
-                return wait_for_result(running.result)
-            finally:
-                self._report(KernelState.IDLE, "")
 
     def interrupt(self) -> bool:
         with self._lock:
@@ -416,7 +409,3 @@ class InProcessKernel(Kernel):
             self._answers.begin(checked(HostCall, frame))
         else:
             self._answers.cancel(frame["id"])
-
-    def _report(self, state: KernelState, text: str) -> None:
-        self._state = state
-        self._host.kernel_state(self.info(), text)

@@ -195,46 +195,35 @@ class PipeOutput:
 class DetachHandle(Protocol):
     """A host's handle on a kernel that can continue without it."""
 
-    @property
-    def lifeline(self) -> socket.socket:
-        """A socket that becomes readable when another host attaches to the kernel."""
-
-    @property
-    def was_reattached(self) -> bool: ...
-
-    @property
-    def ready(self) -> KernelReady | None: ...
+    lifeline: socket.socket
+    """Becomes readable when another host attaches to the kernel."""
+    was_reattached: bool
+    """Whether this host attached to the kernel, rather than starting it."""
+    ready: KernelReady | None
+    """The ready message of a reattached kernel."""
 
     def leave(self) -> None:
         """Detach from the kernel, whose channel is already closed."""
 
-    def ended(self) -> None: ...
+    def ended(self) -> None:
+        """Note that the kernel has ended."""
 
 
 class Process(Protocol):
     """A kernel process, with the host's ends of its connections."""
 
-    @property
-    def channel(self) -> socket.socket: ...
-
-    @property
-    def output(self) -> int:
-        """The read end of the pipe for its descriptors 1 and 2."""
-
-    @property
-    def reader(self) -> Output: ...
-
-    @property
-    def token(self) -> bytes:
-        """Part of each frame that it sends. The kernel reads it first, and user code does not know
-        it."""
-
-    @property
-    def shares_clock(self) -> bool:
-        """Whether `time.monotonic` has the same clock there."""
-
-    @property
-    def detach_handle(self) -> DetachHandle | None: ...
+    channel: socket.socket
+    output: int
+    """The read end of the pipe for its descriptors 1 and 2."""
+    reader: Output
+    """Reads `output`."""
+    token: bytes
+    """Part of each frame that it sends. The kernel reads it first, and user code does not know
+    it."""
+    shares_clock: bool
+    """Whether `time.monotonic` has the same clock there."""
+    detach_handle: DetachHandle | None
+    """This host's handle, if the kernel can be detached."""
 
     def signal(self, number: int) -> None:
         """Send a signal to the process and its children."""
@@ -244,7 +233,7 @@ class Process(Protocol):
         `subprocess.TimeoutExpired`."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class LocalProcess:
     child: subprocess.Popen[bytes]
     channel: socket.socket

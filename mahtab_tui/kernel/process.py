@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,6 @@ from mahtab_tui.kernel.base import (
     KernelHost,
     KernelInfo,
     KernelState,
-    NullHost,
     OnDisplay,
     OnOutput,
     Operation,
@@ -26,6 +25,7 @@ from mahtab_tui.kernel.base import (
 )
 from mahtab_tui.kernel.launch import ConnectionState, Launcher, LocalLauncher
 from mahtab_tui.kernel.reattach import CLAIMED
+from mahtab_tui.kernel.requests import KernelReady
 from mahtab_tui.kernel.values import (
     RESET,
     CellResult,
@@ -83,7 +83,6 @@ class ProcessKernel(Kernel):
         self._reload = reload
         self._undo_limits = {"steps": undo_steps, "megabytes": undo_memory}
         self._save_target = keep
-        self._host: KernelHost = NullHost()
         self._wire = ConnectionState(
             launcher.label,
             lambda text: self._host.kernel_state(self.info(), text),
@@ -95,7 +94,6 @@ class ProcessKernel(Kernel):
         self._swap = threading.Lock()
         """Held while one process replaces another."""
         self._changed = threading.Condition()
-        self._state = KernelState.DEAD
         self._worker: WorkerProcess | None = None
         """The running process."""
         self._starting: WorkerProcess | None = None
@@ -249,19 +247,7 @@ class ProcessKernel(Kernel):
                 raise
 
     def info(self) -> KernelInfo:
-        worker = self._worker
-        if worker is not None:
-            return self._worker_info(worker, self._state)
-        launcher = self._launcher
-        return KernelInfo(
-            "",
-            self._executable,
-            self._cwd,
-            0,
-            self._state,
-            launcher.label,
-            address=launcher.address,
-        )
+        return self._info(self._worker, self._state)
 
     def close(self, *, leave: bool = False, on_purpose: bool = False) -> None:
         self._closed, self._failure = True, CLOSED
@@ -294,26 +280,12 @@ class ProcessKernel(Kernel):
         return worker
 
     def _report(self, state: KernelState, text: str) -> None:
-        """Report a state to the host. text: a sentence, or empty."""
         with self._changed:
             if self._state is KernelState.CLAIMED_ELSEWHERE:  # no state follows
                 return
             self._state = state
             self._changed.notify_all()
         self._host.kernel_state(self.info(), text)
-
-    @contextmanager
-    def _busy(self, nested: bool) -> Iterator[None]:
-        """Report to the host that a cell runs within this context, unless it is inside another."""
-        if nested:
-            yield
-            return
-        self._report(KernelState.BUSY, "")
-        try:
-            yield
-        finally:
-            if self._state is KernelState.BUSY:
-                self._report(KernelState.IDLE, "")
 
     def _replace(self, executable: str, why: str, now: str) -> None:
         """Replace the running process by another one. Raises `KernelError`.
@@ -407,17 +379,17 @@ class ProcessKernel(Kernel):
         text, self._moved = f"{text} {self._moved} {self._launcher.problem}".strip(), ""
         self._report(KernelState.IDLE, text)
 
-    def _worker_info(self, worker: WorkerProcess, state: KernelState) -> KernelInfo:
-        hello, launcher = worker.hello, self._launcher
+    def _info(self, worker: WorkerProcess | None, state: KernelState) -> KernelInfo:
+        hello = KernelReady("", self._executable, "", 0) if worker is None else worker.hello
         return KernelInfo(
             hello.python,
             hello.executable,
-            worker.cwd,
+            self._cwd if worker is None else worker.cwd,
             hello.pid,
             state,
-            launcher.label,
-            self._wire.next_try,
-            launcher.address,
+            self._launcher.label,
+            0.0 if worker is None else self._wire.next_try,
+            self._launcher.address,
         )
 
     # Called on a process's reader thread
@@ -439,7 +411,7 @@ class ProcessKernel(Kernel):
             self._cwd = worker.cwd
             self._state = KernelState.STARTING
         try:
-            self._host.kernel_state(self._worker_info(worker, KernelState.DEAD), how)
+            self._host.kernel_state(self._info(worker, KernelState.DEAD), how)
             self._restart()
         except Exception as error:  # the thread's outermost frame: cells wait for the outcome
             self._fail(f"Could not start a new kernel: {type(error).__name__}: {error}")

@@ -169,13 +169,12 @@ class HostCall:
 def checked(kind: type[T], reply: object) -> T:
     """Convert JSON values to an object of `kind`. Raises `KernelError` if they are invalid."""
     try:
-        value: T = _adapter(cast("Hashable", kind)).validate_python(reply)
+        return cast("T", _adapter(cast("Hashable", kind)).validate_python(reply))
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         field = ".".join(str(part) for part in first["loc"])
         name = getattr(kind, "__name__", kind)
         raise KernelError(f"{name} {field}: {first['msg']}") from None
-    return value
 
 
 @functools.cache
@@ -239,7 +238,7 @@ class CallAnswers(Answers):
         )
 
 
-ONE_BY_ONE = frozenset({Operations.complete.name})
+ONE_BY_ONE = (Operations.complete.name,)
 """Requests made at each key press. The next one is sent only after the last reply, so that they do
 not pile up in a busy kernel."""
 
@@ -318,11 +317,9 @@ class ControlRequests:
             request.reply.set_exception(KernelError(how))
 
     def _may_send(self, op: str, now: float) -> bool:
-        if op in ONE_BY_ONE and any(
-            request.op == op and now - request.sent < STALE_AFTER for request in self._open.values()
-        ):
-            return False
-        return len(self._open) < MOST
+        recent = (each for each in self._open.values() if now - each.sent < STALE_AFTER)
+        waits = op in ONE_BY_ONE and any(each.op == op for each in recent)
+        return not waits and len(self._open) < MOST
 
     def _take(self, number: int) -> _Request | None:
         with self._changed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 Origin = Literal["user", "assistant"]
 OutputKind = Literal["stdout", "value", "traceback", "display"]
@@ -296,9 +296,6 @@ class Explanation:
     """Empty unless requested."""
 
 
-_T = TypeVar("_T")
-
-
 class Author(NamedTuple):
     """The author and cell that last changed a name."""
 
@@ -308,55 +305,49 @@ class Author(NamedTuple):
     """Whether a later cell may have changed it in place."""
 
 
-class _PreviousState(NamedTuple):
-    cell: int
-    name: str
-    author: Author | None
-    variable: Variable | None
+class _Origin(NamedTuple):
+    """The author and the description of a name after its last change."""
+
+    author: Author | None = None
+    variable: Variable | None = None
 
 
 class Provenance:
     """Tracks authors of names, from the changes of cells."""
 
     def __init__(self) -> None:
-        self._authors: dict[str, Author] = {}
-        self._described: dict[str, Variable] = {}
-        self._replaced: list[_PreviousState] = []
+        self._origins: dict[str, _Origin] = {}
+        self._replaced: list[tuple[int, str, _Origin]] = []
+        """Cell, name and earlier origin of each change."""
 
     def fold(self, cell: int, party: str, changes: Sequence[Change]) -> None:
         for change in changes:
-            name = change.name
-            before = _PreviousState(cell, name, self._authors.get(name), self._described.get(name))
-            if change.variable is None:
-                self._described.pop(change.name, None)
-            else:
-                self._described[change.name] = change.variable
-            known = self._authors.get(change.name)
+            before = self._origins.get(change.name, _Origin())
+            author: Author | None = Author(party, cell, change.change == "perhaps")
             if change.change == "deleted":
-                self._authors.pop(change.name, None)
-            elif change.change == "perhaps" and known is not None:
-                self._authors[change.name] = known._replace(perhaps=True)
-            else:
-                self._authors[change.name] = Author(party, cell, change.change == "perhaps")
-            if (self._authors.get(name), self._described.get(name)) != before[2:]:
-                self._replaced.append(before)
+                author = None
+            elif change.change == "perhaps" and before.author is not None:
+                author = before.author._replace(perhaps=True)
+            after = _Origin(author, change.variable)
+            if after != before:
+                self._origins[change.name] = after
+                self._replaced.append((cell, change.name, before))
 
     def rewind(self, cell: int) -> None:
         """Restore the state from before a cell."""
-        first = next((n for n, entry in enumerate(self._replaced) if entry.cell >= cell), None)
-        if first is None:
-            return
-        for _, name, author, variable in reversed(self._replaced[first:]):
-            _put(self._authors, name, author)
-            _put(self._described, name, variable)
+        numbers = (n for n, (changed_by, _, _) in enumerate(self._replaced) if changed_by >= cell)
+        first = next(numbers, len(self._replaced))
+        for _, name, before in reversed(self._replaced[first:]):
+            self._origins[name] = before
         del self._replaced[first:]
 
     def author(self, name: str) -> Author | None:
-        return self._authors.get(name)
+        """Return the author of the last change to a name; None if no cell changed it."""
+        return self._origins.get(name, _Origin()).author
 
     def described(self, name: str) -> Variable | None:
         """Return a variable's description after its last change; None if no cell changed it."""
-        return self._described.get(name)
+        return self._origins.get(name, _Origin()).variable
 
     def copy(self) -> Provenance:
         other = Provenance()
@@ -364,18 +355,10 @@ class Provenance:
         return other
 
     def restore(self, other: Provenance) -> None:
-        self._authors = dict(other._authors)
-        self._described = dict(other._described)
+        """Restore the state that was copied to `other`."""
+        self._origins = dict(other._origins)
         self._replaced = list(other._replaced)
 
     def clear(self) -> None:
-        self._authors.clear()
-        self._described.clear()
+        self._origins.clear()
         self._replaced.clear()
-
-
-def _put(known: dict[str, _T], name: str, value: _T | None) -> None:
-    if value is None:
-        known.pop(name, None)
-    else:
-        known[name] = value

@@ -16,7 +16,6 @@ from mahtab_tui.kernel.base import (
     KernelHost,
     KernelInfo,
     KernelState,
-    NullHost,
     OnDisplay,
     OnOutput,
     Operation,
@@ -119,11 +118,9 @@ class JupyterKernel(Kernel):
         """startup: code to run in each new Python kernel that we start."""
         self._wire = wire
         self._startup = startup if wire.ours else ""
-        self._host: KernelHost = NullHost()
         self._turn = threading.Lock()
         self._swap = threading.Lock()
         """Held while a kernel starts or ends."""
-        self._state = KernelState.DEAD
         self._conversation: Conversation | None = None
         self._failure = "The kernel was not started."
         self._closed = threading.Event()
@@ -165,14 +162,8 @@ class JupyterKernel(Kernel):
                 talk = self._conversation
             if talk is None:
                 return CellResult(cell, Status.DIED, "", (), 0.0, (), self._failure)
-            if nested:
-                return talk.run_nested(code, running)
-            self._report(KernelState.BUSY, "")
-            try:
-                return talk.run(code, running)
-            finally:
-                if self._state is KernelState.BUSY:
-                    self._report(KernelState.IDLE, "")
+            with self._busy(nested):
+                return (talk.run_nested if nested else talk.run)(code, running)
 
     def interrupt(self) -> bool:
         talk = self._conversation
@@ -384,10 +375,6 @@ class JupyterKernel(Kernel):
         other = "" if language == "python" else language
         wire = self._wire
         return KernelInfo("", "", "", 0, state, wire.label, wire.next_try, wire.address, other)
-
-    def _report(self, state: KernelState, text: str) -> None:
-        self._state = state
-        self._host.kernel_state(self.info(), text)
 
 
 INSTALL = "Kernels of Jupyter need its client libraries: install mahtab-tui[jupyter]."

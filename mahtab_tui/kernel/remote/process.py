@@ -20,7 +20,13 @@ from pathlib import PurePath
 from typing import Any
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.launch import RELEASE_SIZE, ConnectionState, DetachHandle, screen_variables
+from mahtab_tui.kernel.launch import (
+    RELEASE_SIZE,
+    ConnectionState,
+    DetachHandle,
+    Output,
+    screen_variables,
+)
 from mahtab_tui.kernel.remote.stations import ConnectedKernel, start_remote
 from mahtab_tui.kernel.remote.transport import (
     FINISH_TIMEOUT,
@@ -166,6 +172,7 @@ class RemoteProcess:
         self._address = parse(connected.station.address)
         self._asked = connected.station.request(connected.host)
         self._noted = connected.noted
+        self.detach_handle: DetachHandle | None = None if self._noted is None else self
         self._wire = wire
         self.token = connected.token
         self.was_reattached = connected.was_reattached
@@ -179,8 +186,9 @@ class RemoteProcess:
         self._wake, self._woken = socket.socketpair()
         for each in (self._wake, self._woken):
             each.setblocking(False)
-        self.reader = RemoteOutput(lambda offset: self._order(STORED, str(offset).encode()))
-        self.output = self.reader.pipe
+        self._output = RemoteOutput(lambda offset: self._order(STORED, str(offset).encode()))
+        self.output = self._output.pipe
+        self.reader: Output = self._output
         self._orders: deque[tuple[bytes, bytes]] = deque()
         """Messages for the station, in addition to frames."""
         self._leaving = threading.Event()
@@ -194,11 +202,6 @@ class RemoteProcess:
             target=self._run, args=(connected.transport,), name="mahtab-wire", daemon=True
         )
         self._thread.start()
-
-    @property
-    def detach_handle(self) -> DetachHandle | None:
-        """This process, if another host can find it."""
-        return None if self._noted is None else self
 
     def signal(self, number: int) -> None:
         """Send a signal to the kernel and its children, later if there is no connection.
@@ -258,12 +261,12 @@ class RemoteProcess:
         except KernelClaimed:
             self._claimed.send(b"t")
         except KernelGone as error:
-            self.reader.write(f"\n{error}\n".encode())
+            self._output.write(f"\n{error}\n".encode())
             if self._noted is not None:
                 self._noted.forget()
         finally:
             self._ended(-signal.SIGKILL if self._exited is None else self._exited)
-            self.reader.end()
+            self._output.end()
             for each in (self._inner, self._claimed, self._wake, self._woken):
                 each.close()
 
@@ -373,9 +376,9 @@ class RemoteProcess:
         """Process received data in order. Raises `LinkError` and `OSError`."""
         for message in self._link.feed(data):
             if message.kind == OUTPUT:
-                self.reader.write(message.data)
+                self._output.write(message.data)
             elif message.kind == OFFSET:
-                self.reader.skip_to(_parse_number(message.data))
+                self._output.skip_to(_parse_number(message.data))
             elif message.kind == FRAMES:
                 with contextlib.suppress(OSError):  # nobody reads, because this host is detaching
                     self._inner.sendall(message.data)
