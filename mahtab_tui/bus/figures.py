@@ -249,26 +249,17 @@ def _quoted(text: str, match: re.Match[str], name: str) -> _Token | None:
 
 # Numbers
 
+_UNITS: dict[float, str] = {
+    0.01: "% th st nd rd",
+    0.001: "‰",
+    1e3: "thousand k K kB KB",
+    1e6: "million M MB",
+    1e9: "billion B bn GB",
+    1e12: "trillion T TB",
+    **{2.0 ** (10 * power): f"{letter}iB" for power, letter in enumerate("KMGT", 1)},
+}
 _SCALES: dict[str, tuple[float, ...]] = {
-    "%": (1, 0.01),
-    "‰": (1, 0.001),
-    "th": (1, 0.01),
-    "st": (1, 0.01),
-    "nd": (1, 0.01),
-    "rd": (1, 0.01),
-    "thousand": (1, 1e3),
-    "million": (1, 1e6),
-    "billion": (1, 1e9),
-    "trillion": (1, 1e12),
-    "k": (1, 1e3),
-    "K": (1, 1e3),
-    "M": (1, 1e6),
-    "B": (1, 1e9),
-    "bn": (1, 1e9),
-    "T": (1, 1e12),
-    **{f"{letter}B": (1, 10.0 ** (3 * power)) for power, letter in enumerate("KMGT", 1)},
-    **{f"{letter}iB": (1, 2.0 ** (10 * power)) for power, letter in enumerate("KMGT", 1)},
-    "kB": (1, 1e3),
+    unit: (1, factor) for factor, units in _UNITS.items() for unit in units.split()
 }
 """Factors by which a unit multiplies a number."""
 
@@ -362,9 +353,8 @@ _Date = tuple[int | None, int, int | None]
 class _Source:
     def __init__(self, cell: int | None, text: str) -> None:
         self.cell = cell
-        self._text = (
-            text if len(text) <= 2 * SOURCE_END else f"{text[:SOURCE_END]}\n{text[-SOURCE_END:]}"
-        )
+        is_short = len(text) <= 2 * SOURCE_END
+        self._text = text if is_short else f"{text[:SOURCE_END]}\n{text[-SOURCE_END:]}"
 
     def __len__(self) -> int:
         return len(self._text)
@@ -379,27 +369,23 @@ class _Source:
         values: set[float] = set()
         for sign, digits, exponent, unit in set(_PLAIN_NUMBER.findall(self._text)):
             if len(digits) <= LONGEST:
-                value = (
-                    float(digits) * _power(f"e{exponent}" if exponent else "") * (-1 if sign else 1)
-                )
-                values.update(
-                    value * scale for scale in _SCALES.get(unit.lower(), _SCALES.get(unit, (1,)))
-                )
+                power = _power(f"e{exponent}" if exponent else "")
+                value = float(digits) * power * (-1 if sign else 1)
+                scales = _SCALES.get(unit.lower(), _SCALES.get(unit, (1,)))
+                values.update(value * scale for scale in scales)
         for match in _GROUPED_NUMBER.finditer(self._text):
             values.add(float(re.sub(r"[^\d.]", "", match[0])))
         return sorted(filter(isfinite, values))
 
     @cached_property
     def dates(self) -> set[_Date]:
-        return {
-            date for match in _SOURCE_DATE.finditer(self._text) for date in _read_date(match[0])
-        }
+        found = _SOURCE_DATE.finditer(self._text)
+        return {date for match in found for date in _read_date(match[0])}
 
     @cached_property
     def times(self) -> set[tuple[int, int, int | None]]:
-        return {
-            time for match in _SOURCE_TIME.finditer(self._text) for time in _read_time(match[0])
-        }
+        found = _SOURCE_TIME.finditer(self._text)
+        return {time for match in found for time in _read_time(match[0])}
 
     def has_number(self, among: _Range, half: float) -> bool:
         """Return whether there is a number within `half` of a range's middle."""
@@ -416,10 +402,8 @@ class _Source:
         """Return whether a folded text occurs as whole words."""
         if folded not in self.folded:
             return False
-        before, after = (
-            (r"(?<!\w)" if folded[0].isalnum() else ""),
-            (r"(?!\w)" if folded[-1].isalnum() else ""),
-        )
+        before = r"(?<!\w)" if folded[0].isalnum() else ""
+        after = r"(?!\w)" if folded[-1].isalnum() else ""
         return re.search(before + re.escape(folded) + after, self.folded) is not None
 
     def has_date(self, date: _Date) -> bool:
@@ -445,11 +429,10 @@ class _Sources:
     def __init__(self, sources: Sequence[FigureSource], question: str) -> None:
         self._all: list[_Source] = []
         room = ALL_SOURCES
-        newest = [*reversed(sources)]
-        newest.sort(key=lambda source: source.cell is None)
         numbers = {word: str(value) for value, word in enumerate(_NUMBER_WORDS)}
         spoken = " ".join(numbers.get(word, "") for word in _fold(question[:SOURCE_END]).split())
-        for cell, text in newest:
+        newest = [*reversed(sources)]
+        for cell, text in sorted(newest, key=lambda source: source.cell is None):
             source = _Source(cell, text)
             if len(source) <= room:
                 room -= len(source)
@@ -460,17 +443,16 @@ class _Sources:
         """Return whether a figure occurs in a source, and in which cell."""
         if token.kind == "number":
             return self._find_number(token)
+        folded = _fold(token.inner or token.text)
         if token.kind == "date":
             dates = _read_date(token.text)
             return self._first(
-                lambda source: (
-                    any(map(source.has_date, dates)) or source.has_text(_fold(token.text))
-                )
+                lambda source: any(map(source.has_date, dates)) or source.has_text(folded)
             )
         if token.kind == "time":
             times = _read_time(token.text)
             return self._first(lambda source: any(map(source.has_time, times)))
-        return self._first(lambda source: source.has_text(_fold(token.inner)))
+        return self._first(lambda source: source.has_text(folded))
 
     def _first(self, has: Callable[[_Source], bool]) -> tuple[bool, int | None]:
         source = next(filter(has, self._all), None)
@@ -481,25 +463,19 @@ class _Sources:
         if _is_trivial(match):
             return True, None
         ranges = _ranges(match, token.hedge)
-        found = self._first(lambda source: any(source.has_number(each, 0) for each in ranges))
-        if not found[0]:
-            found = self._first(
-                lambda source: any(source.has_number(each, each.half) for each in ranges)
-            )
-        if not found[0] and (match["gap"] or "," in match["digits"]):
-            found = self._first(lambda source: source.has_text(_fold(match["digits"])))
-        if not found[0] and (match["gap"] or "") in ("", ",", *_GAPS):  # two numbers, not one
+        tries: list[Callable[[_Source], bool]] = [
+            lambda source: any(source.has_number(each, 0) for each in ranges),
+            lambda source: any(source.has_number(each, each.half) for each in ranges),
+        ]
+        if match["gap"] or "," in match["digits"]:
+            tries.append(lambda source: source.has_text(_fold(match["digits"])))
+        if (match["gap"] or "") in ("", ",", *_GAPS):  # two numbers, not one
             parts = re.split(rf"[,{_GAPS}]", match["digits"])
-            whole = [
-                _Range(float(part), 0, False)
-                for part in parts
-                if part.replace(".", "", 1).isdecimal()
-            ]
-            if len(whole) == len(parts) > 1:
-                found = self._first(
-                    lambda source: all(source.has_number(each, 0) for each in whole)
-                )
-        return found
+            if len(parts) > 1 and all(part.replace(".", "", 1).isdecimal() for part in parts):
+                whole = [_Range(float(part), 0, False) for part in parts]
+                tries.append(lambda source: all(source.has_number(each, 0) for each in whole))
+        results = map(self._first, tries)
+        return next((found for found in results if found[0]), (False, None))
 
 
 def _fold(text: str) -> str:
@@ -530,13 +506,8 @@ def _read_date(text: str) -> list[_Date]:
             name = match["m"].lower()
             month = int(name) if name.isdecimal() else _MONTHS.index(name[:3]) + 1
             if 1 <= month <= 12:
-                dates.append(
-                    (
-                        int(match["y"]) if match["y"] else None,
-                        month,
-                        int(match["d"]) if match["d"] else None,
-                    )
-                )
+                year, day = (int(match[part]) if match[part] else None for part in "yd")
+                dates.append((year, month, day))
     return dates
 
 
@@ -565,16 +536,14 @@ def _with_derived(answer: str, figures: list[Figure], tokens: Sequence[_Token]) 
     operands: dict[int, dict[float, None]] = {}
     for figure, token in zip(figures, tokens, strict=True):
         if figure.found:
-            operands.setdefault(bisect_left(ends, figure.start), {}).update(
-                dict.fromkeys(_operands(token))
-            )
+            found = operands.setdefault(bisect_left(ends, figure.start), {})
+            found.update(dict.fromkeys(_operands(token)))
     results = list(figures)
     for number, (figure, token) in enumerate(zip(figures, tokens, strict=True)):
         if not figure.found and token.kind == "number":
             values = list(operands.get(bisect_left(ends, figure.start), ()))[:_MOST_OPERANDS]
-            results[number] = figure._replace(
-                found=_follows(_ranges(token.match), values, token.match)
-            )
+            follows = _follows(_ranges(token.match), values, token.match)
+            results[number] = figure._replace(found=follows)
     return results
 
 

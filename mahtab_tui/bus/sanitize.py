@@ -71,26 +71,9 @@ def styled(text: str) -> Text:
 
 
 _SUSPECT = re.compile(r"[^\n\t -~]")
-_BLANK = frozenset(
-    map(
-        chr,
-        (
-            *(
-                0x034F,
-                0x115F,
-                0x1160,
-                0x17B4,
-                0x17B5,
-                0x2800,
-                0x3164,
-                0xFFA0,
-            ),  # joiners and fillers that count as letters
-            *(0x180B, 0x180C, 0x180D, 0x180F),
-            *range(0xFE00, 0xFE10),  # variation selectors
-            *range(0xE0100, 0xE01F0),
-        ),
-    )
-)
+_JOINERS_AND_FILLERS = (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0)
+_VARIATION_SELECTORS = (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
+_BLANK = frozenset(map(chr, (*_JOINERS_AND_FILLERS, *_VARIATION_SELECTORS)))
 _LOOKALIKES = frozenset(map(chr, (0x2B9, 0x2BA, 0x2BC, 0x2EE, 0x374, 0x37E, 0xFF02, 0xFF07)))
 """Characters that look like ``'``, ``"`` or ``;``."""
 _ZWNJ, _ZWJ, _KEYCAP = "\u200c", "\u200d", "\u20e3"
