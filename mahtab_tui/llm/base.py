@@ -11,8 +11,6 @@ from email.message import Message
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from mahtab_tui.bus.masking import masked
-
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
@@ -254,6 +252,8 @@ def _error_text(error: Exception, secret: str) -> str:
     if not words and isinstance(error, ServiceError) and not any(_descriptions(error)):
         text = str(error.body or "")
         words = "" if text.lstrip().startswith("<") else text  # a page is for browsers
+    from mahtab_tui.bus.masking import masked  # the first picture does not need it
+
     # Masked before it is cut, which could leave a part of the key.
     line = str(masked(" ".join(words.split()), secret))
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …"

@@ -13,15 +13,11 @@ from typing import Any, NamedTuple
 
 from mahtab_tui.llm.base import BROKE_OFF, NOT_AN_ANSWER, ModelError, ServiceError, explain_error
 from mahtab_tui.llm.chat_protocols import (
-    AnthropicAnswer,
+    COMPLETIONS,
+    PROTOCOLS,
     ChatChunk,
-    CompletionAnswer,
     Dialect,
     Message,
-    OllamaAnswer,
-    completions_body,
-    messages_body,
-    ollama_body,
     to_count,
 )
 from mahtab_tui.llm.http_service import Exchange, HttpService, fetch_json
@@ -66,7 +62,8 @@ class ChatClient:
         timeout: seconds without a byte before an answer is abandoned.
         """
         self.model = model
-        self._dialect = dialect
+        self._dialect: Dialect = dialect
+        self._protocol = PROTOCOLS.get(dialect, COMPLETIONS)
         self._key = key
         self._key_name = key_name
         self._timeout = timeout
@@ -108,20 +105,12 @@ class ChatClient:
         """Ask, and read the answer on a thread of its own; stopping the exchange ends it. put: gets
         the answer's chunks, then None, or the error in its place. options: see `stream`."""
         options = {name: value for name, value in options.items() if value is not None}
-        path = {"ollama": "/api/chat", "anthropic": "/v1/messages"}.get(
-            self._dialect, "/chat/completions"
-        )
-        if self._dialect == "ollama":
-            body = ollama_body(self.model, messages, options)
-        elif self._dialect == "anthropic":
-            body = messages_body(self.model, messages, options)
-        else:
-            body = completions_body(self._dialect, self.model, messages, options)
+        body = self._protocol.body(self._dialect, self.model, messages, options)
         exchange = Exchange(self._service, self._timeout)
         with self._lock:
             self._running[exchange] = put
         threading.Thread(
-            target=self._read, args=(exchange, path, body, put), name="model", daemon=True
+            target=self._read, args=(exchange, body, put), name="model", daemon=True
         ).start()
         return exchange
 
@@ -147,13 +136,12 @@ class ChatClient:
                 self._facts = _server_facts(self._service, self.model)
         return self._facts or ServerFacts()
 
-    def _read(self, exchange: Exchange, path: str, body: object, put: OnNews) -> None:
-        kinds = {"ollama": OllamaAnswer, "anthropic": AnthropicAnswer}
-        answer = kinds.get(self._dialect, CompletionAnswer)()
+    def _read(self, exchange: Exchange, body: object, put: OnNews) -> None:
+        answer = self._protocol.answer()
         try:
             if not self._key.isascii() or not self._key.isprintable():
                 raise ModelError(f"The key has characters that no key has. Check {self._key_name}.")
-            exchange.send("POST", path, json.dumps(body).encode())
+            exchange.send("POST", self._protocol.path, json.dumps(body).encode())
             self._check_status(exchange)
             for event in answer.events(exchange):
                 for chunk in answer.fold(event):

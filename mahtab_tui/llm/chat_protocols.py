@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from mahtab_tui.llm.base import NOT_AN_ANSWER, ModelError, ServiceError
@@ -301,7 +301,9 @@ def _add_details(known: list[dict[str, Any]], pieces: Sequence[object]) -> None:
 # Ollama's protocol
 
 
-def ollama_body(model: str, messages: Sequence[Message], options: dict[str, Any]) -> dict[str, Any]:
+def ollama_body(
+    dialect: Dialect, model: str, messages: Sequence[Message], options: dict[str, Any]
+) -> dict[str, Any]:
     """Make the body of a request."""
     names = {
         call["id"]: call["function"]["name"]
@@ -393,7 +395,7 @@ def answer_tokens(model: str, wanted: int | None = None) -> int:
 
 
 def messages_body(
-    model: str, messages: Sequence[Message], options: dict[str, Any]
+    dialect: Dialect, model: str, messages: Sequence[Message], options: dict[str, Any]
 ) -> dict[str, Any]:
     """Make the body of a request. options: as for Chat Completions, but for `seed`, which the
     protocol does not have."""
@@ -551,3 +553,20 @@ def _number(event: Mapping[str, Any]) -> int:
     if number is None:
         raise ModelError(NOT_AN_ANSWER)
     return number
+
+
+class ChatProtocol(NamedTuple):
+    """How a service is asked, and how it answers."""
+
+    path: str
+    body: Callable[[Dialect, str, Sequence[Message], dict[str, Any]], dict[str, Any]]
+    """Makes the body of a request from dialect, model, messages and options."""
+    answer: type[Answer]
+
+
+COMPLETIONS = ChatProtocol("/chat/completions", completions_body, CompletionAnswer)
+PROTOCOLS: Mapping[Dialect, ChatProtocol] = {
+    "anthropic": ChatProtocol("/v1/messages", messages_body, AnthropicAnswer),
+    "ollama": ChatProtocol("/api/chat", ollama_body, OllamaAnswer),
+}
+"""Other dialects are of `COMPLETIONS`."""
