@@ -324,9 +324,10 @@ def watch_live(what: str | None) -> int:
     from mahtab_tui.session.sharing import SharingError, find_session
     from mahtab_tui.tui.watch_app import WatchedFile
 
+    check_terminal()
     path = home_folder() / "logs" / "repl.log" if what is None else Path(what)
     if path.is_file():
-        return _watch(lambda: WatchedFile(path))
+        return _watch(WatchedFile(path))
     try:
         running = find_session(what, Path.cwd())
     except SharingError as error:
@@ -338,15 +339,15 @@ def watch_session(running: RunningSession) -> int:
     """Follow a running session; returns the exit code. Raises `TerminalUnavailable`."""
     from mahtab_tui.tui.watch_app import WatchedSession
 
-    return _watch(lambda: WatchedSession(running))
+    check_terminal()
+    return _watch(WatchedSession(running))
 
 
-def _watch(watched: Callable[[], WatchedFile | WatchedSession]) -> int:
+def _watch(watched: WatchedFile | WatchedSession) -> int:
     from mahtab_tui.tui.watch_app import WatchApp
 
-    check_terminal()
     end_with_terminal()
-    app = WatchApp(watched(), theme=load_settings().theme or UiState.load().theme)
+    app = WatchApp(watched, theme=load_settings().theme or UiState.load().theme)
     with SignalHandler(app):
         app.run()
     return _exit_code(app)
