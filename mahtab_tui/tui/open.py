@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -145,6 +146,9 @@ _READ_PAUSE = 4.0
 
 _WANTED_FILES, _MIN_FILES = 256, 64
 
+_WANTED_FILES, _MIN_FILES = 256, 64
+"""Open files to aim for, and the minimum for a screen."""
+
 MIN_SIZE = (20, 5)
 """Minimum columns and lines of the terminal."""
 
@@ -164,11 +168,25 @@ def check_terminal(instead: str = "") -> None:
         raise TerminalUnavailable(
             "TERM says that this terminal cannot show a screen (TERM=dumb or not set). Set TERM, as in TERM=xterm-256color."
         )
+    _check_open_files()
     columns, lines = shutil.get_terminal_size()
     least_columns, least_lines = MIN_SIZE
     if columns < least_columns or lines < least_lines:
         raise TerminalUnavailable(
             f"The terminal is too small: {columns} x {lines}; it must be at least {least_columns} x {least_lines}."
+        )
+
+
+def _check_open_files() -> None:
+    """Raise the limit of open files. Raises `TerminalUnavailable` if it stays too low."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= _WANTED_FILES:
+        return
+    allowed = _WANTED_FILES if hard == resource.RLIM_INFINITY else min(_WANTED_FILES, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    if allowed < _MIN_FILES:
+        raise TerminalUnavailable(
+            f"Only {allowed} files may be open here, but the screen needs {_MIN_FILES}: see ulimit -n."
         )
 
 
@@ -306,9 +324,10 @@ def watch_live(what: str | None) -> int:
     from mahtab_tui.session.sharing import SharingError, find_session
     from mahtab_tui.tui.watch_app import WatchedFile
 
+    check_terminal()
     path = home_folder() / "logs" / "repl.log" if what is None else Path(what)
     if path.is_file():
-        return _watch(lambda: WatchedFile(path))
+        return _watch(WatchedFile(path))
     try:
         running = find_session(what, Path.cwd())
     except SharingError as error:
@@ -320,15 +339,15 @@ def watch_session(running: RunningSession) -> int:
     """Follow a running session; returns the exit code. Raises `TerminalUnavailable`."""
     from mahtab_tui.tui.watch_app import WatchedSession
 
-    return _watch(lambda: WatchedSession(running))
+    check_terminal()
+    return _watch(WatchedSession(running))
 
 
-def _watch(watched: Callable[[], WatchedFile | WatchedSession]) -> int:
+def _watch(watched: WatchedFile | WatchedSession) -> int:
     from mahtab_tui.tui.watch_app import WatchApp
 
-    check_terminal()
     end_with_terminal()
-    app = WatchApp(watched(), theme=load_settings().theme or UiState.load().theme)
+    app = WatchApp(watched, theme=load_settings().theme or UiState.load().theme)
     with SignalHandler(app):
         app.run()
     return _exit_code(app)
