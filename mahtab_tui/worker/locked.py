@@ -344,8 +344,8 @@ class _Child:
 
     def _prepare(self) -> None:
         executor = self._executor
-        executor.undo = executor.attribution = magics.Reloading.reloader = None
-        executor.use_loop(EventLoop())
+        executor.undo = magics.Reloading.reloader = None
+        executor.loop = EventLoop()
         self._environment.use_in_fork()
         self._calls.fork_handler = self._serve_call
         self._before = dict(executor.namespace)

@@ -13,8 +13,7 @@ from textual.pilot import Pilot
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.requests import checked
 from mahtab_tui.kernel.values import Completion, Completions, Explanation
-from mahtab_tui.tui.editor.completion import CompletionList
-from mahtab_tui.tui.editor.help_card import HelpCard
+from mahtab_tui.tui.editor.completion import CompletionList, HelpCard
 from mahtab_tui.worker.completion.complete import complete, explain_at
 from tests.tui.editor_app import SIZE, EditorApp, app_of, screen_text, until, write
 
@@ -217,22 +216,14 @@ async def test_click_on_a_vanished_row_changes_nothing(
     assert app_of(completion_pilot).editor.text == "price("
 
 
-async def test_last_list_of_a_busy_kernel_is_shown_as_stale(
+async def test_list_closes_when_the_kernel_does_not_answer(
     completion_pilot: Pilot[None], kernel: Kernel
 ) -> None:
     await write(completion_pilot, "pri")
     await opened(completion_pilot, "price")
-    await completion_pilot.press("escape")
     kernel.busy = True
     await write(completion_pilot, "c")
-    await opened(completion_pilot, "price")
-    assert [item.label for item in shown(completion_pilot).items] == ["price", "prices"]
-    foot = str(shown(completion_pilot).render()).splitlines()[-1]
-    assert foot.endswith("the kernel is busy")
-    assert shown(completion_pilot).size.width >= len(foot)
-    await completion_pilot.press("escape")
-    await write(completion_pilot, " + pri")
-    await opened(completion_pilot, "price")
+    await until(completion_pilot, lambda: not shown(completion_pilot).is_open)
 
 
 async def test_questions_are_not_completed(completion_pilot: Pilot[None], kernel: Kernel) -> None:
@@ -255,7 +246,6 @@ async def test_markup_and_controls_in_a_list_are_text(completion_pilot: Pilot[No
         0,
         app_of(completion_pilot).area.cursor_screen_offset,
         requested=True,
-        stale=False,
     )
     text = str(shown(completion_pilot).render())
     assert "[red]a" in text
