@@ -22,6 +22,7 @@ from .completion.signatures import format_signature, function_of, parameters
 from .failure import Failure, did_you_mean, frame_locals, list_names, nearest
 from .objects import (
     MISSING,
+    Classes,
     as_library_type,
     attributes,
     find_in_class,
@@ -45,7 +46,7 @@ _MOST_LABELS = 2_000
 _SAMPLED_VALUES = 20
 _VALUE_WIDTH = 40
 _MOST_FILES, _MOST_ENTRIES = 10, 1_000
-_PLAIN = (str, int, float, bool)
+_PLAIN = Classes(str, int, float, bool)
 
 
 def hint_for(error: BaseException, shown: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from ..objects import (
     BOUND,
@@ -447,26 +447,42 @@ def _is_dispatcher(value: Any) -> bool:
 
 def _annotated(annotation: Any, names: dict[str, Any], receiver: Any, depth: int = 0) -> Any:
     """Return an `Instance` for an annotation, or `MISSING`. names: the globals of its function."""
-    if is_class(annotation) and type(annotation) is not types.GenericAlias:
-        return MISSING if annotation is type(None) else Instance(annotation)
-    if depth > _DEEPEST:
+    if depth > _DEEPEST or annotation is type(None):
         return MISSING
+
+    def inside(part: Any) -> Any:
+        return _annotated(part, names, receiver, depth + 1)
+
     if type(annotation) is str:
-        if len(annotation) >= 1_000:
-            return MISSING
         try:
-            node = ast.parse(annotation.strip(), mode="eval").body
+            return inside(ast.parse(annotation[:1_000].strip(), mode="eval").body)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return MISSING
-        return _written(node, names, receiver, depth)
+    if is_subclass(type(annotation), ast.expr):
+        return _written(annotation, names, receiver, inside)
+    if is_class(annotation) and type(annotation) is not types.GenericAlias:
+        return Instance(annotation)
     if annotation is not MISSING and (
         type(annotation) is get_if_loaded("typing", "TypeVar")
         or get_if_loaded("typing", "Self") is annotation
     ):
         return _self(receiver)
     origin, arguments = split_generic(annotation)
-    items = [_annotated(argument, names, receiver, depth + 1) for argument in arguments]
-    return _bracketed(origin, items)
+    return _bracketed(origin, list(map(inside, arguments)))
+
+
+def _written(node: Any, names: dict[str, Any], receiver: Any, inside: Callable[[Any], Any]) -> Any:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        return _bracketed(MISSING, [inside(node.left), inside(node.right)])
+    if isinstance(node, ast.Subscript):
+        items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        return _bracketed(_object(node.value, names), list(map(inside, items)))
+    if isinstance(node, ast.Name) and node.id == "Self":
+        return _self(receiver)
+    if isinstance(node, ast.Constant):
+        return inside(node.value) if type(node.value) is str else MISSING
+    found = _object(node, names)
+    return MISSING if type(found) is str else inside(found)
 
 
 def _bracketed(origin: Any, items: list[Any]) -> Any:
@@ -474,24 +490,6 @@ def _bracketed(origin: Any, items: list[Any]) -> Any:
     if any(origin is union for union in unions):
         return next((item for item in items if item is not MISSING), MISSING)
     return Instance(origin, items=tuple(items)) if is_class(origin) else MISSING
-
-
-def _written(node: Any, names: dict[str, Any], receiver: Any, depth: int) -> Any:
-    if depth > _DEEPEST:
-        return MISSING
-    if isinstance(node, ast.Constant) and type(node.value) is str:
-        return _annotated(node.value, names, receiver, depth + 1)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-        left = _written(node.left, names, receiver, depth + 1)
-        return _written(node.right, names, receiver, depth + 1) if left is MISSING else left
-    if isinstance(node, ast.Subscript):
-        inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        items = [_written(each, names, receiver, depth + 1) for each in inner]
-        return _bracketed(_object(node.value, names), items)
-    found = _object(node, names)
-    if isinstance(node, ast.Name) and node.id == "Self":
-        return _self(receiver)
-    return MISSING if type(found) is str else _annotated(found, names, receiver, depth + 1)
 
 
 def _object(node: Any, names: dict[str, Any]) -> Any:
