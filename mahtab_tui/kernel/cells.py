@@ -31,7 +31,6 @@ from mahtab_tui.kernel.values import (
 from mahtab_tui.worker.capture import OutputLimitError, omission
 
 MOST = 8
-"""Maximum number of pictures of a cell."""
 
 
 def pictures(result: CellResult) -> list[str]:
@@ -47,8 +46,6 @@ _OPPOSITES: dict[ChangeKind, ChangeKind] = {"added": "deleted", "deleted": "adde
 
 
 def inverted_changes(restoration: Restoration) -> list[Change]:
-    """Return the changes made by the cells that an undo reverses: its own changes in the opposite
-    direction."""
     return [
         Change(each.name, _OPPOSITES.get(each.change, each.change), each.before, each.variable)
         for each in restoration.changes
@@ -74,8 +71,6 @@ Kinds = tuple[tuple[OutputKind, int], ...]
 
 
 class Chunks:
-    """Joins small pieces of output and passes them on as text."""
-
     def __init__(self, hand_on: Callable[[str], None]) -> None:
         self._hand_on = hand_on
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -84,7 +79,6 @@ class Chunks:
         self._last = 0.0
 
     def feed(self, data: bytes) -> None:
-        """Add bytes; a character may be split between two calls."""
         text = self._decoder.decode(data)
         if not text:
             return
@@ -108,7 +102,6 @@ class Chunks:
             self._last = time.monotonic()
 
     def end(self) -> None:
-        """Pass on everything at the end of a cell, even an incomplete character."""
         rest = self._decoder.decode(b"", final=True)
         if rest:
             self._pending.append(rest)
@@ -129,9 +122,7 @@ class TerminalOutput:
     def __init__(self) -> None:
         self.rewritten = False
         self._screen: Screen | None = None
-        """The end of the output, once the cursor has moved within it."""
         self._recent: list[str] = []
-        """The end of the output, while there is no screen."""
         self._size = 0
         self._unfinished = ""
         self._head: list[tuple[OutputKind, str]] = []
@@ -226,9 +217,6 @@ _AGAIN = 0.01
 
 
 class BoundedCell:
-    """A run of a cell with a time limit, after which it is interrupted; `timed_out` tells whether
-    that happened."""
-
     def __init__(
         self,
         kernel: Kernel,
@@ -303,7 +291,6 @@ class BoundedCell:
 
 
 _KEY = re.compile(r"[0-9a-f]{16}")
-"""The key of a displayed value, in the kernel's format."""
 
 DISPLAYED = 100_000_000
 """Characters of rich display to keep per cell; of further values only the text is kept."""
@@ -325,7 +312,6 @@ class RunningCell:
         """Whether more was printed outside Python's streams (by a child process or C code) than the
         cell may print."""
         self.interrupting = False
-        """Whether the kernel is being asked to stop the cell."""
         self._on_output = on_output
         self._on_display = on_display
         self._displays: list[Display] = []

@@ -33,18 +33,14 @@ ATTACH_TIMEOUT = 15.0
 a machine without free memory."""
 
 STOP_TIMEOUT = 8.0
-"""Seconds within which a kernel must have ended."""
 
 _LARGEST = 200_000
 _DIGITS = 20
 _END = ".sock"
 _NO_HOLDER = (OSError, FrameError, KernelError, KeyError, TypeError, ValueError)
-"""Errors of asking a process that does not answer like a holder."""
 
 
 class WaitingKernel(NamedTuple):
-    """A kernel that has a holder."""
-
     session: str
     pid: int
     cell: int
@@ -52,9 +48,7 @@ class WaitingKernel(NamedTuple):
     since: float
     """Start of the running cell, or of the idle time, in seconds since the epoch."""
     has_host: bool
-    """Whether a screen is attached to it."""
     has_run: bool
-    """Whether any cell has run in it."""
     ready: KernelReady | None
     path: Path
 
@@ -306,7 +300,6 @@ class SpoolHandle:
         self._path = path
 
     def leave(self) -> None:
-        """Let the holder continue without this host."""
         self.lifeline.close()
         os.close(self._spool.file)
 
@@ -317,8 +310,6 @@ class SpoolHandle:
 
 
 class AttachedProcess:
-    """A `launch.Process` that another host started."""
-
     shares_clock = True
 
     def __init__(

@@ -40,20 +40,16 @@ class InspectedObject:
     rows: int
     columns: int
     size: int
-    """Characters of a text, or bytes."""
     known: str = ""
     """The known class that it is shown as, with its package: ``pandas.DataFrame``, for example,
     even for subclasses."""
     shown: tuple[DerivedObject, ...] = ()
-    """Views from a registered inspector."""
     problem: str = ""
     """A sentence about that inspector's failure; empty if there was none."""
 
 
 @dataclass(frozen=True, slots=True)
 class DerivedObject:
-    """An object returned by a registered inspector as a view of another one."""
-
     title: str
     opened: InspectedObject
 
@@ -81,13 +77,10 @@ class Heading:
 @dataclass(frozen=True, slots=True)
 class TablePage:
     rows: int
-    """Number of rows that match the filters."""
     total_rows: int
     columns: int
     positions: tuple[int, ...]
-    """Positions of these rows in the table."""
     labels: tuple[str, ...] | None
-    """Labels of the rows; None if they are only numbered."""
     cells: tuple[tuple[str | None, ...], ...]
     """Texts by column; None for missing values."""
 
@@ -99,15 +92,12 @@ class ColumnStatistics:
     max: str
     mean: str
     bars: tuple[int, ...]
-    """Counts of a small histogram from min to max."""
     top: tuple[str, ...]
     """The most common texts with their counts, or a sentence that all are different."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayFacts:
-    """Properties of an array."""
-
     shape: tuple[int, ...]
     dtype: str
     device: str
@@ -139,7 +129,6 @@ class Plot:
 class TextPart:
     text: str
     line: int
-    """Number of line breaks before it."""
     size: int
 
 
@@ -148,9 +137,7 @@ class Source:
     signature: str
     doc: str
     where: str
-    """File and line; empty if unknown."""
     line: int
-    """Number of the source's first line."""
     source: str
 
 
@@ -229,7 +216,6 @@ class InspectorClient:
     def plot(
         self, path: ObjectPath, kind: Literal["line", "histogram", "heat"], width: int, height: int
     ) -> Plot:
-        """Compute the data of a plot with that many cells."""
         return checked(Plot, self._ask("plot", path, kind=kind, width=width, height=height))
 
     def text(self, path: ObjectPath, start: int, end: int) -> TextPart:

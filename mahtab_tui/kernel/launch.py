@@ -34,7 +34,6 @@ VENV_NAMES = (".venv", "venv")
 
 _SPEC = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _MOST = 100
-"""Maximum number of conda environments and kernelspecs to examine."""
 _LIST_BYTES = 65_536
 
 
@@ -54,7 +53,6 @@ def environment_kind(folder: Path) -> EnvironmentKind | None:
 
 
 def environment_prefix(python: str) -> Path | None:
-    """Return the environment of an interpreter; None for a system interpreter."""
     folder = Path(python).parent.parent
     return folder if environment_kind(folder) else None
 
@@ -117,7 +115,6 @@ def _folders(folder: Path) -> Iterator[tuple[str, Path]]:
 OLDEST = (3, 9)
 
 TOO_OLD = 86
-"""The exit code of an interpreter that is too old."""
 
 _INTERPRETER = re.compile(r"(python|pypy)[\d.]*[a-z]?")
 _WANTED = "give a Python interpreter's file, or a virtual environment's folder"
@@ -196,17 +193,13 @@ class DetachHandle(Protocol):
     """A host's handle on a kernel that can continue without it."""
 
     lifeline: socket.socket
-    """Becomes readable when another host attaches to the kernel."""
     was_reattached: bool
-    """Whether this host attached to the kernel, rather than starting it."""
     ready: KernelReady | None
-    """The ready message of a reattached kernel."""
 
     def leave(self) -> None:
         """Detach from the kernel, whose channel is already closed."""
 
-    def ended(self) -> None:
-        """Note that the kernel has ended."""
+    def ended(self) -> None: ...
 
 
 class Process(Protocol):
@@ -214,19 +207,15 @@ class Process(Protocol):
 
     channel: socket.socket
     output: int
-    """The read end of the pipe for its descriptors 1 and 2."""
     reader: Output
-    """Reads `output`."""
     token: bytes
     """Part of each frame that it sends. The kernel reads it first, and user code does not know
     it."""
     shares_clock: bool
     """Whether `time.monotonic` has the same clock there."""
     detach_handle: DetachHandle | None
-    """This host's handle, if the kernel can be detached."""
 
-    def signal(self, number: int) -> None:
-        """Send a signal to the process and its children."""
+    def signal(self, number: int) -> None: ...
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for the end of the process; returns its exit code. Raises
@@ -308,15 +297,13 @@ class Launcher(Protocol):
         """The address for ``--kernel``; empty for this machine."""
 
     @property
-    def will_reattach(self) -> bool:
-        """Whether the next `start` reattaches a waiting kernel."""
+    def will_reattach(self) -> bool: ...
 
     @property
     def problem(self) -> str:
         """A sentence about the last start; empty for none."""
 
-    def find(self, python: str | None) -> str:
-        """Return the interpreter meant by the user. Raises `KernelError`."""
+    def find(self, python: str | None) -> str: ...
 
     def start(
         self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: ConnectionState

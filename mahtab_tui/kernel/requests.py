@@ -72,7 +72,6 @@ class SendQueue:
             self._channel.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Close the socket and drop queued messages."""
         with self._lock:
             self._closed = True
             writer = self._writer
@@ -111,16 +110,13 @@ class Outbox:
         self._give_up = give_up
 
     def send(self, frame: Frame) -> None:
-        """Send a frame. Raises `OutgoingFullError` and `FrameError`."""
         self.send_data(encode(frame))
 
     def send_data(self, data: bytes) -> None:
-        """Send an encoded frame. Raises `OutgoingFullError`."""
         if self.queue is not None:
             self.queue.send(data)
 
     def send_soon(self, data: bytes) -> None:
-        """Send an encoded frame, unless the kernel is not reading."""
         with contextlib.suppress(OutgoingFullError):
             self.send_data(data)
 
@@ -152,7 +148,6 @@ class CellEnd:
     pieces: tuple[tuple[OutputKind, str], ...]
     changes: tuple[Change, ...]
     frames: tuple[tuple[str, int, str, int], ...]
-    """The fields of each `TracebackFrame`."""
     duration: float
     cwd: str
     seal: str = ""
@@ -190,7 +185,6 @@ class Answers:
         self._send = send
         self._lock = threading.Lock()
         self._open: dict[int, Callable[[], object]] = {}
-        """The functions that cancel them."""
 
     def start(self, number: int, call: Callable[[], Any], cancel: Callable[[], object]) -> None:
         with self._lock:
@@ -224,8 +218,6 @@ class Answers:
 
 
 class CallAnswers(Answers):
-    """The open calls of a kernel, answered by its host."""
-
     def __init__(self, host: KernelHost, send: Callable[[Frame], object]) -> None:
         super().__init__(send)
         self._host = host
@@ -308,7 +300,6 @@ class ControlRequests:
             request.reply.set_exception(KernelError(str(error)))
 
     def end(self, how: str) -> None:
-        """Fail all requests, because the kernel has ended."""
         with self._changed:
             self._ended = how
             left, self._open = self._open, {}

@@ -59,8 +59,6 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change that a cell made to a name."""
-
     name: str
     change: ChangeKind
     """``rebound``: the name refers to another object. ``changed``: the object was changed in place.
@@ -72,10 +70,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class PrivateUse:
-    """Occurrences of private variables."""
-
     aliases: tuple[str, ...]
-    """Other names of the same objects."""
     texts: tuple[str, ...]
     """Texts in their values, as far as they are long enough to be recognised, and not too many."""
     used: tuple[tuple[str, ...], ...]
@@ -113,15 +108,12 @@ class CellResult:
     cell: int
     status: Status
     output: str
-    """Its output as finally shown by a terminal, its value and its traceback, in order."""
     kinds: tuple[tuple[OutputKind, int], ...]
-    """The kinds of the pieces of `output`, in order, with their lengths in characters."""
     duration: float
     changes: tuple[Change, ...]
     detail: str = ""
     """For `died` and `killed`: a sentence on how."""
     displays: tuple[Display, ...] = ()
-    """One for each piece of kind ``display``."""
     frames: tuple[TracebackFrame, ...] = ()
     """Locations named by the traceback, in its order."""
     rewritten: bool = False
@@ -161,15 +153,11 @@ class Restoration:
 
 @dataclass(frozen=True, slots=True)
 class UndoStep:
-    """A cell that can be undone."""
-
     cell: int
     bytes: int
 
 
 class SaveTarget(NamedTuple):
-    """Folder and limits for saving a namespace."""
-
     folder: str
     """The session's folder, inside a folder that only the user can write."""
     key: str
@@ -213,8 +201,6 @@ class KeepResult:
 
 @dataclass(frozen=True, slots=True)
 class RestoredFile:
-    """The result of restoring saved variables."""
-
     changes: tuple[Change, ...]
     missing: Mapping[str, str]
     """The names that were not restored, and why, as the end of a sentence."""
@@ -247,14 +233,11 @@ class Detail:
     type: str
     summary: str
     text: str
-    """The repr, up to the size limit."""
     cut: int
-    """Characters missing from `text`."""
     doc: str
     source: str
     """The source of a function or class; otherwise empty."""
     where: str
-    """File and line of the source; empty if it has none."""
     error: str
     """Failure of the description (a `__repr__` that raised, the time limit); empty if there was
     none."""
@@ -284,21 +267,16 @@ class Completions:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Help on the name or call at the cursor."""
-
     name: str
     signature: str
     """The signature of a callable; type and summary of anything else."""
     doc: str
     where: str
-    """File and line of its source; empty if there is none."""
     source: str
     """Empty unless requested."""
 
 
 class Author(NamedTuple):
-    """The author and cell that last changed a name."""
-
     party: str
     cell: int
     perhaps: bool
@@ -306,8 +284,6 @@ class Author(NamedTuple):
 
 
 class _Origin(NamedTuple):
-    """The author and the description of a name after its last change."""
-
     author: Author | None = None
     variable: Variable | None = None
 
@@ -318,7 +294,6 @@ class Provenance:
     def __init__(self) -> None:
         self._origins: dict[str, _Origin] = {}
         self._replaced: list[tuple[int, str, _Origin]] = []
-        """Cell, name and earlier origin of each change."""
 
     def fold(self, cell: int, party: str, changes: Sequence[Change]) -> None:
         for change in changes:
@@ -355,7 +330,6 @@ class Provenance:
         return other
 
     def restore(self, other: Provenance) -> None:
-        """Restore the state that was copied to `other`."""
         self._origins = dict(other._origins)
         self._replaced = list(other._replaced)
 

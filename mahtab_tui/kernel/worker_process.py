@@ -46,7 +46,6 @@ START_TIMEOUT = 20.0
 site-packages."""
 
 END_TIMEOUT = 1.0
-"""Seconds that a kernel may take to run its exit handlers."""
 
 _RESTORING = -1
 """The number that stands for a cell while variables are restored."""
@@ -85,7 +84,6 @@ class WorkerProcess:
         self._intent: tuple[Status, str] | None = None
         self._cells = RunningCells()
         self._restoring: RunningCell | None = None
-        """Stands for a cell while variables are restored."""
         self._leaving = self._left = False
         """Whether this host wants to detach, and whether it has detached."""
         self.detach_state = DetachState(self._outbox.send_soon)
@@ -156,7 +154,6 @@ class WorkerProcess:
         return self._detach_handle is not None and self._detach_handle.was_reattached
 
     def send(self, op: str, **fields: Any) -> None:
-        """Send a message that needs no answer."""
         self._outbox.send_soon(encode({"op": op, **fields}))
 
     def interrupt(self) -> bool:
@@ -221,7 +218,6 @@ class WorkerProcess:
         self._thread.join(END_TIMEOUT)
 
     def kill(self, how: str) -> None:
-        """Send SIGKILL to the process and its children; its cells end as killed."""
         with self._lock:
             self._intent = (Status.KILLED, how)
         self._signal(signal.SIGKILL)

@@ -36,8 +36,6 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class ProcessUsage(NamedTuple):
-    """CPU time and threads of a process."""
-
     cpu: float
     """Seconds."""
     threads: int
@@ -56,8 +54,6 @@ def usage(pid: int) -> ProcessUsage | None:
 
 @dataclass
 class RunningTurn:
-    """A turn that runs in a process, and its counters."""
-
     number: int
     seconds: float
     """The limit of its run time."""
@@ -74,7 +70,6 @@ class RunningTurn:
     stopped: TurnStatus | None = None
     """"interrupted" or "timed out" once it was asked to end."""
     killed: str = ""
-    """Why its process was killed."""
     messages: int = 0
     received: int = 0
     """Bytes."""
@@ -100,7 +95,6 @@ main(int(sys.argv[1]))
 """
 
 _MESSAGE = 4096
-"""Bytes of the server's longest message."""
 
 _KILLED = -signal.SIGKILL
 
@@ -300,7 +294,6 @@ class TextServer(SandboxServer):
             raise
 
     def release(self) -> None:
-        """End as soon as there is no sandbox."""
         self._idle_seconds = 0.0
         self._on_end()
 
@@ -320,7 +313,6 @@ class TextServer(SandboxServer):
 
 
 def _channel() -> tuple[socket.socket, socket.socket]:
-    """Make the two ends of a server's connection. Raises `SandboxError`."""
     try:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     except OSError as error:
@@ -353,7 +345,6 @@ def _take_message(channel: socket.socket) -> tuple[bytes, list[int]]:
 
 
 INTERRUPT_GRACE = 0.3
-"""Seconds between an interrupt and the kill."""
 
 LIMIT_GRACE = 1.0
 """Seconds between the end of a turn's time and the kill."""
@@ -364,7 +355,6 @@ _AGAIN = 0.1
 _FINAL_GRACE = 0.5
 _ENDING = 0.05
 _CHECK_EVERY = 0.1
-"""Seconds between two checks of what a turn uses."""
 
 # Limits of a turn; beyond them the process is killed.
 MAX_RECEIVED = 256 * 2**20
@@ -396,7 +386,6 @@ class ChildProcess(asyncio.Protocol):
         self.ready: asyncio.Future[None] = self._loop.create_future()
         """Set when the process is locked down. Raises `SandboxError`."""
         self.over = False
-        """Whether it was killed or has ended."""
         self._reaped = False
         forked.ended.add_done_callback(self._ended)
 
@@ -412,7 +401,6 @@ class ChildProcess(asyncio.Protocol):
                 self._transport.write(data)
 
     async def run(self, code: str, seconds: float) -> TurnResult:
-        """Run a turn (`Sandbox.run`)."""
         self._turns += 1
         used, done = usage(self._forked.pid), self._loop.create_future()
         turn = self._turn = RunningTurn(self._turns, seconds, done, used.cpu if used else 0.0)
@@ -439,7 +427,6 @@ class ChildProcess(asyncio.Protocol):
         self._signal(signal.SIGKILL)
 
     async def closed(self) -> None:
-        """Wait until the process is reaped."""
         await asyncio.shield(self._forked.ended)
 
     # asyncio.Protocol

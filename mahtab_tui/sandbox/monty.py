@@ -147,7 +147,6 @@ class MontySandboxes:
             self._pool = None
 
     async def _session(self, text: Text) -> AsyncMontySession:
-        """Start a process that holds a text. Raises `SandboxError`."""
         from pydantic_monty import MontyError
 
         pool = await self._running_pool()
@@ -192,7 +191,6 @@ class MontySandbox:
         functions: dict[str, Any],
         on_close: Callable[[MontySandbox], None],
     ) -> None:
-        """start: starts another session. functions: those of the sandbox, by name."""
         self._session: AsyncMontySession | None = session
         self._start = start
         self._node = node
@@ -201,7 +199,6 @@ class MontySandbox:
         self._running: asyncio.Task[TurnStatus] | None = None
         self._ends = HeadAndTail()
         self._left = 0.0
-        """Seconds of run time."""
 
     async def run(self, code: str, seconds: float) -> TurnResult:
         begun = time.monotonic()
@@ -310,7 +307,6 @@ class MontySandbox:
         self._ends.add(text.encode("utf-8", "backslashreplace"))
 
     def _help(self, name: object = "") -> None:
-        """Print how to call one of the functions."""
         function = self._names.get(str(name))
         self._print(
             f"{(function.__doc__ if function else None) or 'There is help for: ' + ', '.join(sorted(self._names))}\n"
@@ -350,7 +346,6 @@ async def _end(session: AsyncMontySession) -> None:
 
 
 def _variables(text: Text) -> dict[str, Any]:
-    """Return `context`, and the variables of the caller's contexts."""
     whole = NamedContext("context", text.kind, 0, len(text.text), text.parts)
     return {each.name: _value(text.text, each) for each in (whole, *text.contexts)}
 

@@ -52,7 +52,6 @@ class ServerAddress(NamedTuple):
     name: str
     """The name of the kernelspec there; empty for the server's default."""
     kernel_id: str
-    """The id of a running kernel there; empty for a new one."""
 
     @property
     def label(self) -> str:
@@ -98,13 +97,11 @@ def parse(text: str, token: str = "") -> ServerAddress | str:
 
 
 def find_token(text: str) -> str:
-    """Return the token in an address; empty if there is none."""
     _, found, rest = text.partition("?") if text.startswith(SERVER) else ("", "", "")
     return (parse_qs(rest).get("token") or [""])[-1] if found else ""
 
 
 POLL_INTERVAL = 0.5
-"""Seconds between two checks whether the kernel is alive."""
 MOST = 200
 """Maximum number of completions from a kernel for another language."""
 
@@ -260,7 +257,6 @@ class JupyterKernel(Kernel):
     # Life cycle of the kernel
 
     def _begin(self) -> None:
-        """Wait until a newly started kernel is ready. Raises `KernelError`."""
         talk = Conversation(self._wire, self._host)
         talk.on_dead = partial(self._report_death, talk)
         self._conversation = talk
@@ -273,7 +269,6 @@ class JupyterKernel(Kernel):
         talk.send_size(*self._size)
 
     def _run_startup(self) -> str:
-        """Run the startup code; returns a sentence if that fails."""
         talk, startup = self._conversation, self._startup
         if talk is None or talk.ready is None or not startup:
             return ""

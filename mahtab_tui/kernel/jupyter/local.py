@@ -104,8 +104,6 @@ class Sockets:
 
 
 class ZmqConnection:
-    """Base class of connections to kernels on this machine."""
-
     next_try = 0.0
     label: str
     address: str
@@ -141,7 +139,6 @@ class LocalConnection(ZmqConnection):
         self._cwd = cwd
         self._manager: KernelManager
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (until `close`)
-        """Output of the kernel's process outside its protocol."""
 
     def open(self, on_message: OnMessage) -> None:
         names = sorted(KernelSpecManager().find_kernel_specs())
@@ -201,7 +198,6 @@ class ExistingConnection(ZmqConnection):
     ours = False
 
     def __init__(self, file: str) -> None:
-        """file: its connection file."""
         super().__init__()
         self._file = file
         self.label = f"existing:{os.path.basename(file)}"

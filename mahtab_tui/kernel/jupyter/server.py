@@ -38,8 +38,6 @@ _LOOK = 0.5
 
 
 class ServerConnection:
-    """A kernel on a server."""
-
     def __init__(self, address: ServerAddress) -> None:
         self._address = address
         self.label = address.label
@@ -51,7 +49,6 @@ class ServerConnection:
         """When to ask the server about the kernel next, on the clock of `time.monotonic`; 0 while
         connected."""
         self._since = 0.0
-        """When the connection was made, in seconds since the epoch."""
         self.next_try = 0.0
         self._on_message: OnMessage = lambda channel, message: None
         self._closed = threading.Event()
@@ -172,8 +169,6 @@ class ServerConnection:
                     on_message(channel, message)
 
     def _kernelspec(self) -> str:
-        """Return the name of the kernelspec. This also checks that there is a server that accepts
-        the token. Raises `KernelError`."""
         listed = self._ask("kernelspecs", "list its kernels")
         specs = listed.get("kernelspecs") if isinstance(listed, Mapping) else None
         if not isinstance(listed, Mapping) or not isinstance(specs, Mapping):

@@ -55,18 +55,15 @@ from mahtab_tui.worker.spool import PIECE, format_omission, pending_bytes
 
 
 class RemoteOutput:
-    """The `worker_process.SeekableOutput` of a remote kernel. The connection's thread writes to it,
+    """The `launch.SeekableOutput` of a remote kernel. The connection's thread writes to it,
     and the kernel's reader thread reads it."""
 
     def __init__(self, acknowledge: Callable[[int], None]) -> None:
-        """acknowledge: tells the station up to which offset output is stored."""
         self.pipe, self._write_end = os.pipe()
         self.position = 0
         self._acknowledge = acknowledge
         self._written = self._read = 0
-        """Bytes written to and read from the pipe."""
         self._next = 0
-        """The offset of the next byte in the pipe."""
         self._skips: deque[tuple[int, int]] = deque()
         """Numbers of bytes in the pipe, each with the offset that follows; noted before those bytes
         are written."""
@@ -77,11 +74,9 @@ class RemoteOutput:
     # Called by the connection's thread
 
     def skip_to(self, offset: int) -> None:
-        """Set the offset at which the following output was printed."""
         self._skips.append((self._written, offset))
 
     def write(self, data: bytes) -> None:
-        """Write received output, unless nobody reads it any more."""
         self._written += len(data)
         view = memoryview(data)
         with contextlib.suppress(OSError):
@@ -128,8 +123,6 @@ class RemoteOutput:
         return bool(data)
 
     def _next_output(self, end: int | None = None) -> bytes:
-        """Return what was read, and report what is missing before it. end: only output printed
-        before this offset."""
         given = b""
         while self._pieces and (end is None or self.position < end):
             offset, data = self._pieces.popleft()
@@ -148,7 +141,6 @@ class RemoteOutput:
 
 
 PAUSES = (0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0)
-"""Seconds before each attempt to reconnect; the last value is repeated."""
 
 SILENT = 20.0
 """Seconds of silence after which a connection is given up; the station sends something every 5
@@ -180,7 +172,6 @@ class RemoteProcess:
         self._link = Link()
         self._code: Future[int] = Future()
         self._exited: int | None = None
-        """The kernel's exit code, once the station has reported it."""
         self.channel, self._inner = socket.socketpair()
         self.lifeline, self._claimed = socket.socketpair()
         self._wake, self._woken = socket.socketpair()
@@ -192,7 +183,6 @@ class RemoteProcess:
         self._orders: deque[tuple[bytes, bytes]] = deque()
         """Messages for the station, in addition to frames."""
         self._leaving = threading.Event()
-        """Set when this host detaches from the kernel."""
         self._all_sent = False
         """Whether the session has ended and the station knows."""
         self._connected = True
@@ -220,7 +210,6 @@ class RemoteProcess:
                 waiting.start()
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the kernel's end; returns its exit code. Raises `subprocess.TimeoutExpired`."""
         try:
             code = self._code.result(timeout)
         except FutureTimeout:
@@ -230,7 +219,6 @@ class RemoteProcess:
         return code
 
     def leave(self) -> None:
-        """Detach from the kernel, and tell the station if connected."""
         self._leaving.set()
         self._order()
         self._thread.join(FINISH_TIMEOUT)
@@ -307,7 +295,6 @@ class RemoteProcess:
         return None
 
     def _carry(self, transport: Transport) -> str:
-        """Exchange data over one connection until it breaks; returns the reason."""
         link = self._link
         try:
             link.connect(transport.received)
@@ -373,7 +360,6 @@ class RemoteProcess:
         return bool(data)
 
     def _take(self, data: bytes) -> None:
-        """Process received data in order. Raises `LinkError` and `OSError`."""
         for message in self._link.feed(data):
             if message.kind == OUTPUT:
                 self._output.write(message.data)
@@ -395,8 +381,6 @@ def _parse_number(data: bytes) -> int:
 
 
 class RemoteLauncher:
-    """A `launch.Launcher` for another machine's address."""
-
     problem = ""
 
     def __init__(

@@ -31,7 +31,6 @@ from mahtab_tui.worker.spool import HEAD, TAIL
 
 _NOTE_SUFFIX = ".far"
 _MAX_NOTE = 10_000
-"""Maximum bytes of a note to read."""
 
 
 class Station(NamedTuple):
@@ -39,7 +38,6 @@ class Station(NamedTuple):
 
     address: str
     label: str
-    """The address for messages."""
     name: str
     """The name of its socket, in hexadecimal."""
     token: str
@@ -54,14 +52,11 @@ class KernelNote(NamedTuple):
     """A remote kernel that a session had when it was last open."""
 
     session: str
-    """The session's id."""
     since: float
-    """When the session got the kernel, in seconds since the epoch."""
     station: Station
     path: Path
 
     def forget(self) -> None:
-        """Delete the note, because the kernel has ended."""
         with contextlib.suppress(OSError):
             self.path.unlink()
 
@@ -105,16 +100,12 @@ class ConnectedKernel(NamedTuple):
 
     station: Station
     host: str
-    """This host's name, which is sent in each connection."""
     transport: Transport
     token: bytes
-    """Part of each frame of the kernel."""
     cell: int = 0
     """The cell running in a reattached kernel; 0 for none."""
     was_reattached: bool = False
-    """Whether it was waiting for this host."""
     ready: KernelReady | None = None
-    """Its ready message."""
     noted: KernelNote | None = None
     """The note to find it by; None if no other host should find it."""
 

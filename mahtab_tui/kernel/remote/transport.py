@@ -36,7 +36,6 @@ Ask = Callable[[str, bool], str | None]
 if there is no answer."""
 
 _LONGEST = 4_000
-"""Maximum characters of a prompt."""
 
 
 class AskpassServer:
@@ -47,7 +46,6 @@ class AskpassServer:
         """Raises `OSError`."""
         self._ask = ask
         self.waits = False
-        """Whether the user is being asked."""
         self._folder = tempfile.mkdtemp(prefix="mahtab-")
         program, path = os.path.join(self._folder, "askpass"), os.path.join(self._folder, "s")
         script = Path(__file__).with_name("askpass.py")
@@ -69,7 +67,6 @@ class AskpassServer:
         threading.Thread(target=self._serve, name="mahtab-askpass", daemon=True).start()
 
     def close(self) -> None:
-        """Stop asking."""
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -98,7 +95,6 @@ class Bundle(NamedTuple):
 
     data: bytes
     digest: str
-    """SHA-256, in hexadecimal."""
 
 
 @functools.cache
@@ -123,14 +119,11 @@ _SSH = re.compile(
     r"ssh://(?P<host>(?:[^@/\s]+@)?(?:\[[0-9A-Fa-f:.%]+\]|[^@/:\s\[\]]+))(?::(?P<port>\d{1,5}))?(?P<python>/\S.*)?"
 )
 _LABEL = 30
-"""Maximum characters of a command shown in the header."""
 _ALIVE = ("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3")
 """Lets ssh itself notice a dead connection, unless the user has set this."""
 
 
 class Address(NamedTuple):
-    """The address of a remote kernel."""
-
     text: str
     """As written by the user."""
     label: str

@@ -21,9 +21,7 @@ INDEX = "index.json"
 FORMAT = 1
 """Changes when older files can no longer be read."""
 _LARGEST = 200_000_000
-"""Maximum bytes of an index to read."""
 MAX_REASON = 300
-"""Maximum characters of a reason why something is not saved or not restored."""
 _MOVE = "Move it away to save variables again."
 _PIECE_SIZE = 2**24
 
@@ -175,13 +173,11 @@ class ProgressCounter:
         return int.from_bytes(self._shared[:], "little")
 
     def beat(self) -> None:
-        """Note a small step of progress."""
         self._beats += 1
         if not self._beats % _BEATS_PER_UPDATE:
             self._publish()
 
     def track(self, parts: Iterable[Any]) -> Iterator[memoryview]:
-        """Yield memory in pieces and report progress for each piece."""
         for part in parts:
             for piece in split_pieces(part):
                 self._publish()

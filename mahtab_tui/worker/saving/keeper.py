@@ -78,7 +78,6 @@ class VariableLoader:
             self._reason = str(error)
 
     def missing(self) -> dict[str, str]:
-        """The names that were not restored, and why."""
         return {**dict.fromkeys(self._left, self._reason), **self._missing}
 
     def _load(self, opened: Any, group: dict[str, Any]) -> None:
@@ -194,7 +193,6 @@ class Keeper:
         return fork(lambda question: writer.write())
 
     def loading(self, name: str) -> VariableLoader:
-        """Return a loader for a file of the index."""
         file = next(file for file in self._index["files"] if file["name"] == name)
         return VariableLoader(
             self._open, file, self._settings["cloudpickle"], self._namespace, self._at_start
@@ -240,7 +238,6 @@ class Writer:
         self._cloudpickle: Any = None
         self._folder: SaveFolder
         self._earlier_files: dict[str, dict[str, Any]] = {}
-        """By digest."""
 
     def write(self) -> dict[str, Any]:
         """Save, and report the bytes in total, the number of variables, and those not saved; or
@@ -321,7 +318,6 @@ class Writer:
         return done
 
     def _unloaded_part(self, file: dict[str, Any]) -> dict[str, Any]:
-        """Return a file with those of its groups that are not in the namespace."""
         groups = [
             group
             for group in file["groups"]
