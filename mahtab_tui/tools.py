@@ -38,7 +38,6 @@ from pydantic_core import to_jsonable_python
 
 from mahtab_tui.kernel.base import HostFunction
 from mahtab_tui.knowledge.code import CodeError, CodeSearcher
-from mahtab_tui.knowledge.code_parts import CodeParts
 from mahtab_tui.knowledge.library import (
     LoadedSkills,
     SkillLibrary,
@@ -53,6 +52,7 @@ from mahtab_tui.worker.toolbox import NAMES
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
+    from mahtab_tui.knowledge.code_parts import CodeParts
     from mahtab_tui.knowledge.semantic_index import SemanticIndex
     from mahtab_tui.llm.prompts import ListedServer
 
@@ -357,7 +357,11 @@ class Toolset:
         self.instructions = instructions
         self.servers = servers
         self._code = CodeSearcher(code_dir)
-        self._parts = None if meaning is None else CodeParts(code_dir, meaning)
+        self._parts: CodeParts | None = None
+        if meaning is not None:
+            from mahtab_tui.knowledge.code_parts import CodeParts
+
+            self._parts = CodeParts(code_dir, meaning)
         self._on_problem = on_problem
         self._loading = threading.Lock()
         self._tools: dict[str, Tool] | None = None
