@@ -52,8 +52,7 @@ from mahtab_tui.worker.toolbox import NAMES
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
-    from mahtab_tui.knowledge.code_parts import CodeParts
-    from mahtab_tui.knowledge.semantic_index import SemanticIndex
+    from mahtab_tui.knowledge.semantic_index import CodeParts, SemanticIndex
     from mahtab_tui.llm.prompts import ListedServer
 
 _STORED_UNDER = {"files": "path", "skills": "name"}
@@ -359,7 +358,7 @@ class Toolset:
         self._code = CodeSearcher(code_dir)
         self._parts: CodeParts | None = None
         if meaning is not None:
-            from mahtab_tui.knowledge.code_parts import CodeParts
+            from mahtab_tui.knowledge.semantic_index import CodeParts
 
             self._parts = CodeParts(code_dir, meaning)
         self._on_problem = on_problem

@@ -27,8 +27,7 @@ import mahtab_tui.agent.graph
 import mahtab_tui.agent.repl_agent
 import mahtab_tui.cli.headless
 import mahtab_tui.cli.main
-import mahtab_tui.llm.demo
-import mahtab_tui.llm.replay
+import mahtab_tui.llm.scripted
 import mahtab_tui.mcp.handlers
 import mahtab_tui.mcp.server
 import mahtab_tui.search.engine

@@ -19,8 +19,14 @@ from mahtab_tui.agent.tool_calls import join_chunks
 from mahtab_tui.bus.answers import strip_copied_tags
 from mahtab_tui.bus.records import Usage, Window, emit
 from mahtab_tui.llm import prompts
-from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError, Stoppable
-from mahtab_tui.llm.failures import LONGEST_PAUSE, explain_error
+from mahtab_tui.llm.base import (
+    LONGEST_PAUSE,
+    ContextTooLong,
+    ModelBusy,
+    ModelError,
+    Stoppable,
+    explain_error,
+)
 from mahtab_tui.llm.messages import (
     REFUSED,
     has_restarted,

@@ -10,8 +10,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, InvalidStateError, wait
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_jsonable_python
 
 from mahtab_tui.bus.records import Approval, Decision, Notice, ReplIn, emit
 from mahtab_tui.bus.sanitize import refusal
@@ -339,9 +341,7 @@ class AgentCalls:
         call.agent.calls.add(call)
         try:
             self._session.joined_agents.wait_while_paused(call)
-            answer: Any = served(call, **args)
-            if is_dataclass(answer):
-                answer = asdict(cast("Any", answer))
+            answer = to_jsonable_python(served(call, **args))
             return self._session.secrets.redact_value(answer)
         except AgentCallRefused:
             raise

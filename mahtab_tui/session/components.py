@@ -32,12 +32,7 @@ from mahtab_tui.session.namespace_store import NamespaceStore
 from mahtab_tui.session.searches import Searches, ServerCalls
 from mahtab_tui.session.sharing import Broadcast, SharingError, past_for_watchers, running_sessions
 from mahtab_tui.session.variables import PrivateNames, VariableHistory
-from mahtab_tui.store.database import (
-    locked_sessions,
-    remove_unfinished,
-    suppress_all_but_corruption,
-)
-from mahtab_tui.store.resume import database
+from mahtab_tui.store.database import locked_sessions
 
 if TYPE_CHECKING:
     from mahtab_tui.session.notebooks import Notebook
@@ -92,9 +87,8 @@ _MAX_AGE = 24 * 60 * 60
 
 
 def remove_leftovers() -> None:
-    """Remove unused lock files and sockets, records of sessions that were never finished, old
-    temporary pictures, and folders that earlier versions created for `claude`. Waits for sockets.
-    Raises `StoreError` if the session file was damaged."""
+    """Remove unused lock files and sockets, old temporary pictures, and folders that earlier
+    versions created for `claude`. Waits for sockets."""
     locked_sessions()
     with contextlib.suppress(SharingError):
         running_sessions()
@@ -111,8 +105,6 @@ def remove_leftovers() -> None:
                 left.unlink()
             else:
                 shutil.rmtree(left)
-    with suppress_all_but_corruption():
-        remove_unfinished(database())
 
 
 class Components:

@@ -34,7 +34,7 @@ from mahtab_tui.kernel.base import (
     KernelState,
 )
 from mahtab_tui.kernel.cells import TerminalOutput
-from mahtab_tui.kernel.detached import AttachedProcess, recovered_output, start_detachable
+from mahtab_tui.kernel.detached import recovered_output, start_detachable
 from mahtab_tui.kernel.launch import ConnectionState, Launcher, LocalLauncher, Process, environment
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import SaveTarget, Status
@@ -46,7 +46,7 @@ from mahtab_tui.settings.model import Settings, home_folder
 from mahtab_tui.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
-    from mahtab_tui.kernel.detached import Connections
+    from mahtab_tui.kernel.detached import AttachedProcess
     from mahtab_tui.kernel.remote.stations import ConnectedKernel
     from mahtab_tui.session.components import Components
     from mahtab_tui.session.loading import DataFile
@@ -99,7 +99,7 @@ cannot tell whether the screen or the connection is gone."""
 class DetachedKernel(NamedTuple):
     """The kernel of a session that outlived its screen, if there is one."""
 
-    local: Connections | None = None
+    local: AttachedProcess | None = None
     remote: ConnectedKernel | None = None
 
 
@@ -156,7 +156,7 @@ def check_address(address: str) -> None:
 class LocalDetachable(LocalLauncher):
     """Launches kernels on this machine that can outlive their screen."""
 
-    def __init__(self, session: str, hours: float, waiting: Connections | None) -> None:
+    def __init__(self, session: str, hours: float, waiting: AttachedProcess | None) -> None:
         """hours: how long an idle kernel waits. waiting: the session's waiting kernel, if any,
         which the first `start` returns."""
         self._session = session
@@ -172,7 +172,7 @@ class LocalDetachable(LocalLauncher):
     ) -> Process:
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
-            return AttachedProcess(waiting)
+            return waiting
         process, self.problem = start_detachable(
             executable, cwd, environment(color, *size), self._session, self._hours
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import queue
@@ -10,7 +11,7 @@ import stat
 import struct
 import sys
 import threading
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -75,9 +76,11 @@ class Broadcast(logging.Handler):
         self._mutex = threading.Lock()
         """Ensures that a new watcher gets each record exactly once, either from the past or as it
         arrives."""
-        self._past: deque[Record | _OpenStream] = deque()
-        self._open_streams: set[str] = set()
-        """The keys of streams in `_past`."""
+        self._past: OrderedDict[int, Record | _OpenStream] = OrderedDict()
+        """By a number, so that the pieces of a finished stream are removed without a search."""
+        self._numbers = itertools.count()
+        self._open_streams: dict[str, list[int]] = {}
+        """The numbers in `_past` of each open stream's pieces."""
         self._characters = 0
         self._feeds: set[Feed] = set()
         for record in past:
@@ -98,7 +101,7 @@ class Broadcast(logging.Handler):
         """Return a feed of the recent records, followed by new ones."""
         feed: Feed = queue.Queue(WAITING)
         with self._mutex:
-            for each in self._past:
+            for each in self._past.values():
                 feed.put_nowait(each.record() if isinstance(each, _OpenStream) else each)
             self._feeds.add(feed)
         return feed
@@ -114,32 +117,36 @@ class Broadcast(logging.Handler):
         if isinstance(piece, records.AssistantChatStream) and piece.fresh:
             self._drop_pieces(key)
             return
-        last = self._past[-1] if self._past else None
+        last = next(reversed(self._past.values()), None)
         if not isinstance(last, _OpenStream) or not last.accepts(piece):
             last = _OpenStream(piece)
-            self._open_streams.add(key)
-            self._past.append(last)
+            self._open_streams.setdefault(key, []).append(self._append(last))
         before = last.size
         last.add(piece.text)
         self._trim(last.size - before)
 
     def _drop_pieces(self, key: str) -> None:
-        if key in self._open_streams:
-            self._open_streams.discard(key)
-            self._past = deque(
-                each for each in self._past if not isinstance(each, _OpenStream) or each.key != key
-            )
-            self._characters = sum(map(_record_size, self._past))
+        for number in self._open_streams.pop(key, ()):
+            if (dropped := self._past.pop(number, None)) is not None:
+                self._characters -= _record_size(dropped)
 
     def _store(self, record: Record) -> None:
         self._drop_pieces(stream_key(record))
-        self._past.append(record)
+        self._append(record)
         self._trim(_record_size(record))
+
+    def _append(self, item: Record | _OpenStream) -> int:
+        number = next(self._numbers)
+        self._past[number] = item
+        return number
 
     def _trim(self, characters: int) -> None:
         self._characters += characters
         while len(self._past) > BACKLOG or self._characters > CHARACTERS:
-            self._characters -= _record_size(self._past.popleft())
+            number, oldest = self._past.popitem(last=False)
+            self._characters -= _record_size(oldest)
+            if isinstance(oldest, _OpenStream):
+                self._open_streams[oldest.key].remove(number)
 
 
 def past_for_watchers(past: Sequence[Record], *, same_kernel: bool) -> Iterator[Record]:

@@ -307,14 +307,12 @@ def test_headless_search_hides_the_key(
     code = search_once(
         f"what is it, {KEY}?",
         "long.txt",
+        settings,
+        Limits(),
         model=model,
-        sub_model=None,
-        limits=Limits(),
         log=log,
         as_json=as_json,
         yes=False,
-        model_options=dict,
-        secrets=Session(settings, ProcessKernel(), HeadlessFrontend()).secrets,
     )
     captured = capsys.readouterr()
     assert code == 0, captured.err

@@ -14,7 +14,7 @@ from mahtab_tui.bus.records import Decision
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.knowledge.instructions import find_instructions
 from mahtab_tui.llm.prompts import REMOVED_BY_USER
-from mahtab_tui.llm.replay import ChatReplay
+from mahtab_tui.llm.scripted import ChatReplay
 from mahtab_tui.session import Session
 from mahtab_tui.session.agent_calls import AgentCall, AgentCallRefused, AgentCalls
 from mahtab_tui.session.info import HeadlessFrontend

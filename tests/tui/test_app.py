@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from textual.widgets import TextArea
 
 from mahtab_tui.session.inbox import Mode
-from mahtab_tui.tui.layout import UiState
+from mahtab_tui.tui.main_screen import UiState
 from mahtab_tui.tui.open import MIN_SIZE
 from mahtab_tui.tui.screens.settings import SettingsScreen
 from mahtab_tui.tui.transcript.pane import TranscriptPane

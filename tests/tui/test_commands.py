@@ -22,7 +22,7 @@ from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS, PANE_KEYS
 from mahtab_tui.tui.commands.registry import COMMANDS
 from mahtab_tui.tui.screens.dialog import Confirm
 from mahtab_tui.tui.screens.help import HelpScreen, help_rows
-from mahtab_tui.tui.transcript.entries import PendingRequests
+from mahtab_tui.tui.transcript.fold import PendingRequests
 from mahtab_tui.tui.widgets import approval_row, prompt_row
 from mahtab_tui.tui.widgets.key_line import KeyLine
 from mahtab_tui.tui.widgets.question_rows import InputRow

@@ -21,8 +21,13 @@ from mahtab_tui.bus.conversation import Words
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.cli import doctor
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.claude_events import ClaudeTurn, Restart
-from mahtab_tui.llm.claude_process import gateway_address, login_environment, login_hint
+from mahtab_tui.llm.claude_process import (
+    ClaudeTurn,
+    Restart,
+    gateway_address,
+    login_environment,
+    login_hint,
+)
 from mahtab_tui.llm.messages import REFUSED
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.usage import Spending

@@ -41,7 +41,7 @@ def answer(context: CommandContext) -> None:
 def toggle_mode(context: CommandContext) -> None:
     editor, prose = context.panes.editor, context.panes.transcript.failed_prose
     if prose and editor.mode == "python" and editor.is_empty:
-        editor.begin_question(prose)
+        editor.put("ask", prose)
     else:
         editor.toggle_mode()
     editor.focus()
@@ -146,7 +146,7 @@ def accept_offer(context: CommandContext) -> None:
 )
 def explain_error(context: CommandContext) -> None:
     if question := context.panes.transcript.question_about_error:
-        context.panes.editor.begin_question(question)
+        context.panes.editor.put("ask", question)
         context.panes.editor.focus()
     else:
         context.app.notify("There is no error to explain: no cell has failed.")
