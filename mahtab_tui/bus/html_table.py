@@ -139,11 +139,8 @@ class _TableReader:
         self._cell = None
         for number in range(self._spans["colspan"]):
             shown = cell if number == 0 else cell._replace(text="")
-            if self._spans["rowspan"] > 1:
-                self._below[len(self.lines[-1])] = (
-                    self._spans["rowspan"] - 1,
-                    shown._replace(text=""),
-                )
+            if (lines := self._spans["rowspan"] - 1) > 0:
+                self._below[len(self.lines[-1])] = lines, shown._replace(text="")
             self._add(shown)
             self._fill_from_above()
 

@@ -146,11 +146,8 @@ class OutputBuffer:
         self.received += len(text)
         text = text.rstrip("\n")
         room = HELP if mime == "text/plain" else LINE_HEAD
-        self._append(
-            DisplayLine(
-                "display", text[:room], max(0, len(text) - room), mime=mime, data=data, value=value
-            )
-        )
+        cut = max(0, len(text) - room)
+        self._append(DisplayLine("display", text[:room], cut, mime=mime, data=data, value=value))
         self._trim()
         rich = [line for line in self if isinstance(line, DisplayLine) and line.mime]
         if len(rich) > RICH_DISPLAYS:
@@ -175,20 +172,16 @@ class OutputBuffer:
 
     @property
     def size(self) -> int:
-        return sum(
-            len(line.text) + (len(line.data) if isinstance(line, DisplayLine) else 0)
-            for line in self
-        )
+        displays = (line for line in self if isinstance(line, DisplayLine))
+        return sum(len(line.text) for line in self) + sum(len(line.data) for line in displays)
 
     def from_end(self, count: int) -> OutputLine | None:
         """Return a line counted from the end, from 1, if it was kept."""
         if 0 < count <= len(self.tail):
             return self.tail[-count]
-        return (
-            self.head[len(self) - count]
-            if len(self.tail) < count <= len(self) and not self.omitted
-            else None
-        )
+        if len(self.tail) < count <= len(self) and not self.omitted:
+            return self.head[len(self) - count]
+        return None
 
     def shrink(self, lines: int) -> None:
         """Keep only that many lines at each end, and only the plain text of displayed values."""
@@ -273,6 +266,5 @@ class OutputBuffer:
         if "\x1b" not in text:
             return
         for sequence in _SGR.findall(text):
-            self._colours = (
-                () if _RESET.fullmatch(sequence) else (*self._colours, sequence)[-COLOURS:]
-            )
+            before = () if _RESET.fullmatch(sequence) else (*self._colours, sequence)
+            self._colours = before[-COLOURS:]
