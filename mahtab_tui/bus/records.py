@@ -852,6 +852,11 @@ def emit(log: logging.Logger, record: Record) -> None:
     log.info(record.text, extra={"record": record})
 
 
+def warn(log: logging.Logger, text: str) -> None:
+    """Log a warning for the user."""
+    emit(log, Notice(text, level="warning"))
+
+
 def get_record(logged: logging.LogRecord) -> Record:
     """Return the record passed to `emit`; a notice if something else logged it."""
     record = getattr(logged, "record", None)

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from mahtab_tui.store.history import History, letters_between
 from mahtab_tui.tui.editor import code_area
-from mahtab_tui.tui.editor.code_area import SourceSpan, find_source_spans, strip_literals
+from mahtab_tui.tui.editor.code_area import STEP, SourceSpan, find_source_spans, strip_literals
 from mahtab_tui.tui.editor.pane import LONGEST, is_code, is_prose
 from mahtab_tui.tui.editor.pasting import (
-    STEP,
     clean,
     has_curly_quotes,
     is_complete,

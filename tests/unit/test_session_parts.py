@@ -33,9 +33,9 @@ from mahtab_tui.session.cells import last_changes
 from mahtab_tui.session.components import Components, remove_leftovers
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.kernel import add_recovered_output
-from mahtab_tui.session.private_names import VariableHistory
 from mahtab_tui.session.session import Session
 from mahtab_tui.session.sharing import share_folder
+from mahtab_tui.session.variables import VariableHistory
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.database import lock_session
 from mahtab_tui.store.resume import database, find_session, new_store, remove_session, resumed_store
