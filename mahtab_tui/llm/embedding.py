@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.base import ModelError, explain_error
 from mahtab_tui.llm.usage import LOCAL, OverBudget, Spending, estimate_message_tokens, price
-from mahtab_tui.system.imports import IMPORTS
+from mahtab_tui.system import IMPORTS
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings

@@ -26,7 +26,7 @@ from mahtab_tui.session import Session
 from mahtab_tui.settings.model import Settings, home_folder, load_settings
 from mahtab_tui.store.database import is_corrupt
 from mahtab_tui.store.history import History
-from mahtab_tui.system.imports import Lazy
+from mahtab_tui.system import Lazy
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.main_screen import UiState
 from mahtab_tui.tui.terminal_app import Collector, TerminalApp

@@ -23,7 +23,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.system.imports import IMPORTS
+from mahtab_tui.system import IMPORTS
 from mahtab_tui.tui.terminal_driver import StdioRedirect, TerminalDriver, TextOnly
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 

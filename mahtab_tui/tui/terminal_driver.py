@@ -33,7 +33,7 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.filter import LineFilter
 
 from mahtab_tui.settings.model import PictureMode
-from mahtab_tui.system.processes import SHELL_CODE, exit_by_signal
+from mahtab_tui.system import SHELL_CODE, exit_by_signal
 from mahtab_tui.tui.graphics.answers import KITTY_CLEARED, Protocol, TerminalAnswers
 from mahtab_tui.tui.textual_fixes import KeyParser, KeySequences
 

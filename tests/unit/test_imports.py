@@ -26,7 +26,7 @@ import pytest
 import mahtab_tui
 from mahtab_tui import run_repl
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.system.imports import IMPORTS, ImportOrder, Lazy
+from mahtab_tui.system import IMPORTS, ImportOrder, Lazy
 from mahtab_tui.worker import stdlib
 from tests.e2e.terminal import Terminal
 
