@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mahtab_tui.bus.records import emit, warn
 from mahtab_tui.kernel.base import HostFunction
 from mahtab_tui.settings.sources import SettingsError, home_folder, project_folder
-from mahtab_tui.system.imports import Lazy
+from mahtab_tui.system import Lazy
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Usage
