@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from mahtab_tui.agent import create_initial_state, create_repl_graph, run_graph
+from mahtab_tui.agent.graph import AgentState
 from mahtab_tui.agent.nodes import Nodes
-from mahtab_tui.agent.state import AgentState
 from mahtab_tui.bus.records import Decision, Record, get_record
 from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.llm.scripted import ChatReplay

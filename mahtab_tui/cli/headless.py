@@ -186,7 +186,7 @@ class Approver(logging.Handler):
 
     def _give_line(self, record: records.Input) -> None:
         line = self._read_line(record) if self._terminal else None
-        self._session.answer_input(record.request, line)
+        self._session.host.inputs.answer(record.request, line)
 
     def _read_line(self, record: records.Input) -> str | None:
         prompt = plain(record.text)
@@ -200,7 +200,7 @@ class Approver(logging.Handler):
 
     def _decide(self, record: records.Approval) -> None:
         decision = self._ask(record.text) if self._terminal else self._refuse(record.text)
-        self._session.decide(record.request, decision)
+        self._session.approvals.answer(record.request, decision)
 
     def _refuse(self, code: str) -> Decision:
         self.refused = True
@@ -225,7 +225,7 @@ def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as
     session.log.addHandler(printer)
     session.log.addHandler(approver)
     if settings.approval == "review":
-        session.set_approval("ask")
+        session.info.set_approval("ask")
         session.notice(_REVIEW_NOTICE, "warning")
     stopped_by: list[int] = []
 
@@ -246,7 +246,7 @@ def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as
     }
     try:
         session.start_kernel()
-        if not (_load_stdin(session) and all(session.load(file) for file in files)):
+        if not (_load_stdin(session) and all(session.cell_thread.load(file) for file in files)):
             return FAILED
         answer = session.agent.ask(question, attach="files and variables")
     except (KernelError, ModelError) as error:

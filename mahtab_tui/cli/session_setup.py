@@ -8,7 +8,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,12 +19,13 @@ from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.cli.options import fail, fail_on
 from mahtab_tui.cli.sessions import attach, resume
 from mahtab_tui.export.reading import NotebookError, NotebookFile, read_notebook
+from mahtab_tui.kernel import base
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.launch import find_environments, find_interpreter
 from mahtab_tui.llm.providers import check_name, full_name
 from mahtab_tui.session.info import SessionBackend
-from mahtab_tui.session.kernel import DetachedKernel, create_kernel, process_kernel
+from mahtab_tui.session.kernel import DetachedKernel, process_kernel
 from mahtab_tui.settings.model import Settings, load_settings
 from mahtab_tui.store.resume import SessionNotFound, new_store, save_target
 from mahtab_tui.store.sqlite import MemoryStore, SqliteStore
@@ -183,7 +183,11 @@ def _make_backend(
         if store.claim is not None:
             store.claim.release()
         fail(str(error))
-    make_kernel = partial(create_kernel, settings, keep, session)
+
+    def make_kernel(address: str) -> base.Kernel:
+        elsewhere = settings.model_copy(update={"kernel": address or None})
+        return process_kernel(elsewhere, keep, session=session)
+
     return SessionBackend(kernel, store, store.claim, make_kernel)
 
 

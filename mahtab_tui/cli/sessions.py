@@ -322,8 +322,6 @@ def search(
     if behind:
         what = "1 session is" if behind == 1 else f"{behind:,} sessions are"
         echo(f"{what} not in the index yet, so not everything was searched. Search again later.")
-    if found.note:
-        echo(found.note)
     if not found.hits:
         elsewhere = " in this folder's sessions. --all searches those of every folder."
         fail(f"Nothing was found{'.' if all_projects else elsewhere}", 1)

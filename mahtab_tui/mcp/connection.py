@@ -30,7 +30,6 @@ from mahtab_tui.mcp.tools import McpToolError, Report, escape_output_keep_colour
 from mahtab_tui.session import Session
 from mahtab_tui.session.agent_calls import Evaluation
 from mahtab_tui.session.info import HeadlessFrontend
-from mahtab_tui.session.kernel import process_kernel
 from mahtab_tui.session.sharing import AgentService, SharingError, find_session
 from mahtab_tui.settings.model import Settings, home_folder
 from mahtab_tui.store.resume import new_store, save_target
@@ -362,6 +361,9 @@ class OwnSession:
             await asyncio.to_thread(self._session.close, hurry=True)
 
     def _start(self) -> socket.socket:
+        # Loads the agent, which would delay the answer to `initialize`.
+        from mahtab_tui.session.kernel import process_kernel
+
         store, name, _ = new_store(Path.cwd())
         settings, keep = self._settings, None
         if settings.keep_namespace:
@@ -371,7 +373,7 @@ class OwnSession:
             session = Session(settings, kernel, HeadlessFrontend(), store=store, name=name)
             session.log.addHandler(InputHandler(session))
             session.log.addHandler(self.output)
-            session.start_cells()
+            session.cell_thread.start()
             session.ready.result()
         except KernelError as error:
             if store.claim is not None:
@@ -395,7 +397,7 @@ class InputHandler(logging.Handler):
         if isinstance(value, Input) and value.state == "waiting":
             # The asking thread starts waiting only after this record, so the answer must come from
             # another thread.
-            answer = partial(self._session.answer_input, value.request, None)
+            answer = partial(self._session.host.inputs.answer, value.request, None)
             threading.Thread(target=answer, daemon=True).start()
 
 

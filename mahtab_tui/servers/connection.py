@@ -27,7 +27,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import AnyUrl, BaseModel, ValidationError
 
 from mahtab_tui import __version__
-from mahtab_tui.kernel.endings import describe_end
+from mahtab_tui.kernel.launch import describe_end
 from mahtab_tui.servers.schema import (
     ArgumentsError,
     ToolSignature,

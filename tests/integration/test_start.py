@@ -184,7 +184,7 @@ def test_slow_imports_on_several_threads_succeed() -> None:
 # that it has started.
 
 SEARCH = "import os; from mahtab_tui.knowledge.code import CodeSearcher; CodeSearcher('code', ripgrep={ripgrep}).search({pattern!r}, seconds=1000)"
-PRINTED = "from mahtab_tui.session.attached import run_command; run_command({command!r}, '.', lambda: False)"
+PRINTED = "from mahtab_tui.session.attachments import run_command; run_command({command!r}, '.', lambda: False)"
 PROGRAMS = {
     "a search": SEARCH.format(ripgrep=None, pattern="(a|a)+$"),
     "ripgrep": SEARCH.format(ripgrep="os.path.abspath('rg')", pattern="a"),
@@ -196,9 +196,7 @@ def works(pid: int) -> bool:
     """Whether a process has begun with what it is there for: it is no longer the one that starts
     it, and sleeps or searches."""
     command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    return b"sleep" in command[0] or (
-        b"mahtab_tui.knowledge.scanning" in command and ticks(pid) > 50
-    )
+    return b"sleep" in command[0] or (b"mahtab_tui.knowledge.code" in command and ticks(pid) > 50)
 
 
 @pytest.mark.skipif(

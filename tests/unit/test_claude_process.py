@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
-from mahtab_tui.agent.graph import create_repl_graph
+from mahtab_tui.agent.graph import create_initial_state
 from mahtab_tui.agent.model_calls import read_answer
+from mahtab_tui.agent.nodes import create_repl_graph
 from mahtab_tui.agent.repl_agent import run_graph
-from mahtab_tui.agent.state import create_initial_state
 from mahtab_tui.bus.conversation import Words
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.cli import doctor
