@@ -77,7 +77,7 @@ class Interrupter:
     def stop(self) -> None:
         """Stop the model or the cell; a second call within `SECOND_STOP_S` offers to kill the
         kernel."""
-        if self._session.cell_runs and time.monotonic() - self._last_stop < SECOND_STOP_S:
+        if self._session.cells.running and time.monotonic() - self._last_stop < SECOND_STOP_S:
             self.ask_to_kill()
             return
         if (stopped := self._session.stop()) is not None:
@@ -92,7 +92,7 @@ class Interrupter:
         confirm(self._app, question, self._session.kernel_control.kill, yes="Kill", no="Wait")
 
     def _offer_kill(self) -> None:
-        if self._session.cell_runs:
+        if self._session.cells.running:
             self._last_stop = time.monotonic()
             self._app.notify(
                 "The cell is still running. Stop it again within two seconds to kill the kernel; you are asked first.",
@@ -158,7 +158,7 @@ class QuitFlow:
 
     def quit_from_cell(self) -> None:
         """Quit because a cell called `exit()`: at once for the user's cell; ask for the model's."""
-        if self._session.turn_runs:
+        if self._session.agent.in_turn:
             self.leave()
         else:
             self._app.exit(0)
@@ -183,9 +183,9 @@ class QuitFlow:
 
     def _unsaved_items(self) -> list[str]:
         session, items = self._session, []
-        if session.cell_runs and not self._cell_can_detach():
+        if session.cells.running and not self._cell_can_detach():
             items.append("the running cell")
-        if session.turn_runs:
+        if session.agent.in_turn:
             items.append("the unfinished answer")
         if queued := self._panes.queued:
             items.append(f"{queued} queued {'input' if queued == 1 else 'inputs'}")
@@ -413,23 +413,27 @@ class MahtabApp(TerminalApp[int]):
 
         if message.rules:
             self.settings.add_rules(message.rules)
-        self.session.decide(message.request, Decision(message.action, message.code, message.reason))
+        self.session.approvals.answer(
+            message.request, Decision(message.action, message.code, message.reason)
+        )
         self.editor.focus()
 
     def on_review_row_decided(self, message: ReviewRow.Decided) -> None:
         from mahtab_tui.bus.records import Decision
 
-        self.session.decide(message.request, Decision(message.action, reason=message.reason))
+        self.session.approvals.answer(
+            message.request, Decision(message.action, reason=message.reason)
+        )
         self.editor.focus()
 
     def on_fan_out_row_answered(self, message: FanOutRow.Answered) -> None:
         self.session.searches.answer(message.request, message.run)
 
     def on_input_row_answered(self, message: InputRow.Answered) -> None:
-        self.session.answer_input(message.request, message.text)
+        self.session.host.inputs.answer(message.request, message.text)
 
     def on_queue_row_cancelled(self, message: QueueRow.Cancelled) -> None:
-        item = self.session.cancel(message.item_id)
+        item = self.session.inbox.cancel(message.item_id)
         if item is not None and not item.party and self.editor.is_empty:
             self.editor.text = item.text
 

@@ -24,7 +24,7 @@ from mahtab_tui import __version__
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.session import Session
 from mahtab_tui.settings.model import Settings, home_folder, load_settings
-from mahtab_tui.store.corruption import is_corrupt
+from mahtab_tui.store.database import is_corrupt
 from mahtab_tui.store.history import History
 from mahtab_tui.system.imports import Lazy
 from mahtab_tui.tui.app import MahtabApp

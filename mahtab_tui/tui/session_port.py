@@ -178,13 +178,13 @@ class SessionPort:
         self._panes.editor.focus()
 
     def hide(self, entry: str, hidden: bool) -> None:
-        self.session.hide(entry, hidden)
+        self.session.entries.hide(entry, hidden)
 
     def undo(self, cell: int) -> None:
         ask_to_undo(self._app, self.session, cell)
 
     def pin(self, entry: str, pinned: bool) -> None:
-        self.session.pin(entry, pinned)
+        self.session.entries.pin(entry, pinned)
 
     def open_output(self, cell: int) -> None:
         title, file = f"Output of cell {cell}", f"cell-{cell}.txt"
@@ -238,7 +238,7 @@ class SessionPort:
         self._panes.query_one("#transcript-find", FindRow).open()
 
     def rebuild(self, name: str, why: str) -> None:
-        code = self.session.code_for_variable(name)
+        code = self.session.variable_history.code_for(name, self.session.namespace_store.missing)
         if not code:
             advice = "No cell of this session made it."
         elif not self._panes.editor.is_empty:

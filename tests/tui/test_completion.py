@@ -14,8 +14,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.requests import checked
 from mahtab_tui.kernel.values import Completion, Completions, Explanation
 from mahtab_tui.tui.editor.completion import CompletionList, HelpCard
-from mahtab_tui.worker.completion.complete import complete
-from mahtab_tui.worker.completion.cursor import explain_at
+from mahtab_tui.worker.completion.complete import complete, explain_at
 from tests.tui.editor_app import SIZE, EditorApp, app_of, screen_text, until, write
 
 # Completion in the editor: as one types, on Tab, and while the kernel does not answer.
@@ -307,11 +306,9 @@ def explain(code: str, cursor: int) -> Explanation | None:
     if "dead" in code:
         raise KernelError("The kernel has ended.")
     found = explain_at({"mean": mean}, code, cursor)
-    return (
-        None
-        if found is None
-        else Explanation(**{**found._asdict(), "where": "/home/ada/stats.py:12"})
-    )
+    if found is None:
+        return None
+    return Explanation(**{**found, "where": "/home/ada/stats.py:12"})
 
 
 @pytest.fixture

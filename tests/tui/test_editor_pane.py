@@ -16,8 +16,8 @@ from textual.widgets import Input, OptionList, Static
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import Completion, Completions
-from mahtab_tui.session import attached as mentions_module
-from mahtab_tui.session.attached import MentionChip, find_mentions
+from mahtab_tui.session import attachments as mentions_module
+from mahtab_tui.session.attachments import MentionChip, find_mentions
 from mahtab_tui.store.history import History, HistoryEntry
 from mahtab_tui.tui.commands.registry import COMMANDS, SlashCompletions
 from mahtab_tui.tui.editor.code_area import CodeArea

@@ -419,7 +419,7 @@ def test_locked_file_is_reported_and_not_moved_away(
 ) -> None:
     path = tmp_path / "history.db"
     history = History(path, "p")
-    history._connection.execute("pragma busy_timeout = 1")
+    history._database._connection.execute("pragma busy_timeout = 1")
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("begin immediate")
     history.add("x", "python")

@@ -261,7 +261,7 @@ class Completer:
         return self._area.document.get_line(row)[:column]
 
     def _starts_mention_or_command(self, before: str) -> bool:
-        from mahtab_tui.session.attached import partial_mention
+        from mahtab_tui.session.attachments import partial_mention
 
         in_first_line = self._area.cursor_location[0] == 0
         is_command = in_first_line and self._slash.complete(before, len(before)) is not None

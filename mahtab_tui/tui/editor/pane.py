@@ -28,7 +28,7 @@ from mahtab_tui.tui.find import FindRow
 from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
-    from mahtab_tui.session.attached import MentionChip
+    from mahtab_tui.session.attachments import MentionChip
     from mahtab_tui.session.inbox import Mode
     from mahtab_tui.store.history import History
 

@@ -9,14 +9,14 @@ import textwrap
 import warnings
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.session.attached import is_large
+from mahtab_tui.session.attachments import is_large
 from mahtab_tui.tui.editor.code_area import (
     STEP,
     find_source_spans,
     map_outside_strings,
     strip_literals,
 )
-from mahtab_tui.worker.magics import is_python, transform
+from mahtab_tui.worker.magics import parse_python, transform
 
 _FLAGS = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | codeop.PyCF_ALLOW_INCOMPLETE_INPUT  # type: ignore[attr-defined]
 _TYPE_PARAMETERS = re.compile(r"^([ \t]*(?:async +def|def|class) +\w+)\[[^\[\]\n]*\]", re.MULTILINE)
@@ -131,7 +131,7 @@ def has_curly_quotes(text: str) -> bool:
 def straighten_quotes(text: str) -> str:
     """Straighten curly quotes; those inside strings stay if the result is valid Python."""
     outside = map_outside_strings(text, lambda piece: piece.translate(_STRAIGHT))
-    return outside if is_python(outside) else text.translate(_STRAIGHT)
+    return outside if parse_python(outside) else text.translate(_STRAIGHT)
 
 
 class Pastes:
