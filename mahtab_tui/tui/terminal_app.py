@@ -68,6 +68,7 @@ RATE = 1 / 30
 SHARE = 1 / 4
 """Share of the main thread's time above which a tick is skipped."""
 MAX_DELAY = 0.2
+"""Maximum seconds by which records are delayed."""
 
 Fold = Callable[[Sequence["Record"]], None]
 

@@ -44,6 +44,7 @@ _REPLACING = (
 FindChips = Callable[[str], "Sequence[MentionChip]"]
 
 PAUSE = 0.15
+"""Seconds without a key press before mentions are resolved."""
 
 
 def _draw_chip(chip: MentionChip) -> Content:

@@ -25,6 +25,7 @@ Find = Callable[..., TextSpan | None]
 
 LINE = 16_384
 BLOCK = 1_000_000
+"""Characters to count or search at a time."""
 
 
 class TextRow(NamedTuple):
