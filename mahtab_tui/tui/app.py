@@ -21,8 +21,7 @@ from textual.widgets import Input, TextArea
 from mahtab_tui.session import Session
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.store.history import History
-from mahtab_tui.tui.commands.command import CommandContext, bindings
-from mahtab_tui.tui.commands.registry import (
+from mahtab_tui.tui.commands import (
     BY_ACTION,
     BY_ID,
     BY_SLASH,
@@ -30,6 +29,7 @@ from mahtab_tui.tui.commands.registry import (
     SlashCompletions,
     parse_slash,
 )
+from mahtab_tui.tui.commands.command import CommandContext, bindings
 from mahtab_tui.tui.commands.session import run_notebook
 from mahtab_tui.tui.editor import EditorPane
 from mahtab_tui.tui.layout import UiState
@@ -315,7 +315,6 @@ class MahtabApp(TerminalApp[int]):
             quit_flow,
             offers,
             self.settings,
-            COMMANDS,
         )
         return self.panes
 

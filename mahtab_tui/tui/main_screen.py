@@ -18,7 +18,7 @@ from textual.widgets import Input, Static, TextArea
 from mahtab_tui.session import Session
 from mahtab_tui.store.history import History
 from mahtab_tui.system.processes import langsmith_variable
-from mahtab_tui.tui.commands.registry import SlashCompletions
+from mahtab_tui.tui.commands import SlashCompletions
 from mahtab_tui.tui.editor import EditorPane
 from mahtab_tui.tui.find import FindRow
 from mahtab_tui.tui.layout import (

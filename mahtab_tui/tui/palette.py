@@ -14,8 +14,8 @@ from textual.geometry import Offset
 from textual.widget import Widget
 from textual.widgets import Label
 
+from mahtab_tui.tui.commands import COMMANDS
 from mahtab_tui.tui.commands.command import Command
-from mahtab_tui.tui.commands.registry import COMMANDS
 from mahtab_tui.tui.screens.dialog import Dialog
 
 _TITLE_LINE = 1

@@ -12,8 +12,7 @@ from textual.screen import Screen
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.settings.sources import config_files, project_folder
-from mahtab_tui.tui.commands.kernel import ask_to_undo
-from mahtab_tui.tui.commands.session import run_notebook
+from mahtab_tui.tui.commands.session import ask_to_undo, run_notebook
 from mahtab_tui.tui.editor import EditorPane
 from mahtab_tui.tui.find import FindRow
 from mahtab_tui.tui.terminal_driver import TerminalDriver

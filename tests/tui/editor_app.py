@@ -18,7 +18,7 @@ from textual.widgets import Static
 
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.store.history import History
-from mahtab_tui.tui.commands.registry import COMMANDS, SlashCompletions
+from mahtab_tui.tui.commands import COMMANDS, SlashCompletions
 from mahtab_tui.tui.editor import EditorPane
 from mahtab_tui.tui.editor.completion import Complete
 from mahtab_tui.tui.editor.help_card import Explain, Suggest

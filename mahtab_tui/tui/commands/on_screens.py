@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
-from mahtab_tui.tui.commands.command import PaneCommand
+from mahtab_tui.tui.commands.command import PaneCommand, pane_command
 from mahtab_tui.tui.commands.panes import NODE_COMMANDS, TRANSCRIPT_COMMANDS, VARIABLE_COMMANDS
 
 
@@ -123,324 +124,173 @@ PANE_KEYS: tuple[KeyHelp, ...] = (
 )
 
 
+_inspector = partial(pane_command, group="Inspector")
+_table = partial(pane_command, group="Inspector: table")
+_text = partial(pane_command, group="Inspector: text")
+_tree = partial(pane_command, group="Inspector: tree")
+_array = partial(pane_command, group="Inspector: array")
+_output = partial(pane_command, group="Output")
+
 INSPECTOR_COMMANDS: tuple[PaneCommand, ...] = (
-    PaneCommand(
-        "inspect-back",
-        "back",
-        "escape",
-        "Back",
-        "Go back to the previous object, and finally to the session",
-        "Inspector",
-        True,
+    _inspector(
+        "inspect-back back escape",
+        "Back: Go back to the previous object, and finally to the session",
+        footer=True,
     ),
-    PaneCommand(
-        "inspect-view",
-        "step_view(1)",
-        "tab",
-        "View",
-        "Show the next view of the object; a digit shows a view by its number",
-        "Inspector",
-        True,
+    _inspector(
+        "inspect-view step_view(1) tab",
+        "View: Show the next view of the object; a digit shows a view by its number",
+        footer=True,
     ),
-    PaneCommand(
-        "inspect-again",
-        "look_again",
-        "r",
-        "Reload",
-        "Reload the object to show what it is now",
-        "Inspector",
-        True,
+    _inspector(
+        "inspect-again look_again r",
+        "Reload: Reload the object to show what it is now",
+        footer=True,
     ),
-    PaneCommand(
-        "inspect-copy",
-        "copy_expression",
-        "y",
-        "Copy name",
-        "Copy the expression that leads to the object",
-        "Inspector",
+    _inspector(
+        "inspect-copy copy_expression y", "Copy name: Copy the expression that leads to the object"
     ),
-    PaneCommand(
-        "inspect-copy-text",
-        "copy_text",
-        "ctrl+y",
-        "Copy text",
-        "Copy the repr of the object",
-        "Inspector",
+    _inspector("inspect-copy-text copy_text ctrl+y", "Copy text: Copy the repr of the object"),
+    _inspector(
+        "inspect-export export ctrl+s",
+        "Export: Write the object to a new .csv, .json, .txt or .pkl file",
     ),
-    PaneCommand(
-        "inspect-export",
-        "export",
-        "ctrl+s",
-        "Export",
-        "Write the object to a new .csv, .json, .txt or .pkl file",
-        "Inspector",
-    ),
-    PaneCommand("inspect-close", "leave", "q", "Close", "Close the inspector", "Inspector"),
+    _inspector("inspect-close leave q", "Close: Close the inspector"),
 )
 
 TABLE_COMMANDS: tuple[PaneCommand, ...] = (
-    PaneCommand(
-        "table-open",
-        "open_cell",
-        "enter",
-        "Open",
-        "Look inside the value at the cursor",
-        "Inspector: table",
-        True,
+    _table("table-open open_cell enter", "Open: Look inside the value at the cursor", footer=True),
+    _table("table-column open_column o", "Column: Show the column alone"),
+    _table(
+        "table-sort sort s",
+        "Sort: Sort by the column: ascending, descending, not at all",
+        footer=True,
     ),
-    PaneCommand(
-        "table-column", "open_column", "o", "Column", "Show the column alone", "Inspector: table"
+    _table(
+        "table-filter filter slash",
+        "Filter: Filter by the column: > 5, = berlin, missing, or a text",
+        footer=True,
     ),
-    PaneCommand(
-        "table-sort",
-        "sort",
-        "s",
-        "Sort",
-        "Sort by the column: ascending, descending, not at all",
-        "Inspector: table",
-        True,
+    _table("table-all all_rows x", "All rows: Clear sorting and filters"),
+    _table(
+        "table-variable make_variable v",
+        "Variable: Assign the rows to a variable as shown, in a cell",
     ),
-    PaneCommand(
-        "table-filter",
-        "filter",
-        "slash",
-        "Filter",
-        "Filter by the column: > 5, = berlin, missing, or a text",
-        "Inspector: table",
-        True,
-    ),
-    PaneCommand(
-        "table-all", "all_rows", "x", "All rows", "Clear sorting and filters", "Inspector: table"
-    ),
-    PaneCommand(
-        "table-variable",
-        "make_variable",
-        "v",
-        "Variable",
-        "Assign the rows to a variable as shown, in a cell",
-        "Inspector: table",
-    ),
-    PaneCommand(
-        "table-figures",
-        "figures",
-        "i",
-        "Figures",
-        "Show or hide the figures of each column in the header",
-        "Inspector: table",
+    _table(
+        "table-figures figures i", "Figures: Show or hide the figures of each column in the header"
     ),
 )
 
 TEXT_COMMANDS: tuple[PaneCommand, ...] = (
-    PaneCommand(
-        "text-search", "search", "slash", "Search", "Search the text", "Inspector: text", True
+    _text("text-search search slash", "Search: Search the text", footer=True),
+    _text("text-next next(False) n", "Next: Go to the next match", footer=True),
+    _text("text-previous next(True) N,shift+n", "Previous: Go to the previous match"),
+    _text("text-regex regex x", "By pattern: Search for regular expressions, or for plain words"),
+    _text(
+        "text-ask ask ctrl+a",
+        "Ask about this: Ask about the text, by a recursive search over it",
+        footer=True,
     ),
-    PaneCommand(
-        "text-next", "next(False)", "n", "Next", "Go to the next match", "Inspector: text", True
-    ),
-    PaneCommand(
-        "text-previous",
-        "next(True)",
-        "N,shift+n",
-        "Previous",
-        "Go to the previous match",
-        "Inspector: text",
-    ),
-    PaneCommand(
-        "text-regex",
-        "regex",
-        "x",
-        "By pattern",
-        "Search for regular expressions, or for plain words",
-        "Inspector: text",
-    ),
-    PaneCommand(
-        "text-ask",
-        "ask",
-        "ctrl+a",
-        "Ask about this",
-        "Ask about the text, by a recursive search over it",
-        "Inspector: text",
-        True,
-    ),
-    PaneCommand(
-        "text-wrap",
-        "wrap",
-        "w",
-        "Wrap",
-        "Wrap long lines, or scroll them sideways",
-        "Inspector: text",
-        True,
-    ),
+    _text("text-wrap wrap w", "Wrap: Wrap long lines, or scroll them sideways", footer=True),
 )
 
 TREE_COMMANDS: tuple[PaneCommand, ...] = (
-    PaneCommand(
-        "tree-open",
-        "open_row",
-        "enter",
-        "Open",
-        "Look inside the object at the cursor; a property is evaluated first",
-        "Inspector: tree",
-        True,
+    _tree(
+        "tree-open open_row enter",
+        "Open: Look inside the object at the cursor; a property is evaluated first",
+        footer=True,
     ),
-    PaneCommand(
-        "tree-unfold",
-        "unfold",
-        "right,space",
-        "Expand",
-        "Show what is inside",
-        "Inspector: tree",
-        True,
+    _tree("tree-unfold unfold right,space", "Expand: Show what is inside", footer=True),
+    _tree(
+        "tree-search search slash",
+        "Search: Search the names, types and values of what is expanded",
+        footer=True,
     ),
-    PaneCommand(
-        "tree-search",
-        "search",
-        "slash",
-        "Search",
-        "Search the names, types and values of what is expanded",
-        "Inspector: tree",
-        True,
-    ),
-    PaneCommand("tree-next", "find(1)", "n", "Next", "Go to the next match", "Inspector: tree"),
-    PaneCommand(
-        "tree-previous",
-        "find(-1)",
-        "N,shift+n",
-        "Previous",
-        "Go to the previous match",
-        "Inspector: tree",
-    ),
-    PaneCommand(
-        "tree-fold",
-        "fold",
-        "left",
-        "Collapse",
-        "Collapse it, then go to the object that contains it",
-        "Inspector: tree",
-        True,
+    _tree("tree-next find(1) n", "Next: Go to the next match"),
+    _tree("tree-previous find(-1) N,shift+n", "Previous: Go to the previous match"),
+    _tree(
+        "tree-fold fold left",
+        "Collapse: Collapse it, then go to the object that contains it",
+        footer=True,
     ),
 )
 
 ARRAY_COMMANDS: tuple[PaneCommand, ...] = (
-    PaneCommand(
-        "array-next",
-        "step_slice(1)",
-        "full_stop",
-        "Next slice",
-        "Next slice of an array of many dimensions",
-        "Inspector: array",
+    _array(
+        "array-next step_slice(1) full_stop",
+        "Next slice: Next slice of an array of many dimensions",
     ),
-    PaneCommand(
-        "array-previous",
-        "step_slice(-1)",
-        "comma",
-        "Previous slice",
-        "Previous slice of an array of many dimensions",
-        "Inspector: array",
+    _array(
+        "array-previous step_slice(-1) comma",
+        "Previous slice: Previous slice of an array of many dimensions",
     ),
-    PaneCommand(
-        "array-dimension",
-        "dimension",
-        "d",
-        "Dimension",
-        "Choose the dimension to step along",
-        "Inspector: array",
-    ),
-    PaneCommand(
-        "array-slice",
-        "enter_slice",
-        "g",
-        "Slice",
-        "Enter a slice, as in 3, :, :",
-        "Inspector: array",
-        True,
-    ),
+    _array("array-dimension dimension d", "Dimension: Choose the dimension to step along"),
+    _array("array-slice enter_slice g", "Slice: Enter a slice, as in 3, :, :", footer=True),
 )
 
 PLOT_COMMANDS: tuple[PaneCommand, ...] = (
-    PaneCommand(
-        "plot-histogram",
-        "histogram",
-        "h",
-        "Histogram",
-        "Show a histogram of the values, or the values by position",
-        "Inspector: array",
-        True,
+    _array(
+        "plot-histogram histogram h",
+        "Histogram: Show a histogram of the values, or the values by position",
+        footer=True,
     ),
 )
 
 OUTPUT_COMMANDS: tuple[PaneCommand, ...] = (
-    PaneCommand(
-        "output-back", "back", "escape,q", "Back", "Go back to the session", "Output", True
-    ),
-    PaneCommand("output-save", "save", "ctrl+s", "Save", "Save it to a file", "Output", True),
+    _output("output-back back escape,q", "Back: Go back to the session", footer=True),
+    _output("output-save save ctrl+s", "Save: Save it to a file", footer=True),
 )
 
 PAGER_COMMANDS: tuple[PaneCommand, ...] = (
-    PaneCommand("output-copy", "copy_all", "y", "Copy", "Copy all of it", "Output", True),
+    _output("output-copy copy_all y", "Copy: Copy all of it", footer=True),
 )
 
 PICTURE_COMMANDS: tuple[PaneCommand, ...] = (
-    PaneCommand(
-        "picture-open",
-        "open_outside",
-        "o",
-        "Open",
-        "Open the picture in the system's viewer; also in the inspector",
-        "Output",
-        True,
+    _output(
+        "picture-open open_outside o",
+        "Open: Open the picture in the system's viewer; also in the inspector",
+        footer=True,
     ),
 )
 
 PICTURES_COMMANDS: tuple[PaneCommand, ...] = (
-    PaneCommand("picture-next", "step(1)", "right", "Next", "Next picture of the cell", "Output"),
-    PaneCommand("picture-previous", "step(-1)", "left", "Previous", "Previous picture", "Output"),
+    _output("picture-next step(1) right", "Next: Next picture of the cell"),
+    _output("picture-previous step(-1) left", "Previous: Previous picture"),
 )
 
 FRAMES_COMMANDS: tuple[PaneCommand, ...] = (
-    PaneCommand(
-        "frame-source",
-        "source",
-        "enter",
-        "Source",
-        "In an error: go from the frames to the source",
-        "Output",
-        True,
+    _output(
+        "frame-source source enter",
+        "Source: In an error: go from the frames to the source",
+        footer=True,
     ),
-    PaneCommand(
-        "frame-locals",
-        "locals",
-        "v",
-        "Variables",
-        "In an error: go to the variables of the frame; Escape goes back",
-        "Output",
-        True,
+    _output(
+        "frame-locals locals v",
+        "Variables: In an error: go to the variables of the frame; Escape goes back",
+        footer=True,
     ),
-    PaneCommand(
-        "frame-edit",
-        "edit",
-        "e",
-        "Edit",
-        "Open the file at the line in $EDITOR, or put the cell's code into the input",
-        "Output",
-        True,
+    _output(
+        "frame-edit edit e",
+        "Edit: Open the file at the line in $EDITOR, or put the cell's code into the input",
+        footer=True,
     ),
-    PaneCommand(
-        "frame-output", "whole_output", "o", "Output", "Show all output of the cell", "Output", True
-    ),
+    _output("frame-output whole_output o", "Output: Show all output of the cell", footer=True),
 )
 
 PANE_COMMANDS: tuple[PaneCommand, ...] = (
-    *(*TRANSCRIPT_COMMANDS, *NODE_COMMANDS),
-    *(*OUTPUT_COMMANDS, *PAGER_COMMANDS, *PICTURE_COMMANDS, *PICTURES_COMMANDS, *FRAMES_COMMANDS),
-    *(
-        *INSPECTOR_COMMANDS,
-        *TABLE_COMMANDS,
-        *TREE_COMMANDS,
-        *TEXT_COMMANDS,
-        *ARRAY_COMMANDS,
-        *PLOT_COMMANDS,
-    ),
+    *TRANSCRIPT_COMMANDS,
+    *NODE_COMMANDS,
+    *OUTPUT_COMMANDS,
+    *PAGER_COMMANDS,
+    *PICTURE_COMMANDS,
+    *PICTURES_COMMANDS,
+    *FRAMES_COMMANDS,
+    *INSPECTOR_COMMANDS,
+    *TABLE_COMMANDS,
+    *TREE_COMMANDS,
+    *TEXT_COMMANDS,
+    *ARRAY_COMMANDS,
+    *PLOT_COMMANDS,
     *VARIABLE_COMMANDS,
 )
 """All commands of single panes and screens. The user's keymap can change their keys, too."""

@@ -18,7 +18,7 @@ from textual.widget import Widget
 
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.system.imports import IMPORTS
-from mahtab_tui.tui.commands.registry import SlashCompletions
+from mahtab_tui.tui.commands import SlashCompletions
 from mahtab_tui.tui.editor.code_area import CodeArea, location
 from mahtab_tui.tui.workers import Fetcher
 

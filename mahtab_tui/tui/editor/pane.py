@@ -21,7 +21,7 @@ from textual.widgets import Static, TextArea
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.system.imports import IMPORTS
-from mahtab_tui.tui.commands.registry import SlashCompletions
+from mahtab_tui.tui.commands import SlashCompletions
 from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.editor.completion import Complete, CompletionList
 from mahtab_tui.tui.editor.prompt_area import Draft, InputHistory, PromptArea

@@ -13,7 +13,7 @@ from textual.events import Blur, Key
 from textual.message import Message
 
 from mahtab_tui.system.imports import IMPORTS
-from mahtab_tui.tui.commands.registry import SlashCompletions
+from mahtab_tui.tui.commands import SlashCompletions
 from mahtab_tui.tui.editor.code_area import CodeArea, location
 from mahtab_tui.tui.editor.completion import Complete, Completer, CompletionList
 from mahtab_tui.tui.find import Pattern

@@ -15,7 +15,6 @@ SIXEL_QUESTIONS = "\x1b[?1;1;0S\x1b[?2;1;0S\x1b[c"
 with Sixel."""
 
 KITTY_CLEARED = "\x1b_Ga=d,d=A,q=2\x1b\\"
-"""Deletes all Kitty graphics from the screen."""
 
 _ANSWER = re.compile(
     r"\x1b_G(?P<kitty>[^\x1b]{0,256})\x1b\\|\x1b\[\?(?P<attributes>[\d;]{0,64})c|\x1b\[6;(?P<height>\d{1,4});(?P<width>\d{1,4})t"
@@ -38,12 +37,10 @@ class TerminalAnswers:
         self.largest = (800, 480)
         """Maximum size of a Sixel picture, in pixels."""
         self.awaited = False
-        """Whether replies may still arrive."""
         self._pending = ""
         self._limits_asked = False
 
     def ask(self) -> str:
-        """Return the queries to send to the terminal."""
         self.awaited = True
         return QUESTIONS
 
@@ -60,7 +57,6 @@ class TerminalAnswers:
         return self._split_incomplete("".join((*rest, typed[start:]))), question
 
     def _split_incomplete(self, typed: str) -> str:
-        """Hold back an incomplete reply at the end of the input."""
         if self.awaited and (begun := _INCOMPLETE.search(typed)):
             typed, self._pending = typed[: begun.start()], begun[0]
         return typed

@@ -31,10 +31,8 @@ if TYPE_CHECKING:
 
 _CHUNK = 4096
 _SAMPLE = 60_000
-"""Number of pixels sampled to compute a palette."""
 _WORKER = Path(__file__).with_name("sixel_worker.py")
 _PATIENCE = 60.0
-"""Time limit for encoding a picture, in seconds."""
 
 
 class GraphicsPiece(NamedTuple):
@@ -52,10 +50,9 @@ def encode_kitty(image: Image.Image, number: int) -> str:
     data = base64.b64encode(file.getvalue()).decode()
     parts = []
     for start in range(0, len(data), _CHUNK):
+        end = start + _CHUNK
         first = "" if start else f"a=t,f=100,i={number},"
-        parts.append(
-            f"\x1b_G{first}q=2,m={int(start + _CHUNK < len(data))};{data[start : start + _CHUNK]}\x1b\\"
-        )
+        parts.append(f"\x1b_G{first}q=2,m={int(end < len(data))};{data[start:end]}\x1b\\")
     return "".join(parts)
 
 
@@ -64,16 +61,6 @@ def kitty_draw(number: int, placement: int, part: PicturePart, cell: tuple[int, 
     picture, (across, down) = part.picture, cell
     pixels = f"x=0,y={part.top * down},w={picture.columns * across},h={part.rows * down}"
     return f"\x1b_Ga=p,i={number},p={placement},{pixels},c={picture.columns},r={part.rows},C=1,q=2\x1b\\"
-
-
-def kitty_remove(number: int, placement: int) -> str:
-    """Return the escape sequence that removes a drawn part; the picture stays stored."""
-    return f"\x1b_Ga=d,d=i,i={number},p={placement},q=2\x1b\\"
-
-
-def kitty_delete(number: int) -> str:
-    """Return the escape sequence that deletes a stored picture and all its drawn parts."""
-    return f"\x1b_Ga=d,d=I,i={number},q=2\x1b\\"
 
 
 def encode_sixel(
@@ -91,14 +78,10 @@ def encode_sixel(
         for top in range(0, image.height, height)
         for left in range(0, image.width, width)
     ]
-    request = (
-        json.dumps([image.width, quantized.getpalette(), boxes]).encode()
-        + b"\n"
-        + quantized.tobytes()
-    )
+    header = json.dumps([image.width, quantized.getpalette(), boxes]).encode()
     answer = subprocess.run(
         [sys.executable, "-I", "-S", str(_WORKER)],
-        input=request,
+        input=header + b"\n" + quantized.tobytes(),
         capture_output=True,
         check=True,
         timeout=_PATIENCE,
@@ -115,24 +98,17 @@ def _quantize(image: Image.Image, colours: int) -> Image.Image:
     from PIL import Image
 
     scale = max(1.0, math.sqrt(image.width * image.height / _SAMPLE))
-    sample = image.resize(
-        (max(1, int(image.width / scale)), max(1, int(image.height / scale))),
-        Image.Resampling.NEAREST,
-    )
+    size = max(1, int(image.width / scale)), max(1, int(image.height / scale))
+    sample = image.resize(size, Image.Resampling.NEAREST)
     return image.quantize(palette=sample.quantize(colours), dither=Image.Dither.NONE)
 
 
 IDLE_DELAY = 0.12
-"""Seconds without a change before pictures are drawn."""
 THREAD_NICENESS = 10
-"""Niceness of the encoding thread."""
 CACHED = 8
-"""Maximum number of cached pictures, unless more are visible."""
 
 
 class _Graphics(NamedTuple):
-    """Terminal properties that drawn and encoded pictures depend on."""
-
     protocol: Protocol
     cell: tuple[int, int]
     colours: int
@@ -145,9 +121,7 @@ class _EncodedPicture(NamedTuple):
     """An encoded picture; without number and pieces if encoding failed."""
 
     number: int = 0
-    """The number of the stored picture (Kitty)."""
     pieces: tuple[GraphicsPiece, ...] = ()
-    """The pieces of one part (Sixel)."""
 
 
 class Overlay:
@@ -167,7 +141,6 @@ class Overlay:
         self._timer: Timer | None = None
 
     def prepare_update(self, wanted: list[PicturePart], update: RenderableType) -> None:
-        """Prepare for an update of the screen. wanted: the visible parts of pictures."""
         if not (wanted or self._wanted) or (terminal := self._app.terminal) is None:
             return
         before, was_wanted = len(self._drawn), self._wanted
@@ -182,7 +155,6 @@ class Overlay:
             self._timer = self._app.set_timer(IDLE_DELAY, self._draw) if self._wanted else None
 
     def _draw(self) -> None:
-        """Draw the encoded pictures, and encode the next one."""
         if not self._wanted or (terminal := self._app.terminal) is None:
             return
         self._check_graphics(terminal)
@@ -218,7 +190,6 @@ class Overlay:
         return part.picture if whole else (part.picture, part.top, part.rows)
 
     def _encode(self, part: PicturePart, graphics: _Graphics) -> None:
-        """Encode a part on a thread, one at a time."""
         if self._encoding:
             return
         self._encoding = True
@@ -243,15 +214,14 @@ class Overlay:
         if terminal is not None and graphics == self._graphics and key in wanted:
             terminal.send(data)
             self._ready[key] = ready
-            for old in [old for old in self._ready if old not in wanted][
-                : max(0, len(self._ready) - CACHED)
-            ]:
+            unseen = [old for old in self._ready if old not in wanted]
+            for old in unseen[: max(0, len(self._ready) - CACHED)]:
                 self._forget(terminal, old)
         self._draw()
 
     def _forget(self, terminal: TerminalDriver, key: Hashable) -> None:
         if number := self._ready.pop(key).number:
-            terminal.send(kitty_delete(number))
+            terminal.send(f"\x1b_Ga=d,d=I,i={number},q=2\x1b\\")
 
     def _send(
         self,
@@ -266,17 +236,16 @@ class Overlay:
         if ready.number:
             placement = next(self._numbers)
             pieces = [GraphicsPiece(0, 0, kitty_draw(ready.number, placement, part, graphics.cell))]
-            removal = kitty_remove(ready.number, placement)
-        if drawn := "".join(
-            f"\x1b[{part.y + piece.row + 1};{part.x + piece.column + 1}H{piece.data}"
-            for piece in pieces
-        ):
-            terminal.send(f"\x1b7{drawn}\x1b8")
+            removal = f"\x1b_Ga=d,d=i,i={ready.number},p={placement},q=2\x1b\\"
+        drawn = [
+            f"\x1b[{part.y + row + 1};{part.x + column + 1}H{data}" for column, row, data in pieces
+        ]
+        if drawn:
+            terminal.send(f"\x1b7{''.join(drawn)}\x1b8")
         return removal
 
 
 def _paints(update: RenderableType, region: Region) -> bool:
-    """Return whether an update paints any cell of a region."""
     if not isinstance(update, ChopsUpdate):
         return True
     return any(
@@ -290,9 +259,8 @@ def _lower_priority() -> None:
     thread priorities."""
     if sys.platform == "linux":
         thread = threading.get_native_id()
-        os.setpriority(
-            os.PRIO_PROCESS, thread, max(THREAD_NICENESS, os.getpriority(os.PRIO_PROCESS, thread))
-        )
+        nice = max(THREAD_NICENESS, os.getpriority(os.PRIO_PROCESS, thread))
+        os.setpriority(os.PRIO_PROCESS, thread, nice)
 
 
 def _encode_part(
@@ -306,6 +274,5 @@ def _encode_part(
     if graphics.protocol == "kitty":
         return _EncodedPicture(number=number), encode_kitty(image, number)
     cut = image.crop((0, part.top * down, image.width, (part.top + part.rows) * down))
-    return _EncodedPicture(
-        pieces=tuple(encode_sixel(cut, graphics.cell, graphics.colours, graphics.largest))
-    ), ""
+    pieces = encode_sixel(cut, graphics.cell, graphics.colours, graphics.largest)
+    return _EncodedPicture(pieces=tuple(pieces)), ""

@@ -31,7 +31,6 @@ _SEGMENTS = 1_000
 """Maximum number of JPEG segments before the size; only a hostile file has more."""
 _NO_LENGTH = (0x01, *range(0xD0, 0xD9))
 _SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-"""JPEG markers that are followed by the size."""
 
 
 def read_size(data: str) -> tuple[int, int] | None:
@@ -63,7 +62,6 @@ def open_picture(data: str, largest: int) -> Image:
 
 
 def _read_jpeg_size(file: BinaryIO) -> tuple[int, int]:
-    """Find the size of a JPEG. Raises `ValueError` and `struct.error`."""
     for _ in range(_SEGMENTS):
         ground, mark = struct.unpack("!BB", file.read(2))
         if ground != 0xFF:
@@ -109,9 +107,8 @@ class _Base64(io.RawIOBase):
         wanted = memoryview(buffer).cast("B")
         group, skipped = divmod(self._position, 3)
         end = (self._position + len(wanted) + 2) // 3
-        piece = base64.b64decode(self._data[4 * group : 4 * end], validate=True)[
-            skipped : skipped + len(wanted)
-        ]
+        piece = base64.b64decode(self._data[4 * group : 4 * end], validate=True)[skipped:]
+        piece = piece[: len(wanted)]
         wanted[: len(piece)] = piece
         self._position += len(piece)
         return len(piece)
@@ -119,15 +116,12 @@ class _Base64(io.RawIOBase):
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture, with its size in cells."""
-
     key: Hashable
     columns: int
     rows: int
     pixels: Callable[[], Image] = field(compare=False)
     """Called on a thread. Raises Pillow's errors for broken files."""
     faded: tuple[int, int, int] | None = None
-    """The colour toward which it is faded."""
 
     def scaled(self, width: int, height: int, resampling: Resampling) -> Image:
         """Scale the picture; transparent parts become white. Called on a thread. Raises Pillow's
@@ -138,11 +132,9 @@ class Picture:
         image.draft("RGB", (width, height))  # decodes a JPEG no larger than necessary
         small = image.convert("RGBA").resize((width, height), resampling)
         drawn = Image.alpha_composite(Image.new("RGBA", small.size, "white"), small).convert("RGB")
-        return (
-            drawn
-            if self.faded is None
-            else Image.blend(drawn, Image.new("RGB", drawn.size, self.faded), 0.5)
-        )
+        if self.faded is None:
+            return drawn
+        return Image.blend(drawn, Image.new("RGB", drawn.size, self.faded), 0.5)
 
 
 class PicturePart(NamedTuple):
@@ -152,7 +144,6 @@ class PicturePart(NamedTuple):
     x: int
     y: int
     top: int = 0
-    """Rows of the picture above this part."""
     rows: int = 1
 
     @property
@@ -173,21 +164,15 @@ def visible_parts(screen: Screen[Any]) -> Iterator[PicturePart]:
     """Yield the fully visible parts of pictures on the screen, except in the last line, where Sixel
     makes some terminals scroll."""
     before: list[Region] = []
-    for widget, (
-        region,
-        clip,
-    ) in screen._compositor.visible_widgets.items():  # from the front to the back
+    # From the front to the back.
+    for widget, (region, clip) in screen._compositor.visible_widgets.items():
         seen = region.intersection(clip)
-        if isinstance(widget, PictureWidget):
-            for part in widget.pictures():
-                placed = part._replace(x=part.x + region.x, y=part.y + region.y)
-                area = placed.region
-                if (
-                    seen.contains_region(area)
-                    and area.bottom < screen.size.height
-                    and not any(each.overlaps(area) for each in before)
-                ):
-                    yield placed
+        for part in widget.pictures() if isinstance(widget, PictureWidget) else ():
+            placed = part._replace(x=part.x + region.x, y=part.y + region.y)
+            area = placed.region
+            is_whole = seen.contains_region(area) and area.bottom < screen.size.height
+            if is_whole and not any(each.overlaps(area) for each in before):
+                yield placed
         before.append(seen)
 
 
@@ -212,7 +197,6 @@ def half_blocks(picture: Picture, console: Console) -> list[Strip]:
 
 
 def _segments(upper: bytes, lower: bytes) -> Iterator[Segment]:
-    """Yield the segments of a row; adjacent cells of the same colours form one segment."""
     cells = zip(
         upper[0::3], upper[1::3], upper[2::3], lower[0::3], lower[1::3], lower[2::3], strict=True
     )
@@ -245,7 +229,6 @@ class HalfBlockCache:
         self._on_drawn = on_drawn
         self._on_failed = on_failed
         self._drawn: dict[Picture, list[Strip]] = {}
-        """An empty list for a picture that cannot be drawn."""
         self._drawing = False
 
     def get(self, picture: Picture) -> list[Strip] | None:
@@ -254,11 +237,10 @@ class HalfBlockCache:
 
     def draw_next(self) -> None:
         """Draw the next picture. Called after the visible ones may have changed."""
-        if (
-            self._drawing
-            or (picture := next((one for one in self._visible() if one not in self._drawn), None))
-            is None
-        ):
+        if self._drawing:
+            return
+        picture = next((one for one in self._visible() if one not in self._drawn), None)
+        if picture is None:
             return
         self._drawing, console = True, self._console()
         self._fetcher.ask(

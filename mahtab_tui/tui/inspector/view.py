@@ -49,8 +49,6 @@ class View(Widget):
 
     @dataclass
     class ObjectOpened(Message):
-        """The user opened an object inside the shown one."""
-
         path: ObjectPath
         label: str
         view: View
@@ -64,30 +62,21 @@ class View(Widget):
 
     @dataclass
     class LineRequested(Message):
-        """The view needs a line of text from the user."""
-
         placeholder: str
         value: str
         then: Callable[[str], object]
         prompt: str
-        """Label of the input line."""
 
     @dataclass
     class CellRequested(Message):
-        """The view asks to run a cell for the user."""
-
         code: str
         description: str
-        """A sentence that says what the cell does."""
 
     @dataclass
     class QuestionAsked(Message):
-        """The user asked a question about the shown text."""
-
         question: str
 
     def __init__(self, subject: Subject, **options: Any) -> None:
-        """options: passed to the widget class that draws the view."""
         super().__init__(**options)
         self.subject = subject
         self.fetcher = Fetcher(self)
@@ -98,11 +87,9 @@ class View(Widget):
 
     @property
     def excerpt(self) -> Excerpt:
-        """Return the visible content, for export."""
         return Excerpt(self.subject.opened)
 
     def reload(self) -> None:
-        """Fetch the shown content again."""
         raise NotImplementedError
 
     def take_focus(self) -> None:
@@ -114,18 +101,15 @@ class View(Widget):
     ) -> None:
         """Ask the user for a line, and call `then` with it. value: the initial text. prompt: its
         label."""
-        # Posted as a message of this view, because one sent by another widget would not bubble
-        # beyond that widget.
+        # A message sent by another widget would not bubble beyond that widget.
         self.post_message(
             self.LineRequested(placeholder, value, lambda line: self.call_later(then, line), prompt)
         )
 
     def show_status(self, *parts: tuple[str, str] | str) -> None:
-        """Show a text in the status line."""
         self.post_message(self.StatusChanged(Content.assemble(*parts), self))
 
     def fail(self, sentence: str) -> None:
-        """Show an error in the status line."""
         self.show_status((sentence, "$bad"))
 
 
@@ -134,7 +118,6 @@ class Viewer(Vertical):
     text."""
 
     def __init__(self, *, id: str) -> None:
-        """id: the body's id."""
         super().__init__()
         self.body = Vertical(id=id)
         self.view: View | None = None
@@ -144,7 +127,6 @@ class Viewer(Vertical):
         self._prompt = Static(id="viewing-prompt", markup=False)
         self._line.display = self._prompt.display = False
         self._entered: Callable[[str], object] | None = None
-        """Called with the submitted line."""
 
     def compose(self) -> ComposeResult:
         yield self.body
@@ -154,7 +136,6 @@ class Viewer(Vertical):
             yield self._line
 
     async def show(self, view: View) -> None:
-        """Replace the content of the body by a view."""
         self.view = view
         await self.body.remove_children()
         await self.body.mount(view)
@@ -184,7 +165,6 @@ class Viewer(Vertical):
     def ask(
         self, placeholder: str, value: str, then: Callable[[str], object], prompt: str = ""
     ) -> None:
-        """Show the input line. prompt: its label."""
         self._entered = then
         self._line.placeholder, self._line.value = placeholder, value
         self._prompt.update(Content.styled(f"{one_line(prompt)} ", "$moon"))

@@ -35,70 +35,42 @@ from mahtab_tui.settings.values import (
     unset,
     validate_value,
 )
+from mahtab_tui.tui.commands import COMMANDS
 from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS
-from mahtab_tui.tui.commands.registry import COMMANDS
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.screens.dialog import Dialog, ask
-from mahtab_tui.tui.screens.listing import ChooseOne, Listing, ListScreen, ModelPicker, short_path
+from mahtab_tui.tui.screens.listing import (
+    ChooseOne,
+    ListScreen,
+    ModelPicker,
+    matches_words,
+    short_path,
+)
 from mahtab_tui.tui.textual_fixes import is_being_removed
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY
 
 GROUPS: Mapping[str, Sequence[str]] = {
-    "Models": (
-        *(
-            "model",
-            "reflection_model",
-            "suggestion_model",
-            "sub_model",
-            "embedding_model",
-            "provider",
-            "base_url",
-        ),
-        *("api_keys", "claude_api_key", "model_timeout"),
-    ),
-    "Questions": (
-        "approval",
-        "approval_rules",
-        "reflection",
-        "output_answers",
-        "max_turns",
-        "max_history",
-        "max_usd",
-        "skills_dir",
-        "skills_budget",
-        "code_dir",
-    ),
-    "Searches": (
-        *("rlm_max_depth", "rlm_max_turns", "rlm_max_calls", "rlm_max_usd", "rlm_max_seconds"),
-        *("rlm_concurrency", "rlm_small", "rlm_ask_above"),
-    ),
-    "Kernel": (
-        "python",
-        "kernel",
-        "jupyter_token",
-        "reload",
-        "undo_steps",
-        "undo_memory",
-        "keep_namespace",
-        "keep_namespace_mb",
-        "keep_kernel",
-    ),
-    "Screen": ("theme", "pictures", "keymap"),
-    "Agents": ("share", "agent_gone", "project", "output_format", "highlight", "viewer", "mcp"),
+    heading: keys.split()
+    for heading, keys in {
+        "Models": """model reflection_model suggestion_model sub_model embedding_model provider
+            base_url api_keys claude_api_key model_timeout""",
+        "Questions": """approval approval_rules reflection output_answers max_turns max_history
+            max_usd skills_dir skills_budget code_dir""",
+        "Searches": """rlm_max_depth rlm_max_turns rlm_max_calls rlm_max_usd rlm_max_seconds
+            rlm_concurrency rlm_small rlm_ask_above""",
+        "Kernel": """python kernel jupyter_token reload undo_steps undo_memory keep_namespace
+            keep_namespace_mb keep_kernel""",
+        "Screen": "theme pictures keymap",
+        "Agents": "share agent_gone project output_format highlight viewer mcp",
+    }.items()
 }
-
-_POSITIONS = {
-    key: (index, heading)
-    for index, (heading, key) in enumerate(
-        (heading, key) for heading, keys in GROUPS.items() for key in keys
-    )
-}
+_HEADINGS = {key: heading for heading, keys in GROUPS.items() for key in keys}
+_POSITIONS = {key: index for index, key in enumerate(_HEADINGS)}
 
 
-def setting_position(key: str) -> tuple[int, str]:
-    """Return the sort position and group of a setting, or of a table's entries, which stay
-    together."""
-    return _POSITIONS.get(key.partition(".")[0], (len(_POSITIONS), "Others"))
+def setting_position(key: str) -> int:
+    """Return the sort position of a setting; a table's entries stay together."""
+    return _POSITIONS.get(key.partition(".")[0], len(_POSITIONS))
 
 
 def check(key: str, text: str, provider: str | None = None) -> None:
@@ -121,12 +93,10 @@ def check(key: str, text: str, provider: str | None = None) -> None:
 
 
 def is_model(key: str) -> bool:
-    """Return whether a setting's value is the name of a model that answers."""
     return key == "model" or (key.endswith("_model") and key != "embedding_model")
 
 
 def theme_names() -> list[str]:
-    """List the names of all themes, our own first."""
     from textual.theme import BUILTIN_THEMES
 
     return [MAHTAB.name, MAHTAB_DAY.name, *BUILTIN_THEMES]
@@ -161,20 +131,18 @@ class SettingWriter:
         return await self.set("false" if getattr(self._settings, self._key) else "true")
 
     async def set(self, text: str) -> str:
-        """Set the value typed by the user."""
         value = await asyncio.to_thread(self._checked, text)
         table = self._key.partition(".")[0]
         before = getattr(self._settings, table)
         at_once = self._apply(value)
         new = parse_value(self._key, text)
         # New entries of a table are added to those in the file.
-        rows = (
-            {f"{self._key}.{name}": each for name, each in new.items()}
-            if isinstance(new, dict)
-            else {self._key: new}
-        )
+        rows = {self._key: new}
+        if isinstance(new, dict):
+            rows = {f"{self._key}.{name}": each for name, each in new.items()}
         try:
-            await asyncio.to_thread(self._write, rows)
+            for key, each in rows.items():
+                await asyncio.to_thread(set_value, self._file, key, each)
         except SettingsError as error:
             if at_once:
                 raise SettingsError(
@@ -185,7 +153,6 @@ class SettingWriter:
         return f"Saved. {_effect_time(at_once)}{await asyncio.to_thread(self._winner, next(iter(rows)))}"
 
     async def unset(self) -> str:
-        """Remove the setting from the file, so that the other sources apply."""
         if not await asyncio.to_thread(unset, self._file, self._key):
             raise SettingsError(f"{self._file} does not set {self._key}.")
         table = self._key.partition(".")[0]
@@ -210,21 +177,15 @@ class SettingWriter:
             value = {**present, name: value} if dot else {**present, **value}
         return self._change(table, value)
 
-    def _write(self, rows: Mapping[str, Any]) -> None:
-        for key, value in rows.items():
-            set_value(self._file, key, value)
-
     def _winner(self, key: str) -> str:
         """Name the source that will override the file at the next start; empty if none does."""
         try:
             origin = self._settings.origin(key)
         except SettingsError as error:
             return f" But {error}"
-        return (
-            ""
-            if origin.file == self._file
-            else f" But {origin.text} overrides it from the next start."
-        )
+        if origin.file == self._file:
+            return ""
+        return f" But {origin.text} overrides it from the next start."
 
 
 def _effect_time(at_once: bool) -> str:
@@ -256,7 +217,7 @@ class EditSetting(Dialog[str | None]):
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
         event.stop()
-        self.query_one(".setting-wrong", Static).update("")
+        self._show_problem("")
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
@@ -267,18 +228,22 @@ class EditSetting(Dialog[str | None]):
     async def _take(self, text: str) -> None:
         """Validate the text on a thread, because this looks up folders and programs; return it if
         it is valid."""
+        problem = ""
         try:
             if text:
                 await asyncio.to_thread(parse_value, self._entry.key, text)
                 await asyncio.to_thread(check, self._entry.key, text)
         except SettingsError as error:
-            if self.is_current:
-                self.query_one(".setting-wrong", Static).update(
-                    Content.styled(plain(str(error)), "$bad")
-                )
+            problem = plain(str(error))
+        if not self.is_current:
+            return
+        if problem:
+            self._show_problem(problem)
         else:
-            if self.is_current:
-                self.dismiss(text)
+            self.dismiss(text)
+
+    def _show_problem(self, text: str) -> None:
+        self.query_one(".setting-wrong", Static).update(Content.styled(text, "$bad"))
 
 
 _KEY, _VALUE, _ORIGIN = 20, 44, 16
@@ -292,6 +257,8 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         ("tab", "other_file", "Other file"),
         ("ctrl+r", "unset", "Remove from the file"),
     ]
+    heading_text = "Settings"
+    hint = "Enter changes it · Tab other file · Ctrl+R unsets it · Esc leaves"
 
     def __init__(
         self,
@@ -308,9 +275,6 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         after the screen was closed. Raises `SettingsError` if the project's folder was deleted.
         """
         super().__init__()
-        self.listing = Listing(
-            self, "Settings", "Enter changes it · Tab other file · Ctrl+R unsets it · Esc leaves"
-        )
         self._settings = settings
         self._current = present
         self._change = change
@@ -323,13 +287,12 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         self._saving = asyncio.Lock()
 
     def on_mount(self) -> None:
-        self.listing.show_count(self._target())
+        self.show_count(self._target())
         self.app.run_worker(self._load())
 
     # The rows
 
     async def _load(self) -> None:
-        """Read all sources again, on a thread."""
         try:
             found = await asyncio.to_thread(list_settings, self._settings)
         except SettingsError as error:
@@ -338,7 +301,7 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
                 for key, field in Settings.model_fields.items()
             ]
             if not is_being_removed(self):
-                self.listing.show_status(str(error))
+                self.show_status(str(error))
         present = self._current()
         self._entries = []
         for entry, following in zip(found, [*found[1:], None], strict=True):
@@ -352,32 +315,23 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
                 self._entries.append(
                     SettingEntry(table, "", ValueOrigin("name=value adds"), entry.description)
                 )
-        self._entries.sort(key=lambda entry: setting_position(entry.key)[0])
+        self._entries.sort(key=lambda entry: setting_position(entry.key))
         if not is_being_removed(self):
-            self.listing.fill()
+            self.fill()
 
     def heading(self, row: SettingEntry) -> str:
-        return "" if self.listing.typed.strip() else setting_position(row.key)[1]
+        return "" if self.typed else _HEADINGS.get(row.key.partition(".")[0], "Others")
 
-    def rows(self, typed: str) -> Sequence[SettingEntry]:
+    def find_rows(self, typed: str) -> Sequence[SettingEntry]:
         """Return the settings whose key starts with the text, then those whose key contains it,
         then other matches."""
-        typed = typed.lower()
-        words = typed.split()
         found = [
             entry
             for entry in self._entries
-            if all(
-                word in f"{entry.key} {entry.value} {entry.description}".lower() for word in words
-            )
+            if matches_words(typed, f"{entry.key} {entry.value} {entry.description}")
         ]
-        return (
-            sorted(
-                found, key=lambda entry: (not entry.key.startswith(typed), typed not in entry.key)
-            )
-            if words
-            else found
-        )
+        key = typed.lower()
+        return sorted(found, key=lambda each: (not each.key.startswith(key), key not in each.key))
 
     def line(self, row: SettingEntry, width: int) -> Content:
         room = min(max(width - _KEY - _ORIGIN - 2, 8), _VALUE)
@@ -392,13 +346,10 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
     def describe(self, row: SettingEntry | None) -> Content:
         if row is None:
             return Content("No setting matches." if self._entries else "")
-        allowed = (
-            f" ({', '.join(choices(row.key))})" if "." not in row.key and choices(row.key) else ""
-        )
-        return Content.assemble(
-            f"{row.description}{allowed}.\n",
-            (plain(f"From: {short_path(row.origin.text, self._project)}"), "$muted"),
-        )
+        values = choices(row.key) if "." not in row.key else ()
+        allowed = f" ({', '.join(values)})" if values else ""
+        origin = plain(f"From: {short_path(row.origin.text, self._project)}")
+        return Content.assemble(f"{row.description}{allowed}.\n", (origin, "$muted"))
 
     def _short(self, origin: ValueOrigin) -> str:
         if origin.file is None:
@@ -412,30 +363,28 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
 
     def action_other_file(self) -> None:
         self._file = self._files[self._files.index(self._file) - 1]
-        self.listing.show_count(self._target())
+        self.show_count(self._target())
 
     def action_unset(self) -> None:
-        if (row := self.listing.chosen) is not None:
+        if (row := self.chosen) is not None:
             self._begin(self._writer(row.key).unset())
 
     def take(self) -> None:
-        if (row := self.listing.chosen) is None:
+        if (row := self.chosen) is None:
             return
-        key = row.key
-        if choices(key.partition(".")[0]) == ("true", "false"):
+        key, present = row.key, "" if row.value == NOT_SET else row.value
+        values = theme_names() if key == "theme" else choices(key.partition(".")[0])
+        if values == ("true", "false"):
             self._begin(self._writer(key).toggle())
             return
-        offered = theme_names() if key == "theme" else choices(key.partition(".")[0])
         dialog: ChooseOne | ModelPicker | EditSetting
-        if offered:
-            dialog = ChooseOne(key, offered, row.value)
+        if values:
+            dialog = ChooseOne(key, values, row.value)
         elif is_model(key):
-            dialog = self._make_picker(row.value if row.value != NOT_SET else "")
+            dialog = self._make_picker(present)
         else:
             secret = is_secret(key)
-            dialog = EditSetting(
-                row, "" if secret or row.value == NOT_SET else row.value, secret=secret
-            )
+            dialog = EditSetting(row, "" if secret else present, secret=secret)
 
         def entered(text: str) -> None:
             writer = self._writer(key)
@@ -460,4 +409,4 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
             if is_being_removed(self):  # the screen may be closed while the sources are read
                 self._notify(outcome, "information" if style == "$good" else "error")
             else:
-                self.listing.show_status(outcome, style)
+                self.show_status(outcome, style)

@@ -16,7 +16,7 @@ from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
-    from mahtab_tui.bus.records import Kernel, Record, Skill, Usage, Window
+    from mahtab_tui.bus.records import Kernel, Record, Window
     from mahtab_tui.tui.transcript.entries import Activities, PendingRequests
 
 NARROW = 100
@@ -50,12 +50,8 @@ def short_count(number: int) -> str:
 def environment_name(executable: str) -> str:
     """Return the name of an interpreter's virtual environment; empty if it is not in one."""
     folder = PurePath(executable).parent
-    return (
-        folder.parent.name
-        if folder.name == "bin"
-        and (folder.parent.name.startswith(".") or "venv" in folder.parent.name)
-        else ""
-    )
+    name = folder.parent.name
+    return name if folder.name == "bin" and (name.startswith(".") or "venv" in name) else ""
 
 
 def _shorten(names: Sequence[Content], by: int) -> list[Content]:
@@ -79,7 +75,6 @@ class HeaderBar(Widget):
     window: reactive[Window | None] = reactive(None)
     """How much of the model's window the conversation uses; None if unknown."""
     waits: reactive[bool] = reactive(False)
-    """Whether something waits for the user."""
     kernel: reactive[Kernel | None] = reactive(None, always_update=True)
     """The kernel's last record; None before the first one, while it starts."""
 
@@ -95,15 +90,11 @@ class HeaderBar(Widget):
         self._describe_saved = describe_saved
         self._langsmith = langsmith
         self._saved = ""
-        """The description when the mouse last entered the header."""
         self._skills: dict[str, int] = {}
-        """Characters of each loaded skill."""
         self._skills_budget = 0
-        """Maximum characters of all loaded skills together."""
         self._busy_since = 0.0
         self._since = time.time()
         self._following: tuple[Activities, PendingRequests] | None = None
-        """Trackers that follow the records; created with the first record."""
         self._ticking: Timer | None = None
         self._fetcher = Fetcher(self)
         self._show_tooltip()
@@ -127,25 +118,29 @@ class HeaderBar(Widget):
                     one_line, (record.name, record.model, record.approval)
                 )
             elif isinstance(record, Usage):
-                self._add_usage(record)
+                self.tokens += record.input_tokens + record.output_tokens
+                if record.cost is None:
+                    self.unpriced = True
+                else:
+                    self.cost = (self.cost or 0.0) + record.cost
             elif isinstance(record, Window):
                 self.window = record if record.size > 0 else None
             elif isinstance(record, Skill):
-                self._skill_changed(record)
+                name = one_line(record.name)
+                self._skills.pop(name, None)
+                if record.loaded:
+                    self._skills[name] = record.chars
+                self._skills_budget = record.budget
+            elif isinstance(record, Kernel):
+                if record.state == "busy" and self._state != "busy":
+                    self._busy_since = record.since or record.time
+                self.kernel = record
         if any(isinstance(record, Session | Usage | Skill | Window) for record in records):
             self._show_tooltip()
-        self._kernel_changed([record for record in records if isinstance(record, Kernel)])
         self.waits = waiting.since is not None
         if self._activity() != before:
             self.refresh()
         self._tick_if_needed()
-
-    def _skill_changed(self, skill: Skill) -> None:
-        name = one_line(skill.name)
-        self._skills.pop(name, None)
-        if skill.loaded:
-            self._skills[name] = skill.chars
-        self._skills_budget = skill.budget
 
     def on_enter(self) -> None:
         """Request the description only when the mouse is here, because nobody reads it before."""
@@ -156,12 +151,9 @@ class HeaderBar(Widget):
         self._show_tooltip()
 
     def _show_tooltip(self) -> None:
-        """Show the model's window, tokens, costs, space used, and loaded skills."""
-        lines = (
-            [f"LangSmith gets every prompt and answer, because {self._langsmith}=true."]
-            if self._langsmith
-            else []
-        )
+        lines = []
+        if self._langsmith:
+            lines.append(f"LangSmith gets every prompt and answer, because {self._langsmith}=true.")
         if (window := self.window) is not None:
             by = "estimated" if window.estimated else "as the model counted"
             lines.append(
@@ -172,35 +164,16 @@ class HeaderBar(Widget):
             lines.append(f"{self.tokens:,} tokens, ${self.cost or 0.0:.4f}{unknown}")
         lines += map(one_line, self._saved.splitlines())
         if self._skills:
-            used = f"{sum(self._skills.values()):,} of {self._skills_budget:,} characters"
-            lines += [
-                "Loaded skills:",
-                *(f"  {name}  {chars:,}" for name, chars in self._skills.items()),
-                used,
-            ]
+            lines.append("Loaded skills:")
+            lines += [f"  {name}  {chars:,}" for name, chars in self._skills.items()]
+            used = sum(self._skills.values())
+            lines.append(f"{used:,} of {self._skills_budget:,} characters")
         self.tooltip = Content("\n".join(lines)) if lines else None
 
-    def _add_usage(self, used: Usage) -> None:
-        self.tokens += used.input_tokens + used.output_tokens
-        if used.cost is None:
-            self.unpriced = True
-        else:
-            self.cost = (self.cost or 0.0) + used.cost
-
-    def _kernel_changed(self, records: Sequence[Kernel]) -> None:
-        if not records:
-            return
-        state: str | None = self._state
-        for record in records:
-            if record.state == "busy" and state != "busy":
-                self._busy_since = record.since or record.time
-            state = record.state
-        self.kernel = records[-1]
-
     def _tick_if_needed(self) -> None:
-        goes_on = self._activity()[1] is not None or (
-            self.kernel is not None and self.kernel.next_try is not None
-        )
+        kernel = self.kernel
+        trying = kernel is not None and kernel.next_try is not None
+        goes_on = trying or self._activity()[1] is not None
         if goes_on and self._ticking is None:
             self._ticking = self.set_interval(0.1, self.refresh)
         elif not goes_on and self._ticking is not None:
@@ -243,53 +216,41 @@ class HeaderBar(Widget):
 
     def _left(self, narrow: bool, names: Sequence[Content]) -> Content:
         approval_style = "$good" if self.approval == "ask" else "$moon"
-        parts: list[Content | str | tuple[str, str]] = [("◐ mahtab", "bold $moon")]
-        for name in names:
-            parts += ["  ", name]
-        parts += ["  ", (_APPROVAL.get(self.approval, self.approval), approval_style)]
+        parts: list[Content | tuple[str, str]] = [("◐ mahtab", "bold $moon"), *names]
+        parts.append((_APPROVAL.get(self.approval, self.approval), approval_style))
         if self._langsmith:
-            parts += ["  ", ("to LangSmith", "$moon")]
+            parts.append(("to LangSmith", "$moon"))
         if (window := self.window) is not None:
-            part = window.tokens / window.size
-            parts += [
-                "  ",
-                (
-                    f"{part:.0%}" if narrow else f"window {part:.0%}",
-                    "$bad" if part >= FULL else "$muted",
-                ),
-            ]
-        spent = self._spent(narrow)
-        if spent:
-            parts += ["  ", (spent, "$muted")]
-        return Content.assemble(*parts)
-
-    def _spent(self, narrow: bool) -> str:
-        words = [] if narrow or not self.tokens else [f"{short_count(self.tokens)} tok"]
+            share = window.tokens / window.size
+            text = f"{share:.0%}" if narrow else f"window {share:.0%}"
+            parts.append((text, "$bad" if share >= FULL else "$muted"))
+        if self.tokens and not narrow:
+            parts.append((f"{short_count(self.tokens)} tok", "$muted"))
         if self.cost is not None:
-            words.append(f"${self.cost:.2f}{'+' if self.unpriced and self.cost else ''}")
-        return "  ".join(words)
+            more = "+" if self.unpriced and self.cost else ""
+            parts.append((f"${self.cost:.2f}{more}", "$muted"))
+        return Content("  ").join(
+            part if isinstance(part, Content) else Content.styled(*part) for part in parts
+        )
 
     def _kernel(self, narrow: bool) -> Content:
-        state, text = self._state, self.kernel
+        state, kernel = self._state, self.kernel
         glyph, colour = _STATES.get(state, ("?", "$muted"))
-        kernel = [f"{glyph} kernel"]
-        if not narrow and text is not None and text.python:
-            kernel.append(one_line(".".join(text.python.split(".")[:2])))
-            if environment := environment_name(text.executable or ""):
-                kernel.append(one_line(environment))
-        if text is not None and text.host:
-            kernel.append(one_line(f"on {text.host}"))
-        if text is not None and text.next_try is not None:
-            left = max(0, round(text.next_try - time.time()))
+        words = [f"{glyph} kernel"]
+        if kernel is not None and kernel.python and not narrow:
+            words.append(one_line(".".join(kernel.python.split(".")[:2])))
+            if environment := environment_name(kernel.executable or ""):
+                words.append(one_line(environment))
+        if kernel is not None and kernel.host:
+            words.append(one_line(f"on {kernel.host}"))
+        name = " ".join(words)
+        if kernel is not None and kernel.next_try is not None:
+            left = max(0, round(kernel.next_try - time.time()))
             again = f" ({left} s)" if left else ""
-            return Content.assemble(
-                (" ".join(kernel), "$bad"), "  ", (f"disconnected, trying again{again}", "$bad")
-            )
-        words, since = self._activity()
+            return Content.styled(f"{name}  disconnected, trying again{again}", "$bad")
+        activity, since = self._activity()
         if since is not None:
             elapsed = max(0.0, time.time() - since)
-            words, colour = (
-                f"{words} {elapsed:6.1f} s" if state == "busy" else f"{words} {int(elapsed):4} s",
-                "$moon",
-            )
-        return Content.assemble((" ".join(kernel), colour), "  ", (words, colour))
+            activity += f" {elapsed:6.1f} s" if state == "busy" else f" {int(elapsed):4} s"
+            colour = "$moon"
+        return Content.styled(f"{name}  {activity}", colour)

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal, NamedTuple
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
+from textual import on
 from textual.binding import ActiveBinding
 from textual.content import Content
 from textual.events import (
@@ -27,7 +28,6 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 _STEP = 8
-"""Columns by which the wheel scrolls a line that is too long."""
 
 
 class Key(NamedTuple):
@@ -35,14 +35,12 @@ class Key(NamedTuple):
 
     key: str
     shown: str
-    """Its displayed name."""
     description: str
     enabled: bool
     tooltip: str
 
     @property
     def parts(self) -> tuple[str, str]:
-        """The key and its description as they are drawn."""
         return f" {self.shown} ", f"{self.description} "
 
 
@@ -78,7 +76,6 @@ class KeyLine(Widget):
     def __init__(self) -> None:
         super().__init__()
         self._left = 0
-        """Columns scrolled off the left edge."""
         self._hovered: Key | None = None
 
     def on_mount(self) -> None:
@@ -92,32 +89,25 @@ class KeyLine(Widget):
             if active.binding.show:
                 first.setdefault(active.binding.action, active)
         keys = tuple(
-            Key(
-                binding.key,
-                self.app.get_key_display(binding),
-                binding.description,
-                enabled,
-                tooltip,
-            )
-            for _, binding, enabled, tooltip in first.values()
+            Key(each.key, self.app.get_key_display(each), each.description, enabled, tooltip)
+            for _, each, enabled, tooltip in first.values()
         )
         if keys != self.keys:
             self.keys = keys
             self._scroll(0)
 
     def render_line(self, y: int) -> Strip:
-        styles = [
-            self.get_component_rich_style(f"key-line--{name}") for name in ("key", "description")
-        ]
-        hover = Style(bgcolor=self.get_component_rich_style("key-line--hover").bgcolor)
+        key_style, text_style, hover_style = (
+            self.get_component_rich_style(f"key-line--{name}")
+            for name in ("key", "description", "hover")
+        )
         segments: list[Segment] = []
         for key in self.keys:
-            more = (
-                hover if key is self._hovered else Style(dim=True) if not key.enabled else Style()
-            )
-            segments += [
-                Segment(text, style + more) for text, style in zip(key.parts, styles, strict=True)
-            ]
+            more = Style() if key.enabled else Style(dim=True)
+            if key is self._hovered:
+                more = Style(bgcolor=hover_style.bgcolor)
+            shown, description = key.parts
+            segments += [Segment(shown, key_style + more), Segment(description, text_style + more)]
         return Strip(segments).crop_extend(
             self._left, self._left + self.size.width, self.rich_style
         )
@@ -126,11 +116,10 @@ class KeyLine(Widget):
         return [cell_len("".join(key.parts)) for key in self.keys]
 
     def _at(self, x: int) -> Key | None:
-        """Return the key at a column."""
-        ends = accumulate(self._widths())
-        return next(
-            (key for key, end in zip(self.keys, ends, strict=True) if x + self._left < end), None
-        )
+        for key, end in zip(self.keys, accumulate(self._widths()), strict=True):
+            if x + self._left < end:
+                return key
+        return None
 
     def _scroll(self, columns: int) -> None:
         self._left = max(0, min(self._left + columns, sum(self._widths()) - self.size.width))
@@ -155,16 +144,14 @@ class KeyLine(Widget):
             self.tooltip = (key.tooltip or None) if key is not None else None
             self.refresh()
 
-    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
+    @on(MouseScrollDown)
+    @on(MouseScrollRight)
+    def _scroll_right(self) -> None:
         self._scroll(_STEP)
 
-    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
-        self._scroll(-_STEP)
-
-    def on_mouse_scroll_right(self, event: MouseScrollRight) -> None:
-        self._scroll(_STEP)
-
-    def on_mouse_scroll_left(self, event: MouseScrollLeft) -> None:
+    @on(MouseScrollUp)
+    @on(MouseScrollLeft)
+    def _scroll_left(self) -> None:
         self._scroll(-_STEP)
 
 
@@ -173,8 +160,6 @@ class Splitter(Widget):
 
     @dataclass
     class Dragged(Message):
-        """The user dragged it to a position on the screen."""
-
         splitter: Splitter
         x: int
         y: int
