@@ -12,7 +12,7 @@ from mahtab_tui import manual
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.settings.values import NOT_SET, choices, format_value
 from mahtab_tui.tui.commands import COMMANDS
-from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS
+from mahtab_tui.tui.commands.panes import PANE_COMMANDS
 from mahtab_tui.tui.screens.help import help_rows
 
 FOLDER = Path(manual.__file__).parent

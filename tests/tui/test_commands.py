@@ -18,12 +18,12 @@ from textual.widgets import Input, Label, OptionList, Static
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.manual import TOPICS, filter_page, page
 from mahtab_tui.tui.commands import COMMANDS
-from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS, PANE_KEYS
+from mahtab_tui.tui.commands.panes import PANE_COMMANDS, PANE_KEYS
 from mahtab_tui.tui.screens.dialog import Confirm
 from mahtab_tui.tui.screens.help import HelpScreen, help_rows
 from mahtab_tui.tui.transcript.entries import PendingRequests
 from mahtab_tui.tui.widgets import approval_row, prompt_row
-from mahtab_tui.tui.widgets.key_line import KeyLine
+from mahtab_tui.tui.widgets.bars import KeyLine
 from mahtab_tui.tui.widgets.question_rows import InputRow
 from tests import tags
 from tests.records import made

@@ -20,7 +20,7 @@ from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.screens.dialog import Prompt
 from mahtab_tui.tui.screens.listing import ChooseOne
 from mahtab_tui.tui.screens.skills import LONGEST, MarkdownPreview, SkillsScreen
-from mahtab_tui.tui.widgets.header import HeaderBar
+from mahtab_tui.tui.widgets.bars import HeaderBar
 from tests import tags
 from tests.records import made
 from tests.skills import trust_skills, write_skill

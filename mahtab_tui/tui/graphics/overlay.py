@@ -25,9 +25,8 @@ from mahtab_tui.tui.graphics.pictures import PicturePart
 if TYPE_CHECKING:
     from PIL import Image
 
-    from mahtab_tui.tui.graphics.answers import Protocol
     from mahtab_tui.tui.terminal_app import TerminalApp
-    from mahtab_tui.tui.terminal_driver import TerminalDriver
+    from mahtab_tui.tui.terminal_driver import Protocol, TerminalDriver
 
 _CHUNK = 4096
 _SAMPLE = 60_000

@@ -25,7 +25,7 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import ArrayFacts, ArrayStatistics, ObjectPath, Plot
 from mahtab_tui.tui.commands.command import bindings
-from mahtab_tui.tui.commands.on_screens import ARRAY_COMMANDS, PICTURE_COMMANDS, PLOT_COMMANDS
+from mahtab_tui.tui.commands.panes import ARRAY_COMMANDS, PICTURE_COMMANDS, PLOT_COMMANDS
 from mahtab_tui.tui.external import open_picture
 from mahtab_tui.tui.graphics.pictures import HalfBlockCache, Picture, PicturePart, PictureWidget
 from mahtab_tui.tui.inspector.table_model import bars

@@ -27,7 +27,7 @@ from mahtab_tui.kernel.inspector_client import (
     ViewKind,
 )
 from mahtab_tui.tui.commands.command import bindings
-from mahtab_tui.tui.commands.on_screens import INSPECTOR_COMMANDS
+from mahtab_tui.tui.commands.panes import INSPECTOR_COMMANDS
 from mahtab_tui.tui.external import copy
 from mahtab_tui.tui.inspector.array import ArrayView, PictureView, make_plot_view
 from mahtab_tui.tui.inspector.table_view import ENDINGS, TableView, export_code, suggest_file
@@ -37,23 +37,11 @@ from mahtab_tui.tui.inspector.view import Excerpt, Subject, View, Viewer
 from mahtab_tui.tui.option_list import Options
 from mahtab_tui.tui.screens.dialog import Dialog, ask
 from mahtab_tui.tui.textual_fixes import is_being_removed
-from mahtab_tui.tui.widgets.key_line import KeyLine
+from mahtab_tui.tui.widgets.bars import KeyLine
 from mahtab_tui.tui.workers import Fetcher
 
 _MARK = "◐ "
 _BETWEEN = " › "
-
-NAMES: dict[ViewKind, str] = {
-    "table": "Table",
-    "array": "Array",
-    "tree": "Inside",
-    "text": "Text",
-    "source": "Source",
-    "plot": "Plot",
-    "picture": "Picture",
-    "attributes": "Attributes",
-    "repr": "Repr",
-}
 
 
 def breadcrumbs(labels: Sequence[str], room: int) -> Content:
@@ -67,16 +55,16 @@ def breadcrumbs(labels: Sequence[str], room: int) -> Content:
     return Content.assemble(*parts).truncate(max(len(_MARK) + 1, room), ellipsis=True)
 
 
-VIEWS: dict[ViewKind, Callable[[Subject], View]] = {
-    "table": TableView,
-    "array": lambda subject: ArrayView(subject, TableView(subject)),
-    "plot": make_plot_view,
-    "picture": PictureView,
-    "tree": TreeView,
-    "attributes": lambda subject: TreeView(subject, "attributes"),
-    "text": TextView,
-    "source": SourceView,
-    "repr": make_repr_view,
+VIEWS: dict[ViewKind, tuple[str, Callable[[Subject], View]]] = {
+    "table": ("Table", TableView),
+    "array": ("Array", lambda subject: ArrayView(subject, TableView(subject))),
+    "tree": ("Inside", TreeView),
+    "text": ("Text", TextView),
+    "source": ("Source", SourceView),
+    "plot": ("Plot", make_plot_view),
+    "picture": ("Picture", PictureView),
+    "attributes": ("Attributes", lambda subject: TreeView(subject, "attributes")),
+    "repr": ("Repr", make_repr_view),
 }
 
 
@@ -98,7 +86,7 @@ class Level:
     def view_at(self, number: int) -> View:
         if number not in self.views:
             tab = self.tabs[number]
-            self.views[number] = VIEWS[tab.kind](tab.subject)
+            self.views[number] = VIEWS[tab.kind][1](tab.subject)
         return self.views[number]
 
     def update(self, client: InspectorClient, opened: InspectedObject) -> bool:
@@ -110,7 +98,7 @@ class Level:
             for each in opened.shown
             for part in [each.opened]
         ]
-        tabs += [Tab(NAMES[kind], kind, subject) for kind in opened.views]
+        tabs += [Tab(VIEWS[kind][0], kind, subject) for kind in opened.views]
         self.opened = opened
         if [tab[:2] for tab in tabs] != [tab[:2] for tab in self.tabs]:
             self.tabs, self.current = tabs, 0

@@ -23,7 +23,7 @@ from mahtab_tui.kernel.inspector_client import (
     TableArrangement,
 )
 from mahtab_tui.tui.commands.command import bindings
-from mahtab_tui.tui.commands.on_screens import TABLE_COMMANDS
+from mahtab_tui.tui.commands.panes import TABLE_COMMANDS
 from mahtab_tui.tui.inspector.table_model import (
     BLOCK_ROWS,
     COLUMN_GAP,

@@ -26,7 +26,7 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.inspector_client import InspectorClient, ObjectPath, Source, TextPart
 from mahtab_tui.sandbox.base import TextSpan
 from mahtab_tui.tui.commands.command import bindings
-from mahtab_tui.tui.commands.on_screens import TEXT_COMMANDS
+from mahtab_tui.tui.commands.panes import TEXT_COMMANDS
 from mahtab_tui.tui.inspector.view import Subject, View
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Span
 from mahtab_tui.tui.rows.text_window import (

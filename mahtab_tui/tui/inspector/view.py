@@ -54,20 +54,6 @@ class View(Widget):
         view: View
 
     @dataclass
-    class StatusChanged(Message):
-        """The status line must change: a new position, or an error."""
-
-        content: Content
-        view: View
-
-    @dataclass
-    class LineRequested(Message):
-        placeholder: str
-        value: str
-        then: Callable[[str], object]
-        prompt: str
-
-    @dataclass
     class CellRequested(Message):
         code: str
         description: str
@@ -101,13 +87,14 @@ class View(Widget):
     ) -> None:
         """Ask the user for a line, and call `then` with it. value: the initial text. prompt: its
         label."""
-        # A message sent by another widget would not bubble beyond that widget.
-        self.post_message(
-            self.LineRequested(placeholder, value, lambda line: self.call_later(then, line), prompt)
+        # A message that is posted by another widget would not bubble beyond that widget.
+        self.query_ancestor(Viewer).ask(
+            placeholder, value, lambda line: self.call_later(then, line), prompt
         )
 
     def show_status(self, *parts: tuple[str, str] | str) -> None:
-        self.post_message(self.StatusChanged(Content.assemble(*parts), self))
+        if self.is_attached and (viewer := self.query_ancestor(Viewer)).shows(self):
+            viewer.show_status(Content.assemble(*parts))
 
     def fail(self, sentence: str) -> None:
         self.show_status((sentence, "$bad"))
@@ -151,16 +138,7 @@ class Viewer(Vertical):
     def fail(self, sentence: str) -> None:
         self.show_status(Content.styled(plain(sentence), "$bad"))
 
-    @on(View.StatusChanged)
-    def _status_changed(self, message: View.StatusChanged) -> None:
-        if self.shows(message.view):
-            self.show_status(message.content)
-
     # The input line
-
-    @on(View.LineRequested)
-    def _line_requested(self, message: View.LineRequested) -> None:
-        self.ask(message.placeholder, message.value, message.then, message.prompt)
 
     def ask(
         self, placeholder: str, value: str, then: Callable[[str], object], prompt: str = ""

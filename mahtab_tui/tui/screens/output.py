@@ -33,7 +33,7 @@ from mahtab_tui.kernel.inspector_client import (
 )
 from mahtab_tui.kernel.values import TracebackFrame
 from mahtab_tui.tui.commands.command import bindings
-from mahtab_tui.tui.commands.on_screens import (
+from mahtab_tui.tui.commands.panes import (
     FRAMES_COMMANDS,
     OUTPUT_COMMANDS,
     PAGER_COMMANDS,
@@ -49,7 +49,7 @@ from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView, fit_text
 from mahtab_tui.tui.rows.text_window import LocalText
 from mahtab_tui.tui.screens.dialog import Dialog, Prompt, ask
 from mahtab_tui.tui.theme import BOLD, Palette
-from mahtab_tui.tui.widgets.key_line import KeyLine
+from mahtab_tui.tui.widgets.bars import KeyLine
 from mahtab_tui.tui.workers import Fetcher
 from mahtab_tui.worker.tracebacks import CELL
 

@@ -36,7 +36,7 @@ from mahtab_tui.settings.values import (
     validate_value,
 )
 from mahtab_tui.tui.commands import COMMANDS
-from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS
+from mahtab_tui.tui.commands.panes import PANE_COMMANDS
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.screens.dialog import Dialog, ask
 from mahtab_tui.tui.screens.listing import (

@@ -64,7 +64,7 @@ from mahtab_tui.tui.search.drawing import (
 from mahtab_tui.tui.search.pane import NODE_MENU, CallSelection, NodeActions
 from mahtab_tui.tui.theme import BOLD, Palette, get_palette
 from mahtab_tui.tui.transcript.output import OutputRows
-from mahtab_tui.tui.widgets.key_line import KeyLine
+from mahtab_tui.tui.widgets.bars import KeyLine
 
 LONGEST_POSITION = 60
 

@@ -26,7 +26,7 @@ from mahtab_tui.tui.editor.pasting import clean, is_complete
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.rows.row import Row, RowsView
 from mahtab_tui.tui.theme import GUESTS, Palette
-from mahtab_tui.tui.widgets.prompt_row import IGNORE_KEYS_S, Chip, PromptRow
+from mahtab_tui.tui.widgets.prompt_row import IGNORE_KEYS_S, PART, Chip, PromptRow
 
 RESERVED_LINES = 9
 """Rows that a low screen needs besides the code: header, question, answers, input and keys."""
@@ -232,8 +232,8 @@ class ApprovalRow(PromptRow[Approval]):
         yield Static(id="about", markup=False)
         yield self._code
         yield self._chips
-        yield LineInput(id="reason", compact=True, placeholder="why not?")
-        yield EditedCode(id="edited")
+        yield LineInput(id="reason", classes=PART, compact=True, placeholder="why not?")
+        yield EditedCode(id="edited").add_class(PART)
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -276,12 +276,8 @@ class ApprovalRow(PromptRow[Approval]):
         super().action_scroll_content(how)
 
     def show_part(self, part: str) -> None:
-        self._part = part
         self._code.display = self._has_code and part != "edited"
-        self._chips.display = part == "chips"
-        for widget in self.query("#reason, #edited, #rules"):
-            widget.display = widget.id == part
-        self.refresh_question()
+        super().show_part(part)
 
     def refresh_question(self) -> None:
         record = self._requests[self._shown]
@@ -374,7 +370,7 @@ class ApprovalRow(PromptRow[Approval]):
     def _show_rules(self, rules: tuple[str, ...]) -> None:
         self._refused = "" if rules else "no rule can let this code run without asking"
         if rules and not self.query("#rules"):
-            self.mount(RulesToWrite(id="rules", markup=False))
+            self.mount(RulesToWrite(id="rules", classes=PART, markup=False))
         for shown in self.query(RulesToWrite):
             shown.rules = rules
             lines = []

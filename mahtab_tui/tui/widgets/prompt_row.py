@@ -186,6 +186,8 @@ class Chips(Widget, can_focus=True):
         return list(zip(self._chips, texts, strict=True)), gap
 
 
+PART = "prompt-part"
+"""The class of a row's parts other than the chips."""
 TYPING_GAP_S = 0.25
 """Seconds without another key after which a letter counts as an answer, if the row took the focus
 by itself. Faster letters are text for the editor."""
@@ -248,6 +250,11 @@ class PromptRow(Widget, Generic[R]):
 
     def show_part(self, part: str) -> None:
         """Show another part of the row."""
+        self._part = part
+        self._chips.display = part == "chips"
+        for widget in self.query(f".{PART}"):
+            widget.display = widget.id == part
+        self.refresh_question()
 
     def go_to(self, part: str) -> None:
         self._focused_by_user = True

@@ -25,7 +25,7 @@ from mahtab_tui.bus.sanitize import one_line, plain, visible
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.rows.code import change_lines
 from mahtab_tui.tui.widgets.approval_row import RESERVED_LINES
-from mahtab_tui.tui.widgets.prompt_row import Chip, FocusLoan, PromptRow
+from mahtab_tui.tui.widgets.prompt_row import PART, Chip, FocusLoan, PromptRow
 
 
 def estimate(request: SearchFanOut) -> str:
@@ -387,7 +387,7 @@ class ReviewRow(PromptRow[Review]):
         with _Changes(id="review-scroll"):
             yield Static(id="review-changes", markup=False)
         yield self._chips
-        yield LineInput(id="review-reason", compact=True, placeholder="why undo it?")
+        yield LineInput(id="review-reason", classes=PART, compact=True, placeholder="why undo it?")
 
     @property
     def scrolled(self) -> Widget | None:
@@ -401,12 +401,6 @@ class ReviewRow(PromptRow[Review]):
         )
         self.query_one("#review-scroll").scroll_home(animate=False)
         self.show_part("chips")
-
-    def show_part(self, part: str) -> None:
-        self._part = part
-        self._chips.display = part == "chips"
-        self.query_one("#review-reason").display = part == "review-reason"
-        self.refresh_question()
 
     def refresh_question(self) -> None:
         record = self._requests[self._shown]
