@@ -406,11 +406,9 @@ class ArrayView(View, Vertical):
     # Actions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return (
-            self.subject.slice is not None
-            if action in ("step_slice", "dimension", "enter_slice")
-            else super().check_action(action, parameters)
-        )
+        if action in ("step_slice", "dimension", "enter_slice"):
+            return self.subject.slice is not None
+        return super().check_action(action, parameters)
 
     def action_step_slice(self, step: int) -> None:
         facts, slice = self._facts, self.subject.slice

@@ -295,12 +295,9 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
         index = next(index for index, model in enumerate(self._models) if model.is_provider)
         self._models[index:index] = [model for model in models if model.spec not in known]
         if not models:
-            self._models = [
-                model._replace(about=f"{model.about}; {_NO_SERVER}")
-                if model.spec == "ollama:"
-                else model
-                for model in self._models
-            ]
+            for index, model in enumerate(self._models):
+                if model.spec == "ollama:":
+                    self._models[index] = model._replace(about=f"{model.about}; {_NO_SERVER}")
         self.show_count("")
         self.fill()
 
@@ -434,11 +431,9 @@ def choose_kernel(context: CommandContext, address: str) -> None:
         return
     info, recent = context.session.kernel.info(), context.ui_state.kernels
     version = f"Python {info.python}" if info.python else str(info.state)
-    current = (
-        KernelChoice("address", info.host, version)
-        if info.host
-        else KernelChoice("here", "here", f"{version}, {info.executable}")
-    )
+    current = KernelChoice("here", "here", f"{version}, {info.executable}")
+    if info.host:
+        current = KernelChoice("address", info.host, version)
     ask(context.app, KernelPicker(current, lambda: _other_kernels(info, recent)), chosen)
 
 

@@ -68,11 +68,6 @@ _HEADINGS = {key: heading for heading, keys in GROUPS.items() for key in keys}
 _POSITIONS = {key: index for index, key in enumerate(_HEADINGS)}
 
 
-def setting_position(key: str) -> int:
-    """Return the sort position of a setting; a table's entries stay together."""
-    return _POSITIONS.get(key.partition(".")[0], len(_POSITIONS))
-
-
 def check(key: str, text: str, provider: str | None = None) -> None:
     """Validate a value. Raises `SettingsError` if it would be rejected or ignored. provider: the
     provider of a model named without one."""
@@ -111,85 +106,6 @@ def _require_known(key: str, name: str, names: Collection[str], what: str) -> No
         near = difflib.get_close_matches(name, names, n=1)
         hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(names)}."
         raise SettingsError(f"{key}: there is no {what} {name!r}. {hint}")
-
-
-class SettingWriter:
-    """Writes a setting. Each method returns a sentence that reports the outcome; if one raises
-    `SettingsError` or `ModelError`, nothing has changed."""
-
-    def __init__(
-        self, settings: Settings, key: str, file: Path, change: Callable[[str, Any], bool]
-    ) -> None:
-        """change: sets a value for this session, on the main thread, and returns whether it takes
-        effect at once."""
-        self._settings = settings
-        self._key = key
-        self._file = file
-        self._change = change
-
-    async def toggle(self) -> str:
-        return await self.set("false" if getattr(self._settings, self._key) else "true")
-
-    async def set(self, text: str) -> str:
-        value = await asyncio.to_thread(self._checked, text)
-        table = self._key.partition(".")[0]
-        before = getattr(self._settings, table)
-        at_once = self._apply(value)
-        new = parse_value(self._key, text)
-        # New entries of a table are added to those in the file.
-        rows = {self._key: new}
-        if isinstance(new, dict):
-            rows = {f"{self._key}.{name}": each for name, each in new.items()}
-        try:
-            for key, each in rows.items():
-                await asyncio.to_thread(set_value, self._file, key, each)
-        except SettingsError as error:
-            if at_once:
-                raise SettingsError(
-                    f"Changed for this session only; it was not saved. {error}"
-                ) from None
-            self._change(table, before)
-            raise
-        return f"Saved. {_effect_time(at_once)}{await asyncio.to_thread(self._winner, next(iter(rows)))}"
-
-    async def unset(self) -> str:
-        if not await asyncio.to_thread(unset, self._file, self._key):
-            raise SettingsError(f"{self._file} does not set {self._key}.")
-        table = self._key.partition(".")[0]
-        try:
-            sources = await asyncio.to_thread(self._settings.reloaded)
-            at_once = self._change(table, getattr(sources, table))
-        except (SettingsError, ModelError) as error:
-            raise SettingsError(
-                f"Removed {self._key} from the file, but this session keeps its value. {error}"
-            ) from None
-        return f"Removed {self._key} from the file. {_effect_time(at_once)}"
-
-    def _checked(self, text: str) -> Any:
-        new = parse_value(self._key, text)
-        check(self._key, text, self._settings.provider)
-        return validate_value(self._key, new)
-
-    def _apply(self, value: Any) -> bool:
-        table, dot, name = self._key.partition(".")
-        present = getattr(self._settings, table)
-        if dot or is_table(table):
-            value = {**present, name: value} if dot else {**present, **value}
-        return self._change(table, value)
-
-    def _winner(self, key: str) -> str:
-        """Name the source that will override the file at the next start; empty if none does."""
-        try:
-            origin = self._settings.origin(key)
-        except SettingsError as error:
-            return f" But {error}"
-        if origin.file == self._file:
-            return ""
-        return f" But {origin.text} overrides it from the next start."
-
-
-def _effect_time(at_once: bool) -> str:
-    return "It takes effect at once." if at_once else "It takes effect at the next start."
 
 
 class EditSetting(Dialog[str | None]):
@@ -305,17 +221,17 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         present = self._current()
         self._entries = []
         for entry, following in zip(found, [*found[1:], None], strict=True):
-            self._entries.append(
-                entry._replace(value=present[entry.key])
-                if entry.value == NOT_SET and entry.key in present
-                else entry
-            )
             table, dot, _ = entry.key.partition(".")
+            if entry.value == NOT_SET and entry.key in present:
+                entry = entry._replace(value=present[entry.key])
+            self._entries.append(entry)
             if dot and (following is None or not following.key.startswith(f"{table}.")):
-                self._entries.append(
-                    SettingEntry(table, "", ValueOrigin("name=value adds"), entry.description)
-                )
-        self._entries.sort(key=lambda entry: setting_position(entry.key))
+                adds = ValueOrigin("name=value adds")
+                self._entries.append(SettingEntry(table, "", adds, entry.description))
+        # Settings that are in no group come last, and a table's entries stay together.
+        self._entries.sort(
+            key=lambda each: _POSITIONS.get(each.key.partition(".")[0], len(_POSITIONS))
+        )
         if not is_being_removed(self):
             self.fill()
 
@@ -336,12 +252,14 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
     def line(self, row: SettingEntry, width: int) -> Content:
         room = min(max(width - _KEY - _ORIGIN - 2, 8), _VALUE)
         value = Content(plain(row.value)).truncate(room, ellipsis=True, pad=True)
-        style = (
-            "$muted" if row.value == NOT_SET else "$moon" if row.origin.text != "default" else ""
-        )
-        return Content.assemble(
-            f"{row.key:<{_KEY}} ", value.stylize(style), " ", (self._short(row.origin), "$muted")
-        )
+        style = "$moon" if row.origin.text != "default" else ""
+        if row.value == NOT_SET:
+            style = "$muted"
+        origin = row.origin.text
+        if row.origin.file is not None:
+            origin = "your file" if row.origin.file == self._files[1] else "the project's"
+        key = f"{row.key:<{_KEY}} "
+        return Content.assemble(key, value.stylize(style), " ", (origin, "$muted"))
 
     def describe(self, row: SettingEntry | None) -> Content:
         if row is None:
@@ -350,11 +268,6 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         allowed = f" ({', '.join(values)})" if values else ""
         origin = plain(f"From: {short_path(row.origin.text, self._project)}")
         return Content.assemble(f"{row.description}{allowed}.\n", (origin, "$muted"))
-
-    def _short(self, origin: ValueOrigin) -> str:
-        if origin.file is None:
-            return origin.text
-        return "your file" if origin.file == self._files[1] else "the project's"
 
     def _target(self) -> str:
         return f"written to {short_path(str(self._file), self._project)}"
@@ -367,7 +280,7 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
 
     def action_unset(self) -> None:
         if (row := self.chosen) is not None:
-            self._begin(self._writer(row.key).unset())
+            self._save(self._unset(row.key, self._file))
 
     def take(self) -> None:
         if (row := self.chosen) is None:
@@ -375,7 +288,8 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         key, present = row.key, "" if row.value == NOT_SET else row.value
         values = theme_names() if key == "theme" else choices(key.partition(".")[0])
         if values == ("true", "false"):
-            self._begin(self._writer(key).toggle())
+            other = "false" if getattr(self._settings, key) else "true"
+            self._save(self._set(key, self._file, other))
             return
         dialog: ChooseOne | ModelPicker | EditSetting
         if values:
@@ -387,18 +301,65 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
             dialog = EditSetting(row, "" if secret else present, secret=secret)
 
         def entered(text: str) -> None:
-            writer = self._writer(key)
-            self._begin(writer.set(text) if text else writer.unset())
+            file = self._file
+            self._save(self._set(key, file, text) if text else self._unset(key, file))
 
         ask(self.app, dialog, entered)
 
-    def _writer(self, key: str) -> SettingWriter:
-        return SettingWriter(self._settings, key, self._file, self._change)
+    async def _set(self, key: str, file: Path, text: str) -> str:
+        """Write a setting; return a sentence that reports the outcome. If this raises
+        `SettingsError` or `ModelError`, nothing has changed."""
+        table, dot, name = key.partition(".")
+        before, new = getattr(self._settings, table), parse_value(key, text)
+        await asyncio.to_thread(check, key, text, self._settings.provider)
+        value = await asyncio.to_thread(validate_value, key, new)
+        if dot or is_table(table):
+            value = {**before, name: value} if dot else {**before, **value}
+        at_once = self._change(table, value)
+        # New entries of a table are added to those in the file.
+        rows = {key: new}
+        if isinstance(new, dict):
+            rows = {f"{key}.{name}": each for name, each in new.items()}
+        try:
+            for row in rows.items():
+                await asyncio.to_thread(set_value, file, *row)
+        except SettingsError as error:
+            if not at_once:
+                self._change(table, before)
+                raise
+            problem = f"Changed for this session only; it was not saved. {error}"
+            raise SettingsError(problem) from None
+        winner = await asyncio.to_thread(self._winner, next(iter(rows)), file)
+        return f"Saved. {_effect_time(at_once)}{winner}"
 
-    def _begin(self, saving: Coroutine[Any, Any, str]) -> None:
-        self.app.run_worker(self._save(saving))
+    async def _unset(self, key: str, file: Path) -> str:
+        """Remove a setting from the file, so that the other sources apply; as `_set`."""
+        if not await asyncio.to_thread(unset, file, key):
+            raise SettingsError(f"{file} does not set {key}.")
+        table = key.partition(".")[0]
+        try:
+            sources = await asyncio.to_thread(self._settings.reloaded)
+            at_once = self._change(table, getattr(sources, table))
+        except (SettingsError, ModelError) as error:
+            raise SettingsError(
+                f"Removed {key} from the file, but this session keeps its value. {error}"
+            ) from None
+        return f"Removed {key} from the file. {_effect_time(at_once)}"
 
-    async def _save(self, saving: Coroutine[Any, Any, str]) -> None:
+    def _winner(self, key: str, file: Path) -> str:
+        """Name the source that will override the file at the next start; empty if none does."""
+        try:
+            origin = self._settings.origin(key)
+        except SettingsError as error:
+            return f" But {error}"
+        return (
+            "" if origin.file == file else f" But {origin.text} overrides it from the next start."
+        )
+
+    def _save(self, saving: Coroutine[Any, Any, str]) -> None:
+        self.app.run_worker(self._report(saving))
+
+    async def _report(self, saving: Coroutine[Any, Any, str]) -> None:
         async with self._saving:
             try:
                 outcome, style = await saving, "$good"
@@ -410,3 +371,7 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
                 self._notify(outcome, "information" if style == "$good" else "error")
             else:
                 self.show_status(outcome, style)
+
+
+def _effect_time(at_once: bool) -> str:
+    return "It takes effect at once." if at_once else "It takes effect at the next start."

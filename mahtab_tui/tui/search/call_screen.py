@@ -457,7 +457,7 @@ class TextPane(Vertical):
 
     def __init__(self, source: Text | None, spans: Sequence[TextSpan], coverage: Coverage) -> None:
         """source: None if the text is no longer in memory."""
-        super().__init__(id="node-text")
+        super().__init__(id="node-side")
         self.shown = source is not None and bool(spans)
         self.rows = TextRows(source or LocalText(""), spans, coverage)
         self._coverage = coverage
@@ -564,8 +564,7 @@ class NodeScreen(Dialog[None], NodeActions):
         yield self._bar
         with Horizontal(id="node-body"):
             yield self._call_pane
-            with Vertical(id="node-side"):
-                yield self._text
+            yield self._text
         yield KeyLine()
 
     def on_mount(self) -> None:
@@ -586,9 +585,9 @@ class NodeScreen(Dialog[None], NodeActions):
         side_by_side = width >= SIDE_BY_SIDE
         self.set_class(side_by_side, "-beside")
         if side_by_side:
-            self._call_pane.display = self.query_one("#node-side").display = True
+            self._call_pane.display = self._text.display = True
         elif self._call_pane.display:
-            self.query_one("#node-side").display = False
+            self._text.display = False
 
     def _refresh_changed(self) -> None:
         node, now = self._node, self._clock()
@@ -597,9 +596,8 @@ class NodeScreen(Dialog[None], NodeActions):
             where = crumbs(node, now)
             self.query_one("#node-crumbs", Static).update(where)
             room = self.app.size.width - where.cell_length - 5
-            self.query_one("#node-figures", Static).update(
-                Content.styled(figures(node, now, room), "$muted")
-            )
+            used = Content.styled(figures(node, now, room), "$muted")
+            self.query_one("#node-figures", Static).update(used)
             self._bar.refresh()
         if seen != self._shown_versions:
             self._shown_versions = seen
@@ -615,10 +613,9 @@ class NodeScreen(Dialog[None], NodeActions):
             self.dismiss(None)
 
     def action_text(self) -> None:
-        side = self.query_one("#node-side")
-        to_text = not side.has_focus_within
+        to_text = not self._text.has_focus_within
         if not self.has_class("-beside"):
-            side.display, self._call_pane.display = to_text, not to_text
+            self._text.display, self._call_pane.display = to_text, not to_text
         if to_text and self._text.shown:
             self._text.rows.focus()
         else:
@@ -633,9 +630,8 @@ class NodeScreen(Dialog[None], NodeActions):
         self._call_pane.refresh_view()
 
     def choose(self, node: SearchNode) -> None:
-        self.app.switch_screen(
-            NodeScreen(CallSelection(self._tree, node), self.control, self._clock)
-        )
+        chosen = CallSelection(self._tree, node)
+        self.app.switch_screen(NodeScreen(chosen, self.control, self._clock))
 
     @on(CallPane.CallOpened)
     def _call_opened(self, message: CallPane.CallOpened) -> None:
@@ -650,8 +646,7 @@ class NodeScreen(Dialog[None], NodeActions):
         self._show_text((message.at, message.at))
 
     def _show_text(self, span: tuple[int, int]) -> None:
-        if not self._text.shown:
-            return
-        if not self.query_one("#node-side").has_focus_within:
-            self.action_text()
-        self.call_after_refresh(self._text.show, span)
+        if self._text.shown:
+            if not self._text.has_focus_within:
+                self.action_text()
+            self.call_after_refresh(self._text.show, span)
