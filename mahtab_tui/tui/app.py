@@ -51,7 +51,7 @@ from mahtab_tui.tui.textual_fixes import KeyOrder
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
-    from mahtab_tui.tui.graphics.overlay import Overlay
+    from mahtab_tui.tui.graphics.pictures import Overlay
     from mahtab_tui.tui.screens.dialog import ActionMenu
     from mahtab_tui.tui.widgets.approval_row import ApprovalRow
     from mahtab_tui.tui.widgets.question_rows import (
@@ -540,7 +540,7 @@ class MahtabApp(TerminalApp[int]):
 
             wanted = list(visible_parts(screen))
             if wanted and self._overlay is None:
-                from mahtab_tui.tui.graphics.overlay import Overlay
+                from mahtab_tui.tui.graphics.pictures import Overlay
 
                 self._overlay = Overlay(self)
             if self._overlay is not None:

@@ -250,7 +250,7 @@ class SessionPort:
         )
 
     def open_value(self, key: str) -> None:
-        from mahtab_tui.tui.inspector import InspectorScreen
+        from mahtab_tui.tui.inspector.screen import InspectorScreen
 
         self._app.push_screen(
             InspectorScreen(
@@ -295,7 +295,7 @@ class SessionPort:
             )
 
     def inspect_variable(self, name: str) -> None:
-        from mahtab_tui.tui.inspector import InspectorScreen
+        from mahtab_tui.tui.inspector.screen import InspectorScreen
 
         self._app.push_screen(
             InspectorScreen(

@@ -28,9 +28,9 @@ from mahtab_tui.tui.commands.command import bindings
 from mahtab_tui.tui.commands.panes import ARRAY_COMMANDS, PICTURE_COMMANDS, PLOT_COMMANDS
 from mahtab_tui.tui.external import open_picture
 from mahtab_tui.tui.graphics.pictures import HalfBlockCache, Picture, PicturePart, PictureWidget
+from mahtab_tui.tui.inspector import Excerpt, Subject, View
 from mahtab_tui.tui.inspector.table_model import bars
 from mahtab_tui.tui.inspector.table_view import TableView
-from mahtab_tui.tui.inspector.view import Excerpt, Subject, View
 from mahtab_tui.tui.terminal_app import cell_size
 
 if TYPE_CHECKING:

@@ -29,11 +29,11 @@ from mahtab_tui.kernel.inspector_client import (
 from mahtab_tui.tui.commands.command import bindings
 from mahtab_tui.tui.commands.panes import INSPECTOR_COMMANDS
 from mahtab_tui.tui.external import copy
+from mahtab_tui.tui.inspector import Excerpt, Subject, View, Viewer
 from mahtab_tui.tui.inspector.array import ArrayView, PictureView, make_plot_view
 from mahtab_tui.tui.inspector.table_view import ENDINGS, TableView, export_code, suggest_file
 from mahtab_tui.tui.inspector.text import SourceView, TextView, make_repr_view
 from mahtab_tui.tui.inspector.tree import TreeView
-from mahtab_tui.tui.inspector.view import Excerpt, Subject, View, Viewer
 from mahtab_tui.tui.option_list import Options
 from mahtab_tui.tui.screens.dialog import Dialog, ask
 from mahtab_tui.tui.textual_fixes import is_being_removed

@@ -24,6 +24,7 @@ from mahtab_tui.kernel.inspector_client import (
 )
 from mahtab_tui.tui.commands.command import bindings
 from mahtab_tui.tui.commands.panes import TABLE_COMMANDS
+from mahtab_tui.tui.inspector import Excerpt, Subject, View
 from mahtab_tui.tui.inspector.table_model import (
     BLOCK_ROWS,
     COLUMN_GAP,
@@ -34,7 +35,6 @@ from mahtab_tui.tui.inspector.table_model import (
     TableModel,
     status_parts,
 )
-from mahtab_tui.tui.inspector.view import Excerpt, Subject, View
 
 ENDINGS = (".csv", ".json", ".txt", ".pkl")
 

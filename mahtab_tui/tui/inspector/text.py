@@ -27,7 +27,7 @@ from mahtab_tui.kernel.inspector_client import InspectorClient, ObjectPath, Sour
 from mahtab_tui.sandbox.base import TextSpan
 from mahtab_tui.tui.commands.command import bindings
 from mahtab_tui.tui.commands.panes import TEXT_COMMANDS
-from mahtab_tui.tui.inspector.view import Subject, View
+from mahtab_tui.tui.inspector import Subject, View
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Span
 from mahtab_tui.tui.rows.text_window import (
     BLOCK,

@@ -18,7 +18,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import Child, ObjectPath
 from mahtab_tui.tui.commands.command import bindings
 from mahtab_tui.tui.commands.panes import TREE_COMMANDS
-from mahtab_tui.tui.inspector.view import Subject, View
+from mahtab_tui.tui.inspector import Subject, View
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView, Span, fit_text
 from mahtab_tui.tui.theme import BOLD, Palette
 

@@ -40,10 +40,10 @@ from mahtab_tui.tui.commands.panes import (
     PICTURES_COMMANDS,
 )
 from mahtab_tui.tui.external import MAX_COPIED, copy, open_in_editor
+from mahtab_tui.tui.inspector import Subject, Viewer
 from mahtab_tui.tui.inspector.array import PictureView
 from mahtab_tui.tui.inspector.text import TextView
 from mahtab_tui.tui.inspector.tree import TreeView
-from mahtab_tui.tui.inspector.view import Subject, Viewer
 from mahtab_tui.tui.port import TranscriptPort
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView, fit_text
 from mahtab_tui.tui.rows.text_window import LocalText
