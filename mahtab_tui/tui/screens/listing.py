@@ -45,8 +45,10 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
     """A filterable list: typing filters, the arrows move the cursor, Enter or a click selects the
     row. Subclasses define the rows and what is shown about them."""
 
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [
         ("escape", "leave", "Leave"),
+        ("enter", "take", "Select"),  # while the widget beside the list has the focus
         ("down,ctrl+n", "move(1)", "Down"),
         ("up,ctrl+p", "move(-1)", "Up"),
         ("pagedown", "move(10)", "Page down"),
@@ -65,6 +67,10 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         self._options.can_focus = False
         self._option_numbers: list[int] = []
         """The index of each row among the options, which include headings."""
+        self.beside: Widget | None = None
+        """A widget to show beside the list."""
+        self.below: Widget = Static(classes="listing-about", markup=False)
+        """By default it shows the row's description."""
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog large listing"):
@@ -74,19 +80,13 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
             yield self._line
             with Container(classes="listing-body"):
                 yield self._options
-                yield from self.beside()
-            yield self.below()
+                if self.beside is not None:
+                    yield self.beside
+            yield self.below
             yield Static(classes="listing-said", markup=False)
             yield Static(self.hint, classes="quiet", markup=False)
 
     # For subclasses
-
-    def beside(self) -> Sequence[Widget]:
-        return ()
-
-    def below(self) -> Widget:
-        """Return the widget below the list; by default it shows the row's description."""
-        return Static(classes="listing-about", markup=False)
 
     def find_rows(self, typed: str) -> Sequence[Row]:
         raise NotImplementedError
@@ -152,8 +152,8 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
 
     def _describe(self) -> None:
         description = self.describe(self.chosen)
-        for widget in self.query(".listing-about").results(Static):
-            widget.update(description)
+        if isinstance(self.below, Static):
+            self.below.update(description)
 
     def show_count(self, text: str) -> None:
         """Show a text at the end of the title, such as the number of matches."""
@@ -475,15 +475,12 @@ class HistorySearch(ListScreen[HistoryEntry | None, HistoryEntry]):
 
     def __init__(self, history: History) -> None:
         super().__init__()
-        self._full_text = CodeArea(id="whole")
+        self.below = self._full_text = CodeArea(id="whole")
         self._full_text.can_focus = False
         self._full_text.read_only = True
         self._history = history
         self._found: list[HistoryEntry] = []
         self._found_for: str | None = None
-
-    def below(self) -> Widget:
-        return self._full_text
 
     def on_mount(self) -> None:
         self.find()

@@ -10,7 +10,6 @@ from typing import ClassVar
 from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widget import Widget
 from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import one_line, visible
@@ -208,10 +207,8 @@ _NO_SERVERS = "No MCP server is configured. [mcp.NAME] in ~/.mahtab/config.toml 
 class ServersScreen(ListScreen[None, ServerState]):
     """Enter shows the messages of the server at the cursor; Ctrl+R starts or restarts it."""
 
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [
         ("ctrl+r", "restart", "Start"),
-        ("enter", "take", "Messages"),  # while the tools have the focus
     ]
     heading_text = "MCP servers"
     hint = "Enter messages · Ctrl+R restarts it · Tab reads · Esc leaves"
@@ -228,10 +225,8 @@ class ServersScreen(ListScreen[None, ServerState]):
         self._servers = servers
         self._show_messages = show_messages
         self._tools = Static(id="server-tools-text", markup=False)
+        self.beside = VerticalScroll(self._tools, id="server-tools")
         self._drawn: object = None
-
-    def beside(self) -> Sequence[Widget]:
-        return [VerticalScroll(self._tools, id="server-tools")]
 
     def on_mount(self) -> None:
         self.set_interval(_POLL_INTERVAL, self._poll_servers)

@@ -15,7 +15,6 @@ from rich.cells import cell_len
 from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.content import Content
-from textual.widget import Widget
 
 from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.bus.records import Record
@@ -131,7 +130,6 @@ def sessions_screen(session: Session) -> SessionsScreen:
 class SessionsScreen(ListScreen[str | None, Hit]):
     """Returns the id of the session to open, or None after Escape."""
 
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [
         ("f1", "help", "Keys"),
         ("f2", "rename", "Rename"),
@@ -140,7 +138,6 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         ("f7", "stop_kernel", "Stop its kernel"),
         ("f8", "delete", "Delete"),
         ("ctrl+t", "scope", "This folder or all"),
-        ("enter", "take", "Resume"),  # while the preview has the focus
     ]
 
     heading_text = "Sessions"
@@ -159,7 +156,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         """current: the open session; empty if it is not saved. switch_problem: why no other session
         can be opened; empty if it can. mask: masks secrets in exports."""
         super().__init__()
-        self._preview = Preview()
+        self.beside = self._preview = Preview()
         self._database = database
         self._current = current
         self._project = project
@@ -175,9 +172,6 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         """The action of a key that waits until the list matches the typed text."""
         self._fetcher = Fetcher(self, at_once=1)
         self._shown: tuple[str, str] = "", ""
-
-    def beside(self) -> Sequence[Widget]:
-        return [self._preview]
 
     def on_mount(self) -> None:
         self.show_count("looking…")

@@ -12,7 +12,6 @@ from typing import ClassVar, NamedTuple
 from textual import work
 from textual.binding import BindingType
 from textual.content import Content
-from textual.widget import Widget
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.knowledge.library import (
@@ -87,11 +86,9 @@ class SkillRow(NamedTuple):
 class SkillsScreen(ListScreen[None, SkillRow]):
     """Lists all skills. Enter loads or unloads the one at the cursor; Escape closes the screen."""
 
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [
         ("f4,ctrl+g", "edit", "Edit"),
         ("ctrl+t", "new", "New"),
-        ("enter", "take", "Load or unload"),  # while the preview has the focus
     ]
     heading_text = "Skills"
     hint = "Enter loads, unloads · F4 edits · Ctrl+T new · Tab reads · Esc leaves"
@@ -107,7 +104,7 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         """project: the folder whose ``.mahtab/skills`` gets new skills. open_file: opens a file in
         the user's editor; raises RuntimeError."""
         super().__init__()
-        self._preview = MarkdownPreview()
+        self.beside = self._preview = MarkdownPreview()
         self._library = library
         self._loaded = loaded
         self._project = project
@@ -122,9 +119,6 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         self._reading = threading.Lock()
         self._edited: set[Path] = set()
         self._marked: frozenset[str] = frozenset()
-
-    def beside(self) -> Sequence[Widget]:
-        return [self._preview]
 
     def on_mount(self) -> None:
         self._find(0)

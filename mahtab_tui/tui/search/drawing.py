@@ -30,54 +30,39 @@ Role = Literal["person", "model", "moon", "good", "bad", "hairline", "muted", "t
 PHASES = "◐◓◑◒"
 _PHASE_RATE = 4
 
-GLYPHS: Mapping[State, tuple[str, Role]] = {
-    "waiting": ("◌", "muted"),
-    "thinking": ("◉", "model"),
-    "running": ("●", "moon"),
-    "done": ("✓", "good"),
-    "partial": ("≈", "moon"),
-    "error": ("✗", "bad"),
-    "stopped": ("■", "muted"),
+MARKS: Mapping[State, tuple[str, str, Role]] = {
+    "waiting": ("◌", "·", "muted"),
+    "thinking": ("◉", "◦", "model"),
+    "running": ("●", "▪", "moon"),
+    "done": ("✓", "■", "good"),
+    "partial": ("≈", "◪", "moon"),
+    "error": ("✗", "✗", "bad"),
+    "stopped": ("■", "□", "muted"),
 }
+"""Symbols of nodes, and of the cells of a fan-out grid."""
 
-CELLS: Mapping[State, tuple[str, Role]] = {
-    "waiting": ("·", "muted"),
-    "thinking": ("◦", "model"),
-    "running": ("▪", "moon"),
-    "done": ("■", "good"),
-    "partial": ("◪", "moon"),
-    "error": ("✗", "bad"),
-    "stopped": ("□", "muted"),
+COVER: Mapping[How | None, tuple[str, Role, str]] = {
+    None: ("▁", "hairline", ""),
+    "handed": ("▂", "person", "handed"),
+    "peek": ("▄", "model", "read"),
+    "grep": ("▆", "model", "matched"),
+    "answer": ("█", "moon", "answers"),
 }
-
-COVER: Mapping[How | None, tuple[str, Role]] = {
-    None: ("▁", "hairline"),
-    "handed": ("▂", "person"),
-    "peek": ("▄", "model"),
-    "grep": ("▆", "model"),
-    "answer": ("█", "moon"),
-}
-
-LEGEND: Mapping[How, str] = {
-    "handed": "handed",
-    "peek": "read",
-    "grep": "matched",
-    "answer": "answers",
-}
+"""Marks of the coverage bar, and what its legend says."""
 
 
 def coverage_mark(cell: CoverageCell) -> tuple[str, Role]:
     """Return the mark of a cell of the coverage bar; a stroke where little was covered."""
-    mark, role = COVER[cell.how]
+    mark, role, _ = COVER[cell.how]
     return "▏" if cell.sparse else mark, role
 
 
 def legend() -> list[tuple[str, Role]]:
-    pieces = [
-        piece for how, words in LEGEND.items() for piece in (COVER[how], (f" {words} ", "muted"))
-    ]
-    last, role = pieces[-1]
-    return [*pieces[:-1], (last.rstrip(), role)]
+    pieces: list[tuple[str, Role]] = []
+    for mark, role, words in COVER.values():
+        if words:
+            pieces += [(" ", "muted"), (mark, role), (f" {words}", "muted")]
+    return pieces[1:]
 
 
 def glyph(node: SearchNode, now: float) -> tuple[str, Role]:
@@ -85,7 +70,7 @@ def glyph(node: SearchNode, now: float) -> tuple[str, Role]:
     waiting for other nodes."""
     if any(batch.asks for batch in node.batches.values()):
         return "?", "moon"
-    mark, role = GLYPHS[node.state]
+    mark, _, role = MARKS[node.state]
     if node.state == "thinking" and not node.alive:
         mark = FRAMES[int(now * FRAME_RATE) % len(FRAMES)]
     elif node.state == "running" and not node.alive:
@@ -429,7 +414,7 @@ class Drawing:
         if line.kind == "batch":
             return self._batch([guides, self._arrow(line)], line.batch)
         states = FanOutGrid(line.batch, self.field_width(line)).row(line.row)
-        return [guides, *self._marks(map(CELLS.__getitem__, states))]
+        return [guides, *self._marks(MARKS[state][1:] for state in states)]
 
     def style(self, role: Role) -> Style:
         found: Style = getattr(self.palette, role)
@@ -539,7 +524,7 @@ class Drawing:
         if len(words) <= self._room(left):
             return [*left, (words, palette.muted)]
         for state, number in tally:
-            mark, role = GLYPHS[state]
+            mark, _, role = MARKS[state]
             left += [(mark, self.style(role)), (f" {number}  ", palette.muted)]
         return left
 
@@ -548,7 +533,7 @@ class Drawing:
     def _answer(self, node: SearchNode) -> list[Span]:
         style = self.palette.bad if node.state == "error" else self.palette.text
         words = one_line(node.answer.replace("**", "").replace("`", "")) or node.state
-        arrow = ("→ ", self.style(GLYPHS[node.state][1]))
+        arrow = ("→ ", self.style(MARKS[node.state][2]))
         return [("  ", Style()), arrow, (fit_text(words, self.width - 4), style)]
 
     @property

@@ -143,12 +143,12 @@ LONGEST, MOST_LINES = 100_000, 2_000
 line."""
 
 _CHIPS = (
-    Chip("run", "y", " y run ", " y run ", "bold $background on $good"),
-    Chip("edit", "e", " e edit ", " e edit ", "$background on $person"),
-    Chip("skip", "n", " n skip ", " n skip ", "$background on $moon"),
-    Chip("all", "a", " a run all from now on ", " a all ", "$foreground on $panel"),
-    Chip("rules", "r", " r rule ", " r rule ", "$foreground on $panel"),
-    Chip("stop", "escape", " esc stop ", " esc ", "$foreground on $panel"),
+    Chip("run", "y", "bold $background on $good", " y run "),
+    Chip("edit", "e", "$background on $person", " e edit "),
+    Chip("skip", "n", "$background on $moon", " n skip "),
+    Chip("all", "a", "$foreground on $panel", " a run all from now on ", " a all "),
+    Chip("rules", "r", "$foreground on $panel", " r rule "),
+    Chip("stop", "escape", "$foreground on $panel", " esc stop ", " esc "),
 )
 _CODE_ONLY = ("edit", "all", "rules")
 

@@ -71,9 +71,14 @@ before."""
 class Chip(NamedTuple):
     answer: str
     key: str
-    text: str
-    short: str
     style: str
+    text: str
+    short_text: str = ""
+    """Shown if there is no room for the text; by default the same."""
+
+    @property
+    def short(self) -> str:
+        return self.short_text or self.text
 
 
 _GAP = 2

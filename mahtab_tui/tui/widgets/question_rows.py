@@ -52,8 +52,8 @@ class FanOutRow(PromptRow[SearchFanOut]):
 
     record_type = SearchFanOut
     answer_chips = (
-        Chip("run", "y", " y run them ", " y run ", "bold $background on $good"),
-        Chip("refuse", "n", " n don't ", " n don't ", "$background on $moon"),
+        Chip("run", "y", "bold $background on $good", " y run them ", " y run "),
+        Chip("refuse", "n", "$background on $moon", " n don't "),
     )
 
     def compose(self) -> ComposeResult:
@@ -376,10 +376,10 @@ class ReviewRow(PromptRow[Review]):
 
     record_type = Review
     answer_chips = (
-        Chip("keep", "y", " y keep ", " y keep ", "bold $background on $good"),
-        Chip("undo", "n", " n undo, say why ", " n undo ", "$background on $moon"),
-        Chip("all", "a", " a keep all from now on ", " a all ", "$foreground on $panel"),
-        Chip("stop", "escape", " esc stop, keep ", " esc stop ", "$foreground on $panel"),
+        Chip("keep", "y", "bold $background on $good", " y keep "),
+        Chip("undo", "n", "$background on $moon", " n undo, say why ", " n undo "),
+        Chip("all", "a", "$foreground on $panel", " a keep all from now on ", " a all "),
+        Chip("stop", "escape", "$foreground on $panel", " esc stop, keep ", " esc stop "),
     )
 
     def compose(self) -> ComposeResult:
