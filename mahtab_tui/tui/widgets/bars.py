@@ -244,11 +244,11 @@ class HeaderBar(Widget):
             share = window.tokens / window.size
             text = f"{share:.0%}" if narrow else f"window {share:.0%}"
             parts.append((text, "$bad" if share >= FULL else "$muted"))
-        if self.tokens and not narrow:
-            parts.append((f"{short_count(self.tokens)} tok", "$muted"))
+        spent = [f"{short_count(self.tokens)} tok"] if self.tokens and not narrow else []
         if self.cost is not None:
-            more = "+" if self.unpriced and self.cost else ""
-            parts.append((f"${self.cost:.2f}{more}", "$muted"))
+            spent.append(f"${self.cost:.2f}{'+' if self.unpriced and self.cost else ''}")
+        if spent:
+            parts.append(("  ".join(spent), "$muted"))
         return Content("  ").join(
             part if isinstance(part, Content) else Content.styled(*part) for part in parts
         )
@@ -273,7 +273,7 @@ class HeaderBar(Widget):
             elapsed = max(0.0, time.time() - since)
             activity += f" {elapsed:6.1f} s" if state == "busy" else f" {int(elapsed):4} s"
             colour = "$moon"
-        return Content.styled(f"{name}  {activity}", colour)
+        return Content.assemble((name, colour), "  ", (activity, colour))
 
 
 _STEP = 8
