@@ -81,7 +81,7 @@ class JumpScreen(Dialog[Widget | None]):
 
 
 class CommandProvider(Provider):
-    """Finds all commands of the registry, and shows their keys."""
+    """Finds all commands, and shows their keys."""
 
     async def discover(self) -> Hits:
         for command in COMMANDS:
