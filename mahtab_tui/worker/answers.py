@@ -7,17 +7,16 @@ import contextlib
 import dataclasses
 import enum
 import json
-import numbers
 import re
 import sys
 import types
 import uuid
 import warnings
-from collections import OrderedDict, abc, deque
+from collections import abc
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -42,12 +41,8 @@ _LISTS: dict[Any, Callable[[Any], Any]] = {
     **dict.fromkeys((set, abc.Set, abc.MutableSet), set),
     frozenset: frozenset,
     tuple: tuple,
-    deque: deque,
 }
-_DICTS: dict[Any, Callable[[Any], Any]] = {
-    **dict.fromkeys((dict, abc.Mapping, abc.MutableMapping), dict),
-    OrderedDict: OrderedDict,
-}
+_DICTS = (dict, abc.Mapping, abc.MutableMapping)
 _NUMBER = re.compile(
     r"(?<![\w.,-])-?\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w)|(?<![\w.,-])-?\d+(?:\.\d+)?(?![\w,])"
 )
@@ -64,10 +59,27 @@ class WrongForm(ValueError):
     """An answer does not have the requested form; the message is a sentence for the model."""
 
 
+def _read_str(data: Any) -> str | None:
+    if not isinstance(data, str):
+        raise TypeError
+    return data
+
+
+def _read_none(data: Any) -> None:
+    if data is not None:
+        raise TypeError
+
+
+def _read_number(data: Any) -> Any:
+    if isinstance(data, bool) or not isinstance(data, (int, float, str)):
+        raise TypeError
+    return data
+
+
 def _read_int(data: Any) -> int:
     if isinstance(data, float) and not data.is_integer():
         raise ValueError
-    return int(_number(data))
+    return int(_read_number(data))
 
 
 def _read_bool(data: Any) -> bool:
@@ -87,35 +99,14 @@ def _read_datetime(data: str) -> datetime:
     return datetime.fromisoformat(re.sub("[zZ]$", "+00:00", data))
 
 
-def _read_bytes(data: Any) -> bytes:
-    return data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass")
-
-
-def _number(data: Any) -> Any:
-    if isinstance(data, bool) or not isinstance(data, (int, float, str)):
-        raise TypeError
-    return data
-
-
-def _instance(kind: type) -> Callable[[Any], Any]:
-    def read(data: Any) -> Any:
-        if not isinstance(data, kind):
-            raise TypeError
-        return data
-
-    return read
-
-
 _BOOLS = {"true": True, "yes": True, "false": False, "no": False}
 _SIMPLE: dict[Any, tuple[str, Callable[[Any], Any]]] = {
-    str: ("a string", _instance(str)),
+    str: ("a string", _read_str),
     int: ("an integer", _read_int),
-    float: ("a number", lambda data: float(_number(data))),
-    complex: ("a complex number", complex),
-    Decimal: ("a number", lambda data: Decimal(str(_number(data)).strip())),
+    float: ("a number", lambda data: float(_read_number(data))),
+    Decimal: ("a number", lambda data: Decimal(str(_read_number(data)).strip())),
     bool: ("true or false", _read_bool),
-    bytes: ("a string", _read_bytes),
-    type(None): ("null", _instance(type(None))),
+    type(None): ("null", _read_none),
     Any: ("any JSON", lambda data: data),
     object: ("any JSON", lambda data: data),
     date: ("a date such as 2026-03-01", _read_date),
@@ -123,7 +114,6 @@ _SIMPLE: dict[Any, tuple[str, Callable[[Any], Any]]] = {
     time: ("a time such as 12:00:00", time.fromisoformat),
     uuid.UUID: ("a UUID", uuid.UUID),
     Path: ("a path", Path),
-    PurePath: ("a path", PurePath),
 }
 """Types without parts: their description, and a reader (which may raise `ValueError`, `TypeError`,
 `LookupError`, `AttributeError` or `ArithmeticError`)."""
@@ -138,14 +128,14 @@ def describe_form(wanted: Any, within: tuple[Any, ...] = ()) -> str:
     origin, inner = get_origin(wanted) or wanted, get_args(wanted)
     if not isinstance(origin, Hashable):  # for example [int] instead of list[int]
         raise _unsupported_form(wanted)
-    if simple := _simple(wanted):
-        return simple[0]
+    if wanted in _SIMPLE:
+        return _SIMPLE[wanted][0]
     if wanted in within:
         return f"another {wanted.__name__}"
     if origin in _UNIONS:
         return " or ".join(describe_form(each, within) for each in inner)
-    if origin is Literal:
-        return " or ".join(_json(_value(each)) for each in inner)
+    if choices := _choices(wanted):
+        return " or ".join(json.dumps(value, default=str) for value, *_ in choices.values())
     if origin is tuple and inner and inner[-1] is not ...:
         return f"[{', '.join(describe_form(each, within) for each in inner)}]"
     if origin in _LISTS:
@@ -155,13 +145,20 @@ def describe_form(wanted: Any, within: tuple[Any, ...] = ()) -> str:
         return f"{{{describe_form(key, within)}: {describe_form(kind, within)}, ...}}"
     if hasattr(wanted, "model_validate"):
         return f"an object by this JSON schema: {json.dumps(wanted.model_json_schema())}"
-    if isinstance(wanted, type) and issubclass(wanted, enum.Enum):
-        return " or ".join(_json(each.value) for each in wanted)
     names = [
         f"{json.dumps(name)}: {describe_form(kind, (*within, wanted))}{'' if must else ' (or left out)'}"
         for name, kind, must in _fields(wanted)
     ]
     return f"{{{', '.join(names)}}}"
+
+
+def _choices(wanted: Any) -> dict[Any, list[Any]]:
+    if get_origin(wanted) is Literal:
+        choices = get_args(wanted)
+        return {each: [each.value if isinstance(each, enum.Enum) else each] for each in choices}
+    if isinstance(wanted, type) and issubclass(wanted, enum.Enum):
+        return {each: [each.value, each.name] for each in wanted}
+    return {}
 
 
 def read_as(wanted: Any, text: str, *, raw: bool = False) -> Any:
@@ -182,27 +179,21 @@ def read_as(wanted: Any, text: str, *, raw: bool = False) -> Any:
 
 
 def _only_value(wanted: Any, text: str) -> str | None:
-    """Return the only number, or the only choice, that an answer in words names; None if it names
-    none or several, or another form is wanted."""
+    """Return the only number or choice that an answer in words names; None if there is not one."""
     bare = _strip_annotations(wanted)
-    if get_origin(bare) is Literal:
-        names = [str(_value(each)) for each in get_args(bare)]
-    elif isinstance(bare, type) and issubclass(bare, enum.Enum):
-        names = [str(each.value) for each in bare]
-    elif bare in (int, float):
+    if bare in (int, float):
         found = {number.replace(",", "") for number in _NUMBER.findall(text)}
-        return found.pop() if len(found) == 1 else None
     else:
-        return None
-    named = [
-        name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)
-    ]
-    return named[0] if len(named) == 1 else None
+        names = {str(value) for value, *_ in _choices(bare).values()}
+        found = {
+            name
+            for name in names
+            if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)
+        }
+    return found.pop() if len(found) == 1 else None
 
 
 def _parse(text: str) -> Iterator[Any]:
-    """Yield the text as JSON, as a Python literal and as a string, as far as it can be read as
-    such."""
     bare = text.strip()
     if bare.startswith("```") and bare.endswith("```"):
         bare = bare.partition("\n")[2][:-3]
@@ -227,11 +218,16 @@ def _clean(data: Any) -> Any:
 def _read(wanted: Any, data: Any, path: str) -> Any:
     bare = _strip_annotations(wanted)
     if bare is not wanted:
-        return _validate(wanted, _read(bare, data, path), path)
+        value = _read(bare, data, path)
+        # Constraints need pydantic to be declared.
+        if get_origin(wanted) is Annotated and "pydantic" in sys.modules:
+            with _user_code(path):
+                return sys.modules["pydantic"].TypeAdapter(wanted).validate_python(value)
+        return value
     origin, inner = get_origin(wanted) or wanted, get_args(wanted)
-    if simple := _simple(wanted):
+    if wanted in _SIMPLE:
         try:
-            return simple[1](data)
+            return _SIMPLE[wanted][1](data)
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):
             raise _wrong_form(wanted, data, path) from None
     if origin in _UNIONS:
@@ -242,28 +238,23 @@ def _read(wanted: Any, data: Any, path: str) -> Any:
             except WrongForm:
                 continue
         raise _wrong_form(wanted, data, path)
-    if origin is Literal:
-        return _choose({each: [_value(each)] for each in inner}, wanted, data, path)
-    if isinstance(wanted, type) and issubclass(wanted, enum.Enum):
-        return _choose({each: [each.value, each.name] for each in wanted}, wanted, data, path)
+    if choices := _choices(wanted):
+        return _choose(choices, wanted, data, path)
     if origin in _LISTS:
         return _read_list(wanted, data, path)
     if origin in _DICTS:
         if not isinstance(data, dict):
             raise _wrong_form(wanted, data, path)
         key, kind = inner or (Any, Any)
-        return _DICTS[origin](
-            {
-                _read(key, name, f"{path}, a key"): _read(kind, each, f"{path}[{name!r}]")
-                for name, each in data.items()
-            }
-        )
+        return {
+            _read(key, name, f"{path}, a key"): _read(kind, each, f"{path}[{name!r}]")
+            for name, each in data.items()
+        }
     return _read_object(wanted, data, path)
 
 
 def _choose(choices: dict[Any, list[Any]], wanted: Any, data: Any, path: str) -> Any:
-    """Return the choice that an answer is, or that it means if case, quotes and a full stop are
-    ignored."""
+    """Return the choice that an answer means if case, quotes and a full stop are ignored."""
     for choice, names in choices.items():
         if any(type(name) is type(data) and name == data for name in names):
             return choice
@@ -271,7 +262,7 @@ def _choose(choices: dict[Any, list[Any]], wanted: Any, data: Any, path: str) ->
     found = [
         choice
         for choice, names in choices.items()
-        if any(str(name).casefold() == meant for name in names)
+        if meant in {str(name).casefold() for name in names}
     ]
     if len(found) != 1:
         raise _wrong_form(wanted, data, path)
@@ -282,11 +273,10 @@ def _read_list(wanted: Any, data: Any, path: str) -> Any:
     origin, inner = get_origin(wanted) or wanted, get_args(wanted)
     if not isinstance(data, (list, tuple, set, frozenset)):
         raise _wrong_form(wanted, data, path)
-    kinds: Sequence[Any] = [inner[0] if inner else Any] * len(data)
-    if origin is tuple and inner and inner[-1] is not ...:
-        kinds = inner
-        if len(data) != len(kinds):
-            raise _wrong_form(wanted, data, path)
+    fixed = origin is tuple and inner and inner[-1] is not ...
+    kinds: Sequence[Any] = inner if fixed else [inner[0] if inner else Any] * len(data)
+    if len(data) != len(kinds):
+        raise _wrong_form(wanted, data, path)
     try:
         return _LISTS[origin](
             _read(kind, each, f"{path}[{index}]")
@@ -297,41 +287,36 @@ def _read_list(wanted: Any, data: Any, path: str) -> Any:
 
 
 def _read_object(wanted: Any, data: Any, path: str) -> Any:
-    """Read a pydantic model, a dataclass, a `NamedTuple` or a `TypedDict`."""
     if hasattr(wanted, "model_validate"):
-        try:
+        with _user_code(path):
             return wanted.model_validate(data)
-        except Exception as error:  # its validators may be user code
-            raise WrongForm(f"{path}: {error}") from None
     fields = _fields(wanted)
     if isinstance(data, (list, tuple)) and hasattr(wanted, "_fields") and len(data) <= len(fields):
         data = {name: each for (name, _, _), each in zip(fields, data)}
     if not isinstance(data, dict):
         raise _wrong_form(wanted, data, path)
-    missing = [name for name, _, must in fields if must and name not in data]
+    problems = [f"{name!r} is missing" for name, _, must in fields if must and name not in data]
     unknown = sorted(str(name) for name in data.keys() - {name for name, _, _ in fields})
-    if missing or unknown:
-        raise WrongForm(
-            f"{path}: "
-            + "; ".join(
-                [f"{name!r} is missing" for name in missing]
-                + [f"there is no {name!r}" for name in unknown]
-            )
-        )
+    problems += [f"there is no {name!r}" for name in unknown]
+    if problems:
+        raise WrongForm(f"{path}: {'; '.join(problems)}")
     values = {
         name: _read(kind, data[name], f"{path}.{name}") for name, kind, _ in fields if name in data
     }
-    try:
+    with _user_code(path):
         return wanted(**values)
-    except Exception as error:  # its __post_init__ is user code
+
+
+@contextlib.contextmanager
+def _user_code(path: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
         raise WrongForm(f"{path}: {error}") from None
 
 
 def _fields(wanted: Any) -> list[tuple[str, Any, bool]]:
-    """Return the name and type of each field of a class, and whether it is required.
-
-    Raises `TypeError` if the class is not a dataclass, `NamedTuple` or `TypedDict`.
-    """
+    """Return each field of a class: name, type, and whether it is required. Raises `TypeError`."""
     if not isinstance(wanted, type):
         raise _unsupported_form(wanted)
     try:
@@ -361,7 +346,7 @@ def _fields(wanted: Any) -> list[tuple[str, Any, bool]]:
 
 
 def _strip_annotations(wanted: Any) -> Any:
-    """Strip a type of its qualifiers: `Annotated`, `NotRequired`, `NewType`, and aliases."""
+    """Strip `Annotated`, `NotRequired`, `NewType`, and aliases from a type."""
     if wanted is None:
         return type(None)
     origin = get_origin(wanted)
@@ -373,45 +358,13 @@ def _strip_annotations(wanted: Any) -> Any:
     return wanted
 
 
-def _validate(wanted: Any, value: Any, path: str) -> Any:
-    """Check the constraints of a type, if pydantic is loaded, which is needed to declare any."""
-    if get_origin(wanted) is Annotated and "pydantic" in sys.modules:
-        try:
-            return sys.modules["pydantic"].TypeAdapter(wanted).validate_python(value)
-        except Exception as error:
-            raise WrongForm(f"{path}: {error}") from None
-    return value
-
-
-def _simple(wanted: Any) -> tuple[str, Callable[[Any], Any]] | None:
-    if found := _SIMPLE.get(wanted):
-        return found
-    if isinstance(wanted, type) and wanted.__module__ == "numpy":
-        scalar: Any = wanted
-        if issubclass(wanted, numbers.Integral):
-            return _SIMPLE[int][0], lambda data: scalar(_read_int(data))
-        if issubclass(wanted, numbers.Real):
-            return _SIMPLE[float][0], lambda data: scalar(_number(data))
-    return None
-
-
-def _value(choice: Any) -> Any:
-    return choice.value if isinstance(choice, enum.Enum) else choice
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, default=str)
-
-
 def _wrong_form(wanted: Any, data: Any, path: str) -> WrongForm:
-    shown = json.dumps(data, default=repr) if _is_json(data) else repr(data)
-    return WrongForm(
-        f"{path} must be {describe_form(wanted)}, not {shown if len(shown) <= 100 else shown[:100] + '…'}"
-    )
-
-
-def _is_json(data: Any) -> bool:
-    return not isinstance(data, dict) or all(isinstance(name, str) for name in data)
+    try:
+        shown = json.dumps(data, default=repr)
+    except (TypeError, ValueError, RecursionError):  # for example other keys than strings
+        shown = repr(data)
+    shown = shown if len(shown) <= 100 else f"{shown[:100]}…"
+    return WrongForm(f"{path} must be {describe_form(wanted)}, not {shown}")
 
 
 def _unsupported_form(wanted: Any) -> TypeError:
@@ -421,9 +374,7 @@ def _unsupported_form(wanted: Any) -> TypeError:
 
 
 _CORRECTIONS = 2
-"""How often an answer of the wrong form is sent back."""
 _LONGEST = 20_000
-"""Characters of an earlier answer that are sent back with it."""
 _FORM = "{query}\n\nAnswer with data of this form, in JSON: {form}. FINAL takes the value itself."
 _AGAIN = """{query}
 
@@ -433,28 +384,19 @@ If only its form is wrong, give it anew at once. It was:
 
 
 class SearchUsage(NamedTuple):
-    """The usage of a search."""
-
     calls: int
-    """Model calls."""
     tokens: int
-    """Read and written."""
     usd: float
-    """US dollars of the calls whose price is known."""
     seconds: float
 
 
 class Result(NamedTuple):
-    """The result of a search."""
-
     text: str
     partial: bool
     why: str
-    """A sentence saying why it is partial, or how the text was searched."""
     usage: SearchUsage
     spans: tuple[tuple[int, int], ...]
     packed: Packed = b""
-    """The log."""
 
 
 class Answer(Logged, str):

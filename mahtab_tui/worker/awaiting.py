@@ -10,11 +10,11 @@ import threading
 import warnings
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
-from types import CodeType, CoroutineType, TracebackType
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from .stdlib import late_import
-from .tracebacks import CELL, OUR_FOLDER, format_safely
+from .tracebacks import OUR_FOLDER, format_safely
 
 if TYPE_CHECKING:
     import asyncio
@@ -32,26 +32,25 @@ class EventLoop:
         self._current_task: Callable[[Any], Any] = lambda loop: None
         """asyncio's original function, even if a cell replaces it."""
         self._thread = 0
-        """The thread that is running a cell."""
         self._own_functions: tuple[Any, Any] | None = None
-        """asyncio's original functions, while the loop is current."""
         self.used = False
         """Whether a cell has left anything in the loop that may print later."""
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """Make the loop current while a cell's code runs, so that `create_task` works in plain code
-        too."""
+        """Make the loop current in this context, so that `create_task` works in plain code, too."""
         if self._thread:
             yield
             return
         self._thread = threading.get_ident()
         try:
-            if "asyncio" not in sys.modules:
-                if self._loop is None:
-                    _remove_partial_import()
-            elif "asyncio.events" in sys.modules:
-                self.make_current()
+            if "asyncio" in sys.modules:
+                if "asyncio.events" in sys.modules:
+                    self.make_current()
+            elif self._loop is None and "asyncio.base_events" in sys.modules:
+                # Left by an interrupted import, and would prevent another one.
+                for name in [name for name in list(sys.modules) if name.startswith("asyncio.")]:
+                    del sys.modules[name]
             yield
         finally:
             self._thread = 0
@@ -73,27 +72,19 @@ class EventLoop:
             return
         with suppress(Exception):  # raised by an event loop policy of the user's
             loop, events, process = self._get(asyncio), asyncio.events, os.getpid()
-            get_running, set_running = self._own_functions = (
-                events._get_running_loop,
-                events._set_running_loop,
-            )
+            get_running, set_running = events._get_running_loop, events._set_running_loop
+            self._own_functions = get_running, set_running
 
             def get_really_running() -> Any:
                 running = get_running()
                 return None if running is loop and not loop.is_running() else running
 
             def set_running_or_current(running: Any) -> None:
-                ours = (
-                    running is None
-                    and threading.get_ident() == self._thread
-                    and os.getpid() == process
-                )
-                set_running(loop if ours else running)
+                ours = threading.get_ident() == self._thread and os.getpid() == process
+                set_running(loop if running is None and ours else running)
 
-            events._get_running_loop, events._set_running_loop = (
-                get_really_running,
-                set_running_or_current,
-            )
+            events._get_running_loop = get_really_running
+            events._set_running_loop = set_running_or_current
             set_running(loop)
 
     def _leave_current(self) -> None:
@@ -109,7 +100,6 @@ class EventLoop:
             )
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        """Run a coroutine to its end. Raises `KeyboardInterrupt` if `cancel` stopped it."""
         asyncio = late_import("asyncio")
         if asyncio.events._get_running_loop() is not None:
             coroutine.close()
@@ -147,10 +137,7 @@ class EventLoop:
                 if not task.cancelled():
                     task.exception()  # so that asyncio does not report it a second time
             # A task has a copy of the context, but its variables belong to the cell.
-            for (
-                variable,
-                value,
-            ) in context.items():
+            for variable, value in context.items():
                 if variable.get(None) is not value:
                     variable.set(value)
 
@@ -168,7 +155,6 @@ class EventLoop:
         return True
 
     def wait(self, jobs: queue.SimpleQueue[Any]) -> Any:
-        """Return the next job; until there is one, run background tasks."""
         while self._loop is not None and not self._loop.is_closed():
             self._waiter = waiter = self._loop.create_future()
             try:
@@ -187,13 +173,11 @@ class EventLoop:
         return self._waiter is not None
 
     def wake(self) -> None:
-        """Note that a job was queued. Called by the control thread."""
         waiter, loop = self._waiter, self._loop
         if waiter is not None and loop is not None:
             loop.call_soon_threadsafe(_finish, waiter)
 
     def close(self) -> None:
-        """Cancel all tasks and let them clean up."""
         loop = self._loop
         if loop is None or loop.is_closed():
             return
@@ -206,8 +190,8 @@ class EventLoop:
         loop.close()
 
     def _drop_broken(self, error: BaseException) -> None:
-        """Drop a loop that fails by itself, because it would fail again at once: a cell has
-        replaced something it needs."""
+        """Drop a loop in which a cell has replaced something it needs, because it would fail
+        again."""
         # Raised to say that a task has stopped the loop.
         if isinstance(error, Exception) and not isinstance(error, RuntimeError):
             self._loop = None
@@ -224,62 +208,15 @@ def _finish(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
-def _remove_partial_import() -> None:
-    """Remove parts of asyncio left by an interrupted import, because with them it could not be
-    imported again."""
-    if "asyncio.base_events" in sys.modules:
-        for name in [name for name in list(sys.modules) if name.startswith("asyncio.")]:
-            del sys.modules[name]
+def _warn_unawaited(coroutine: CoroutineType[Any, Any, Any]) -> None:
+    frame = sys._getframe().f_back
+    # Undo, `Out` and tracebacks keep values for many cells; when these are released, no code of the
+    # user's is to blame.
+    if frame is not None and not frame.f_code.co_filename.startswith(OUR_FOLDER):
+        text = f"coroutine {coroutine.__qualname__!r} was never awaited"
+        warnings.warn_explicit(text, RuntimeWarning, frame.f_code.co_filename, frame.f_lineno)
 
 
-class UnawaitedCoroutines:
-    """Warns about coroutines that were never awaited, once each, at a line of the user's code."""
-
-    def __init__(self) -> None:
-        self._reported: dict[int, CodeType] = {}
-        """Code by identity of the coroutine, which lives until its traceback is freed."""
-
-    def install(self) -> None:
-        """Replace the interpreter's function that warns when it frees such a coroutine."""
-        warnings._warn_unawaited_coroutine = self._on_free  # type: ignore[attr-defined]
-
-    def report(self, traceback: TracebackType | None, namespace: dict[str, Any]) -> None:
-        """Warn about coroutines that a failed call has not used. The traceback keeps them alive, so
-        they would be freed during a later cell."""
-        asyncio = sys.modules.get("asyncio")
-        if asyncio is None:
-            return
-        needed = {id(value) for value in list(namespace.values())}
-        with suppress(Exception):  # there is no loop, or a task has a class of the user's
-            needed.update(
-                id(task.get_coro()) for task in asyncio.all_tasks(asyncio.get_running_loop())
-            )
-        file, line = "<unknown>", 0
-        while traceback is not None:
-            frame = traceback.tb_frame
-            if frame.f_code.co_filename.startswith(CELL):
-                file, line = frame.f_code.co_filename, traceback.tb_lineno
-            if not frame.f_code.co_filename.startswith(OUR_FOLDER):
-                for value in list(frame.f_locals.values()):
-                    if type(value) is CoroutineType and id(value) not in needed and _is_new(value):
-                        self._warn(value, file, line)
-                        self._reported[id(value)] = value.cr_code
-            traceback = traceback.tb_next
-
-    def _on_free(self, coroutine: CoroutineType[Any, Any, Any]) -> None:
-        frame = sys._getframe().f_back
-        if self._reported.pop(id(coroutine), None) is coroutine.cr_code:
-            return
-        # Undo and `Out` keep values for many cells; when these are released, no code of the user's
-        # is to blame.
-        if frame is not None and not frame.f_code.co_filename.startswith(OUR_FOLDER):
-            self._warn(coroutine, frame.f_code.co_filename, frame.f_lineno)
-
-    def _warn(self, coroutine: CoroutineType[Any, Any, Any], file: str, line: int) -> None:
-        warnings.warn_explicit(
-            f"coroutine {coroutine.__qualname__!r} was never awaited", RuntimeWarning, file, line
-        )
-
-
-def _is_new(coroutine: CoroutineType[Any, Any, Any]) -> bool:
-    return bool(late_import("inspect").getcoroutinestate(coroutine) == "CORO_CREATED")
+def warn_about_unawaited_coroutines() -> None:
+    """Warn when a coroutine that was never awaited is freed, but blame only the user's code."""
+    warnings._warn_unawaited_coroutine = _warn_unawaited  # type: ignore[attr-defined]

@@ -12,8 +12,6 @@ LIMIT = 10_000
 
 
 class OutputLimitError(RuntimeError):
-    """A cell printed more than it may."""
-
     __module__ = "builtins"  # so that tracebacks name it without the path of this file
 
     def __init__(self, limit: int) -> None:
@@ -53,7 +51,6 @@ class LimitedOutput(io.TextIOBase):
         return len(text)
 
     def getvalue(self) -> str:
-        """Return the whole text. Only without a stream of the caller's."""
         if not isinstance(self._stream, io.StringIO):
             raise io.UnsupportedOperation("the text went to another stream")
         return self._stream.getvalue()
@@ -79,16 +76,21 @@ class LimitedOutput(io.TextIOBase):
         return getattr(self._stream, name)
 
 
+def open_stdout(fd: int) -> io.TextIOWrapper:
+    """Open stdout on a pipe, block-buffered in C, because a write per print costs twenty times as
+    much."""
+    return io.TextIOWrapper(_open(fd), "utf-8", "backslashreplace", "\n")
+
+
+def _open(fd: int) -> io.BufferedWriter:
+    return io.BufferedWriter(io.FileIO(fd, "w", closefd=False))
+
+
 class ErrorStream(io.TextIOWrapper):
     """stderr, which flushes stdout before each write, so that the output stays in order."""
 
-    def __init__(self, stdout: TextIO, fd: int) -> None:
-        super().__init__(
-            io.BufferedWriter(io.FileIO(fd, "w", closefd=False)),
-            encoding="utf-8",
-            errors="backslashreplace",
-            newline="\n",
-        )
+    def __init__(self, fd: int, stdout: TextIO) -> None:
+        super().__init__(_open(fd), "utf-8", "backslashreplace", "\n")
         self._stdout = stdout
 
     def write(self, text: str) -> int:
@@ -99,17 +101,7 @@ class ErrorStream(io.TextIOWrapper):
         return count
 
 
-def open_stdout(fd: int) -> io.TextIOWrapper:
-    """Open stdout on a pipe, block-buffered in C, because a write per print costs twenty times as
-    much."""
-    raw = io.FileIO(fd, "w", closefd=False)
-    return io.TextIOWrapper(
-        io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", newline="\n"
-    )
-
-
 def flush(*streams: TextIO | None) -> None:
-    """Flush streams if possible; user code may have closed or broken them."""
     for stream in streams:
         if stream is not None:
             with contextlib.suppress(OSError, ValueError, AttributeError):
@@ -125,5 +117,4 @@ def shorten(text: str, keep: int) -> str:
 
 
 def omission(count: int) -> str:
-    """Return the line that replaces `count` characters of output."""
     return f"\n… {count:,} characters left out …\n"

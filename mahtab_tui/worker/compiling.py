@@ -13,14 +13,11 @@ from typing import Any, Callable
 from .objects import ATOMS, address_of
 
 CO_COROUTINE = 0x80
-"""Flag of code objects that await."""
 FUTURES = sum({getattr(__future__, name).compiler_flag for name in __future__.all_feature_names})
-"""All compiler flags of `from __future__ import …`."""
 
 
 def walk_tree(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield all nodes of a tree. (Unlike `ast.walk`, this imports nothing that a cell may have
-    replaced.)"""
+    """Yield all nodes of a tree. (`ast.walk` imports something that a cell may have replaced.)"""
     pending = [tree]
     while pending:
         node = pending.pop()
@@ -29,7 +26,6 @@ def walk_tree(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def cache_source(source: str, filename: str) -> None:
-    """Store a source for tracebacks, the debugger and `inspect`."""
     if type(linecache.cache) is not dict:  # a cell has replaced it
         linecache.cache = {}
     linecache.cache[filename] = (

@@ -23,23 +23,19 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _SAMPLE_SIZE = 8_192
-"""Bytes that decide whether a file is text."""
 _FILES = 10_000
 _NOTICES = 10
-"""Maximum number of notices about the files of a folder."""
 _LONGEST_NAME = 1_000
-"""Texts of more characters are not taken for file names."""
 _MOST_NAMED = 100
 _COLUMNS = 100
-"""Maximum number of a table's columns to list."""
 _FOREIGN_OPTIONS = frozenset(
     "api_key base_url api_base api_version azure_endpoint organization project backend backend_kwargs environment environment_kwargs headers"
     " extra_headers extra_body default_headers custom_system_prompt system_prompt system prompt messages question task signature"
-    " max_iterations max_iters max_llm_calls max_output_chars max_output_tokens max_completion_tokens max_retries timeout stop stream"
-    " logger callbacks lm sub_lm llm client provider root_model recursive_model recursive_prompt persistent orchestrator cache user"
+    " stop logger callbacks lm sub_lm llm client provider root_model recursive_model recursive_prompt orchestrator user"
     " response_format output_type schema reasoning_effort thinking interpreter".split()
 )
-"""Options of other search programs and of services, so hardly the name of a text."""
+"""Options of other search programs and of services with texts for values, so hardly the name of a
+context."""
 _SECRET_NAMES = frozenset(
     "key apikey token secret password passwd credential credentials auth authorization".split()
 )
@@ -57,29 +53,19 @@ class ContextError(Exception):
 
 
 class NamedContext(NamedTuple):
-    """One of several contexts, within the text that joins them."""
-
     name: str
     kind: str
-    """``str``, ``list`` or ``dict``."""
     start: int
     end: int
     parts: tuple[tuple[str, int, int], ...] = ()
-    """As in `ContextText`, within the whole text."""
     about: str = ""
 
 
 class ContextText(NamedTuple):
-    """The text of a context, with notices for the user."""
-
     text: str
-    """The whole text; documents are joined by line breaks."""
     kind: str = "str"
-    """Original type of the context: ``str``, ``list`` or ``dict``."""
     parts: tuple[tuple[str, int, int], ...] = ()
-    """Name (a dict's key, or a number), start and end of each document."""
     about: str = ""
-    """A description, in addition to its size."""
     notices: tuple[str, ...] = ()
     contexts: tuple[NamedContext, ...] = ()
     """If there are several by name; then the context is a ``dict`` of them."""
@@ -92,29 +78,33 @@ def read_context(given: Any) -> ContextText:
     Documents are objects with `page_content` or `text`, or dicts with one of these keys. Raises
     `ContextError`.
     """
+    notices: list[str] = []
     if isinstance(given, str):
-        return ContextText(str(given), notices=_looks_like_path(str(given)))
+        text = str(given)
+        if _looks_like_path(text):
+            notices.append(
+                f"The string {text!r} itself is searched; to search the file of that name, pass pathlib.Path({text!r})."
+            )
+        return ContextText(text, notices=tuple(notices))
     if isinstance(given, (bytes, bytearray, memoryview)):
-        text, notice = _decode(bytes(given), "The bytes")
-        return ContextText(text, notices=notice)
+        text = _decode(bytes(given), "The bytes", notices)
+        return ContextText(text, notices=tuple(notices))
     if isinstance(given, os.PathLike):
-        return _path(Path(given))
+        return _read_path(Path(given))
     if _is_table(given):
-        return _table(given)
+        return _read_table(given)
     # A Series, whose labels would be lost in a list.
     if hasattr(given, "to_frame") and _is_labelled(getattr(given, "index", None)):
-        return _table(given.to_frame())
+        return _read_table(given.to_frame())
     if isinstance(given, Mapping):
         return _join("dict", ((str(key), _document(value)) for key, value in given.items()))
     if hasattr(given, "read"):
         return read_context(given.read())
-    own = _known_text(given)
-    if own is not None:
-        return ContextText(own)
+    known = _known_text(given)
+    if known is not None:
+        return ContextText(known)
     if hasattr(given, "__iter__"):
-        return _join(
-            "list", ((str(number), _document(value)) for number, value in enumerate(given))
-        )
+        return _join("list", ((str(number), _document(each)) for number, each in enumerate(given)))
     raise ContextError(
         f"A value of type {type(given).__name__} cannot be searched. A context is a str, bytes, a path object, a list of strings or documents, a dict, or a DataFrame."
     )
@@ -174,74 +164,64 @@ def read_contexts(
 
 
 def _rejection(name: str, value: Any, options: Iterable[str]) -> str:
-    """Return the reason why a keyword is not accepted as a context, which a model would read; empty
-    if it is."""
+    """Return why a keyword is not accepted as a context, which a model would read; empty if it
+    is."""
     otherwise = f"If it is a text for the model, pass contexts={{{name!r}: …}}."
     if close := difflib.get_close_matches(name, options, 1, 0.75):
         return f"There is no option {name!r}; did you mean {close[0]!r}? {otherwise}"
     if name in _FOREIGN_OPTIONS:
         return f"There is no option {name!r}. {otherwise}"
-    short = isinstance(value, (str, bytes)) and len(value) <= _LONGEST_SECRET
-    if short and _SECRET_NAMES & set(name.lower().split("_")):
-        return f"{name} looks like a secret and is sent to no model. {otherwise}"
-    text = value.decode("latin-1") if isinstance(value, bytes) else value
-    if short and _SECRET.fullmatch(text.strip()):
-        return f"The value of {name} looks like a secret and is sent to no model. {otherwise}"
+    if isinstance(value, (str, bytes)) and len(value) <= _LONGEST_SECRET:
+        text = value.decode("latin-1") if isinstance(value, bytes) else value
+        if _SECRET_NAMES & set(name.lower().split("_")):
+            return f"{name} looks like a secret and is sent to no model. {otherwise}"
+        if _SECRET.fullmatch(text.strip()):
+            return f"The value of {name} looks like a secret and is sent to no model. {otherwise}"
     if value is None or isinstance(value, (bool, int, float, complex)):
         return f"There is no option {name!r}, and a value of type {type(value).__name__} is no text to search."
     return ""
 
 
-def _looks_like_path(text: str) -> tuple[str, ...]:
-    if (
-        len(text) > _LONGEST_NAME
-        or not text.strip()
-        or not text.isprintable()
-        or not os.path.exists(text)
-    ):
-        return ()
-    return (
-        f"The string {text!r} itself is searched; to search the file of that name, pass pathlib.Path({text!r}).",
-    )
+def _looks_like_path(text: str) -> bool:
+    short = len(text) <= _LONGEST_NAME and text.strip() and text.isprintable()
+    return bool(short) and os.path.exists(text)
 
 
-def _decode(data: bytes, what: str) -> tuple[str, tuple[str, ...]]:
+def _decode(data: bytes, what: str, notices: list[str]) -> str:
     """Decode bytes by their byte order mark, or as UTF-8, or as Windows-1252 or Latin-1, as
     `search_code` does. what: the subject of a notice."""
     encoding = next((encoding for mark, encoding in _BOMS if data.startswith(mark)), "")
-    try:
-        return data.decode(encoding or "utf-8"), ()
-    except UnicodeDecodeError:
-        if not encoding:
-            with suppress(UnicodeDecodeError):
-                if any(0x80 <= byte < 0xA0 for byte in set(data)):
-                    return data.decode("cp1252"), (
-                        f"{what} are not valid UTF-8, and were read as Windows-1252.",
-                    )
-            return data.decode("latin-1"), (
-                f"{what} are not valid UTF-8, and were read as Latin-1.",
-            )
-        text = data.decode(encoding, "replace")
-        return text, (
-            f"{what} are not valid {encoding.upper().removesuffix('-SIG')}; characters replaced: {text.count(chr(0xFFFD)):,}.",
-        )
+    with suppress(UnicodeDecodeError):
+        return data.decode(encoding or "utf-8")
+    if encoding:
+        text, name = data.decode(encoding, "replace"), encoding.upper().removesuffix("-SIG")
+        count = text.count("\ufffd")
+        notices.append(f"{what} are not valid {name}; characters replaced: {count:,}.")
+        return text
+    text, name = data.decode("latin-1"), "Latin-1"
+    if any(0x80 <= byte < 0xA0 for byte in set(data)):
+        with suppress(UnicodeDecodeError):
+            text, name = data.decode("cp1252"), "Windows-1252"
+    notices.append(f"{what} are not valid UTF-8, and were read as {name}.")
+    return text
 
 
-def _path(path: Path) -> ContextText:
+def _read_path(path: Path) -> ContextText:
+    notices: list[str] = []
     try:
         if path.is_dir():
-            return _folder(path)
-        text, notice = _decode(_read(path), f"The bytes of {path}")
+            return _read_folder(path)
+        text = _decode(_read_file(path), f"The bytes of {path}", notices)
     except OSError as error:
         raise ContextError(f"{path} cannot be read: {error.strerror}.") from None
     except MemoryError:
         raise ContextError(f"{path} does not fit into memory.") from None
     except ValueError as error:  # an invalid file name
         raise ContextError(f"{str(path)!r} cannot be read: {error}.") from None
-    return ContextText(text, about=f"the file {path.name}", notices=notice)
+    return ContextText(text, about=f"the file {path.name}", notices=tuple(notices))
 
 
-def _read(path: Path) -> bytes:
+def _read_file(path: Path) -> bytes:
     """Read a file. Raises `OSError`, `MemoryError`, and `ContextError` for devices and pipes, which
     may be endless or block."""
     # O_NONBLOCK, because opening a pipe without a writer would block.
@@ -253,29 +233,28 @@ def _read(path: Path) -> bytes:
         return file.read()
 
 
-def _folder(path: Path) -> ContextText:
-    """Read the text files of a folder, except hidden ones, as documents by name."""
+def _read_folder(path: Path) -> ContextText:
     notices: list[str] = []
 
-    def on_error(error: OSError) -> None:
-        if Path(error.filename) == path:
+    def note_unreadable(error: OSError, file: object = None) -> None:
+        if file is None and Path(error.filename) == path:
             raise error
-        notices.append(f"{error.filename} cannot be read and was left out: {error.strerror}.")
+        notices.append(
+            f"{file or error.filename} cannot be read and was left out: {error.strerror}."
+        )
 
     omitted = 0
     texts = []
-    for file in _files(path, on_error):
+    for file in _files(path, note_unreadable):
         try:
-            data = _read(file)
+            data = _read_file(file)
         except OSError as error:
-            notices.append(f"{file} cannot be read and was left out: {error.strerror}.")
+            note_unreadable(error, file)
             continue
         if b"\0" in data[:_SAMPLE_SIZE] and not data.startswith(tuple(mark for mark, _ in _BOMS)):
             omitted += 1
             continue
-        text, notice = _decode(data, f"The bytes of {file}")
-        notices += notice
-        texts.append((str(file.relative_to(path)), text))
+        texts.append((str(file.relative_to(path)), _decode(data, f"The bytes of {file}", notices)))
     if not texts:
         raise ContextError(f"There are no text files in {path}.")
     if len(notices) > _NOTICES:
@@ -286,7 +265,6 @@ def _folder(path: Path) -> ContextText:
 
 
 def _files(path: Path, on_error: Callable[[OSError], None]) -> Iterator[Path]:
-    """Yield the files of a folder. on_error: called for each folder that cannot be opened."""
     count = 0
     for folder, folders, names in os.walk(path, onerror=on_error):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -303,12 +281,10 @@ def _files(path: Path, on_error: Callable[[OSError], None]) -> Iterator[Path]:
 
 
 def _is_regular_file(path: Path) -> bool:
-    """Return whether this is a regular file; True if permission is denied, so that reading it
-    reports that."""
     try:
         return stat.S_ISREG(path.stat().st_mode)
     except PermissionError:
-        return True
+        return True  # reading it reports that
     except OSError:
         return False
 
@@ -324,33 +300,31 @@ def _is_labelled(index: Any) -> bool:
     return (index.start, index.step, index.name) != (0, 1, None)
 
 
-def _table(frame: Any) -> ContextText:
+def _read_table(frame: Any) -> ContextText:
     columns = [str(column) for column in frame.columns]
-    if hasattr(frame, "to_csv"):
-        labelled = _is_labelled(getattr(frame, "index", None))
-        text = str(frame.to_csv(index=labelled))
-        if labelled:
-            columns[:0] = [
-                "(the index)" if name is None else str(name) for name in frame.index.names
-            ]
-    else:
+    if not hasattr(frame, "to_csv"):
         text = str(frame.write_csv())
-    named = ", ".join(columns[:_COLUMNS]) + (
-        f", and {len(columns) - _COLUMNS} more" if len(columns) > _COLUMNS else ""
-    )
+    elif _is_labelled(getattr(frame, "index", None)):
+        text = str(frame.to_csv())
+        names = frame.index.names
+        columns[:0] = ["(the index)" if name is None else str(name) for name in names]
+    else:
+        text = str(frame.to_csv(index=False))
+    named = ", ".join(columns[:_COLUMNS])
+    if len(columns) > _COLUMNS:
+        named += f", and {len(columns) - _COLUMNS} more"
     return ContextText(
         text, about=f"CSV of a DataFrame of {len(frame):,} rows with the columns {named}"
     )
 
 
 def _document(value: Any) -> str:
-    """Return the text of a document."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return _decode(bytes(value), "")[0]
+        return _decode(bytes(value), "", [])
     if _is_table(value):
-        return _table(value).text
+        return _read_table(value).text
     text = _known_text(value)
     if text is not None:
         return text
@@ -361,7 +335,6 @@ def _document(value: Any) -> str:
 
 
 def _known_text(value: Any) -> str | None:
-    """Return the text in a known key or attribute of a document."""
     for key in _KEYS:
         text = value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
         if isinstance(text, str):

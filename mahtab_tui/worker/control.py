@@ -1,14 +1,12 @@
-"""Communicates with the host: the control thread, and calls from cells."""
+"""Communicates with the host: calls from cells, interrupts, frames, and answers to requests."""
 
 from __future__ import annotations
 import __future__
 
-import _thread
 import errno
 import itertools
 import os
 import queue
-import select
 import signal
 import sys
 import threading
@@ -16,10 +14,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Callable, Optional, Protocol
+from typing import TYPE_CHECKING, Any, Callable
 
-from .frames import CONNECTION_LOST, MAX_FRAME, TOKEN_SIZE, Frame, FrameError, FrameReader, encode
-from .stdlib import importing_from, late_import
+from .frames import CONNECTION_LOST, MAX_FRAME, TOKEN_SIZE, Frame, encode
+from .stdlib import importing_from, late_import, own_module
 from .text_tools import mark_as_text
 from .tracebacks import OUR_FOLDER
 
@@ -44,24 +42,22 @@ class Host:
 
 
 def make_host_function(described: dict[str, Any]) -> Callable[..., str]:
-    """Create the function of a `kernel.base.HostFunction`. A call of it may raise RuntimeError with
-    the host's message."""
-    name, called = described["name"], described["called"]
-    parameters = [
+    """Create the function of a `kernel.base.HostFunction`. A call of it may raise `RuntimeError`
+    with the host's message."""
+    name, parameters = described["name"], described["parameters"]
+    signature = ", ".join(
         f"{each}: {annotation}" + (f" = {default}" if default else "")
-        for each, annotation, default in described["parameters"]
-    ]
-    given = ", ".join(f"{each!r}: {each}" for each, _, _ in described["parameters"])
+        for each, annotation, default in parameters
+    )
+    given = ", ".join(f"{each!r}: {each}" for each, _, _ in parameters)
 
     def call(arguments: dict[str, Any]) -> str:
-        return mark_as_text(
-            str(Host.call(called, {key: _plain(value) for key, value in arguments.items()}))
-        )
+        plain = {key: _plain(value) for key, value in arguments.items()}
+        return mark_as_text(str(Host.call(described["called"], plain)))
 
-    source = f"def {name}({', '.join(parameters)}) -> str:\n    return __call__({{{given}}})"
     # A file name in our folder, so that tracebacks hide it.
     code = compile(
-        source,
+        f"def {name}({signature}) -> str:\n    return __call__({{{given}}})",
         f"{OUR_FOLDER}/host_functions/{name}",
         "exec",
         __future__.annotations.compiler_flag,
@@ -69,24 +65,20 @@ def make_host_function(described: dict[str, Any]) -> Callable[..., str]:
     )
     made: dict[str, Any] = {"__call__": call, "__name__": __name__}
     exec(code, made)
-    made[name].__doc__ = described["doc"]
     function: Callable[..., str] = made[name]
+    function.__doc__ = described["doc"]
     return function
 
 
 def _plain(value: Any) -> Any:
-    """Convert a value for JSON: numbers of other libraries to numbers; other objects, such as
-    paths, to strings."""
+    """Convert a value for JSON: library numbers to numbers, other objects, such as paths, to
+    texts."""
     if type(value) in _JSON:
         return value
     try:
         return value.__index__()
     except Exception:  # raised by the object's code
         return str(value)
-
-
-Serve = Callable[[Frame, Optional[str]], None]
-"""Runs a nested cell, or refuses it with a sentence."""
 
 
 class HostCalls:
@@ -96,10 +88,11 @@ class HostCalls:
     def __init__(
         self,
         send: Callable[[Frame], None],
-        serve: Serve = lambda frame, refusal: None,
+        serve: Callable[[Frame, str | None], None] = lambda frame, refusal: None,
         error: type[Exception] = RuntimeError,
     ) -> None:
-        """error: raised with the host's message."""
+        """serve: runs a nested cell, or refuses it with a sentence. error: raised with the host's
+        message."""
         self._send = send
         self._serve = serve
         self._error = error
@@ -109,7 +102,6 @@ class HostCalls:
         self._open: dict[int, queue.SimpleQueue[Frame]] = {}
         self._waiting: list[queue.SimpleQueue[Frame]] = []
         self.fork_handler: Callable[[str, dict[str, Any]], Any] | None = None
-        """Serves calls in a fork, which has no host."""
 
     def call(self, name: str, args: dict[str, Any]) -> Any:
         """Call the host and wait for the result (JSON values both ways). Raises the error with the
@@ -118,9 +110,11 @@ class HostCalls:
             return self.fork_handler(name, args)
         if name == "terminal":
             sys.audit("mahtab_tui.terminal", args["argv"])
-        number = next(self._ids)
-        inbox: queue.SimpleQueue[Frame] = queue.SimpleQueue()
-        self._open_call(number, inbox)
+        number, inbox = next(self._ids), queue.SimpleQueue[Frame]()
+        with self._lock:
+            self._open[number] = inbox
+            if threading.get_ident() == self._main:
+                self._waiting.append(inbox)
         try:
             self._send({"op": "call", "id": number, "name": name, "args": args})
             while True:
@@ -141,7 +135,6 @@ class HostCalls:
 
     @property
     def waiting(self) -> int:
-        """Number of open nested calls of the main thread."""
         return len(self._waiting)
 
     def interrupt(self) -> None:
@@ -149,21 +142,12 @@ class HostCalls:
         self.deliver({"op": "interrupt"})
 
     def deliver(self, frame: Frame) -> bool:
-        """Deliver an answer or a nested cell; returns False if nobody waits for it. Called by the
-        control thread."""
         with self._lock:
             waiting = self._waiting[-1] if self._waiting else None
             inbox = self._open.get(frame["id"]) if frame["op"] == "answer" else waiting
-            if inbox is None:
-                return False
-            inbox.put(frame)
-            return True
-
-    def _open_call(self, number: int, inbox: queue.SimpleQueue[Frame]) -> None:
-        with self._lock:
-            self._open[number] = inbox
-            if threading.get_ident() == self._main:
-                self._waiting.append(inbox)
+            if inbox is not None:
+                inbox.put(frame)
+            return inbox is not None
 
     def _close_call(self, number: int, inbox: queue.SimpleQueue[Frame]) -> None:
         with self._lock:
@@ -182,12 +166,10 @@ class Interrupts:
     def __init__(self) -> None:
         self.running = False
         """Whether a cell's code (or a `__repr__` of the user's) is running."""
-        self._shielded = False
-        self._pending = False
+        self._shielded = self._pending = False
         self.handled_at = 0.0
         """When an interrupt last reached the user's code, on the clock of `now`."""
         self.requested: int | None = None
-        """The cell to stop, stored because the signal may come before the cell starts."""
         self.cancel_await: Callable[[], bool] = lambda: False
         """Stops a top-level `await` that only waits; returns False if there is none."""
         self.idle_task_in_the_way: Callable[[], bool] = lambda: False
@@ -210,7 +192,6 @@ class Interrupts:
             raise KeyboardInterrupt
 
     def install(self) -> None:
-        """Install our handler, again if necessary, and unblock SIGINT."""
         if signal.getsignal(signal.SIGINT) != self.handle:
             signal.signal(signal.SIGINT, self.handle)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
@@ -248,9 +229,6 @@ class Interrupts:
 
 _HOST_GONE = frozenset({errno.EPIPE, errno.ECONNRESET})
 
-FLUSH_EVERY = 50
-"""Milliseconds between two flushes of a running cell's output."""
-
 
 class Channel:
     """Sends complete frames, one after the other, from any thread."""
@@ -263,15 +241,10 @@ class Channel:
         token: bytes = b"",
         holder: HolderClient | None = None,
     ) -> None:
-        """holder: the holder with which the kernel may outlive its host; None for none."""
         self.fd = fd
-        self.holder = holder
         self.detached = False
-        """Whether there is no host now."""
         self.link_down = False
-        """Whether there is a host that is not connected now."""
-        self.auto_reply: Callable[[int], None] = lambda number: None
-        """Answers a call that needs no host."""
+        self._holder = holder
         self._limit = limit
         self._token = token
         self._interrupts = interrupts
@@ -293,12 +266,13 @@ class Channel:
             raise RuntimeError("a forked process cannot reach the session")
         with self._lock:
             data = encode(frame, self._limit, self._token)  # with the token of the current host
-            if self.holder is not None:
-                self.holder.backlog.record(frame)
+            if self._holder is not None:
+                self._holder.backlog.record(frame)
             if not self.detached:
                 self._write_all(data)
-        if (self.detached or self.link_down) and frame["op"] == "call":
-            self.auto_reply(frame["id"])
+        is_absent = self.detached or self.link_down
+        if self._holder is not None and is_absent and frame["op"] == "call":
+            self._holder.auto_answer()
 
     def _write_all(self, data: bytes) -> None:
         view = memoryview(data)
@@ -306,12 +280,11 @@ class Channel:
             while view:
                 view = view[os.write(self.fd, view) :]
         except OSError as error:
-            if self.holder is None or error.errno not in _HOST_GONE:
+            if self._holder is None or error.errno not in _HOST_GONE:
                 os._exit(CONNECTION_LOST)
             self.detached = True
 
     def detach_host(self) -> None:
-        """Note that the host has ended, so that all later events are for the next one."""
         with self._lock:
             self.detached = True
 
@@ -326,123 +299,13 @@ class Channel:
             os.dup2(fd, self.fd, inheritable=False)
             os.close(fd)
             self._token, self.detached = token, False
-            assert self.holder is not None
-            self._write_all(
-                encode({**hello, "story": self.holder.backlog.to_frame()}, self._limit, token)
-            )
+            assert self._holder is not None
+            story = self._holder.backlog.to_frame()
+            self._write_all(encode({**hello, "story": story}, self._limit, token))
 
     def _close_in_child(self) -> None:
-        """Close the connection in a forked child, because it belongs to the parent."""
         os.close(self.fd)
         self.fd = -1
-
-
-class DetachController(Protocol):
-    """The interface of `holder.DetachController`, which imports this file."""
-
-    fd: int
-
-    def poll_timeout(self) -> int | None: ...
-
-    def has_expired(self) -> bool: ...
-
-    def on_holder_message(self) -> bool: ...
-
-    def on_host_closed(self) -> bool: ...
-
-
-class Control:
-    """Reads frames from the host, and passes them on."""
-
-    def __init__(
-        self,
-        channel: Channel,
-        handle: Callable[[Frame], None],
-        active: Callable[[], bool],
-        flush: Callable[[], None],
-        repair: Callable[[], None],
-        ended: Callable[[], None],
-        detach_controller: DetachController | None = None,
-    ) -> None:
-        """detach_controller: keeps the kernel alive without a host; None if it ends with its host."""
-        self._channel = channel
-        self._handle = handle
-        self._active = active
-        self._flush = flush
-        self._repair = repair
-        self._ended = ended
-        self._detach_controller = detach_controller
-        self._reader = FrameReader()
-        self._host_gone = False
-        """Whether the host closed its connection and everything it sent was read."""
-
-    def run(self) -> None:
-        # The signal is for the main thread, because only there does it end a `sleep`.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        was_busy = False
-        while True:
-            try:
-                busy = self._active() or _thread._count() > 1
-                # Once more, because a thread may have printed just before its end.
-                active, was_busy = (
-                    busy or was_busy,
-                    busy,
-                )
-                ready = self._ready(active)
-                if active:
-                    self._flush()
-                if not self._serve(ready):
-                    break
-            except FrameError:  # code has read from the descriptor, or closed it
-                os._exit(CONNECTION_LOST)
-            except:  # noqa: E722  (the thread's outermost frame; even the name BaseException may be gone)
-                self._repair()
-        self._ended()
-
-    def _ready(self, active: bool) -> list[int]:
-        """Wait for the host or the holder; returns the descriptors that can be read."""
-        poll = select.poll()
-        if not self._host_gone:
-            poll.register(self._channel.fd, select.POLLIN)
-        if self._detach_controller is not None and self._detach_controller.fd >= 0:
-            poll.register(self._detach_controller.fd, select.POLLIN)
-        return [
-            fd
-            for fd, _ in poll.poll(
-                FLUSH_EVERY
-                if active
-                else None
-                if self._detach_controller is None
-                else self._detach_controller.poll_timeout()
-            )
-        ]
-
-    def _serve(self, ready: list[int]) -> bool:
-        """Serve the host; returns whether the kernel continues."""
-        if self._channel.fd in ready and not self._read():
-            return False
-        controller = self._detach_controller
-        if controller is None:
-            return True
-        if controller.fd in ready:
-            # Remaining data from the previous host.
-            while not self._host_gone and select.select([self._channel.fd], [], [], 0)[0]:
-                if not self._read():
-                    return False
-            if not controller.on_holder_message():
-                return False
-            self._reader, self._host_gone = FrameReader(), self._channel.detached
-        return not controller.has_expired()
-
-    def _read(self) -> bool:
-        """Read data from the host; returns whether the kernel continues."""
-        data = os.read(self._channel.fd, 65536)
-        for frame in self._reader.feed(data):
-            self._handle(frame)
-        self._host_gone = not data
-        return bool(data) or (
-            self._detach_controller is not None and self._detach_controller.on_host_closed()
-        )
 
 
 class Responder:
@@ -463,15 +326,15 @@ class Responder:
         self._inspection_lock = threading.Lock()
         self._side_threads = {
             "inspect": self._describe,
-            "describe": lambda frame: late_import(f"{__package__}.description").describe(
+            "describe": lambda frame: own_module("description").describe(
                 namespace, frame["names"], frame["limit"]
             ),
             "inspect_object": self._inspect,
-            "complete": lambda frame: late_import(f"{__package__}.completion.complete").complete(
+            "complete": lambda frame: own_module("completion.complete").complete(
                 namespace, frame["code"], frame["cursor"]
             ),
             "explain": self._explain,
-            "private_use": lambda frame: late_import(f"{__package__}.private_use").private_use(
+            "private_use": lambda frame: own_module("private_use").private_use(
                 namespace, frame["names"], frame["codes"]
             ),
             "installed": _is_installed,
@@ -482,7 +345,6 @@ class Responder:
         self._handlers = {**handlers, "size": _set_size}
 
     def handle(self, frame: Frame) -> None:
-        """Answer a frame, or let a handler do it."""
         try:
             op = frame["op"]
             if op in self._side_threads:
@@ -513,22 +375,20 @@ class Responder:
         name = frame["name"]
         if name not in self._namespace:
             raise LookupError(f"There is no variable named {name}.")
-        return late_import(f"{__package__}.detail").describe(
+        return own_module("description").describe_detail(
             self._namespace, name, run_code=frame["run_code"]
         )
 
     def _inspect(self, frame: Frame) -> Any:
-        module = late_import(f"{__package__}.inspection.inspection")
         with self._inspection_lock:
             if self._inspection is None:
-                self._inspection = module.Inspection(self._namespace)
+                self._inspection = own_module("inspection.inspection").Inspection(self._namespace)
         return self._inspection.answer(frame["request"])
 
     def _explain(self, frame: Frame) -> Any:
-        found = late_import(f"{__package__}.completion.cursor").explain_at(
+        return own_module("completion.complete").explain_at(
             self._namespace, frame["code"], frame["cursor"]
         )
-        return None if found is None else found._asdict()
 
 
 def _change_directory(frame: Frame) -> str:
@@ -537,8 +397,7 @@ def _change_directory(frame: Frame) -> str:
 
 
 def _is_installed(frame: Frame) -> bool:
-    """Return whether a module can be imported from anywhere except the working directory; on
-    request, also import it."""
+    """Return whether a module can be imported, but not from the working directory, or import it."""
     here = working_directory()
     try:
         with importing_from([each for each in sys.path if each not in ("", ".", here)]):
@@ -551,8 +410,7 @@ def _is_installed(frame: Frame) -> bool:
 
 
 def _set_size(frame: Frame) -> None:
-    """Tell the user's libraries how wide the screen is, in variables that
-    `shutil.get_terminal_size` checks first."""
+    # `shutil.get_terminal_size` checks these first.
     os.environ["COLUMNS"], os.environ["LINES"] = str(frame["columns"]), str(frame["lines"])
 
 

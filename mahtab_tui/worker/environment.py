@@ -17,16 +17,13 @@ from typing import Any, NamedTuple, NoReturn, TextIO
 
 from .capture import ErrorStream, LimitedOutput, flush, open_stdout
 from .control import Interrupts
-from .stdlib import is_ours, late_import
+from .stdlib import is_ours, late_import, own_module
 from .tracebacks import CELL, OUR_FOLDER, format_safely
 
-Ask = Callable[[str, dict[str, Any]], Any]
 AuditHandler = Callable[[str, tuple[Any, ...]], None]
 
 
 class Replacement(NamedTuple):
-    """A name in a module, and its replacement."""
-
     module: ModuleType
     name: str
     value: Any
@@ -37,15 +34,11 @@ class CellExit(SystemExit):
 
 
 class Console:
-    """Reads lines from the user. ask: `HostCalls.call`."""
-
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
+    def __init__(self, call_host: Callable[[str, dict[str, Any]], Any]) -> None:
+        self._call_host = call_host
         self.hidden_lines: list[str] = []
-        """Lines typed hidden."""
 
     def input(self, prompt: object = "", /) -> str:
-        """Read a line from the user, like Python's `input`."""
         text = str(prompt)
         answer = self._line(text, password=False)
         print(f"{text}{'' if answer is None else answer}")
@@ -56,7 +49,6 @@ class Console:
     def getpass(
         self, prompt: str = "Password: ", stream: TextIO | None = None, **options: Any
     ) -> str:
-        """Read a hidden line, like Python's `getpass.getpass`."""
         answer = self._line(str(prompt), password=True)
         print(prompt)
         if answer is None:
@@ -73,11 +65,10 @@ class Console:
         return answer
 
     def leave(self, code: object = None) -> NoReturn:
-        self._ask("quit", {})
+        self._call_host("quit", {})
         raise CellExit(code)
 
     def replacements(self) -> list[Replacement]:
-        """Return the replacements for Python's own names."""
         found = [
             Replacement(builtins, "input", self.input),
             Replacement(getpass, "getpass", self.getpass),
@@ -92,19 +83,17 @@ class Console:
 
     def _line(self, prompt: str, password: bool) -> str | None:
         sys.stdout.flush()
-        answer = self._ask("input", {"prompt": prompt, "password": password})
+        answer = self._call_host("input", {"prompt": prompt, "password": password})
         return None if answer is None else str(answer)
 
 
 class HostInput(io.TextIOBase):
-    """A `sys.stdin` that asks the user for each line."""
+    encoding = "utf-8"
 
     def __init__(self, ask_line: Callable[[], str | None]) -> None:
         super().__init__()
         self._ask_line = ask_line
         self._rest = ""
-
-    encoding = "utf-8"
 
     def readable(self) -> bool:
         return True
@@ -122,18 +111,14 @@ class HostInput(io.TextIOBase):
         return line
 
     def read(self, size: int | None = -1, /) -> str:
-        text = ""
-        while size is None or size < 0 or len(text) < size:
-            line = self.readline(-1 if size is None or size < 0 else size - len(text))
-            if not line:
-                break
+        left, text = -1 if size is None else size, ""
+        while left and (line := self.readline(left)):
             text += line
+            left -= len(line) if left > 0 else 0
         return text
 
 
 class _Quitter:
-    """`exit` and `quit`, which can be called or displayed like Python's own."""
-
     def __init__(self, name: str, leave: Callable[[object], NoReturn]) -> None:
         self._name = name
         self._leave = leave
@@ -146,25 +131,21 @@ class _Quitter:
 
 
 class _Help:
-    """A `help` like Python's own, whose text is shown from the start, as in a pager."""
-
     def __repr__(self) -> str:
         return "Type help(object) for help about object, or object?."
 
     def __call__(self, *args: object, **named: object) -> None:
         pydoc: Any = late_import("pydoc")
-        pager = pydoc.pager
-        pydoc.pager = _show_page
+
+        def show_page(text: str, title: str = "") -> None:
+            # Without bold by overstriking: each letter, a backspace, the letter again.
+            own_module("displays").show_help(pydoc.plain(text))
+
+        pager, pydoc.pager = pydoc.pager, show_page
         try:
             pydoc.help(*args, **named)
         finally:
             pydoc.pager = pager
-
-
-def _show_page(text: str, title: str = "") -> None:
-    """Replaces `pydoc.pager`. Removes bold by overstriking: each letter, a backspace, the letter
-    again."""
-    late_import(f"{__package__}.displays").show_help(late_import("pydoc").plain(text))
 
 
 def set_trace(*_: Any, header: str | None = None, **__: Any) -> None:
@@ -176,22 +157,20 @@ def set_trace(*_: Any, header: str | None = None, **__: Any) -> None:
     debugger.set_trace(sys._getframe().f_back)
 
 
-def loaded_pdb() -> Any:
-    """Import pdb with our `set_trace`."""
-    pdb: Any = late_import("pdb")
-    pdb.set_trace = set_trace
-    return pdb
-
-
 def post_mortem(traceback: TracebackType) -> None:
-    """Start Python's debugger where an exception was raised."""
     debugger = _debugger()
     debugger.reset()
     debugger.interaction(None, traceback)
 
 
+def _load_pdb() -> Any:
+    pdb: Any = late_import("pdb")
+    pdb.set_trace = set_trace
+    return pdb
+
+
 def _debugger() -> Any:
-    pdb: Any = loaded_pdb()
+    pdb: Any = _load_pdb()
 
     class Debugger(pdb.Pdb):  # type: ignore[misc]
         """A pdb that hides the frames outside the cell, and finds the source of cells."""
@@ -206,9 +185,7 @@ def _debugger() -> Any:
             chosen = stack[current]
             ours = [entry[0].f_code.co_filename.startswith(OUR_FOLDER) for entry in stack]
             below = ours.index(True) if True in ours else 0
-            frames = [
-                entry for index, entry in enumerate(stack) if index >= below and not ours[index]
-            ]
+            frames = [entry for entry, is_own in list(zip(stack, ours))[below:] if not is_own]
             return frames, frames.index(chosen) if chosen in frames else len(frames) - 1
 
     return Debugger(nosigint=True, skip=[f"{__package__}.*"])
@@ -220,16 +197,12 @@ _FLUSH_BEFORE = "subprocess.Popen os.system os.posix_spawn os.exec os.spawn pty.
 _STARTERS = frozenset({"multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver"})
 """Modules that start processes without inheriting `__main__`."""
 _LOADED = 500
-"""Maximum number of files opened by cells to remember."""
 _LIBRARIES = (sys.prefix, sys.base_prefix, "/usr/", "/proc/", "/dev/")
 
 _DEEP_ENOUGH = 400
-"""The lowest recursion limit that a cell may leave behind."""
 
 
 class CellStreams(NamedTuple):
-    """The streams before a cell, and the cell's limited output."""
-
     before: tuple[Any, Any]
     limited: LimitedOutput | None
 
@@ -241,7 +214,6 @@ class CellEnvironment:
     def __init__(
         self, main: ModuleType, interrupts: Interrupts, on_asyncio: Callable[[], None]
     ) -> None:
-        """on_asyncio: called when a cell's code imports asyncio for the first time."""
         self._main = main
         self._on_asyncio = on_asyncio
         self.cloudpickle = ""
@@ -282,13 +254,15 @@ class CellEnvironment:
         return CellStreams(before, limited)
 
     def leave(self, stage: CellStreams, nested: bool) -> None:
-        # First restore the builtins, which the code below needs and the cell may have removed.
-        self._builtins_now.update(self._builtins)
+        # First, because the code below needs builtins that the cell may have removed.
+        self.repair_builtins()
         if sys.getrecursionlimit() < _DEEP_ENOUGH:
             sys.setrecursionlimit(1000)
         self._c_library.fflush(None)
         flush(getattr(sys, "stdout", None), getattr(sys, "stderr", None))
-        self._restore_descriptors()
+        for fd in (1, 2):
+            if _identity(fd) != self._pipe_identity:
+                os.dup2(self._pipe, fd)
         self.flush()
         if nested:
             sys.stdout, sys.stderr = stage.before
@@ -324,22 +298,19 @@ class CellEnvironment:
         self._set_streams()
 
     def flush(self) -> None:
-        """Flush the output of Python code. Any thread may call it."""
         flush(self._out, self._err)
 
     _builtins_now: dict[str, Any] = builtins.__dict__
 
     def keep_builtins(self, added: dict[str, Any]) -> None:
-        """Restore these builtins, too, after each cell."""
         self._builtins = {**self._builtins, **added}
 
     def repair_builtins(self) -> None:
-        """Restore builtins for the control thread, which must survive a cell that removes them."""
         self._builtins_now.update(self._builtins)
 
     def _open_streams(self) -> None:
         self._out: TextIO = open_stdout(1)
-        self._err: TextIO = ErrorStream(self._out, 2)
+        self._err: TextIO = ErrorStream(2, self._out)
         sys.__stdout__, sys.__stderr__ = self._out, self._err  # type: ignore[misc]
 
     def _set_streams(self) -> None:
@@ -347,14 +318,8 @@ class CellEnvironment:
             self._open_streams()
         sys.stdin, sys.stdout, sys.stderr = self._stdin, self._out, self._err
 
-    def _restore_descriptors(self) -> None:
-        for fd in (1, 2):
-            if _identity(fd) != self._pipe_identity:
-                os.dup2(self._pipe, fd)
-
     def _add_audit_hook(self) -> None:
-        """Listen to relevant audit events only. Some others are very frequent, and each call of a
-        method would cost a microsecond."""
+        # Some events are very frequent, and each call of a method would cost a microsecond.
         handlers = self._audit_handlers
 
         def hook(event: str, args: tuple[Any, ...]) -> None:
@@ -386,23 +351,19 @@ class CellEnvironment:
 
     def _prepare_import(self, event: str, args: tuple[Any, ...]) -> None:
         name = args[0]
-        package = name.partition(".")[0]
         if name.startswith("matplotlib."):  # before pyplot has chosen a backend
-            late_import(f"{__package__}.displays").choose_backend()
+            own_module("displays").choose_backend()
         elif name.startswith("pandas.") and not self._pandas_fits:
             self._pandas_fits = _fit_pandas()
-        elif package == "asyncio" and self._interrupts.running:
+        elif name.partition(".")[0] == "asyncio" and self._interrupts.running:
             if "asyncio" not in sys.modules and is_ours("asyncio"):
                 self._on_asyncio()
         elif name in _STARTERS:
-            late_import(f"{__package__}.saving.pickling").install(
-                self._main.__dict__, self.cloudpickle
-            )
+            own_module("saving.pickling").install(self._main.__dict__, self.cloudpickle)
         elif name == "pdb" and is_ours("pdb"):
-            loaded_pdb()
+            _load_pdb()
 
     def _reset_child(self) -> None:
-        """Set up a forked child, which has no control thread that flushes."""
         self._out.reconfigure(line_buffering=True)  # type: ignore[attr-defined]
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -416,11 +377,8 @@ def _identity(fd: int) -> tuple[int, int] | None:
 
 
 def _fit_pandas() -> bool:
-    """Make pandas use the terminal's width (COLUMNS), unless its option was changed. Called while
-    pandas is loading.
-
-    Returns False if pandas does not have its options yet, early in its import.
-    """
+    """Make pandas use the terminal's width. Returns False while it does not have its options
+    yet."""
     config: Any = sys.modules.get("pandas._config")
     try:
         if config.get_option("display.width") == 80:  # its own default

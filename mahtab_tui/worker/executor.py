@@ -12,13 +12,12 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from . import magics
-from .awaiting import EventLoop, UnawaitedCoroutines
+from .awaiting import EventLoop
 from .capture import LimitedOutput, OutputLimitError, shorten
 from .compiling import CO_COROUTINE, FUTURES, cache_source, compile_parts
 from .control import Interrupts
 from .environment import CellExit
-from .magics import MAGIC_CHARACTERS, CellHistory
-from .stdlib import late_import
+from .stdlib import own_module
 from .text_tools import forget_short_texts, text_form
 from .tracebacks import Traceback, TracebackFrame, cell_filename, describe_safely, syntax_error
 from .variables import NamespaceTracker, merge_changes
@@ -35,7 +34,6 @@ class CellAttribution:
         self._cell: contextvars.ContextVar[int | None] = contextvars.ContextVar(
             "cell", default=None
         )
-        """Tasks and `asyncio.to_thread` copy it."""
         self._threads: weakref.WeakKeyDictionary[threading.Thread, int | None] = (
             weakref.WeakKeyDictionary()
         )
@@ -43,32 +41,25 @@ class CellAttribution:
         self._running: list[tuple[int, contextvars.Token[int | None]]] = []
 
     def begin(self, cell: int) -> None:
-        """Begin a cell, perhaps inside another one, to which unknown threads are then
-        attributed."""
         self._note(self._running[-1][0] if self._running else None)
         self._running.append((cell, self._cell.set(cell)))
 
     def end(self) -> None:
-        """End the innermost cell."""
         cell, before = self._running.pop()
         self._note(cell)
         self._cell.reset(before)
 
     def caller_cell(self) -> int | None:
-        """Return the cell of the calling code; None if unknown."""
         cell = self._cell.get()
         if cell is not None:
             return cell
-        thread = threading.current_thread()
-        if thread in self._threads:
-            return self._threads[thread]
-        running = self._running[-1:]
-        return running[0][0] if running else None
+        running = self._running[-1][0] if self._running else None
+        return self._threads.get(threading.current_thread(), running)
 
     def _note(self, cell: int | None) -> None:
         for thread in threading.enumerate():
-            if thread is not threading.main_thread() and thread not in self._threads:
-                self._threads[thread] = cell
+            if thread is not threading.main_thread():
+                self._threads.setdefault(thread, cell)
 
 
 MAX_SHOWN = 4_000_000
@@ -78,35 +69,19 @@ MAX_DEPTH = 3
 """Maximum nesting of cells: a cell, and nested ones two levels deep."""
 
 _PLAIN = frozenset(
-    {
-        int,
-        float,
-        complex,
-        bool,
-        str,
-        bytes,
-        bytearray,
-        list,
-        tuple,
-        dict,
-        set,
-        frozenset,
-        range,
-        type,
-    }
+    (
+        *(int, float, complex, bool, str, bytes, bytearray),
+        *(list, tuple, dict, set, frozenset, range, type),
+    )
 )
-"""Types whose values are only text."""
 
 Piece = tuple[str, str]
 """Kind and text, such as ("value", "42\\n")."""
 
 
 class Compiled(NamedTuple):
-    """A compiled cell."""
-
     tree: ast.Module
     body: CodeType
-    """The statements."""
     last: CodeType | None
     """The last expression, if its value is shown."""
 
@@ -128,10 +103,8 @@ class Report(NamedTuple):
 
     outcome: Outcome
     values: dict[str, Any]
-    """The names that it bound."""
     deleted: list[str]
     fork_only: list[str]
-    """Names whose changes stayed in the fork."""
     needs: str
     """What it needs beyond the lock, as a clause; empty for nothing."""
 
@@ -143,8 +116,7 @@ class Environment(Protocol):
         """Redirect the streams to the cell's output; returns the argument for `leave`, with the
         limited stream as `limited`."""
 
-    def leave(self, stage: Any, nested: bool) -> None:
-        """Restore what the cell replaced."""
+    def leave(self, stage: Any, nested: bool) -> None: ...
 
     def leave_child(self, error: BaseException | None) -> None:
         """End this process here if it is a child process forked by the cell."""
@@ -152,6 +124,12 @@ class Environment(Protocol):
 
 class NotCompiledError(Exception):
     """The source is not Python; the cause says why."""
+
+
+class _RunningCell:
+    def __init__(self) -> None:
+        self.compiled: Compiled | None = None
+        self.changes: list[dict[str, Any]] = []
 
 
 class Executor:
@@ -167,20 +145,21 @@ class Executor:
     ) -> None:
         self.namespace = namespace
         self.tracker = NamespaceTracker(namespace)
-        self.depth = 0
-        """Number of cells running now, one inside the other."""
         self.undo: UndoHistory | None = None
-        """Keeps the state before each cell."""
+        self.attribution = CellAttribution()
+        self.loop = loop
+        """Runs coroutines; a fork must replace it."""
         self._environment = environment
         self._interrupts = interrupts
-        self._loop = loop
-        self.attribution: CellAttribution | None = None
-        self.never_awaited: UnawaitedCoroutines | None = None
-        self._history = CellHistory()
-        magics.install_magics(loop.run)
+        self._history = magics.CellHistory()
+        magics.install_magics(lambda coroutine: self.loop.run(coroutine))
         self._flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-        self._compiled: list[Compiled | None] = []
-        self._earlier: list[list[dict[str, Any]]] = []
+        self._cells: list[_RunningCell] = []
+
+    @property
+    def depth(self) -> int:
+        """Number of cells running now, one inside the other."""
+        return len(self._cells)
 
     def run(self, cell: int, source: str, limit: int | None, refusal: str | None = None) -> Outcome:
         """Run one cell, or refuse it with a sentence. Never raises for anything that its code
@@ -190,16 +169,12 @@ class Executor:
         try:
             return self._run_in_environment(cell, source, limit)
         except BaseException as error:  # the kernel survives anything that the cell broke
-            return Outcome("error", [("traceback", describe_safely(error).text)], [], [])
+            return _failed(describe_safely(error).text)
 
     def _refuse(self, refusal: str | None) -> Outcome | None:
         if refusal is None and self.depth >= MAX_DEPTH:
             refusal = "cells can be nested at most two levels deep"
-        return (
-            None
-            if refusal is None
-            else Outcome("error", [("traceback", f"RuntimeError: {refusal}\n")], [], [])
-        )
+        return None if refusal is None else _failed(f"RuntimeError: {refusal}\n")
 
     def run_in_fork(
         self, cell: int, source: str, run: Callable[[], Report], refusal: str | None, *, keep: bool
@@ -207,7 +182,7 @@ class Executor:
         """Run one cell in a fork, and copy its results into the namespace; also returns why it
         needs more than the fork.
 
-        run: runs it; see `locked.LockedFork`. keep: False to leave its results in the fork.
+        run: runs it; see `locked.run_locked`. keep: False to leave its results in the fork.
         """
         if refused := self._refuse(refusal):
             return refused, ""
@@ -216,13 +191,10 @@ class Executor:
             with self._interrupts.allowed(cell):
                 report = run()
         except KeyboardInterrupt:
-            return Outcome(
-                "interrupted", [("traceback", "KeyboardInterrupt\n")], self._end(), []
-            ), ""
+            pieces = [("traceback", "KeyboardInterrupt\n")]
+            return Outcome("interrupted", pieces, self._end(), []), ""
         outcome = report.outcome
-        apart = late_import(f"{__package__}.locked").describe_locked_run(
-            report, self.namespace, keep=keep
-        )
+        note = own_module("locked").describe_locked_run(report, self.namespace, keep=keep)
         if keep and not report.needs:
             if self.undo is not None and self.depth == 1:
                 self.undo.begin(cell)
@@ -231,19 +203,10 @@ class Executor:
             self.namespace.update(report.values)
             for name in report.deleted:
                 self.namespace.pop(name, None)
-        last = (
-            [("stdout", apart)]
-            if apart
-            else [("stdout", f"stopped: {report.needs}; nothing was kept\n")]
-            if report.needs
-            else []
-        )
-        return outcome._replace(pieces=[*outcome.pieces, *last], changes=self._end()), report.needs
-
-    def use_loop(self, loop: EventLoop) -> None:
-        """Run coroutines on another loop from now on, because a fork cannot use the kernel's."""
-        self._loop = loop
-        magics.install_magics(loop.run)
+        if not note and report.needs:
+            note = f"stopped: {report.needs}; nothing was kept\n"
+        pieces = [*outcome.pieces, *([("stdout", note)] if note else [])]
+        return outcome._replace(pieces=pieces, changes=self._end()), report.needs
 
     def _run_in_environment(self, cell: int, source: str, limit: int | None) -> Outcome:
         self._begin()
@@ -251,14 +214,12 @@ class Executor:
         status = "ok"
         frames: list[TracebackFrame] = []
         stage = self._environment.enter(limit)
-        origins = self.attribution
-        if origins is not None:
-            origins.begin(cell)
+        self.attribution.begin(cell)
         try:
-            with self._loop.current(), self._interrupts.allowed(cell):
+            with self.loop.current(), self._interrupts.allowed(cell):
                 self._run(cell, source, pieces, stage.limited)
                 if "matplotlib.pyplot" in sys.modules:
-                    late_import(f"{__package__}.displays").show_all()
+                    own_module("displays").show_all()
             self._environment.leave_child(None)
         except BaseException as error:
             self._environment.leave_child(error)
@@ -266,23 +227,18 @@ class Executor:
                 status, traceback = self._report(error, pieces)
             if traceback is not None:
                 pieces.append(("traceback", traceback.text))
-                # In a shortened text, the rows would be different.
-                frames = (
-                    traceback.frames
-                    if len(traceback.text) <= MAX_SHOWN
-                    else [frame._replace(row=0) for frame in traceback.frames]
-                )
+                frames = traceback.frames
+                if len(traceback.text) > MAX_SHOWN:  # in a shortened text, the rows are different
+                    frames = [frame._replace(row=0) for frame in frames]
         finally:
-            if origins is not None:
-                origins.end()
+            self.attribution.end()
             self._environment.leave(stage, nested=self.depth > 1)
             if magics.Reloading.reloader is not None:
                 magics.Reloading.reloader.note()
             changes = self._end()
             forget_short_texts()
-        return Outcome(
-            status, [(kind, shorten(text, MAX_SHOWN)) for kind, text in pieces], changes, frames
-        )
+        shown = [(kind, shorten(text, MAX_SHOWN)) for kind, text in pieces]
+        return Outcome(status, shown, changes, frames)
 
     def _run(
         self, cell: int, source: str, pieces: list[Piece], output: LimitedOutput | None
@@ -297,8 +253,7 @@ class Executor:
         source = source.replace("\r\n", "\n").replace("\r", "\n")
         cache_source(source, filename)
         self._history.add_source(cell, source)
-        compiled = self._compile(source, filename)
-        self._compiled[-1] = compiled
+        compiled = self._cells[-1].compiled = self._compile(source, filename)
         self._track_reachable(undo)
         value = self._evaluate(compiled)
         if compiled.last is None:
@@ -314,36 +269,27 @@ class Executor:
             raise OutputLimitError(output.limit)
 
     def _compile(self, source: str, filename: str) -> Compiled:
+        flags = self._flags
         try:
-            plain = (
-                source
-                if MAGIC_CHARACTERS.isdisjoint(source)
-                else late_import(f"{__package__}.magics").transform(source)
-            )
-            tree: ast.Module = compile(
-                plain, filename, "exec", self._flags | ast.PyCF_ONLY_AST, True
-            )
-            body, last = compile_parts(
-                tree,
-                filename,
-                self._flags,
-                bool(tree.body) and not _hides_value(plain, tree.body[-1]),
-            )
+            plain = magics.transform(source)
+            tree: ast.Module = compile(plain, filename, "exec", flags | ast.PyCF_ONLY_AST, True)
+            shown = bool(tree.body) and not _hides_value(plain, tree.body[-1])
+            body, last = compile_parts(tree, filename, flags, shown)
             self._flags |= body.co_flags & FUTURES
         except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
             raise NotCompiledError from error
         return Compiled(tree, body, last)
 
     def _evaluate(self, compiled: Compiled) -> Any:
-        """Run the statements, and return the last expression's value. Code after an `await` in the
-        statements runs in its task."""
+        """Run a cell; returns the last value. Code after an `await` in the statements runs in its
+        task."""
         if compiled.body.co_flags & CO_COROUTINE:
-            return self._loop.run(self._evaluate_in_task(compiled))
+            return self.loop.run(self._evaluate_in_task(compiled))
         eval(compiled.body, self.namespace)
         if compiled.last is None:
             return None
         value = eval(compiled.last, self.namespace)
-        return self._loop.run(value) if compiled.last.co_flags & CO_COROUTINE else value
+        return self.loop.run(value) if compiled.last.co_flags & CO_COROUTINE else value
 
     async def _evaluate_in_task(self, compiled: Compiled) -> Any:
         await eval(compiled.body, self.namespace)
@@ -353,14 +299,14 @@ class Executor:
         return await value if compiled.last.co_flags & CO_COROUTINE else value
 
     def _represent(self, cell: int, value: Any) -> str:
-        """Return the line that shows a value; empty for None, and for values shown in another way.
-        Sets `_` and `Out`, like the interactive interpreters."""
+        """Return the line that shows a value, if it is not shown in another way, and set `_` and
+        `Out`."""
         if value is None:
             return ""
         if type(value) in _PLAIN and text_form(value) is None:
             text = str.__str__(repr(value)) + "\n"
         else:
-            displays = late_import(f"{__package__}.displays")
+            displays = own_module("displays")
             shown = displays.make_display(value)
             text = shown.text
             if shown.mime:
@@ -379,44 +325,44 @@ class Executor:
             return "ok", None
         if isinstance(error, NotCompiledError) and error.__cause__ is not None:
             return "error", syntax_error(error.__cause__)
-        if self.never_awaited is not None:
-            self.never_awaited.report(error.__traceback__, self.namespace)
         sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
         described = describe_safely(error)
         if isinstance(error, KeyboardInterrupt):
             return "interrupted", described
-        hint = late_import(f"{__package__}.hints").hint_for(error, described.text)
+        hint = own_module("hints").hint_for(error, described.text)
         return "error", described.with_last_line(hint) if hint else described
 
     def _begin(self) -> None:
-        if self.depth:
-            self._earlier[-1] += self._changes(self._compiled[-1])
-        self.depth += 1
-        self._compiled.append(None)
-        self._earlier.append([])
+        if self._cells:
+            self._note_changes()
+        self._cells.append(_RunningCell())
+
+    def _note_changes(self) -> None:
+        """Attribute the changes since the last call to the innermost cell."""
+        cell = self._cells[-1]
+        cell.changes += self.tracker.changes(None if cell.compiled is None else cell.compiled.tree)
 
     def _track_reachable(self, undo: UndoHistory | None = None) -> None:
-        if self._compiled and (cell := self._compiled[-1]) is not None:
+        if self._cells and (code := self._cells[-1].compiled) is not None:
+            parts = (code.body,) if code.last is None else (code.body, code.last)
             with self._interrupts.shielded():
-                self.tracker.before_cell(
-                    cell.tree, (cell.body,) if cell.last is None else (cell.body, cell.last), undo
-                )
-
-    def _changes(self, cell: Compiled | None) -> list[dict[str, Any]]:
-        return self.tracker.changes(None if cell is None else cell.tree)
+                self.tracker.before_cell(code.tree, parts, undo)
 
     def _end(self) -> list[dict[str, Any]]:
-        self.depth -= 1
-        changes = self._earlier.pop() + self._changes(self._compiled.pop())
+        self._note_changes()
+        changes = self._cells.pop().changes
         self._track_reachable()  # the cell around a nested one continues
         return merge_changes(changes)
 
 
+def _failed(message: str) -> Outcome:
+    return Outcome("error", [("traceback", message)], [], [])
+
+
 def _hides_value(source: str, last: ast.stmt) -> bool:
     """Return whether a semicolon after the last expression hides its value."""
-    assert last.end_lineno is not None
-    assert last.end_col_offset is not None
-    rest = source.split("\n")[last.end_lineno - 1].encode()[last.end_col_offset :]
+    line, column = last.end_lineno or 0, last.end_col_offset or 0
+    rest = source.split("\n")[line - 1].encode()[column:]
     return rest.lstrip().startswith(b";")
 
 

@@ -7,7 +7,6 @@ import ast
 import linecache
 import re
 import sys
-import warnings
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import islice
@@ -15,6 +14,7 @@ from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple
 
 from .completion.resolve import Instance, resolve
+from .magics import parse_python
 from .objects import (
     MISSING,
     as_library_type,
@@ -31,33 +31,22 @@ from .variables import one_line, summary, type_name
 _ARGS, _TRACEBACK = BaseException.__dict__["args"], BaseException.__dict__["__traceback__"]
 """These bypass attributes of the exception's own class."""
 _FRAMES = 200
-"""Maximum number of frames to examine, from the last one on."""
 _NAMES = ("self", "obj", "arg", "data", "left", "right", "other", "frame", "df", "X")
-"""Variables of library functions, and attributes of their objects, that contain the object in
-question."""
+"""Names of the object in question, as variables of library functions or attributes."""
 _COMPARED = 2_000
-"""Maximum number of names to compare with a misspelt one."""
 _LIST = 300
-"""Maximum characters of a list of names."""
 _MESSAGE = 2_000
-"""Maximum characters of a message to read."""
 _LINES = 10_000
-"""Maximum lines of a file that is parsed as a whole."""
 
 
 class Frame(NamedTuple):
-    """A frame that an error has passed through."""
-
     frame: FrameType
     line: int
     instruction: int
 
 
 class Failure:
-    """An error, and what is known about the place where it was raised."""
-
     def __init__(self, error: BaseException, shown: str) -> None:
-        """shown: the text of its traceback."""
         self.error = error
         self.shown = shown
         self.kind = name_of(type(error))
@@ -69,11 +58,8 @@ class Failure:
         frames = list(_frames(_TRACEBACK.__get__(error)))[-_FRAMES:]
         users = [index for index, each in enumerate(frames) if _is_users(each.frame.f_code)]
         self.user = frames[users[-1]] if users else None
-        """The last frame of the user's code."""
         self.inside = frames[users[-1] + 1 :] if users else []
-        """The library frames called from it."""
         self.names: dict[str, Any] = {}
-        """The variables of the user's line."""
         if self.user is not None:
             self.names.update(dict.items(self.user.frame.f_globals))
             self.names.update(frame_locals(self.user.frame))
@@ -83,7 +69,6 @@ class Failure:
 
     @property
     def suggests(self) -> bool:
-        """Whether Python or the library has already made a suggestion."""
         return "Did you mean" in self.shown[-1_000:]
 
     @cached_property
@@ -94,43 +79,36 @@ class Failure:
             return []
         lines = linecache.getlines(self.user.frame.f_code.co_filename)
         line = self.user.line
-        tree = _parse("".join(lines)) if len(lines) <= _LINES else None
+        tree = parse_python("".join(lines)) if len(lines) <= _LINES else None
         if tree is None and 0 < line <= len(lines):  # a long file, or a cell with a magic command
-            tree = _parse("\n" * (line - 1) + lines[line - 1].strip())
-        found = (
-            [] if tree is None else [node for node in ast.walk(tree) if isinstance(node, ast.expr)]
-        )
-        found = [node for node in found if node.lineno <= line <= (node.end_lineno or 0)]
+            tree = parse_python("\n" * (line - 1) + lines[line - 1].strip())
+        found = [
+            node
+            for node in ([] if tree is None else ast.walk(tree))
+            if isinstance(node, ast.expr) and node.lineno <= line <= (node.end_lineno or 0)
+        ]
         start, end = _position(self.user)
         return [
-            node for node in found if start <= (node.lineno, node.col_offset) and _end(node) <= end
+            node
+            for node in found
+            if start <= (node.lineno, node.col_offset)
+            and (node.end_lineno or 0, node.end_col_offset or 0) <= end
         ] or found
 
     def evaluate(self, node: ast.expr) -> Any:
-        """Return the value of an expression; `MISSING` if it cannot be known without running
-        code."""
-        if (
-            isinstance(node, ast.Subscript)
-            and isinstance(node.slice, ast.Constant)
-            and type(node.slice.value) is str
-        ):
-            table = as_library_type(self.evaluate(node.value))
+        """Return an expression's value without running code; `MISSING` if it is unknown."""
+        key = node.slice if isinstance(node, ast.Subscript) else None
+        if isinstance(key, ast.Constant) and type(key.value) is str:
+            table = as_library_type(self.evaluate(node.value))  # type: ignore[attr-defined]
             if is_one_of(table, "pandas", "DataFrame") and has_own_indexes(table):
-                columns = islice(table.columns, _COMPARED)
-                return next(
-                    (
-                        table.iloc[:, index]
-                        for index, name in enumerate(columns)
-                        if type(name) is str and name == node.slice.value
-                    ),
-                    MISSING,
-                )
+                for index, name in enumerate(islice(table.columns, _COMPARED)):
+                    if type(name) is str and name == key.value:
+                        return table.iloc[:, index]
+                return MISSING
         value = resolve(ast.unparse(node), self.names)
         return MISSING if type(value) is Instance else value
 
     def objects(self) -> Iterator[Any]:
-        """Yield the objects that the error may be about: those of the library frames, innermost
-        first, then those of the user's line."""
         seen: set[int] = set()
         for value in self._objects():
             if id(value) not in seen:
@@ -156,38 +134,31 @@ class Failure:
         )
 
     def find_name(self, value: object) -> str:
-        """Return the name of a variable that refers to an object; empty if there is none."""
-        return next(
-            (
-                name
-                for name, each in self.names.items()
-                if each is value and type(name) is str and name[:1] != "_"
-            ),
-            "",
-        )
+        for name, each in self.names.items():
+            if each is value and type(name) is str and name[:1] != "_":
+                return name
+        return ""
 
     def tables(self, like: str) -> list[str]:
         """Describe up to five tables of the namespace, those with a similar name first, such as
         ``cars (DataFrame, 406 × 9)``."""
         kinds = (("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"))
-        found = [
-            name
+        found = {
+            name: value
             for name, value in self.names.items()
             if type(name) is str
             and name[:1] != "_"
             and any(is_one_of(as_library_type(value), *kind) for kind in kinds)
-        ]
-        first = nearest(like, found)
-        names = [*first, *(name for name in reversed(found) if name not in first)][:5]
+        }
+        names = list(dict.fromkeys([*nearest(like, found), *reversed(found)]))[:5]
         return [
-            f"{one_line(name, 40)} ({type_name(self.names[name])}, {summary(self.names[name])})"
+            f"{one_line(name, 40)} ({type_name(found[name])}, {summary(found[name])})"
             for name in names
         ]
 
 
 def frame_locals(frame: FrameType) -> dict[str, Any]:
-    """Return a copy of a frame's variables; empty if they are in a custom mapping, as in some class
-    bodies."""
+    """Return a copy of a frame's variables; empty if they are in a custom mapping."""
     found = frame.f_locals
     if isinstance(found, dict):
         return dict(dict.items(found))
@@ -197,43 +168,35 @@ def frame_locals(frame: FrameType) -> dict[str, Any]:
 
 
 def nearest(name: str, names: Iterable[str]) -> list[str]:
-    """Return up to three similar names, most similar first."""
     known = list(islice((each for each in names if each != name), _COMPARED))
     plain = {each: _plain(each) for each in known}
     wanted = _plain(name)
     if equal := [each for each in known if plain[each] == wanted]:
         return equal[:3]
-    near = late_import("difflib").get_close_matches(
-        wanted, set(plain.values()), 3, 0.6 if len(wanted) > 3 else 0.75
-    )
-    part = [
-        each
-        for each in known
-        if min(len(wanted), len(plain[each])) >= 3
-        and (wanted in plain[each] or plain[each] in wanted)
-    ]
-    return list(
-        dict.fromkeys([*(each for value in near for each in known if plain[each] == value), *part])
-    )[:3]
+    cutoff = 0.6 if len(wanted) > 3 else 0.75
+    near = late_import("difflib").get_close_matches(wanted, set(plain.values()), 3, cutoff)
+    found = [each for value in near for each in known if plain[each] == value]
+    for each, short in plain.items():
+        if min(len(wanted), len(short)) >= 3 and (wanted in short or short in wanted):
+            found.append(each)
+    return list(dict.fromkeys(found))[:3]
 
 
 def did_you_mean(names: Iterable[str]) -> str:
-    """Suggest the most similar names, as a question; empty if there are none."""
     text = " or ".join(f"'{one_line(name, 60)}'" for name in names)
     return f" Did you mean {text}?" if text else ""
 
 
 def list_names(names: Iterable[str], room: int = _LIST) -> str:
-    """List names as far as there is room, and say how many there are in total. Blanks at the ends
-    of a name are shown by quotes."""
+    """List names as far as there is room, and their number. Blanks at their ends are shown by
+    quotes."""
     shown: list[str] = []
     every = [one_line(name if name == name.strip() else repr(name), 60) for name in names]
     for name in every:
         room -= len(name) + 2
         if room < 0:
-            return f"{', '.join(shown)}, …" + (
-                f" ({len(every):,} in all)" if len(every) < _COMPARED else ""
-            )
+            total = f" ({len(every):,} in all)" if len(every) < _COMPARED else ""
+            return f"{', '.join(shown)}, …{total}"
         shown.append(name)
     return ", ".join(shown)
 
@@ -254,31 +217,12 @@ def _is_users(code: CodeType) -> bool:
     )
 
 
-def _parse(source: str) -> ast.Module | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def _end(node: ast.expr) -> tuple[int, int]:
-    return node.end_lineno or 0, node.end_col_offset or 0
-
-
 def _position(failed: Frame) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return the start and end of the code that failed, as line and column; an empty range if
-    unknown."""
+    """Return the start and end of the code that failed, as line and column."""
     if sys.version_info >= (3, 11):
-        line, end_line, column, end_column = next(
-            islice(failed.frame.f_code.co_positions(), failed.instruction // 2, None), (None,) * 4
-        )
-        if (
-            line is not None
-            and end_line is not None
-            and column is not None
-            and end_column is not None
-        ):
+        positions = failed.frame.f_code.co_positions()
+        found = next(islice(positions, failed.instruction // 2, None), (None,) * 4)
+        line, end_line, column, end_column = (-1 if each is None else each for each in found)
+        if min(line, end_line, column, end_column) >= 0:
             return (line, column), (end_line, end_column)
     return (1, 0), (0, 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _socket
 import gc
 import mmap
 import os
@@ -18,28 +17,32 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, NoReturn
 
 from .frames import Frame, FrameReader, encode
 from .spool import PAGE, EventBacklog, SharedState, Spool
-from .stdlib import late_import
 
 if TYPE_CHECKING:
-    from .control import Channel
+    from .__main__ import Worker
 
 ATTACH, END, AWAY, BACK = b"a", b"e", b"w", b"b"
 """Messages of the holder: a host attaches (with its end of the connection), the kernel must end,
 the connection to the host is lost, or restored."""
+
+ABANDONED_IDLE_LIMIT = 3600.0
+"""Maximum seconds for which an idle kernel waits, unless it was left on purpose."""
+
+INTERRUPT_TIMEOUT = 30.0
+
+Hide = Callable[[int], int]
+"""Moves a descriptor to a number that user code does not hit."""
 
 
 class HolderSettings(NamedTuple):
     """The host's settings for the holder."""
 
     listener: int
-    """The socket on which hosts connect."""
     pipe: int
-    """The read end of the pipe for descriptors 1 and 2."""
     spool: int
     lifeline: int
     """A socket whose other end belongs to the host; it is closed when the host ends."""
     path: str
-    """The socket's path. The key's file is next to it."""
     hours: float
     """How long an idle kernel waits for a host."""
 
@@ -48,51 +51,112 @@ class StationSettings(NamedTuple):
     """Settings of a station, which is the holder of a remote kernel."""
 
     control: int
-    """The socket for its messages."""
     pipe: int
     spool: int
     page: int
-    """The file of the shared memory."""
     hours: float
 
 
 class HolderClient:
-    """The holder as seen by the kernel, and the shared state."""
+    """The kernel's side: decides how long the kernel waits without a host. Used by the control
+    thread."""
 
-    def __init__(self, control: Any, story: EventBacklog, seconds: float) -> None:
-        self.backlog = story
-        self.seconds = seconds
-        """How long an idle kernel waits for a host."""
-        self._control = control
-        self.fd = control.fileno()
-        os.register_at_fork(after_in_child=self._close_in_child)
+    worker: Worker
 
-    def receive(self) -> tuple[bytes, int]:
-        """Return a message of the holder, and the descriptor that came with it, or -1; an empty
-        message once the holder is gone."""
-        socket = late_import("socket")
+    def __init__(
+        self,
+        control: int,
+        settings: HolderSettings | StationSettings,
+        page: mmap.mmap,
+        hide: Hide,
+    ) -> None:
+        spool = Spool(hide(settings.pipe), hide(settings.spool))
+        self.backlog = EventBacklog(spool, SharedState(page))
+        self.is_ending = False
+        self.on_purpose = False
+        """Whether the user left the kernel running on purpose, so that its cell has no time
+        limit."""
+        self._control = socket.socket(fileno=hide(control))
+        self._seconds = settings.hours * 3600
+        self._absent_since: float | None = None
+        self._idle_since: float | None = None
+        self._stopping_since: float | None = None
+        # In a forked child, because the holder must notice the kernel's end.
+        os.register_at_fork(after_in_child=self._control.close)
+
+    @property
+    def fd(self) -> int:
+        return self._control.fileno()
+
+    def poll_timeout(self) -> int | None:
+        """Milliseconds until `has_expired` may be true; None while there is a host."""
+        return 1000 if self.worker.channel.detached else None
+
+    def has_expired(self) -> bool:
+        """Whether the kernel has been without a host for so long that it must end."""
+        now = time.monotonic()
+        if not self.worker.channel.detached:
+            self._absent_since = self._idle_since = self._stopping_since = None
+            return False
+        self._absent_since = now if self._absent_since is None else self._absent_since
+        if self.worker.is_busy():
+            self._idle_since = None
+            return self._interrupt_abandoned_cell(now - self._absent_since, now)
+        self._idle_since = now if self._idle_since is None else self._idle_since
+        limit = self._seconds if self.on_purpose else min(self._seconds, ABANDONED_IDLE_LIMIT)
+        return self._stopping_since is not None or now - self._idle_since >= limit
+
+    def _interrupt_abandoned_cell(self, absent: float, now: float) -> bool:
+        """Interrupt a cell whose screen is gone for too long; returns True if it does not end."""
+        if self.on_purpose or absent < self._seconds:
+            return False
+        if self._stopping_since is None:
+            self._stopping_since = now
+            self.worker.interrupt_abandoned_cell()
+        return now - self._stopping_since >= INTERRUPT_TIMEOUT
+
+    def on_message(self) -> bool:
+        """Handle a message of the holder; returns whether the kernel continues."""
         word, descriptors, _, _ = socket.recv_fds(self._control, 1, 1)
-        return word, descriptors[0] if descriptors else -1
+        channel = self.worker.channel
+        if word == ATTACH and descriptors:
+            self.on_purpose = False
+            channel.attach_host(descriptors[0], self.worker.hello())
+            self.auto_answer()  # the previous host may not have answered
+            return True
+        if word in (AWAY, BACK):
+            channel.link_down = word == AWAY
+            if channel.link_down:
+                self.auto_answer()
+            return True
+        if not word:  # somebody killed the holder, so the kernel now ends with its host
+            self._control.close()
+            return not channel.detached
+        return False
 
-    def close(self) -> None:
-        """Close the connection, because the holder is gone."""
-        self._control.close()
-        self.fd = -1
+    def on_host_closed(self) -> bool:
+        if self.is_ending or self.fd < 0 or not self.backlog.state.has_run:
+            return False
+        self.worker.channel.detach_host()
+        self.auto_answer()
+        self.worker.on_host_left()
+        return True
 
-    def _close_in_child(self) -> None:
-        """Close the connection in a forked child, because the holder must notice the kernel's
-        end."""
-        if self.fd >= 0:
-            self.close()
+    def auto_answer(self) -> None:
+        for number in self.backlog.auto_answered_calls():
+            self.worker.on_message({"op": "answer", "id": number, "value": None})
 
 
-def begin_holder(settings: HolderSettings, hide: Any) -> HolderClient | None:
-    """Fork the holder; None if that is impossible. hide: moves a descriptor to a number that user
-    code does not hit."""
-    page = mmap.mmap(-1, PAGE)
-    # Importing the whole module takes 10 ms.
-    ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
-    kernel = os.getpid()
+def connect(settings: dict[str, Any], hide: Hide) -> HolderClient | None:
+    """Use the station, or fork a holder; None if that is impossible. settings: the fields of
+    `StationSettings` or `HolderSettings`."""
+    if "control" in settings:
+        station = StationSettings(**settings)
+        page = mmap.mmap(station.page, PAGE)
+        os.close(station.page)
+        return HolderClient(station.control, station, page, hide)
+    own, page, kernel = HolderSettings(**settings), mmap.mmap(-1, PAGE), os.getpid()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         child = os.fork()
     except OSError:
@@ -102,163 +166,42 @@ def begin_holder(settings: HolderSettings, hide: Any) -> HolderClient | None:
             ours.close()
             if os.fork():  # not a child of the kernel, whose code may wait for children
                 os._exit(0)
-            run_holder(kernel, settings, theirs.detach(), SharedState(page))
+            run_holder(kernel, own, theirs.detach(), SharedState(page))
         finally:
             os._exit(1)
     os.waitpid(child, 0)
     theirs.close()
-    os.close(settings.listener)
-    os.close(settings.lifeline)
-    control = _socket.socket(fileno=hide(ours.detach()))
-    spool = Spool(hide(settings.pipe), hide(settings.spool))
-    return HolderClient(control, EventBacklog(spool, SharedState(page)), settings.hours * 3600)
-
-
-def join_station(settings: StationSettings, hide: Any) -> HolderClient:
-    """Use a station as the holder. hide: as for `begin_holder`."""
-    page = mmap.mmap(settings.page, PAGE)
-    os.close(settings.page)
-    spool = Spool(hide(settings.pipe), hide(settings.spool))
-    return HolderClient(
-        _socket.socket(fileno=hide(settings.control)),
-        EventBacklog(spool, SharedState(page)),
-        settings.hours * 3600,
-    )
-
-
-ABANDONED_IDLE_LIMIT = 3600.0
-"""Maximum seconds for which an idle kernel waits, unless it was left on purpose."""
-
-INTERRUPT_TIMEOUT = 30.0
-"""Seconds for an interrupted cell to end."""
-
-
-class DetachController:
-    """Handles hosts that detach and attach, for the control thread."""
-
-    def __init__(
-        self,
-        holder: HolderClient,
-        channel: Channel,
-        hello: Callable[[], Frame],
-        busy: Callable[[], bool],
-        answer_alone: Callable[[int], None],
-        left: Callable[[], None],
-        stop_cells: Callable[[], None],
-    ) -> None:
-        """hello: the kernel's first frame. busy: whether a cell runs. answer_alone: answers a call
-        that needs no host.
-
-        left: called when a host has detached. stop_cells: interrupts running cells.
-        """
-        self.fd = holder.fd
-        self.asked_to_end = False
-        """Whether the host asked the kernel to end."""
-        self._holder = holder
-        self._channel = channel
-        self._hello = hello
-        self._busy = busy
-        self._auto_answer = answer_alone
-        self._left = left
-        self._stop_cells = stop_cells
-        self.on_purpose = False
-        """Whether the user left the kernel running on purpose, so that its cell has no time
-        limit."""
-        self._absent_since: float | None = None
-        self._idle_since: float | None = None
-        self._stopping_since: float | None = None
-
-    def poll_timeout(self) -> int | None:
-        """Milliseconds until `has_expired` may be true; None while there is a host."""
-        return 1000 if self._channel.detached else None
-
-    def has_expired(self) -> bool:
-        """Whether the kernel has been without a host for so long that it must end."""
-        now = time.monotonic()
-        if not self._channel.detached:
-            self._absent_since = self._idle_since = self._stopping_since = None
-            return False
-        self._absent_since = now if self._absent_since is None else self._absent_since
-        if self._busy():
-            self._idle_since = None
-            return self._interrupt_abandoned_cell(now - self._absent_since, now)
-        self._idle_since = now if self._idle_since is None else self._idle_since
-        longest = (
-            self._holder.seconds
-            if self.on_purpose
-            else min(self._holder.seconds, ABANDONED_IDLE_LIMIT)
-        )
-        return self._stopping_since is not None or now - self._idle_since >= longest
-
-    def _interrupt_abandoned_cell(self, absent: float, now: float) -> bool:
-        """Interrupt a cell whose screen went away long ago without detaching; returns True if it
-        does not end."""
-        if self.on_purpose or absent < self._holder.seconds:
-            return False
-        if self._stopping_since is None:
-            self._stopping_since = now
-            self._stop_cells()
-        return now - self._stopping_since >= INTERRUPT_TIMEOUT
-
-    def on_holder_message(self) -> bool:
-        """Handle a message of the holder; returns whether the kernel continues."""
-        word, channel = self._holder.receive()
-        if word == ATTACH and channel >= 0:
-            self.on_purpose = False
-            self._channel.attach_host(channel, self._hello())
-            self._auto_answer_pending()  # the previous host may not have answered
-            return True
-        if word in (AWAY, BACK):
-            self._channel.link_down = word == AWAY
-            if self._channel.link_down:
-                self._auto_answer_pending()
-            return True
-        if not word:  # somebody killed the holder, so the kernel now ends with its host
-            self._holder.close()
-            self.fd = -1
-            return not self._channel.detached
-        return False
-
-    def on_host_closed(self) -> bool:
-        """Handle a closed connection; returns whether the kernel waits for another host."""
-        if self.asked_to_end or self.fd < 0 or not self._holder.backlog.state.has_run:
-            return False
-        self._channel.detach_host()
-        self._auto_answer_pending()
-        self._left()
-        return True
-
-    def _auto_answer_pending(self) -> None:
-        for number in self._holder.backlog.auto_answered_calls():
-            self._auto_answer(number)
+    os.close(own.listener)
+    os.close(own.lifeline)
+    return HolderClient(ours.detach(), own, page, hide)
 
 
 CLAIMED = b"t"
-"""Message to a host from which the kernel is taken."""
 
 KEY_SUFFIX = ".key"
-"""Suffix of the key's file."""
 
 LAST_OUTPUT_SUFFIX = ".last"
 """Suffix of the file that keeps the last output of a kernel that ended in a cell without a host. It
 starts with the cell's number on a line of its own."""
 
 VISITOR_TIMEOUT = 5.0
-"""Seconds within which a connection must have sent everything, and within which a kernel that must
-end has to end."""
+"""Seconds for a connection to send everything, and for a kernel to end."""
 
 RELEASE_TIMEOUT = 0.5
-"""Seconds within which a host from which the kernel is taken must release it."""
 
 MAX_VISITORS = 16
-"""Maximum number of connections; the oldest that has not sent everything is closed first."""
+"""Maximum number of connections that have not sent everything."""
 
 _LARGEST = 4096
 
 
-class _Visitor:
-    """A connection that has not sent everything yet."""
+def is_same_user(connection: socket.socket) -> bool:
+    """Return whether the peer of a connection belongs to this process's user. Linux only."""
+    peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    return bool(struct.unpack("3i", peer)[1] == os.getuid())
 
+
+class _Visitor:
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
         self.until = time.monotonic() + VISITOR_TIMEOUT
@@ -272,7 +215,6 @@ class _Visitor:
 
 
 def run_holder(kernel: int, settings: HolderSettings, control: int, state: SharedState) -> NoReturn:
-    """Run until the kernel ends. control: the connection to it."""
     gc.enable()
     # Interrupts are for the kernel, but reach its whole process group.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -310,9 +252,7 @@ class _Holder:
         self._host: socket.socket | None = socket.socket(fileno=settings.lifeline)
         self._visitors: dict[int, _Visitor] = {}
         self._ends_at = 0.0
-        """When to kill a kernel that should end."""
         self._printing = True
-        """Whether anything can still print."""
         control.setblocking(False)
         self._listener.setblocking(False)
 
@@ -333,13 +273,13 @@ class _Holder:
             self._serve(ready)
 
     def _wait(self) -> float | None:
-        times = [visitor.until for visitor in self._visitors.values()] + (
-            [self._ends_at] if self._ends_at else []
-        )
+        times = [visitor.until for visitor in self._visitors.values()]
+        times += [self._ends_at] if self._ends_at else []
         return max(0.0, 1000 * (min(times) - time.monotonic())) if times else None
 
     def _serve(self, ready: list[int]) -> None:
-        if self._ends_at and time.monotonic() >= self._ends_at:
+        now = time.monotonic()
+        if self._ends_at and now >= self._ends_at:
             self._end()
         if self._host is not None and self._host.fileno() in ready and not _is_alive(self._host):
             self._host.close()
@@ -347,11 +287,10 @@ class _Holder:
         if self._host is None and self._spool.pipe in ready:
             with suppress(BlockingIOError):
                 self._printing = self._spool.move() > 0
-        for number in ready:
-            if number in self._visitors:
-                self._receive(number)
         for number, visitor in list(self._visitors.items()):
-            if time.monotonic() >= visitor.until:
+            if number in ready:
+                self._receive(number)
+            if now >= visitor.until:
                 self._dismiss(number)
         if self._listener.fileno() in ready:
             self._accept()
@@ -361,10 +300,7 @@ class _Holder:
             connection, _ = self._listener.accept()
         except OSError:
             return
-        _, uid, _ = struct.unpack(
-            "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-        )
-        if uid != os.getuid():
+        if not is_same_user(connection):
             connection.close()
             return
         connection.setblocking(False)
@@ -373,7 +309,8 @@ class _Holder:
         self._visitors[connection.fileno()] = _Visitor(connection)
 
     def _dismiss(self, number: int) -> None:
-        self._visitors.pop(number).close()
+        if number in self._visitors:
+            self._visitors.pop(number).close()
 
     def _receive(self, number: int) -> None:
         visitor = self._visitors[number]
@@ -381,50 +318,40 @@ class _Holder:
             data, channels, _, _ = socket.recv_fds(visitor.connection, _LARGEST, 1)
             visitor.channels += channels
             frames = visitor.reader.feed(data)
-            if (
-                not data
-                or len(visitor.channels) > 1
-                or (
-                    frames
-                    and not _compare_digest(
-                        str(frames[0].get("key")).encode(errors="replace"), self._key.encode()
-                    )
-                )
-            ):
+            if not data or len(visitor.channels) > 1 or (frames and not self._knows_key(frames[0])):
                 self._dismiss(number)
             elif frames:
                 self._answer(number, frames[0])
         except BlockingIOError:
             return
         except (OSError, ValueError):
-            if number in self._visitors:
-                self._dismiss(number)
+            self._dismiss(number)
+
+    def _knows_key(self, frame: Frame) -> bool:
+        given = str(frame.get("key")).encode(errors="replace")
+        return _compare_digest(given, self._key.encode())
 
     def _answer(self, number: int, frame: Frame) -> None:
-        """Answer a message. Raises `OSError`."""
-        visitor = self._visitors[number]
+        visitor, is_held = self._visitors[number], self._host is not None
         reply = {
             "op": "kernel",
             **self._state.as_frame(),
             "pid": self._kernel,
-            "host": self._host is not None,
+            "host": is_held,
         }
-        if (
-            frame["op"] == "attach"
-            and visitor.channels
-            and (self._host is None or frame.get("by_force") is True)
-        ):
+        may_attach = not is_held or frame.get("by_force") is True
+        if frame["op"] == "attach" and visitor.channels and may_attach:
             self._attach(number, reply)
             return
         visitor.connection.send(encode(reply))
         self._dismiss(number)
-        if frame["op"] == "stop" and self._host is None:
+        if frame["op"] == "stop" and not is_held:
             if reply["cell"]:
                 self._end()
             self._ends_at = time.monotonic() + VISITOR_TIMEOUT
             self._control.send(END)
 
-    def _attach(self, number: int, request: Frame) -> None:
+    def _attach(self, number: int, reply: Frame) -> None:
         visitor = self._visitors[number]
         if self._host is not None:
             with suppress(OSError):
@@ -437,7 +364,7 @@ class _Holder:
         socket.send_fds(self._control, [ATTACH], visitor.channels)
         socket.send_fds(
             visitor.connection,
-            [encode({**request, "op": "attached"})],
+            [encode({**reply, "op": "attached"})],
             [self._spool.pipe, self._spool.file],
         )
         for channel in visitor.channels:
@@ -445,7 +372,6 @@ class _Holder:
         self._host = self._visitors.pop(number).connection
 
     def _end(self) -> NoReturn:
-        """Exit, because the kernel has ended or must end, and leave nothing of it behind."""
         for path in (self._path, self._path + KEY_SUFFIX):
             with suppress(OSError):
                 os.unlink(path)

@@ -9,15 +9,14 @@ import sys
 import warnings
 from typing import Any, Callable, ClassVar, NamedTuple
 
-from .stdlib import late_import
+from .stdlib import own_module
 
 HISTORY = 1_000
-"""Maximum number of values in `Out`."""
 
 
 class CellHistory:
-    """`In` and `Out` of a namespace. They are in builtins, so that they do not clutter the
-    namespace and can be hidden by the user's names."""
+    """`In` and `Out`. They are in builtins, so that they do not clutter the namespace and can be
+    hidden by the user's names."""
 
     def __init__(self) -> None:
         self.inputs: list[str] = [""]
@@ -48,9 +47,8 @@ MAGIC = "__mahtab_magic__"
 HELP = "__mahtab_help__"
 """Functions in builtins that are called in place of lines that are not Python."""
 
-MAGIC_CHARACTERS = frozenset("!%?")
+_CHARACTERS = frozenset("!%?")
 """A cell without these characters has no such line."""
-
 
 _SHELL = re.compile(r"^([ \t]*)!(?!=)[ \t]*(\S.*)$")
 _ASSIGNED = re.compile(
@@ -64,19 +62,15 @@ _HELP_BEFORE = re.compile(r"^([ \t]*)(\?\??)[ \t]*([^\W\d][\w.]*(?:\[[^\]]*\])*)
 def transform(source: str) -> str:
     """Replace such lines by calls, keeping the number of lines. A cell that is valid Python is not
     changed."""
-    if MAGIC_CHARACTERS.isdisjoint(source) or is_python(source):
+    if _CHARACTERS.isdisjoint(source) or parse_python(source):
         return source
     lines = source.split("\n")
     first = next((index for index, line in enumerate(lines) if line.strip()), 0)
     whole = _MAGIC.match(lines[first])
     if whole is not None and whole[2].startswith("%"):
         body = "\n".join([whole[3], *lines[first + 1 :]])
-        return (
-            "\n".join(lines[:first])
-            + "\n" * bool(first)
-            + f"{MAGIC}({whole[2]!r}, {body!r})"
-            + "\n" * (len(lines) - first - 1)
-        )
+        lines[first:] = [f"{MAGIC}({whole[2]!r}, {body!r})", *[""] * (len(lines) - first - 1)]
+        return "\n".join(lines)
     for index, line in enumerate(lines):
         call = _call(line)
         if call is not None and not _ends_inside(lines[:index]):
@@ -85,10 +79,9 @@ def transform(source: str) -> str:
 
 
 def _call(line: str) -> str | None:
-    if found := _SHELL.match(line):
-        return f"{found[1]}{SHELL}({found[2].rstrip()!r})"
-    if found := _ASSIGNED.match(line):
-        return f"{found[1]}{LINES}({found[2].rstrip()!r})"
+    for pattern, function in ((_SHELL, SHELL), (_ASSIGNED, LINES)):
+        if found := pattern.match(line):
+            return f"{found[1]}{function}({found[2].rstrip()!r})"
     if found := _MAGIC.match(line):
         return f"{found[1]}{MAGIC}({found[2]!r}, {found[3].rstrip()!r})"
     if found := _HELP.match(line):
@@ -100,7 +93,7 @@ def _call(line: str) -> str | None:
 
 def _ends_inside(lines: list[str]) -> bool:
     """Return whether a string or bracket is open after these lines, or the last line continues."""
-    from .completion.cursor import tokenize
+    from .completion.complete import tokenize
 
     text = "\n".join(lines)
     tokens = tokenize(text)
@@ -111,15 +104,14 @@ def _ends_inside(lines: list[str]) -> bool:
     )
 
 
-def is_python(source: str) -> bool:
-    """Return whether a text is valid Python."""
+def parse_python(source: str) -> ast.Module | None:
+    """Parse a text; None if it is not valid Python."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            ast.parse(source)
+            return ast.parse(source)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return False
-    return True
+            return None
 
 
 SUMMARIES = {
@@ -145,58 +137,34 @@ SUMMARIES = {
     "writefile": "%%writefile FILE: write the cell to a file (-a: append it)",
     "lsmagic": "%lsmagic: this list",
 }
-"""The listed commands; the others are mentioned in these lines, or not needed."""
-
-_WHOLE_CELL_ONLY = frozenset(
-    "capture bash sh writefile file script perl ruby python python3 html HTML markdown latex svg SVG javascript js".split()
-)
-_WHOLE_CELL = _WHOLE_CELL_ONLY | {"time", "timeit", "prun"}
-_COMMANDS = frozenset(
-    "time timeit prun html HTML markdown latex svg SVG javascript js script perl ruby python python3 cat mkdir cp mv rm rmdir less more man ll system sx capture cd run debug pip ls bash sh writefile file pylab who whos who_ls env set_env history hist pwd lsmagic autosave colors config gui matplotlib pdb precision reset store unload_ext xmode autoreload load_ext reload_ext aimport".split()
-)
-"""Commands, each implemented by the function with this name in `magic_commands`."""
-
-
-Await = Callable[[Any], Any]
 
 
 class MagicContext(NamedTuple):
-    """The context of a magic command."""
-
     namespace: dict[str, Any]
-    await_: Await
+    await_: Callable[[Any], Any]
 
 
 class Reloading:
-    """The kernel's current reloader, selected by the setting `reload` and by %autoreload."""
-
     reloader: ClassVar[Any] = None
 
 
 class UnknownMagicError(Exception):
-    """A magic command does not exist."""
-
     __module__ = "builtins"  # so that tracebacks name it without the path of this file
 
 
-def run_magic(command: str, rest: str, caller: MagicContext) -> Any:
+def _run_magic(command: str, rest: str, caller: MagicContext) -> Any:
     """Run a magic command and return its value, which is shown. command: without its first percent
     sign."""
-    name = command.lstrip("%")
-    if name not in _COMMANDS or name not in (
-        _WHOLE_CELL if command.startswith("%") else _COMMANDS - _WHOLE_CELL_ONLY
-    ):
-        raise UnknownMagicError(
-            f"There is no %{command}. Available:\n"
-            + "\n".join(f"  {summary}" for summary in SUMMARIES.values())
-        )
-    work: Callable[[str, MagicContext], Any] = getattr(
-        late_import(f"{__package__}.magic_commands"), name
-    )
+    commands = own_module("magic_commands")
+    table = commands.CELL_COMMANDS if command.startswith("%") else commands.LINE_COMMANDS
+    work = table.get(command.lstrip("%"))
+    if work is None:
+        available = "".join(f"\n  {summary}" for summary in SUMMARIES.values())
+        raise UnknownMagicError(f"There is no %{command}. Available:{available}")
     return work(rest, caller)
 
 
-def show_help(expression: str, level: int) -> None:
+def _show_help(expression: str, level: int) -> None:
     """Show signature and docstring of an expression's value (``object?``), and from level 2 on its
     source (``object??``)."""
     frame = sys._getframe(1)
@@ -205,22 +173,18 @@ def show_help(expression: str, level: int) -> None:
     except (NameError, AttributeError, LookupError) as error:
         print(f"There is no {expression}: {error}")
         return
-    about = late_import(f"{__package__}.completion.cursor").explain(
-        value, expression, with_source=level > 1
-    )
-    parts = [about.signature, about.doc or "It has no docstring.", about.where]
+    about = own_module("completion.signatures").explain(value, expression)
+    parts = [about["signature"], about["doc"] or "It has no docstring.", about["where"]]
     if level > 1:
-        parts.append(about.source or "Its source is unknown.")
-    late_import(f"{__package__}.displays").show_help(
-        "\n\n".join(part.rstrip() for part in parts if part)
-    )
+        parts.append(about["source"] or "Its source is unknown.")
+    own_module("displays").show_help("\n\n".join(part.rstrip() for part in parts if part))
 
 
-def install_magics(await_: Await) -> None:
+def install_magics(await_: Callable[[Any], Any]) -> None:
     """Put the functions called by `transform` into builtins. await_: runs a coroutine to its
     end."""
 
     def magic(command: str, rest: str) -> Any:
-        return run_magic(command, rest, MagicContext(sys._getframe(1).f_globals, await_))
+        return _run_magic(command, rest, MagicContext(sys._getframe(1).f_globals, await_))
 
-    builtins.__dict__.update({MAGIC: magic, HELP: show_help})
+    builtins.__dict__.update({MAGIC: magic, HELP: _show_help})

@@ -14,25 +14,22 @@ import re
 import sys
 import time
 import types
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
 from .compiling import names_in
+from .magics import parse_python
 from .objects import Classes, as_library_type, has_own_indexes, is_one_of, is_own_type, is_subclass
 
 SHORTEST = 8
 """Texts of fewer characters are not sent, because they would be found everywhere."""
 _WORDS = re.compile(r"[A-Za-z]?[a-z_]{0,14}")
-"""Matches a single word such as ``customer`` or ``Country_name``, which may also occur anywhere."""
+"""A single word such as ``customer`` or ``Country_name``, which may occur anywhere."""
 _ROWS, _COLUMNS = 1_000, 200
-"""Maximum rows and columns of a table whose texts are sent."""
 _MOST = 500_000
-"""Maximum characters to send."""
 _OBJECTS = 20_000
-"""Maximum number of objects to walk through."""
 _SECONDS = 0.1
 
 _NAME = re.compile(r"[^\W\d]\w*")
@@ -41,12 +38,13 @@ _ANYWHERE = frozenset(
 )
 """Names through which code can reach variables that it does not name."""
 _SHARED = Classes(type(None), bool, int, float, complex, type(Ellipsis), type(NotImplemented))
-"""Types of objects that many variables share by accident."""
 _SHARED_IF_SHORT = Classes(str, bytes, tuple, frozenset)
 _NUMBERS = Classes(int, float, complex)
 _BYTES = Classes(bytes, bytearray)
 _TEXTLESS = (type, types.ModuleType, types.FunctionType, types.CodeType)
-_MATCHES = frozenset(("MatchAs", "MatchStar"))
+_NAMED = frozenset(
+    ("FunctionDef", "AsyncFunctionDef", "ClassDef", "ExceptHandler", "MatchAs", "MatchStar")
+)
 
 
 def private_use(
@@ -64,7 +62,6 @@ def private_use(
 
     @lru_cache(None)
     def reach(name: str) -> frozenset[str]:
-        """Return which of the variables are inside the object with a name."""
         walk = _walk(namespace[name], namespace) if name in namespace else ()
         return frozenset(objects[id(value)] for value in walk if id(value) in objects)
 
@@ -78,18 +75,12 @@ def private_use(
 def mentioned_names(code: str) -> frozenset[str]:
     """Return the names in code, and the words in its strings. In a cell that is not plain Python
     (magics), all words count."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return frozenset(_NAME.findall(code))
-    return frozenset(_names_in_tree(tree))
+    tree = parse_python(code)
+    return frozenset(_NAME.findall(code) if tree is None else _names_in_tree(tree))
 
 
 def reaches_everything(names: frozenset[str]) -> bool:
-    """Return whether names in code, such as ``globals``, let it reach variables that it does not
-    name."""
+    """Return whether names such as ``globals`` let code reach variables that it does not name."""
     return not _ANYWHERE.isdisjoint(names)
 
 
@@ -103,20 +94,14 @@ def _names_in_tree(tree: ast.AST) -> Iterator[str]:
             if node.attr in _ANYWHERE:
                 yield node.attr
         elif isinstance(node, ast.Constant):
-            if isinstance(node.value, (str, bytes)):
-                yield from _NAME.findall(
-                    node.value if isinstance(node.value, str) else node.value.decode("latin-1")
-                )
+            text = node.value.decode("latin-1") if isinstance(node.value, bytes) else node.value
+            if isinstance(text, str):
+                yield from _NAME.findall(text)
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
             yield from node.names
         elif isinstance(node, ast.alias):
             yield from (node.name.partition(".")[0], node.asname or "")
-        elif (
-            isinstance(
-                node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)
-            )
-            or type(node).__name__ in _MATCHES
-        ):
+        elif type(node).__name__ in _NAMED:
             yield getattr(node, "name", None) or ""
 
 
@@ -126,8 +111,7 @@ def _used(
     reach: Callable[[str], frozenset[str]],
     code: str,
 ) -> list[str]:
-    """Return the private names that code can reach: by name, through functions in the namespace, or
-    inside other variables."""
+    """Return the private names that code can reach by name, through functions, or inside others."""
     found = set(mentioned_names(code))
     for name in list(found):
         value = namespace.get(name)
@@ -140,7 +124,6 @@ def _used(
 
 
 def _strings(code: types.CodeType) -> Iterator[str]:
-    """Yield the words in the strings of compiled code."""
     for constant in code.co_consts:
         if type(constant) is str:
             yield from _NAME.findall(constant)
@@ -149,8 +132,8 @@ def _strings(code: types.CodeType) -> Iterator[str]:
 
 
 def _walk(root: Any, namespace: dict[str, Any]) -> Iterator[Any]:
-    """Yield an object and the objects it contains, nearest first, without the namespace, classes
-    and modules."""
+    """Yield an object and those inside it, nearest first, but not the namespace, classes,
+    modules."""
     seen = {id(namespace), id(builtins.__dict__), id(sys.modules)}
     pending = deque([root])
     ends = time.monotonic() + _SECONDS
@@ -165,23 +148,19 @@ def _walk(root: Any, namespace: dict[str, Any]) -> Iterator[Any]:
 
 
 def _contained(value: Any) -> list[Any]:
-    """Return the objects that an object contains; of a large collection, the first ones."""
-    for kind in (list, tuple, set, frozenset, dict):
-        if is_subclass(type(value), kind):
-            break
-    else:
+    kinds = (list, tuple, set, frozenset, dict)
+    kind: Any = next((kind for kind in kinds if is_subclass(type(value), kind)), None)
+    if kind is None:
         return gc.get_referents(value)
     try:
-        first = list(itertools.islice(kind.__iter__(value), _OBJECTS))
-        # For a dict with only string keys, the collector only knows the values.
-        inside = list(itertools.islice(dict.values(value), _OBJECTS)) if kind is dict else []
+        found = list(itertools.islice(kind.__iter__(value), _OBJECTS))
+        if kind is dict:  # of one with only string keys, the collector only knows the values
+            found += itertools.islice(dict.values(value), _OBJECTS)
     except RuntimeError:  # another thread changes it
         return []
-    return (
-        first
-        + inside
-        + ([] if kind.__len__(value) > _OBJECTS or type(value) is kind else gc.get_referents(value))
-    )
+    if kind.__len__(value) <= _OBJECTS and type(value) is not kind:
+        found += gc.get_referents(value)
+    return found
 
 
 def _is_shared(value: Any) -> bool:
@@ -189,7 +168,6 @@ def _is_shared(value: Any) -> bool:
 
 
 def _texts(values: Any) -> list[str]:
-    """Return the texts in objects that are long enough to be recognised."""
     found: dict[str, None] = {}
     room = _MOST
     seen: set[int] = set()
@@ -214,35 +192,26 @@ def _texts(values: Any) -> list[str]:
 
 
 def _cells(value: Any) -> list[Any]:
-    """Return labels and cells of a known library's table, or items of its array; otherwise an empty
-    list."""
+    """Return labels and cells of a known library's table, or items of its array."""
     try:
         value = as_library_type(value)
         if is_one_of(value, "pandas", "DataFrame", "Series") and has_own_indexes(value):
             rows = value.iloc[:_ROWS]
-            columns = (
-                [rows.iloc[:, at] for at in range(min(value.shape[1], _COLUMNS))]
-                if value.ndim == 2
-                else [rows]
-            )
-            labels = value.columns[:_COLUMNS].tolist() if value.ndim == 2 else [value.name]
-            return [
-                *labels,
-                *rows.index.tolist(),
-                *(item for column in columns if _holds_texts(column) for item in column.tolist()),
-            ]
+            if value.ndim == 2:
+                labels = value.columns[:_COLUMNS].tolist()
+                columns = [rows.iloc[:, number] for number in range(len(labels))]
+            else:
+                labels, columns = [value.name], [rows]
+            texts = [item for each in columns if _holds_texts(each) for item in each.tolist()]
+            return [*labels, *rows.index.tolist(), *texts]
         if is_one_of(value, "polars", "DataFrame", "Series"):
             rows = value.slice(0, _ROWS)
-            columns = (
-                rows.get_columns()[:_COLUMNS] if is_one_of(value, "polars", "DataFrame") else [rows]
-            )
+            is_table = is_one_of(value, "polars", "DataFrame")
+            columns = rows.get_columns()[:_COLUMNS] if is_table else [rows]
             return [item for column in columns for item in (column.name, *column.to_list())]
         if is_one_of(value, "pyarrow", "Table"):
             table = value.slice(0, _ROWS).to_pydict()
-            return [
-                *table,
-                *(item for column in list(table.values())[:_COLUMNS] for item in column),
-            ]
+            return [*table, *itertools.chain(*list(table.values())[:_COLUMNS])]
         if is_one_of(value, "numpy", "ndarray") and value.dtype.kind in "OUS":
             return list(value.flat[: _ROWS * 10].tolist())
     except Exception:  # a library's object in an unforeseen state

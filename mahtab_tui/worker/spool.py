@@ -37,12 +37,10 @@ _NONBLOCK = 0x02  # SPLICE_F_NONBLOCK
 
 
 def format_omission(count: int) -> bytes:
-    """Say how many bytes are left out here."""
     return f"\n… {count:,} bytes left out …\n".encode()
 
 
 def pending_bytes(pipe: int) -> int:
-    """Return the number of bytes waiting in a pipe."""
     return int(struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0])
 
 
@@ -54,9 +52,7 @@ class Spool:
         self.pipe = pipe
         self.file = file
         self._start: int | None = None
-        """Offset of the first byte that is still available."""
         self._omitted_until = self.start + HEAD
-        """End of the last omission."""
         self._library: Any = None
 
     @property
@@ -66,8 +62,6 @@ class Spool:
         return os.lseek(self.file, 0, os.SEEK_END)
 
     def printed_size(self) -> int:
-        """The number of bytes printed so far. Any process may ask, while another one moves
-        bytes."""
         while True:
             before = self.size
             total = before + pending_bytes(self.pipe)
@@ -86,7 +80,6 @@ class Spool:
         return count
 
     def move_all(self) -> None:
-        """Move the bytes that wait in the pipe now, and no more."""
         left = pending_bytes(self.pipe)
         with suppress(BlockingIOError):
             while left > 0 and (moved := self.move()):
@@ -94,14 +87,12 @@ class Spool:
 
     @property
     def start(self) -> int:
-        """Offset of the first byte that is still available."""
         if self._start is None:
             self._start = self.next_byte(0)
         return self._start
 
     def next_byte(self, offset: int) -> int:
-        """Return the next offset at which there is, or will be, a byte; anything before it was left
-        out."""
+        """Return the next offset at which there is, or will be, a byte."""
         try:
             return os.lseek(self.file, offset, os.SEEK_DATA)
         except OSError as error:
@@ -110,7 +101,6 @@ class Spool:
             return self.size
 
     def read(self, offset: int, most: int = PIECE) -> bytes:
-        """Return bytes, starting at an offset; empty at the end."""
         try:
             hole = os.lseek(self.file, offset, os.SEEK_HOLE)
         except OSError:  # at the end
@@ -128,40 +118,27 @@ class Spool:
                 yield format_omission(offset - start)
 
     def release(self, offset: int) -> None:
-        """Free the memory of the bytes before an offset, because a host has stored them."""
         if offset > self.start:
             self._punch(self.start // _PAGE * _PAGE, offset)
             self._start = offset
             self._omitted_until = max(self._omitted_until, offset + HEAD)
 
     def _punch(self, start: int, end: int) -> None:
-        if sys.platform != "linux":  # the file keeps its size
-            return
         start, end = -(-start // _PAGE) * _PAGE, end // _PAGE * _PAGE
-        if start < end:
-            if self._library is None:
-                self._library = ctypes.CDLL(None)
+        if start < end and sys.platform == "linux":  # elsewhere, the file keeps its size
+            self._library = self._library or ctypes.CDLL(None)
             self._library.fallocate(
                 self.file, _PUNCH_HOLE, ctypes.c_int64(start), ctypes.c_int64(end - start)
             )
 
 
 def _splice(pipe: int, file: int, offset: int) -> int:
-    if sys.platform != "linux":
-        if not select.select([pipe], [], [], 0)[0]:
-            raise BlockingIOError(errno.EAGAIN, "nothing was printed")
-        return os.pwrite(file, os.read(pipe, PIECE), offset)
     if hasattr(os, "splice"):
         return os.splice(pipe, file, PIECE, offset_dst=offset, flags=_NONBLOCK)
-    position = ctypes.c_int64(offset)  # Python 3.9
-    library = ctypes.CDLL(None, use_errno=True)
-    count = int(
-        library.splice(pipe, None, file, ctypes.byref(position), ctypes.c_size_t(PIECE), _NONBLOCK)
-    )
-    if count < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    return count
+    # Python 3.9, and systems other than Linux.
+    if not select.select([pipe], [], [], 0)[0]:
+        raise BlockingIOError(errno.EAGAIN, "nothing was printed")
+    return os.pwrite(file, os.read(pipe, PIECE), offset)
 
 
 MAX_DISPLAY_CHARS = 50_000_000
@@ -174,7 +151,6 @@ _STATE = struct.Struct("=qdqq")
 _HELLO = 64
 
 PAGE = 65536
-"""Bytes of the memory shared by kernel and holder."""
 
 
 class SharedState:
@@ -182,16 +158,13 @@ class SharedState:
     because code may keep the kernel from answering."""
 
     def __init__(self, page: Any) -> None:
-        """page: a shared `mmap`."""
         self._page = page
 
     def set_hello(self, hello: Frame) -> None:
-        """Store the kernel's first frame."""
         data = json.dumps(hello).encode()[: PAGE - _HELLO]
         self._page[_HELLO : _HELLO + len(data)] = data
 
     def begin(self, cell: int, at: int) -> None:
-        """Note the start of a cell. at: the offset of its output."""
         _STATE.pack_into(self._page, 0, cell, time.time(), self.has_run or cell > 0, at)
 
     def end(self) -> None:
@@ -199,22 +172,18 @@ class SharedState:
 
     @property
     def cell(self) -> int:
-        """The running cell; 0 for none."""
         return int(_STATE.unpack_from(self._page)[0])
 
     @property
     def output_offset(self) -> int:
-        """The offset at which the running cell's output starts."""
         return int(_STATE.unpack_from(self._page)[3])
 
     @property
     def has_run(self) -> bool:
-        """Whether any cell has run."""
         return bool(_STATE.unpack_from(self._page)[2])
 
     def as_frame(self) -> Frame:
-        """Return the running cell (0 for none), since when (in seconds since the epoch), whether
-        any cell has run, and the kernel's first frame."""
+        """Return the state for a host, with times in seconds since the epoch."""
         cell, since, has_run, _ = _STATE.unpack_from(self._page)
         hello = bytes(self._page[_HELLO:]).rstrip(b"\0")
         return {
@@ -232,7 +201,6 @@ class EventBacklog:
     def __init__(self, spool: Spool, state: SharedState) -> None:
         self.state = state
         self.saved: Frame = {"carried": None, "lost": []}
-        """The host's last report on the saved variables."""
         self._spool = spool
         self._lock = threading.Lock()
         self._events: list[Frame] = []
@@ -244,7 +212,6 @@ class EventBacklog:
         self._last = 0
 
     def begin(self, frame: Frame) -> None:
-        """Note the start of a cell, perhaps inside another one."""
         with self._lock:
             at = self._output_offset()
             if not self._open:
@@ -253,7 +220,6 @@ class EventBacklog:
             self._events.append({"begin": frame["cell"], "limit": frame["limit"], "at": at})
 
     def record(self, frame: Frame) -> None:
-        """Record a frame that is sent to the host, or would be."""
         with self._lock:
             if frame["op"] == "done":
                 self._open.remove(frame["cell"])
@@ -263,9 +229,11 @@ class EventBacklog:
             elif frame["op"] == "call":
                 self._calls[frame["id"]] = frame
                 if frame["name"] == "display":
-                    self._events.append(
-                        {"shown": self._limit_display(frame["args"]), "at": self._output_offset()}
-                    )
+                    shown = frame["args"]
+                    self._display_room -= len(shown["data"])
+                    if self._display_room < 0:
+                        shown = {"mime": "", "data": "", "text": shown["text"]}
+                    self._events.append({"shown": shown, "at": self._output_offset()})
             elif frame["op"] == "cancelled":
                 self._calls.pop(frame["id"], None)
 
@@ -274,12 +242,7 @@ class EventBacklog:
             self._last = self._spool.printed_size()
         return self._last
 
-    def _limit_display(self, shown: Frame) -> Frame:
-        self._display_room -= len(shown["data"])
-        return shown if self._display_room >= 0 else {"mime": "", "data": "", "text": shown["text"]}
-
     def on_answer(self, number: int) -> None:
-        """Note that a call was answered."""
         with self._lock:
             self._calls.pop(number, None)
 
@@ -288,28 +251,24 @@ class EventBacklog:
         not be sent again. offset: the end of the stored output outside cells."""
         with self._lock:
             self._acknowledged = max(self._acknowledged, offset)
-            running = self._open[0] if self._open else None
-            for index in range(len(self._events) - 1, -1, -1):
-                done = self._events[index].get("done")
-                if done is None or done["cell"] not in cells:
-                    continue
-                if running is None or all(
-                    event.get("begin") != running for event in self._events[:index]
-                ):
-                    self._acknowledged = max(self._acknowledged, self._events[index]["at"])
-                    del self._events[: index + 1]
-                    self._display_room = MAX_DISPLAY_CHARS
-                    return
+            running, stored = self._open[:1], 0
+            for number, event in enumerate(self._events, 1):
+                if event.get("begin") in running:  # a running cell has all events since its start
+                    break
+                if "done" in event and event["done"]["cell"] in cells:
+                    stored = number
+            if stored:
+                self._acknowledged = max(self._acknowledged, self._events[stored - 1]["at"])
+                del self._events[:stored]
+                self._display_room = MAX_DISPLAY_CHARS
 
     def auto_answered_calls(self) -> list[int]:
-        """Return the waiting calls that need no host."""
         with self._lock:
             return [
                 number for number, frame in self._calls.items() if frame["name"] in AUTO_ANSWERED
             ]
 
     def to_frame(self) -> Frame:
-        """Return the backlog as a frame for a new host."""
         with self._lock:
             calls = [frame for frame in self._calls.values() if frame["name"] not in AUTO_ANSWERED]
             return {

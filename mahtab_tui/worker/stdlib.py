@@ -17,36 +17,27 @@ from typing import Any
 _PATH = [entry for entry in sys.path if entry]
 """`sys.path` while the worker was loaded, without the working directory and PYTHONPATH."""
 
-
 _OURS = __name__.rpartition(".")[0] + "."
 
 _OWNED = ("ast", "json", "json.decoder", "json.encoder", "json.scanner", "traceback")
 """Modules whose functions look each other up by name; the user's code gets other copies."""
-
 _NOT_BOUND = ("__main__", "builtins", "linecache", "warnings")
 """Modules whose state we share with the user's code."""
-
 _bound: dict[str, ModuleType] = {}
 """The library as seen by our modules, by name; empty if they see it like everybody else."""
-
 _builtins: dict[str, Any] = {}
-"""The builtins of our modules that are loaded later."""
 
 
 class _PathOfThread(threading.local):
-    """A finder that lets one thread import from other folders. `sys.path` itself is not changed,
-    because cells use it at the same time."""
+    """A finder that lets one thread import from other folders, while cells use `sys.path`."""
 
     name = __name__.partition(".")[0]
-    """Our package, with which the finder is removed from a Jupyter kernel."""
+    """Used to remove the finder from a Jupyter kernel."""
     path: list[str] | None = None
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Find a top-level module; raises `ModuleNotFoundError`, so that `sys.path` is not searched
-        afterwards.
-
-        Our own modules are found, too, so that they see the library as it was bound.
-        """
+        """Find a module of ours, which must see the library as it was bound, or a top-level module.
+        Raises `ModuleNotFoundError`, so that `sys.path` is not searched afterwards."""
         if _bound and name.startswith(_OURS):
             spec = importlib.machinery.PathFinder.find_spec(name, path)
             if spec is not None:
@@ -68,8 +59,6 @@ _FINDER = _PathOfThread()
 
 
 class _OwnLoader(importlib.machinery.SourceFileLoader):
-    """Loads one of our modules, whose imports return the bound library."""
-
     def exec_module(self, module: ModuleType) -> None:
         vars(module)["__builtins__"] = _builtins
         super().exec_module(module)
@@ -96,30 +85,19 @@ def bind_library() -> None:
     """
     modules = [(name, module) for name, module in sys.modules.items() if type(module) is ModuleType]
     for name, module in modules:
-        if name == "sys":
-            bound: ModuleType = _BoundSys(name)
-            functions = {
-                key: value
-                for key, value in vars(module).items()
-                if type(value) is BuiltinFunctionType
-            }
-            vars(bound).update(
-                {key: value for key, value in functions.items() if not key.endswith("hook")},
-                modules=sys.modules,
-            )
-        else:
-            bound = ModuleType(name)
-            vars(bound).update(vars(module))
         if name not in _NOT_BOUND and not name.startswith(_OURS):
-            _bound[name] = bound
+            _bound[name] = ModuleType(name)
+            vars(_bound[name]).update(vars(module))
+    _bound["sys"] = bound_sys = _BoundSys("sys")
+    for key, value in vars(sys).items():
+        if type(value) is BuiltinFunctionType and not key.endswith("hook"):
+            vars(bound_sys)[key] = value
+    vars(bound_sys)["modules"] = sys.modules
     ours = [module for name, module in modules if name.startswith(_OURS)]
     for module in [*ours, *_bound.values()]:
         for key, value in list(vars(module).items()):
-            if (
-                type(value) is ModuleType
-                and value.__name__ in _bound
-                and (module.__name__, key) != (__name__, "sys")
-            ):
+            is_bound = type(value) is ModuleType and value.__name__ in _bound
+            if is_bound and (module.__name__, key) != (__name__, "sys"):
                 vars(module)[key] = _bound[value.__name__]
     for name in _OWNED:
         sys.modules.pop(name, None)
@@ -133,7 +111,6 @@ _import = builtins.__import__
 def _import_bound(
     name: str, names: Any = None, local_names: Any = None, wanted: Any = (), level: int = 0
 ) -> ModuleType:
-    """Import a module for one of our modules, like `__import__`."""
     if level == 0 and name in _bound:
         return _bound[name if wanted else name.partition(".")[0]]
     return _import(name, names, local_names, wanted or (), level)
@@ -151,9 +128,13 @@ def late_import(name: str) -> ModuleType:
         return importlib.import_module(name)
 
 
+def own_module(name: str) -> Any:
+    """Import one of our modules late, by its name in the package."""
+    return late_import(_OURS + name)
+
+
 def load_package(name: str, folder: str) -> ModuleType:
-    """Load the package in a folder under a name of ours, so that it is not mistaken for the user's
-    package with that name."""
+    """Load a package under a name of ours, so that it is not mistaken for the user's."""
     known = sys.modules.get(name)
     if known is not None:
         return known
@@ -186,7 +167,6 @@ def importing_from(path: list[str]) -> Iterator[None]:
 
 
 def is_ours(name: str) -> bool:
-    """Return whether the user's import of a module gives the same module as `late_import`, not
-    their own module with that name."""
+    """Return whether the user's import of a module gives the same module as `late_import`."""
     ours, theirs = (importlib.machinery.PathFinder.find_spec(name, path) for path in (_PATH, None))
     return ours is not None and theirs is not None and ours.origin == theirs.origin

@@ -18,13 +18,11 @@ CELL = "In ["
 """The start of cells' file names."""
 
 _HEAD, _TAIL = 12, 20
-"""Number of frames to show of a long traceback, at its start and end."""
 
 _MOST_FRAMES = 200
-"""Maximum number of frames listed with a traceback, counted from the last one."""
+"""Maximum number of frames listed with a traceback."""
 
 _LONGEST_NAME = 4_096
-"""Maximum characters of a name to keep; no file has a longer one."""
 
 _PACKAGES = re.compile(r".*[/\\](?:site|dist)-packages[/\\]([^/\\]+)", re.DOTALL)
 _STANDARD = os.path.dirname(os.__file__) + os.sep
@@ -35,7 +33,6 @@ class TracebackFrame(NamedTuple):
     """The source location of a line in a traceback."""
 
     file: str
-    """As given by Python, made absolute if the file exists; `cell_filename` for cells."""
     line: int
     """0 if unknown."""
     function: str
@@ -46,11 +43,8 @@ class TracebackFrame(NamedTuple):
 
 
 class Traceback(NamedTuple):
-    """The text of a traceback, and the locations in it."""
-
     text: str
     frames: list[TracebackFrame]
-    """In the order of the text."""
 
     def with_last_line(self, line: str) -> Traceback:
         """Return the traceback with a line added after the error."""
@@ -84,8 +78,7 @@ def _is_library(frame: traceback.FrameSummary) -> bool:
 
 
 class _ShortStack(traceback.StackSummary):
-    """A stack that counts library frames instead of showing them, and leaves out the middle if it
-    is long, as in a recursion."""
+    """A stack that counts library frames instead of showing them, and shortens a recursion."""
 
     folds = True
 
@@ -96,17 +89,13 @@ class _ShortStack(traceback.StackSummary):
                 lines.append(_fold(list(run)))
             else:
                 lines += traceback.StackSummary(run).format(**options)
-        if len(lines) <= _HEAD + _TAIL + 1:
-            return lines
-        return [
-            *lines[:_HEAD],
-            f"  … {len(lines) - _HEAD - _TAIL} frames left out …\n",
-            *lines[-_TAIL:],
-        ]
+        left_out = len(lines) - _HEAD - _TAIL
+        if left_out > 1:
+            lines[_HEAD:-_TAIL] = [f"  … {left_out} frames left out …\n"]
+        return lines
 
 
 def _fold(frames: list[traceback.FrameSummary]) -> str:
-    """Return the line for several library frames, with the marks of all of them."""
     libraries = list(dict.fromkeys(library_name(frame.filename, frame.name) for frame in frames))
     names = ", ".join(libraries[:3]) + (", …" if len(libraries) > 3 else "")
     marks = "".join(frame.name[frame.name.rfind("\0", 0, -1) :] for frame in frames)
@@ -128,27 +117,21 @@ def describe(error: BaseException, tb: TracebackType | None) -> Traceback:
     if isinstance(error, KeyboardInterrupt):
         described.__cause__ = described.__context__ = None
         described.stack = _ShortStack(frame for frame in described.stack if not _is_library(frame))
-        return _format(described)
-    if all(_is_library(frame) for one in _linked_exceptions(described) for frame in one.stack):
+    elif all(_is_library(frame) for one in _linked_exceptions(described) for frame in one.stack):
         for one in _linked_exceptions(described):
             one.stack.folds = False  # type: ignore[attr-defined]
-        return _format(described)
-    return _format(described, _drop_repeated(described))
+    else:
+        return _format(described, _drop_repeated(described))
+    return _format(described)
 
 
 def _drop_repeated(described: traceback.TracebackException) -> list[traceback.FrameSummary]:
-    """Remove each exception inside a library whose message is repeated by the one that followed it;
-    returns its frames."""
+    """Remove library exceptions whose message is repeated by the next one; returns their frames."""
     repeated: list[traceback.FrameSummary] = []
     for one in _linked_exceptions(described):
-        while (
-            inner := one.__cause__ or (None if one.__suppress_context__ else one.__context__)
-        ) is not None:
-            if (
-                not inner.stack
-                or not all(map(_is_library, inner.stack))
-                or _message(inner) not in _message(one)
-            ):
+        while inner := one.__cause__ or (None if one.__suppress_context__ else one.__context__):
+            is_library = inner.stack and all(map(_is_library, inner.stack))
+            if not is_library or _message(inner) not in _message(one):
                 break
             repeated[:0] = inner.stack
             one.__cause__, one.__context__ = inner.__cause__, inner.__context__
@@ -157,29 +140,23 @@ def _drop_repeated(described: traceback.TracebackException) -> list[traceback.Fr
 
 
 def _message(described: traceback.TracebackException) -> str:
-    """Return the message of an exception, or its type if it has none."""
     name, _, message = "".join(described.format_exception_only()).partition(": ")
     return message.strip() or name
 
 
 def describe_safely(error: BaseException) -> Traceback:
-    """Format the traceback of any exception, even a misbehaving one."""
     try:
         return describe(error, error.__traceback__)
     except RecursionError:
-        return Traceback(f"{type(error).__name__}\n", [])
+        why = ""
     except KeyboardInterrupt:
-        return Traceback(
-            f"{type(error).__name__}: (interrupted while its traceback was made)\n", []
-        )
+        why = ": (interrupted while its traceback was made)"
     except BaseException as again:
-        return Traceback(
-            f"{type(error).__name__}: (its traceback cannot be shown: {type(again).__name__})\n", []
-        )
+        why = f": (its traceback cannot be shown: {type(again).__name__})"
+    return Traceback(f"{type(error).__name__}{why}\n", [])
 
 
 def format_safely(error: BaseException) -> str:
-    """Return the text of `describe_safely`."""
     return describe_safely(error).text
 
 
@@ -202,8 +179,7 @@ def _format(
     locations: dict[tuple[str, int, str], str] = {}
 
     def mark(file: str, line: int | None, function: str) -> str:
-        """Return the mark of a location, always the same one, because `traceback` shortens repeated
-        frames by comparing names."""
+        """Return the mark of a location, always the same, because `traceback` compares names."""
         location = (file, max(0, line or 0), function)
         return locations.setdefault(location, f"\0{lot}:{len(locations)}\0")
 
@@ -237,11 +213,9 @@ def _frame(file: str, line: int, function: str, row: int) -> TracebackFrame:
 def _linked_exceptions(
     described: traceback.TracebackException,
 ) -> Iterator[traceback.TracebackException]:
-    """Yield an exception and all its linked exceptions, which `traceback` has turned into a tree
-    even if they were circular."""
+    """Yield an exception and its linked exceptions, which are a tree even if they were circular."""
     waiting: list[traceback.TracebackException | None] = [described]
     while waiting:
-        one = waiting.pop()
-        if one is not None:
+        if (one := waiting.pop()) is not None:
             yield one
             waiting += [one.__cause__, one.__context__, *(getattr(one, "exceptions", None) or ())]

@@ -20,12 +20,13 @@ import pytest
 
 from mahtab_tui.kernel.base import KernelError, KernelState
 from mahtab_tui.kernel.detached import recovered_output, sockets_folder
+from mahtab_tui.kernel.launch import RELEASE_SIZE
+from mahtab_tui.kernel.reattach import CLAIMED
 from mahtab_tui.kernel.remote import process, stations
 from mahtab_tui.kernel.remote.process import RemoteOutput
 from mahtab_tui.kernel.remote.stations import KernelNote, noted_kernels
 from mahtab_tui.kernel.remote.transport import KernelGone
 from mahtab_tui.kernel.values import Status
-from mahtab_tui.kernel.worker_process import CLAIMED, RELEASE_SIZE
 from mahtab_tui.worker.spool import Spool, format_omission
 from tests.integration.detached import ELSEWHERE, OPEN, SESSION, Screen, no_answer
 from tests.integration.remote import Road
@@ -102,7 +103,7 @@ def test_station_ending_during_a_connection_attempt_is_gone(tmp_path: Path) -> N
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(tmp_path / "s.sock"))
     listener.listen(1)
-    code = "import sys; from mahtab_tui.worker.station.relay import main; main('', sys.argv[1])"
+    code = "import sys; from mahtab_tui.worker.station import main; main('', sys.argv[1])"
     with subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as relay:

@@ -407,7 +407,7 @@ def test_full_remote_disk_gives_one_sentence_and_leaves_nothing(tmp_path: Path) 
 def test_station_that_cannot_start_gives_one_sentence() -> None:
     """A folder in which no socket can be made stands for a disk that is full by now."""
     asked = b'{"session": "name", "start": {"cwd": ""}}\n'
-    run = "from mahtab_tui.worker.station.relay import main; main('', '/proc')"
+    run = "from mahtab_tui.worker.station import main; main('', '/proc')"
     done = subprocess.run(
         [sys.executable, "-c", run], input=asked, capture_output=True, check=False
     )

@@ -8,7 +8,6 @@ import copy
 import enum
 import json
 import pickle
-from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
@@ -174,26 +173,20 @@ def test_answer_is_parsed_as_the_requested_type(wanted: Any, text: str, value: o
         (float, 2, 2.0),
         (float, "nan", nan),
         (list[float], [nan, 1, inf], [nan, 1.0, inf]),
-        (complex, 1 + 2j, 1 + 2j),
         (bool, "yes", True),
         (bool, False, False),
         (Decimal, Decimal("1.10"), Decimal("1.1")),
         (list[Decimal], [Decimal("1.10"), Decimal("2.5")], [Decimal("1.10"), Decimal("2.5")]),
-        (bytes, b"\xff", b"\xff"),
-        (bytes, "words", b"words"),
-        (list[bytes], [b"\xff"], [b"\xff"]),
         (UUID, ID, ID),
         (dict[UUID, Path], {str(ID): Path("a/b")}, {ID: Path("a/b")}),
         (Path, "a/b", Path("a/b")),
         (set[int], {3, 1}, {1, 3}),
         (frozenset[str], {"a"}, frozenset("a")),
         (Collection[str], ("a", "b"), ["a", "b"]),
-        (deque[int], deque([1, 2]), deque([1, 2])),
         (tuple[int, str], (1, "a"), (1, "a")),
         (dict[tuple[int, int], str], {(1, 2): "a"}, {(1, 2): "a"}),
         (dict[int, int], {1: 2, 3: 4}, {1: 2, 3: 4}),
         (dict[Any, int], {1: 2, "1": 3}, {1: 2, "1": 3}),
-        (OrderedDict[str, int], {"a": 1}, OrderedDict(a=1)),
         (Mapping[str, Any], {"a": DAY}, {"a": "2026-03-01"}),
         (Point, Point(1, 2), Point(1, 2)),
         (Point, {"x": 1}, Point(1)),
@@ -208,8 +201,6 @@ def test_answer_is_parsed_as_the_requested_type(wanted: Any, text: str, value: o
         (Any, numpy.int64(7), 7),
         (list[int], numpy.arange(3), [0, 1, 2]),
         (dict[str, float], {"mean": numpy.float64(1.5)}, {"mean": 1.5}),
-        (numpy.float64, 1.5, numpy.float64(1.5)),
-        (numpy.int64, "7", numpy.int64(7)),
         (None, None, None),
     ],
 )

@@ -180,7 +180,7 @@ def test_impossible_file_names_and_too_large_files_are_refused(
     def full(path: Path) -> bytes:
         raise MemoryError
 
-    monkeypatch.setattr(contexts, "_read", full)
+    monkeypatch.setattr(contexts, "_read_file", full)
     with pytest.raises(ContextError, match="large does not fit into memory"):
         read_context(tmp_path / "large")
 

@@ -44,10 +44,10 @@ from mahtab_tui.tui.inspector import Subject, Viewer
 from mahtab_tui.tui.inspector.array import PictureView
 from mahtab_tui.tui.inspector.text import TextView
 from mahtab_tui.tui.inspector.tree import TreeView
-from mahtab_tui.tui.port import TranscriptPort
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView, fit_text
 from mahtab_tui.tui.rows.text_window import LocalText
 from mahtab_tui.tui.screens.dialog import Dialog, Prompt, ask
+from mahtab_tui.tui.session_port import SessionPort
 from mahtab_tui.tui.theme import BOLD, Palette
 from mahtab_tui.tui.widgets.bars import KeyLine
 from mahtab_tui.tui.workers import Fetcher
@@ -272,7 +272,7 @@ class FramesScreen(OutputScreen):
         code: Callable[[int], str | None],
         client: InspectorClient,
         folder: Path,
-        port: TranscriptPort,
+        port: SessionPort,
     ) -> None:
         super().__init__(client, folder)
         self._cell = cell

@@ -216,8 +216,8 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         )
         self.fill(row)
         self.show_count(self._count(answer))
-        if answer.problem or answer.found.note:
-            self.show_status(answer.problem or answer.found.note)
+        if answer.problem:
+            self.show_status(answer.problem)
         act, self._pending_action = self._pending_action, None
         if act is not None:
             act()

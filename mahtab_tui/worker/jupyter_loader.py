@@ -62,7 +62,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 def load(name: str, bundle: str) -> None:
     """Make the package importable. Modules next to the user's data must not be mistaken for the
     standard library's."""
-    if f"{name}.ipython.helper" in sys.modules:
+    if f"{name}.jupyter_helper" in sys.modules:
         return
     with zipfile.ZipFile(io.BytesIO(base64.b64decode(bundle))) as archive:
         files = {
@@ -74,6 +74,6 @@ def load(name: str, bundle: str) -> None:
     path = sys.path
     sys.path = [each for each in path if each not in ("", os.getcwd())]
     try:
-        importlib.import_module(f"{name}.ipython.helper")
+        importlib.import_module(f"{name}.jupyter_helper")
     finally:
         sys.path = path

@@ -13,18 +13,16 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
-from .. import toolbox
-from ..control import Host, Responder, python_version, working_directory
-from ..executor import CellAttribution
-from ..frames import Frame
-from ..stdlib import late_import
-from ..text_tools import forget_short_texts, text_form
-from ..variables import NamespaceTracker, merge_changes
+from . import toolbox
+from .control import Host, Responder, python_version, working_directory
+from .executor import CellAttribution
+from .frames import Frame
+from .stdlib import own_module
+from .text_tools import forget_short_texts, text_form
+from .variables import NamespaceTracker, merge_changes
 
 
 class HostCalls:
-    """Calls the host, and runs the cells that the host wants to run meanwhile."""
-
     def __init__(
         self, kernel: Any, token: str, session: str, run: Callable[[str], dict[str, Any]]
     ) -> None:
@@ -37,23 +35,6 @@ class HostCalls:
     def call(self, name: str, args: dict[str, Any]) -> Any:
         """Call the host and wait for the result (JSON values both ways). Raises `RuntimeError` with
         the host's message."""
-        self._check(name)
-        question = {"op": "call", "name": name, "args": args}
-        try:
-            while True:
-                answer = json.loads(self._kernel.raw_input(self._token + json.dumps(question)))
-                if answer["op"] == "execute":
-                    self._nested(answer["cell"], answer["code"])
-                    question = {"op": "wait"}
-                elif "error" in answer:
-                    raise RuntimeError(answer["error"])
-                else:
-                    return answer["value"]
-        except (KeyboardInterrupt, EOFError):
-            self._send({"op": "cancelled"})
-            raise
-
-    def _check(self, name: str) -> None:
         if threading.current_thread() is not threading.main_thread():
             raise RuntimeError(
                 f"In a Jupyter kernel {name}() can only be called by the cell itself, not by a thread or a task."
@@ -63,8 +44,22 @@ class HostCalls:
             raise RuntimeError(
                 f"{name}() can only be called in a cell of the session that offers it."
             )
+        question = {"op": "call", "name": name, "args": args}
+        try:
+            while True:
+                answer = json.loads(self._kernel.raw_input(self._token + json.dumps(question)))
+                if answer["op"] == "execute":
+                    self._run_nested(answer["cell"], answer["code"])
+                    question = {"op": "wait"}
+                elif "error" in answer:
+                    raise RuntimeError(answer["error"])
+                else:
+                    return answer["value"]
+        except (KeyboardInterrupt, EOFError):
+            self._send({"op": "cancelled"})
+            raise
 
-    def _nested(self, cell: int, code: str) -> None:
+    def _run_nested(self, cell: int, code: str) -> None:
         self._send({"op": "begin", "cell": cell})
         reply: dict[str, Any] = {"status": "error", "changes": [], "cwd": ""}
         try:
@@ -73,8 +68,7 @@ class HostCalls:
             self._send({"op": "done", "cell": cell, **reply})
 
     def _send(self, frame: dict[str, Any]) -> None:
-        """Send a frame to the host, in order with the output. Other clients ignore messages that
-        they do not know."""
+        """Send a frame to the host, in order with the output."""
         content = {"token": self._token, "frame": json.dumps(frame)}
         self._kernel.session.send(
             self._kernel.iopub_socket, "mahtab_tui", content, parent=self._kernel.get_parent()
@@ -82,7 +76,6 @@ class HostCalls:
 
 
 TARGET = "mahtab-tui"
-"""The comm for the host's requests."""
 
 _NUMBERED = re.compile(r"_(?:i{0,3}|i?\d+|__?|[iod]h)")
 _MISSING = object()
@@ -122,13 +115,11 @@ class Helper:
         messages."""
         self._shell = shell
         self._builtins = dict(builtins.__dict__)
-        self._calls = HostCalls(shell.kernel, token, session, self._run_nested)
         self._watch = Watch(shell)
         self._open: list[tuple[ast.Module | None, list[dict[str, Any]]]] = []
         """Running cells, outermost first, with their changes so far."""
         self._done: list[dict[str, Any]] = []
         self._comm: Any = None
-        """Leads to the host once that has opened it."""
         self._responder = Responder(
             lambda frame: self._comm.send({"frame": json.dumps(frame)}),
             shell.user_ns,
@@ -144,7 +135,7 @@ class Helper:
             {},
         )
         Host.is_remote = True  # the host and the kernel exchange no files
-        toolbox.install(self._calls.call)
+        toolbox.install(HostCalls(shell.kernel, token, session, self._run_nested).call)
         if "display" in self._builtins:  # users know IPython's own `display`
             builtins.__dict__["display"] = self._builtins["display"]
         self._added = [
@@ -169,35 +160,32 @@ class Helper:
         }
 
     def ended(self) -> dict[str, Any]:
-        """Return the changes made by the last cell, and its working directory."""
         changes, self._done = self._done, []
         return {"changes": changes, "cwd": working_directory()}
 
     def _opened(self, comm: Any, message: Any) -> None:
+        def answer(message: Any) -> None:
+            self._responder.handle(json.loads(message["content"]["data"]["frame"]))
+
         self._comm = comm
         # Not `on_msg`, because IPython's events run around that, and would show and close the
         # figures of a running cell.
-        comm.handle_msg = self._asked
-
-    def _asked(self, message: Any) -> None:
-        self._responder.handle(json.loads(message["content"]["data"]["frame"]))
+        comm.handle_msg = answer
 
     def _add(self, names: Iterable[str]) -> None:
         self._added += names
 
     def _leave(self, frame: Frame) -> None:
-        """Restore the kernel to its original state."""
+        global _helper
         self.withdraw()
-        _Current.helper = None
-        package = __package__.partition(".")[0]
+        _helper = None
         sys.meta_path[:] = [
-            finder for finder in sys.meta_path if getattr(finder, "name", None) != package
+            finder for finder in sys.meta_path if getattr(finder, "name", None) != __package__
         ]
-        for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        for name in [name for name in sys.modules if name.partition(".")[0] == __package__]:
             del sys.modules[name]
 
     def withdraw(self) -> None:
-        """Remove everything of ours that code could see."""
         for name in self._added:
             if name in self._builtins:
                 builtins.__dict__[name] = self._builtins[name]
@@ -214,7 +202,6 @@ class Helper:
             self._shell.kernel.comm_manager.unregister_target(TARGET, self._opened)
 
     def _print_text(self, value: str, printer: Any, cycle: bool) -> None:
-        """Show texts returned by our tools as plain text, and quote other strings."""
         if text_form(value) is not None:
             printer.text(value.rstrip("\n"))
         elif self._plain_before is not None:
@@ -224,13 +211,9 @@ class Helper:
 
     def _show_error(self, kind: Any, error: Any, lines: Any) -> None:
         """Show an error as IPython does, with a hint after it."""
-        package = __package__.rpartition(".")[0]
-        hint = (
-            late_import(f"{package}.hints").hint_for(error, "\n".join(lines))
-            if type(lines) is list
-            else ""
-        )
-        self._show_error_before(kind, error, [*lines, hint] if hint else lines)
+        if type(lines) is list and (hint := own_module("hints").hint_for(error, "\n".join(lines))):
+            lines = [*lines, hint]
+        self._show_error_before(kind, error, lines)
 
     # Before and after a cell. IPython prints exceptions raised here, and continues.
 
@@ -240,10 +223,14 @@ class Helper:
         if self._open:
             tree, changes = self._open[-1]
             changes += self._watch.changes(tree)
-        tree, codes = self._compiled(info.raw_cell)
-        self._open.append((tree, []))
-        if tree is not None:
-            self._watch.before_cell(tree, codes)
+        tree = code = None
+        with suppress(Exception):  # IPython itself reports the error
+            plain, flags = self._shell.transform_cell(info.raw_cell), ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+            tree = compile(plain, "cell", "exec", ast.PyCF_ONLY_AST | flags)
+            code = compile(tree, "cell", "exec", flags)
+        self._open.append((tree if code else None, []))
+        if tree is not None and code is not None:
+            self._watch.before_cell(tree, (code,))
 
     def _after(self, result: Any) -> None:
         if self._open and threading.current_thread() is threading.main_thread():
@@ -251,46 +238,27 @@ class Helper:
             self._done = merge_changes(changes + self._watch.changes(tree))
             forget_short_texts()
 
-    def _compiled(self, source: str) -> tuple[ast.Module | None, tuple[Any, ...]]:
-        try:
-            plain = self._shell.transform_cell(source)
-            tree = compile(
-                plain, "cell", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-            )
-            assert isinstance(tree, ast.Module)
-            return tree, (compile(tree, "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT),)
-        except Exception:  # IPython itself reports the error
-            return None, ()
-
     def _run_nested(self, source: str) -> dict[str, Any]:
-        """Run a cell inside one that waits for the host."""
         result = self._shell.run_cell(source, store_history=False)
         error = result.error_before_exec or result.error_in_exec
-        status = (
-            "ok"
-            if error is None
-            else "interrupted"
-            if isinstance(error, KeyboardInterrupt)
-            else "error"
-        )
+        status = "error"
+        if error is None or isinstance(error, KeyboardInterrupt):
+            status = "ok" if error is None else "interrupted"
         return {"status": status, **self.ended()}
 
 
-class _Current:
-    """The helper of this kernel, once a host is connected."""
-
-    helper: Helper | None = None
+_helper: Helper | None = None
 
 
 def begin(token: str, session: str) -> Reply:
-    """Serve a host; one at a time."""
     from IPython import get_ipython  # type: ignore[import-not-found,attr-defined,unused-ignore]
 
-    if _Current.helper is not None:
-        _Current.helper.withdraw()
-    _Current.helper = Helper(get_ipython(), token, session)
-    return Reply(_Current.helper.hello())
+    global _helper
+    if _helper is not None:
+        _helper.withdraw()
+    _helper = Helper(get_ipython(), token, session)
+    return Reply(_helper.hello())
 
 
 def ended() -> Reply:
-    return Reply({} if _Current.helper is None else _Current.helper.ended())
+    return Reply({} if _helper is None else _helper.ended())

@@ -81,7 +81,7 @@ def _load():  # type: ignore[no-untyped-def]  # Python 2 reads this, too
     package = type(sys)("mahtab_worker")
     package.__path__ = [os.path.join(folder, "worker")]
     sys.modules["mahtab_worker"] = package
-    from mahtab_worker.station.relay import main  # type: ignore[import-not-found]
+    from mahtab_worker.station import main  # type: ignore[import-not-found]
 
     main(folder, above)
 

@@ -1,0 +1,663 @@
+"""The process next to a kernel on another machine, which keeps it when a connection breaks.
+
+Standard library only; the host sends it over the connection.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import mmap
+import os
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any, Union
+
+from .frames import TOKEN_SIZE
+from .holder import ATTACH, AWAY, BACK, StationSettings, is_same_user
+from .holder import END as END_KERNEL
+from .link import (
+    END,
+    EXITED,
+    FOLDER,
+    FRAMES,
+    LINK_PIECE,
+    OFFSET,
+    OUTPUT,
+    SIGNAL,
+    STORED,
+    Link,
+    LinkError,
+    Message,
+)
+from .spool import PAGE, SharedState, Spool
+
+_MAX_RELAYED_LINE = 65_536
+_GONE = b'{"error": "the kernel is not there any more"}\n'
+
+
+def main(folder: str, above: str) -> None:
+    """Connect stdin and stdout to the session's station; start the station if requested by the
+    host. above: the folder of all files."""
+    line = os.fdopen(0, "rb", buffering=0, closefd=False).readline(_MAX_RELAYED_LINE)
+    if not line.endswith(b"\n") and len(line) < _MAX_RELAYED_LINE:
+        return
+    asked = json.loads(line)
+    try:
+        here = os.getcwd()
+    except OSError:  # the folder was deleted
+        here = os.path.expanduser("~")
+    os.chdir(above)  # because the path of a socket must be short
+    if "clean" in asked:
+        _write_line({"received": 0, **clean(above)})
+        return
+    name, station = f"{asked.pop('session')}.sock", socket.socket(socket.AF_UNIX)
+    try:
+        if "start" in asked:
+            asked["start"]["cwd"] = asked["start"]["cwd"] or here
+            station = _start(name, folder, asked)
+            del asked["start"]
+        else:
+            station.connect(name)
+        station.sendall(json.dumps(asked).encode() + b"\n")
+    except OSError as error:
+        if "start" in asked:  # a full disk, too many processes
+            _write_line({"error": f"no kernel can be started there: {error.strerror}"})
+        else:
+            os.write(1, _GONE)
+        return
+    _copy(station)
+
+
+def _write_line(answer: dict[str, Any]) -> None:
+    os.write(1, json.dumps(answer).encode() + b"\n")
+
+
+def _start(name: str, folder: str, asked: dict[str, Any]) -> socket.socket:
+    """Fork the station, and return a connection to it. name: of its socket."""
+    listener = socket.socket(socket.AF_UNIX)
+    before = os.umask(0o077)
+    listener.bind(name)
+    os.umask(before)
+    listener.listen(8)
+    ours, theirs = socket.socketpair()
+    if os.fork():
+        theirs.close()
+        listener.close()
+        return ours
+    # Fork twice, so that nobody waits for it, detached from this connection's terminal and
+    # descriptors.
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    ours.close()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nothing, descriptor)
+    os.close(nothing)
+    try:
+        Station(listener, folder, asked).run(theirs)
+    finally:
+        os.unlink(name)
+        os._exit(0)
+
+
+def _copy(station: socket.socket) -> None:
+    """Copy until one side ends. A station that ends before it answers is reported as gone."""
+    inside, answered = station.fileno(), False
+    poll = select.poll()
+    poll.register(0, select.POLLIN)
+    poll.register(inside, select.POLLIN)
+    while True:
+        for descriptor, _ in poll.poll():
+            try:
+                data = os.read(descriptor, LINK_PIECE)
+                if not data:
+                    return
+                answered = answered or descriptor == inside
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(1 if descriptor == inside else inside, view) :]
+            except OSError:
+                if descriptor == inside and not answered:
+                    os.write(1, _GONE)
+                return
+
+
+def clean(above: str) -> dict[str, Any]:
+    """Remove our folders, unless there is a kernel. above: the folder of our files. Returns the
+    number of kernels, and the removed folders."""
+    other = os.path.join(os.environ.get("TMPDIR") or "/tmp", f"mahtab-tui-{os.getuid()}")
+    folders = [
+        folder
+        for folder in dict.fromkeys((above, other, os.path.expanduser(FOLDER)))
+        if os.path.isdir(folder)
+        and not os.path.islink(folder)
+        and os.stat(folder).st_uid == os.getuid()
+    ]
+    kernels = sum(
+        _is_alive(folder, name)
+        for folder in folders
+        for name in os.listdir(folder)
+        if name.endswith(".sock")
+    )
+    if kernels:
+        return {"kernels": kernels, "removed": []}
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):  # it also contains other files
+        os.rmdir(os.path.dirname(os.path.expanduser(FOLDER)))
+    return {"kernels": 0, "removed": [folder for folder in folders if not os.path.exists(folder)]}
+
+
+def _is_alive(folder: str, name: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as asking:
+        os.chdir(folder)  # because the path of a socket must be short
+        try:
+            asking.connect(name)
+        except OSError:
+            return False
+    return True
+
+
+MAX_UNREAD = 256 * 2**20
+"""Maximum bytes that a kernel may leave unread."""
+
+_LENGTH = struct.Struct("!I")
+
+
+class Kernel:
+    """A kernel process. A host leaves it by closing its connection; new hosts are announced to
+    it."""
+
+    def __init__(self, start: dict[str, Any], folder: str) -> None:
+        self.output, write_end = os.pipe()
+        self.spool = Spool(self.output, _anonymous_file("mahtab-output"))
+        self._offset = 0
+        page = _anonymous_file("mahtab-state")
+        os.ftruncate(page, PAGE)
+        self.state = SharedState(mmap.mmap(page, PAGE))
+        self.unread = bytearray()
+        self._input_closed = False
+        self._backlog_left = 0
+        """Missing bytes of a new host's first frame, which contains the backlog, or of its
+        length."""
+        self._length: bytes | None = None
+        self.all_printed = False
+        self.control, control = socket.socketpair(
+            socket.AF_UNIX, socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_STREAM
+        )
+        self.channel: socket.socket | None
+        self.channel, theirs = _open_channel(start["kernel_token"])
+        self._previous_channel: socket.socket | None = None
+        """The previous host's connection, until the kernel communicates with the new host."""
+        settings = StationSettings(
+            control.fileno(), self.output, self.spool.file, page, float(start["keep"]) / 3600
+        )
+        os.environ.update(start["env"])
+        cwd = _nearest_folder(start["cwd"])
+        interpreter = _interpreter(start["python"], cwd)
+        worker = os.path.join(folder, "worker")
+        arguments = [str(theirs.fileno()), worker, json.dumps(settings._asdict())]
+        self._child: subprocess.Popen[bytes] | None = None
+        try:
+            self._child = subprocess.Popen(
+                [interpreter, "-c", start["bootstrap"], *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=write_end,
+                stderr=write_end,
+                pass_fds=[theirs.fileno(), control.fileno(), self.output, self.spool.file, page],
+                cwd=cwd,
+                start_new_session=True,
+            )
+        except OSError as error:
+            os.write(write_end, f"{interpreter}: {error.strerror}\n".encode(errors="replace"))
+        theirs.close()
+        control.close()
+        os.close(write_end)
+        os.close(page)
+
+    def attach(self, token: str) -> None:
+        """Connect the kernel to a new host. token: in hexadecimal. Raises `OSError` and
+        `ValueError`."""
+        new, theirs = _open_channel(token)
+        with theirs:
+            socket.send_fds(self.control, [ATTACH], [theirs.fileno()])
+        self.unread.clear()
+        self._previous_channel, self.channel = self.channel or self._previous_channel, new
+        self._length, self._backlog_left = b"", _LENGTH.size
+        self._input_closed, self._offset = False, 0
+
+    def detach(self) -> None:
+        for each in (self.channel, self._previous_channel):
+            if each is not None:
+                each.close()
+        self.channel = self._previous_channel = None
+        self.unread.clear()
+
+    def send_bytes(self, data: bytes) -> None:
+        self.unread += data
+        if len(self.unread) > MAX_UNREAD:
+            self.signal(signal.SIGKILL)
+
+    def stop_sending(self) -> None:
+        self._input_closed = True
+        self.send()
+
+    def send(self) -> None:
+        if self.channel is None:
+            return
+        with suppress(BlockingIOError, ConnectionError):
+            while self.unread:
+                del self.unread[: self.channel.send(self.unread[:LINK_PIECE])]
+        if self._input_closed and not self.unread:
+            with suppress(OSError):
+                self.channel.shutdown(socket.SHUT_WR)
+
+    @property
+    def has_backlog(self) -> bool:
+        return self._backlog_left > 0
+
+    def receive(self) -> bytes:
+        """Return the next bytes of the kernel's frames; empty at the end. Raises
+        `BlockingIOError`."""
+        assert self.channel is not None
+        try:
+            data = self.channel.recv(min(self._backlog_left or LINK_PIECE, LINK_PIECE))
+        except ConnectionError:
+            return b""
+        if self._previous_channel is not None:
+            self._previous_channel.close()
+            self._previous_channel = None
+        if self._backlog_left:
+            self._backlog_left -= len(data)
+        if self._length is not None:
+            self._length += data
+            if not self._backlog_left:
+                self._backlog_left = TOKEN_SIZE + int(_LENGTH.unpack(self._length)[0])
+                self._length = None
+        return data
+
+    def iter_output(self) -> Iterator[Message]:
+        """Yield output that was not passed on; for a new host, everything that is still
+        available."""
+        while True:
+            if piece := self.spool.read(self._offset):
+                self._offset += len(piece)
+                yield Message(OUTPUT, piece)
+            elif self._offset < self.spool.size:
+                self._offset = self.spool.next_byte(self._offset)
+                yield Message(OFFSET, str(self._offset).encode())
+            else:
+                return
+
+    def release_output(self, offset: int) -> None:
+        self.spool.release(min(offset, self._offset))
+
+    def signal(self, number: int) -> None:
+        if self._child is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._child.pid, number)
+
+    def reap(self) -> int:
+        if self._child is None:
+            return 127
+        try:
+            code = self._child.wait(1.0)
+        except subprocess.TimeoutExpired:
+            self.signal(signal.SIGKILL)
+            code = self._child.wait()
+        self.signal(signal.SIGKILL)
+        return code
+
+
+def _open_channel(token: str) -> tuple[socket.socket, socket.socket]:
+    ours, theirs = socket.socketpair()
+    ours.sendall(bytes.fromhex(token))
+    ours.setblocking(False)
+    return ours, theirs
+
+
+def _anonymous_file(name: str) -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create(name)
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _nearest_folder(folder: str) -> str:
+    while folder != os.path.dirname(folder) and not (
+        os.path.isdir(folder) and os.access(folder, os.X_OK)
+    ):
+        folder = os.path.dirname(folder)
+    return folder or os.sep
+
+
+def _interpreter(python: str, cwd: str) -> str:
+    """Find the interpreter: ours, a folder's, a file, or a name on the PATH."""
+    if not python:
+        return sys.executable
+    path = os.path.join(cwd, os.path.expanduser(python))
+    if os.path.isdir(path):
+        return os.path.join(path, "bin", "python")
+    return python if os.sep not in python and not os.path.exists(path) else path
+
+
+BACK_PRESSURE = 4 * 2**20
+"""Bytes not confirmed by the host, from which on a connected kernel must wait before printing more,
+as with a slow terminal."""
+MAX_AHEAD = 2**20
+"""Bytes for a disconnected host, from which on output stays in the spool, which may leave out its
+middle."""
+MAX_WAITING_DISPLAYS = 64 * 2**20
+"""Bytes for a disconnected host, from which on displays wait for it."""
+
+_MAX_FIRST_LINE = 4096
+_FIRST_LINE_TIMEOUT = 5.0
+_STOP_TIMEOUT = 6.0
+_FIRST_WIRE_TIMEOUT = 60.0
+_EXIT_RETENTION = 600.0
+"""Seconds for which a kernel's end is kept for the host; if a cell ended with it, as long as an
+idle kernel waits."""
+_HEARTBEAT = 5.0
+
+_Watched = tuple[Union[socket.socket, int], int, Callable[[], None]]
+
+
+class Station:
+    def __init__(self, listener: socket.socket, folder: str, request: dict[str, Any]) -> None:
+        self._listener = listener
+        self._token = str(request["token"])
+        self._host = str(request["host"])
+        self._idle_limit = float(request["start"]["keep"])
+        self._link = Link()
+        self._wire: socket.socket | None = None
+        self._candidates: dict[socket.socket, tuple[float, bytearray]] = {}
+        """Connections that have not sent their first line: when they began, and what they sent."""
+        self._want_end: list[socket.socket] = []
+        self._stopped = False
+        """Whether one of them requested it, so that a disconnected host will not come back for
+        it."""
+        self._alone_since = time.monotonic()
+        self._ends_at = 0.0
+        self._away = False
+        self._code: int | None = None
+        self._had_wire = False
+        self._kernel = Kernel(request["start"], folder)
+
+    def run(self, first: socket.socket) -> None:
+        """Serve until the kernel has ended and the host knows it, or nobody has connected for too
+        long. first: the connection of the host that starts us."""
+        self._add_candidate(first)
+        beat = time.monotonic()
+        while not self._is_over():
+            self._update_kernel()
+            poll, handlers = select.poll(), dict[int, Callable[[], None]]()
+            for file, events, handle in self._watched():
+                poll.register(file, events)
+                handlers[file if isinstance(file, int) else file.fileno()] = handle
+            for fd, _ in poll.poll(1000 if self._wire is None else 1000 * _HEARTBEAT):
+                # Earlier ones may have closed the file, but none blocks.
+                handlers[fd]()
+            now = time.monotonic()
+            if now - beat >= _HEARTBEAT:
+                beat = now
+                self._link.alive()
+            for new, (since, _) in list(self._candidates.items()):
+                if now - since > _FIRST_LINE_TIMEOUT:
+                    del self._candidates[new]
+                    new.close()
+
+    def _watched(self) -> Iterator[_Watched]:
+        yield self._listener, select.POLLIN, self._accept
+        for new in self._candidates:
+            yield new, select.POLLIN, partial(self._authenticate, new)
+        if self._wire is not None:
+            writes = select.POLLOUT if self._link.outgoing else 0
+            yield self._wire, select.POLLIN | writes, self._on_wire
+        kernel = self._kernel
+        if self._code is not None:
+            return
+        if kernel.channel is not None:
+            writes = select.POLLOUT if kernel.unread else 0
+            yield kernel.channel, select.POLLIN | writes, self._on_channel
+        # Readable once the kernel has closed its end, so it has ended.
+        yield kernel.control, select.POLLIN, self._on_kernel_exit
+        waits = self._wire is not None and self._link.waiting > BACK_PRESSURE
+        if not kernel.all_printed and not waits:
+            yield kernel.output, select.POLLIN, self._read_output
+
+    def _is_over(self) -> bool:
+        """End a kernel that nobody wants any more, and return whether the station can end, too."""
+        now, has_cell = time.monotonic(), self._kernel.state.cell > 0
+        if self._code is None:
+            limit = self._idle_limit if self._had_wire else _FIRST_WIRE_TIMEOUT
+            abandoned = self._wire is None and now - self._alone_since > limit
+            if abandoned and not self._ends_at and not has_cell:
+                self._end_kernel()
+            return False
+        if self._wire is not None and self._link.settled and not self._link.outgoing:
+            self._close_wire()
+        if self._wire is not None:
+            return False
+        limit = self._idle_limit if has_cell else min(self._idle_limit, _EXIT_RETENTION)
+        return self._link.settled or self._stopped or now - self._alone_since > limit
+
+    # The kernel
+
+    def _update_kernel(self) -> None:
+        if self._code is not None:
+            return
+        if self._ends_at and time.monotonic() >= self._ends_at:
+            self._kernel.signal(signal.SIGKILL)
+        away = self._wire is None and self._link.waiting < MAX_WAITING_DISPLAYS
+        if away != self._away:
+            self._away = away
+            with suppress(OSError):
+                self._kernel.control.send(AWAY if away else BACK)
+
+    def _on_channel(self) -> None:
+        self._kernel.send()
+        with suppress(BlockingIOError):
+            if self._kernel.channel is not None and not self._receive():
+                self._on_kernel_exit()
+
+    def _receive(self) -> bool:
+        """Pass on data from the kernel, after the output that precedes it; returns False at its
+        end. A new host gets the backlog first.
+
+        Raises `BlockingIOError`.
+        """
+        has_backlog = self._kernel.has_backlog
+        data = self._kernel.receive()
+        if not has_backlog:
+            self._kernel.spool.move_all()
+            self._forward_output()
+        if not data:
+            return False
+        self._link.send(FRAMES, data)
+        if has_backlog and not self._kernel.has_backlog:
+            self._forward_output()
+        return True
+
+    def _read_output(self) -> None:
+        with suppress(BlockingIOError):
+            self._kernel.all_printed = not self._kernel.spool.move()
+        if self._wire is not None or self._link.waiting < MAX_AHEAD:
+            self._forward_output()
+
+    def _forward_output(self) -> None:
+        if not self._kernel.has_backlog and self._kernel.channel is not None:
+            for message in self._kernel.iter_output():
+                self._link.send(*message)
+
+    def _end_kernel(self) -> None:
+        self._ends_at = time.monotonic() + (0.0 if self._kernel.state.cell else _STOP_TIMEOUT)
+        self._kernel.detach()
+        with suppress(OSError):
+            self._kernel.control.send(END_KERNEL)
+
+    def _on_kernel_exit(self) -> None:
+        if self._code is not None:
+            return
+        with suppress(BlockingIOError):
+            while self._kernel.channel is not None and self._receive():
+                continue
+        self._code = self._kernel.reap()
+        self._kernel.spool.move_all()
+        self._forward_output()
+        self._alone_since = time.monotonic()
+        self._link.send(EXITED, str(self._code).encode())
+        for each in self._want_end:
+            self._send_end(each)
+
+    # Connections
+
+    def _accept(self) -> None:
+        self._add_candidate(self._listener.accept()[0])
+
+    def _add_candidate(self, new: socket.socket) -> None:
+        # On systems other than Linux, only the folder's permissions keep others out.
+        if hasattr(socket, "SO_PEERCRED") and not is_same_user(new):
+            new.close()
+            return
+        new.setblocking(False)
+        self._candidates[new] = time.monotonic(), bytearray()
+
+    def _authenticate(self, new: socket.socket) -> None:
+        line = self._candidates[new][1]
+        try:
+            data = new.recv(_MAX_FIRST_LINE - len(line), socket.MSG_PEEK)
+            end = data.find(b"\n") + 1 or len(data)
+            line += new.recv(end)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        is_whole = line.endswith(b"\n")
+        if data and not is_whole and len(line) < _MAX_FIRST_LINE:
+            return
+        del self._candidates[new]
+        if data and is_whole:
+            self._answer(new, bytes(line))
+        else:
+            new.close()
+
+    def _answer(self, new: socket.socket, line: bytes) -> None:
+        answer: dict[str, Any] = {}
+        try:
+            message = json.loads(line)
+            if not hmac.compare_digest(str(message["token"]).encode(), self._token.encode()):
+                raise ValueError("a wrong token")
+            if "stop" in message:
+                self._stop(new)
+                return
+            if "attach" in message:
+                if self._code is not None and self._kernel.state.cell:
+                    answer = self._send_last()
+                elif self._code is not None or self._ends_at:
+                    new.send(b'{"error": "the kernel has ended in the meantime"}\n')
+                    raise ValueError("nothing to attach to")
+                else:
+                    answer = self._attach(str(message["host"]), str(message["attach"]))
+            elif message["host"] != self._host:
+                new.send(b'{"taken": true}\n')
+                raise ValueError("another host has the kernel now")
+            self._close_wire()
+            self._link.connect(int(message["received"]))
+        except (ValueError, KeyError, TypeError, LinkError, OSError):
+            new.close()
+            return
+        self._use_wire(new, answer)
+        self._forward_output()
+
+    def _stop(self, new: socket.socket) -> None:
+        self._stopped = True
+        if self._code is not None:
+            self._send_end(new)
+            return
+        self._want_end.append(new)
+        if not self._ends_at:
+            self._end_kernel()
+
+    def _use_wire(self, new: socket.socket, answer: dict[str, Any]) -> None:
+        """Use a connection for the host. answer: the first message to it."""
+        self._wire, self._had_wire = new, True
+        self._link.outgoing[:0] = (
+            json.dumps({**answer, "received": self._link.received}).encode() + b"\n"
+        )
+
+    def _send_end(self, new: socket.socket) -> None:
+        """Report the end to a connection that requested it, with data that no connected host
+        gets."""
+        if self._kernel.state.cell and self._wire is None:
+            answer = self._send_last()
+            self._link.connect(0)
+            self._use_wire(new, answer)
+            return
+        with suppress(OSError):
+            new.send(b'{"received": 0}\n')
+        new.close()
+
+    def _attach(self, host: str, token: str) -> dict[str, Any]:
+        """Attach another host; returns the information for it. Raises `OSError` and
+        `ValueError`."""
+        self._close_wire()
+        self._kernel.attach(token)
+        self._host, self._link = host, Link()
+        return self._kernel.state.as_frame()
+
+    def _send_last(self) -> dict[str, Any]:
+        """Send a host the output of the cell in which the kernel ended; returns the cell's
+        number."""
+        self._close_wire()
+        self._link = Link()
+        for piece in self._kernel.spool.iter_from(self._kernel.state.output_offset):
+            self._link.send(OUTPUT, piece)
+        self._link.send(EXITED, str(self._code).encode())
+        return {"last": self._kernel.state.cell}
+
+    def _close_wire(self) -> None:
+        if self._wire is not None:
+            self._wire.close()
+            self._wire = None
+            self._alone_since = time.monotonic()
+        self._link.disconnect()
+
+    def _on_wire(self) -> None:
+        if self._wire is None:
+            return
+        try:
+            with suppress(BlockingIOError):
+                data = self._wire.recv(LINK_PIECE)
+                if not data:
+                    self._close_wire()
+                    return
+                for message in self._link.feed(data):
+                    self._handle(message)
+            with suppress(BlockingIOError):
+                if self._link.outgoing:
+                    del self._link.outgoing[: self._wire.send(self._link.outgoing[:LINK_PIECE])]
+        except (OSError, LinkError):
+            self._close_wire()
+
+    def _handle(self, message: Message) -> None:
+        if message.kind == FRAMES:
+            self._kernel.send_bytes(message.data)
+        elif message.kind == SIGNAL:
+            if self._code is None:
+                self._kernel.signal(int(message.data))
+        elif message.kind == STORED:
+            self._kernel.release_output(int(message.data))
+        elif message.kind == END:
+            self._kernel.stop_sending()

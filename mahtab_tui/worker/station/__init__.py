@@ -1,2 +1,0 @@
-"""The part of a remote kernel that runs next to it on the other machine. Standard library only; the
-host sends it over the connection."""
