@@ -30,8 +30,7 @@ from mahtab_tui.tui.greeting import Greeting, GreetingLines
 from mahtab_tui.tui.namespace import NamespacePane
 from mahtab_tui.tui.terminal_app import Fold
 from mahtab_tui.tui.textual_fixes import LayoutEvents
-from mahtab_tui.tui.widgets.header import HeaderBar
-from mahtab_tui.tui.widgets.key_line import KeyLine, Splitter
+from mahtab_tui.tui.widgets.bars import HeaderBar, KeyLine, Splitter
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
