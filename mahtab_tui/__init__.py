@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mahtab_tui.search.api import Searcher, arlm, rlm
     from mahtab_tui.session import Session
     from mahtab_tui.session.api import SessionState, execute_code
-    from mahtab_tui.tools.toolset import get_all_tools
+    from mahtab_tui.tools import get_all_tools
     from mahtab_tui.worker.answers import Answer
     from mahtab_tui.worker.capture import LimitedOutput
     from mahtab_tui.worker.search import SearchFailed
@@ -47,7 +47,7 @@ _HOMES = {
     "arlm": "mahtab_tui.search.api",
     "create_repl_agent": "mahtab_tui.agent.repl_agent",
     "execute_code": "mahtab_tui.session.api",
-    "get_all_tools": "mahtab_tui.tools.toolset",
+    "get_all_tools": "mahtab_tui.tools",
     "get_llm": "mahtab_tui.llm.providers",
     "load_skill_content": "mahtab_tui.knowledge.library",
     "load_skill_descriptions": "mahtab_tui.knowledge.library",

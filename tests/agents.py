@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from mahtab_tui.agent import create_initial_state, create_repl_graph, run_graph
+from mahtab_tui.agent.graph import AgentState
 from mahtab_tui.agent.nodes import Nodes
-from mahtab_tui.agent.state import AgentState
 from mahtab_tui.bus.records import Decision, Record, get_record
 from mahtab_tui.kernel.base import Kernel
-from mahtab_tui.llm.replay import ChatReplay
+from mahtab_tui.llm.scripted import ChatReplay
 from mahtab_tui.session.agent import SessionAgent
 from mahtab_tui.session.api import SessionState
 from tests import tags

@@ -27,8 +27,7 @@ import mahtab_tui.agent.graph
 import mahtab_tui.agent.repl_agent
 import mahtab_tui.cli.headless
 import mahtab_tui.cli.main
-import mahtab_tui.llm.demo
-import mahtab_tui.llm.replay
+import mahtab_tui.llm.scripted
 import mahtab_tui.mcp.handlers
 import mahtab_tui.mcp.server
 import mahtab_tui.search.engine
@@ -36,7 +35,7 @@ import mahtab_tui.session.components
 import mahtab_tui.session.notebooks
 import mahtab_tui.session.sharing
 import mahtab_tui.store.resume
-import mahtab_tui.tools.toolset
+import mahtab_tui.tools
 import mahtab_tui.tui.open
 import mahtab_tui.tui.transcript.layout
 import mahtab_tui.tui.widgets.approval_row  # noqa: F401

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
-from mahtab_tui.agent.host import AgentHost, ConversationSummary, StoredMessage
+from mahtab_tui.agent.host import AgentHost, ConversationSummary, StoredMessage, ToolCall
 from mahtab_tui.agent.model_calls import call_model, pictures_to_send
-from mahtab_tui.agent.state import ToolCall, call_message, calls_as_text
-from mahtab_tui.bus import records
+from mahtab_tui.agent.tool_calls import call_message, calls_as_text
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.prompt import PRIVATE_CELL, HiddenEntries, shorten
 from mahtab_tui.bus.records import (
     Agent,
     Notice,
+    Summary,
     answer_entry,
     cell_entry,
     emit,
@@ -27,9 +28,6 @@ from mahtab_tui.bus.records import (
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.llm.usage import estimate_message_tokens, estimated_tokens, input_limit
-
-if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
 
 SHORT = 600
 """Characters of a shortened output."""
@@ -53,7 +51,6 @@ is escaped."""
 
 
 def estimate_size(messages: Sequence[AnyMessage]) -> int:
-    """Estimate the tokens of messages."""
     return estimate_message_tokens(str(message.text) for message in messages)
 
 
@@ -79,21 +76,17 @@ def fit(messages: Sequence[AnyMessage], room: int) -> list[AnyMessage]:
         ]
     if estimate_size(fitted) <= room:
         return fitted
-    while (
-        len(fitted) > 1
-        and estimate_size(fitted) + estimate_message_tokens([prompts.BEGINNING_OMITTED]) > room
-    ):
+    omitted = estimate_message_tokens([prompts.BEGINNING_OMITTED])
+    while len(fitted) > 1 and estimate_size(fitted) + omitted > room:
         del fitted[0]
         while len(fitted) > 1 and fitted[0].type != "human":
             del fitted[0]
-    text = (
-        f"{prompts.BEGINNING_OMITTED}\n\n{fitted[0].text}"
-        if len(fitted) < len(messages)
-        else str(fitted[0].text)
-    )
-    fitted[0] = HumanMessage(
-        shorten(text, max(SHORT, 2 * room)) if estimate_size(fitted) > room else text
-    )
+    text = str(fitted[0].text)
+    if len(fitted) < len(messages):
+        text = f"{prompts.BEGINNING_OMITTED}\n\n{text}"
+    if estimate_size(fitted) > room:
+        text = shorten(text, max(SHORT, 2 * room))
+    fitted[0] = HumanMessage(text)
     return fitted
 
 
@@ -114,11 +107,8 @@ def section_sizes(
             text = OUTPUT.sub("", text)
         texts["words"].append(text)
     sizes = {name: estimated_tokens(each) for name, each in texts.items()}
-    return sizes | {
-        "pictures": sum(
-            picture.tokens for picture in pictures_to_send(messages, pictures, room).values()
-        )
-    }
+    sent = pictures_to_send(messages, pictures, room).values()
+    return sizes | {"pictures": sum(picture.tokens for picture in sent)}
 
 
 def _without_sections(text: str, sections: dict[str, list[str]]) -> str:
@@ -165,51 +155,41 @@ class Conversation:
     def ask(self, question: StoredMessage) -> None:
         self._messages.append(question)
 
-    def prepend_context(self, text: str) -> None:
-        """Insert a text before the context of the last question."""
+    def extend_question(self, *, before: str = "", after: str = "") -> None:
+        """Add to the context of the last question, and to the instruction that follows it."""
         question = self._messages[-1]
-        self._messages[-1] = question._replace(context=f"{text}\n\n{question.context}".strip())
-
-    def append_instruction(self, text: str) -> None:
-        """Add to the instruction that follows the last question."""
-        question = self._messages[-1]
-        self._messages[-1] = question._replace(instruction=question.instruction + text)
+        self._messages[-1] = question._replace(
+            context=f"{before}\n\n{question.context}".strip() if before else question.context,
+            instruction=question.instruction + after,
+        )
 
     def add(self, turn: int, messages: Sequence[AnyMessage]) -> None:
         """Add what followed a question: answers, each followed by the results of its code and tool
         calls."""
         step: int | None = None
         for message in messages:
+            text = str(message.text)
             if isinstance(message, AIMessage):
-                step = parse_step(message)
+                step = int((message.id or "0.0").rpartition(".")[2])
                 calls = [
                     ToolCall(id=str(c["id"]), name=c["name"], arguments=c["args"], problem="")
                     for c in message.tool_calls
                 ]
-                self._messages.append(
-                    StoredMessage("assistant", str(message.text), turn, step, calls=calls)
-                )
+                stored = StoredMessage("assistant", text, turn, step, calls=calls)
             else:
                 call = message.tool_call_id if isinstance(message, ToolMessage) else ""
-                self._messages.append(
-                    StoredMessage("results", str(message.text), turn, step, call=call)
-                )
+                stored = StoredMessage("results", text, turn, step, call=call)
+            self._messages.append(stored)
 
-    def variable_texts(self, start: int = 0) -> list[str]:
-        """Return the descriptions of variables sent to the model since a question."""
-        return [text for message in self._messages[start:] for text in message.variables.values()]
+    def variable_texts(self) -> list[str]:
+        return [text for message in self._messages for text in message.variables.values()]
 
     def questions(self, hidden: HiddenEntries) -> list[int]:
         """Return the indexes of the questions that were not replaced."""
-        asked = (
-            (index, message)
-            for index, message in enumerate(self._messages)
-            if message.role == "user"
-        )
         return [
             index
-            for index, message in asked
-            if not hidden.is_replaced(question_entry(message.turn))
+            for index, message in enumerate(self._messages)
+            if message.role == "user" and not hidden.is_replaced(question_entry(message.turn))
         ]
 
     def first_question_after(self, turn: int | None) -> int:
@@ -217,182 +197,132 @@ class Conversation:
         none."""
         if turn is None:
             return 0
-        later = (
-            index
-            for index, message in enumerate(self._messages)
-            if message.role == "user" and message.turn is not None and message.turn > turn
-        )
-        return next(later, len(self._messages))
+        for index, message in enumerate(self._messages):
+            if message.role == "user" and message.turn is not None and message.turn > turn:
+                return index
+        return len(self._messages)
 
     def turn_before(self, index: int) -> int | None:
-        """Return the turn of the last question before a message; None if that has no number."""
-        return next(
-            (
-                message.turn
-                for message in reversed(self._messages[:index])
-                if message.role == "user"
-            ),
-            None,
-        )
+        """Return the turn of the last question before a message."""
+        before = reversed(self._messages[:index])
+        return next((message.turn for message in before if message.role == "user"), None)
 
     def as_messages(
         self, hidden: HiddenEntries, start: int = 0, end: int | None = None, *, short: int = 0
     ) -> list[AnyMessage]:
-        """Return the messages for the model. Successive messages with the same role, which occur if
-        one between them was replaced, are joined.
-
-        start, end: the range of messages. short: outputs are shortened in messages before this
-        index.
-        """
+        """Return the messages for the model. Successive messages with the same role are joined.
+        short: outputs are shortened in messages before this index."""
         messages: list[AnyMessage] = []
         # Services reject a call without a result, and a result without its call.
         answered = {(message.turn, message.step, message.call) for message in self._messages}
         made: set[tuple[int | None, int | None, str]] = set()
-        for index, remembered in enumerate(self._messages[start:end], start):
-            text = _visible_text(remembered, hidden)
+        for index, stored in enumerate(self._messages[start:end], start):
+            text = _visible_text(stored, hidden)
             if index < short:
                 text = with_short_outputs(text)
-            entries = (
-                question_entry(remembered.turn),
-                answer_entry(remembered.turn, remembered.step),
-            )
-            replaced = bool(remembered.calls) and any(map(hidden.is_replaced, entries))
-            of = remembered.turn, remembered.step
-            calls = (
-                []
-                if replaced
-                else [call for call in remembered.calls if (*of, call["id"]) in answered]
-            )
+            of = stored.turn, stored.step
+            entries = question_entry(stored.turn), answer_entry(*of)
+            calls: list[ToolCall] = []
+            if stored.calls and not any(map(hidden.is_replaced, entries)):
+                calls = [call for call in stored.calls if (*of, call["id"]) in answered]
+            kind = AIMessage if stored.role == "assistant" else HumanMessage
             if calls:
                 messages.append(call_message(text, calls))
                 made.update((*of, call["id"]) for call in calls)
-            elif (*of, remembered.call) in made:
-                messages.append(
-                    ToolMessage(text or prompts.REMOVED_BY_USER, tool_call_id=remembered.call)
-                )
+            elif (*of, stored.call) in made:
+                text = text or prompts.REMOVED_BY_USER
+                messages.append(ToolMessage(text, tool_call_id=stored.call))
             elif text:
-                kind = AIMessage if remembered.role == "assistant" else HumanMessage
-                if (
-                    messages
-                    and type(messages[-1]) is kind
-                    and not getattr(messages[-1], "tool_calls", None)
-                ):
+                last = messages[-1] if messages else None
+                if type(last) is kind and not getattr(last, "tool_calls", None):
                     text = f"{messages.pop().text}\n\n{text}"
                 messages.append(kind(text))
         return messages
 
 
-def step_id(turn: int, step: int) -> str:
-    """Return the message id of an answer."""
-    return f"{turn}.{step}"
-
-
-def parse_step(message: AIMessage) -> int:
-    """Parse the number of an answer within its turn from the message's id."""
-    return int((message.id or "0.0").rpartition(".")[2])
-
-
 def _visible_text(message: StoredMessage, hidden: HiddenEntries) -> str:
     """Return the part of a message that the model gets; empty if none."""
-    if not hidden:
-        if message.role != "user":
-            return message.text
-        return prompts.user_turn(
-            message.context, message.variables, message.text, message.instruction
-        )
     if message.role == "user":
         return _visible_question(message, hidden)
+    if not hidden:
+        return message.text
     if hidden.is_replaced(answer_entry(message.turn, message.step)):
         return ""
-    return (
-        _visible_answer(message, hidden)
-        if message.role == "assistant"
-        else _without_cells(message.text, hidden)
-    )
+    if message.role == "assistant":
+        return _visible_answer(message, hidden)
+    return _without_cells(message.text, hidden)
 
 
 def _visible_question(message: StoredMessage, hidden: HiddenEntries) -> str:
     """Return what remains of a question. The context of a replaced question keeps its cells."""
+    context, variables, text = message.context, message.variables, message.text
+    if not hidden:
+        return prompts.user_turn(context, variables, text, message.instruction)
     entry = question_entry(message.turn)
-    context = _EMPTY.sub(
-        "", _without_cells(_without_private(message.context, hidden), hidden)
-    ).strip()
+    context = _without_cells(_without_private(context, hidden), hidden)
+    context = _EMPTY.sub("", context).strip()
     # Other variables may contain values that became private after they were described.
-    variables = {} if hidden.private - message.private else message.variables
+    if hidden.private - message.private:
+        variables = {}
     if hidden.is_replaced(entry):
-        return prompts.render_context(
-            "".join(found[0] for found in _ELEMENT.finditer(context)).strip()
-        )
+        cells = "".join(found[0] for found in _ELEMENT.finditer(context))
+        return prompts.render_context(cells.strip())
     if entry in hidden:
-        return prompts.user_turn(
-            _ATTACHMENTS.sub("", context).strip(), variables, prompts.REMOVED_BY_USER
-        )
-    return prompts.user_turn(context, variables, message.text, message.instruction)
+        context = _ATTACHMENTS.sub("", context).strip()
+        return prompts.user_turn(context, variables, prompts.REMOVED_BY_USER)
+    return prompts.user_turn(context, variables, text, message.instruction)
 
 
 def _visible_answer(message: StoredMessage, hidden: HiddenEntries) -> str:
     parts = parse_response(message.text).parts
     blocks = sum(part.kind == "code" for part in parts)
-    out = [hidden.hides_code(message.turn, message.step, block) for block in range(blocks)]
+    removed = [hidden.hides_code(message.turn, message.step, block) for block in range(blocks)]
     wordless = answer_entry(message.turn, message.step) in hidden
-    if not (wordless or any(out)):
+    if not (wordless or any(removed)):
         return message.text
-    code = iter(out)
-    remaining = [
-        (prompts.REMOVED_BY_USER if next(code) else _code_block(part.text))
-        if part.kind == "code"
-        else part.text
-        for part in parts
-        if part.kind == "code" or not wordless
-    ]
-    return "\n\n".join([*([prompts.REMOVED_BY_USER] if wordless else []), *remaining])
+    visible = [prompts.REMOVED_BY_USER] if wordless else []
+    code = iter(removed)
+    for part in parts:
+        if part.kind == "code":
+            visible.append(prompts.REMOVED_BY_USER if next(code) else _code_block(part.text))
+        elif not wordless:
+            visible.append(part.text)
+    return "\n\n".join(visible)
 
 
 def _without_cells(text: str, hidden: HiddenEntries) -> str:
     """Remove the records of hidden cells and calls; if nothing else remains, return a sentence
     instead."""
-    cells: list[str] = []
+    removed: list[str] = []
 
-    def keep(element: re.Match[str]) -> str:
-        of = _OF.search(element[2])
-        entry = (
-            ""
-            if of is None
-            else tool_entry(of[2])
-            if of[1] == "call"
-            else _NUMBERED[of[1]](int(of[2]))
-        )
-        if not entry or entry not in hidden:
-            return _render_element(element, entry, hidden)
-        cells.append(entry)
-        return ""
+    def visible(element: re.Match[str]) -> str:
+        entry = ""
+        if (of := _OF.search(element[2])) is not None:
+            entry = tool_entry(of[2]) if of[1] == "call" else _NUMBERED[of[1]](int(of[2]))
+        if entry and entry in hidden:
+            removed.append(entry)
+            return ""
+        # Without code and output if the cell uses a private variable.
+        if not hidden.is_private(entry) or element[1] == "assistant-repl-in":
+            return element[0]
+        return f"{PRIVATE_CELL}\n" if element[1].endswith("out") else ""
 
-    rest = _ELEMENT.sub(keep, text)
-    if rest.strip() or all(hidden.is_replaced(entry) for entry in cells):
+    rest = _ELEMENT.sub(visible, text)
+    if rest.strip() or all(map(hidden.is_replaced, removed)):
         return rest
     return prompts.REMOVED_BY_USER
 
 
-def _render_element(element: re.Match[str], entry: str, hidden: HiddenEntries) -> str:
-    """Return the record of a cell or call as it is sent: without code and output if the cell uses a
-    private variable."""
-    if not hidden.is_private(entry) or element[1] == "assistant-repl-in":
-        return element[0]
-    return f"{PRIVATE_CELL}\n" if element[1].endswith("out") else ""
-
-
 def _without_private(context: str, hidden: HiddenEntries) -> str:
-    """Return a question's context without the parts about variables that are now private."""
     if not hidden.private:
         return context
 
     def attachment(found: re.Match[str]) -> str:
         variable, cells = _OF_VARIABLE.search(found[1]), _OF_CELLS.search(found[1])
-        numbers = (
-            range(int(cells[1]), min(int(cells[2] or cells[1]), int(cells[1]) + 100) + 1)
-            if cells
-            else ()
-        )
+        numbers = range(0)
+        if cells:
+            first = int(cells[1])
+            numbers = range(first, min(int(cells[2] or first), first + 100) + 1)
         private = (variable and variable[1] in hidden.private) or any(
             hidden.is_private(cell_entry(number)) for number in numbers
         )
@@ -407,19 +337,17 @@ def _code_block(code: str) -> str:
 
 
 class _Summary(NamedTuple):
-    """A summary of the beginning of the conversation."""
+    """A summary of the messages before `end`. of: their hash, which changes if the user hides one
+    of them."""
 
     end: int
-    """Index of the first message after the summary."""
     text: str
     of: int
-    """Hash of the summarised messages, which changes if the user hides one of them."""
 
 
 class MessageHistory:
-    """A conversation reduced to what a model can read. A summary is made when there are too many
-    questions, or when they are too long for the model. It is reused until a new one is necessary,
-    so that the prompt changes as little as possible between questions."""
+    """A conversation reduced to what a model can read. A summary is reused as long as possible, so
+    that the prompt changes as little as possible between questions."""
 
     def __init__(
         self,
@@ -440,20 +368,17 @@ class MessageHistory:
         self._short = 0
         """Outputs in messages before this index are shortened."""
         if summary is not None:
-            self._summary = self._make_summary(
-                conversation.first_question_after(summary.turn), summary.text
-            )
+            end = conversation.first_question_after(summary.turn)
+            self._summary = _Summary(end, summary.text, self._hash(end))
 
     @property
     def messages(self) -> list[AnyMessage]:
-        """The conversation as it is currently sent to the model."""
-        messages = self._conversation.as_messages(self._host.hidden, self._start, short=self._short)
+        messages = self._sent_from(self._start)
         if not self._start:
             return messages
-        digest = self._valid_summary()
-        before = prompts.earlier_conversation(
-            digest.text if digest else "", whole=self._summary_end == self._start
-        )
+        summary = self._valid_summary()
+        whole = self._summary_end == self._start
+        before = prompts.earlier_conversation(summary.text if summary else "", whole=whole)
         if not messages or messages[0].type != "human":
             return [HumanMessage(before), *messages]
         return [HumanMessage(f"{before}\n\n{messages[0].text}"), *messages[1:]]
@@ -462,19 +387,14 @@ class MessageHistory:
         self,
         llm: BaseChatModel,
         summariser: BaseChatModel,
-        system: str,
+        system: SystemMessage,
         turn: int,
         most: int | None,
     ) -> list[AnyMessage]:
-        """Return the messages for a new question, which is the last one, reduced to what the model
-        can read.
-
-        summariser: writes the summary. most: the number of tokens that the model can really read,
-        if that is less than it claims.
-        """
-        room = min(input_limit(llm), most or input_limit(llm)) - estimate_size(
-            [SystemMessage(system)]
-        )
+        """Return the messages for a new question, reduced to what the model can read. most: the
+        tokens that the model can really read, if that is less than it claims."""
+        limit = input_limit(llm)
+        room = min(limit, most or limit) - estimate_size([system])
         failure: str | None = ""
         if self._dropped > self._summary_end:
             failure = self._summarise(summariser, self._dropped, turn)
@@ -487,13 +407,7 @@ class MessageHistory:
             return self.messages
         start = self._start
         starts = [index for index in questions if index >= start][-max(1, self.max_history // 2) :]
-        while (
-            len(starts) > 1
-            and estimate_size(
-                self._conversation.as_messages(self._host.hidden, starts[0], short=self._short)
-            )
-            > room // 2
-        ):
+        while len(starts) > 1 and estimate_size(self._sent_from(starts[0])) > room // 2:
             del starts[0]
         if starts and starts[0] > start:
             failure = failure or self._summarise(summariser, starts[0], turn)
@@ -501,13 +415,12 @@ class MessageHistory:
                 self._drop(starts[0], failure)
         return self.messages
 
+    def _sent_from(self, start: int) -> list[AnyMessage]:
+        return self._conversation.as_messages(self._host.hidden, start, short=self._short)
+
     def compact(self, summariser: BaseChatModel, keep: str, turn: int) -> str | None:
         """Summarise all questions but the last one now. Returns an empty string, the reason why
-        nothing was summarised, or None if it was stopped.
-
-        keep: what the summary must contain, in the user's words. turn: the turn of the last
-        question.
-        """
+        nothing was summarised, or None if it was stopped. keep: what the summary must contain."""
         questions = self._conversation.questions(self._host.hidden)
         if not questions or questions[-1] <= self._summary_end:
             return "nothing before the last question is left to summarise"
@@ -516,7 +429,7 @@ class MessageHistory:
     @property
     def _summary_end(self) -> int:
         """Index of the first message after the summary."""
-        return digest.end if (digest := self._valid_summary()) else 0
+        return summary.end if (summary := self._valid_summary()) else 0
 
     @property
     def _start(self) -> int:
@@ -529,57 +442,46 @@ class MessageHistory:
         return count <= self.max_history and estimate_size(self.messages) <= room
 
     def _valid_summary(self) -> _Summary | None:
-        digest = self._summary
-        return digest if digest is not None and digest.of == self._hash(digest.end) else None
+        summary = self._summary
+        return summary if summary is not None and summary.of == self._hash(summary.end) else None
 
     def _hash(self, end: int) -> int:
-        return hash(
-            tuple(
-                str(message.text)
-                for message in self._conversation.as_messages(self._host.hidden, 0, end)
-            )
-        )
-
-    def _make_summary(self, end: int, text: str) -> _Summary:
-        return _Summary(end, text, self._hash(end))
+        messages = self._conversation.as_messages(self._host.hidden, 0, end)
+        return hash(tuple(str(message.text) for message in messages))
 
     def _summarise(
         self, llm: BaseChatModel, end: int, turn: int, keep: str = "", *, must_shorten: bool = False
     ) -> str | None:
-        """Summarise the messages before `end` and notify the user. Returns an empty string, the
-        reason why it failed, or None if it was stopped.
-
-        must_shorten: fail if the conversation would not become shorter.
-        """
-        host, digest, room = self._host, self._valid_summary(), input_limit(llm)
+        """Summarise the messages before `end`; returns the same as `compact`. must_shorten: fail if
+        the conversation would not become shorter."""
+        host, summary = self._host, self._valid_summary()
         emit(host.log, Agent(state="summarising", turn=turn, step=0, party=host.party))
-        messages = self._conversation.as_messages(
-            host.hidden, digest.end if digest else 0, end, short=end
-        )
+        begin = summary.end if summary else 0
+        messages = self._conversation.as_messages(host.hidden, begin, end, short=end)
         request = prompts.summary_request(
-            digest.text if digest else "",
-            [(message.type, str(message.text)) for message in fit(messages, room // 2)],
+            summary.text if summary else "",
+            [(message.type, str(message.text)) for message in fit(messages, input_limit(llm) // 2)],
             keep,
         )
 
-        def pausing(sentence: str) -> None:
+        def warn(sentence: str) -> None:
             emit(host.log, Notice(sentence, level="warning"))
 
-        answer = call_model(host, llm, [HumanMessage(request)], turn, "summary", pausing)
+        answer = call_model(host, llm, [HumanMessage(request)], turn, "summary", warn)
         if answer.stopped:
             return None
         text = answer.text.strip()
         if answer.failure or not text:
             return answer.failure.rstrip(".") or "the model gave an empty answer"
         before, old = estimate_size(self.messages), (self._summary, self._dropped)
-        self._summary, self._dropped = self._make_summary(end, text), 0
+        self._summary, self._dropped = _Summary(end, text, self._hash(end)), 0
         after = estimate_size(self.messages)
         if must_shorten and after >= before:
             self._summary, self._dropped = old
             return f"the summary would not be shorter ({before:,} → {after:,} tokens)"
         notice = f"From now on the model gets only a summary of {self._text_before(end)} (about {before:,} → {after:,} tokens)."
         emit(host.log, Notice(f"{notice} Nothing changes on your screen.\n{text}"))
-        emit(host.log, records.Summary(text, turn=self._conversation.turn_before(end)))
+        emit(host.log, Summary(text, turn=self._conversation.turn_before(end)))
         return ""
 
     def _drop(self, end: int, why: str) -> None:

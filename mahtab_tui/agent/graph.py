@@ -1,4 +1,4 @@
-"""The graph that answers one question.
+"""The graph that answers one question, and its state.
 
 START -> generate -> [calls tools?] yes -> tools -+
             ^              | no                    |
@@ -20,78 +20,219 @@ START -> generate -> [calls tools?] yes -> tools -+
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import TYPE_CHECKING
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 # LangChain would import these on its own threads when a graph first runs; importing them here keeps
 # the order of imports (`system/imports.py`).
 import langchain_core.tools
 import langchain_core.tracers.run_collector
 import langchain_core.tracers.stdout  # noqa: F401
+from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from mahtab_tui.agent.host import AgentHost
-from mahtab_tui.agent.nodes import Nodes
-from mahtab_tui.agent.state import (
-    AgentState,
-    ReflectionMode,
-    after_execute,
-    after_generate,
-    should_continue,
-    should_execute,
-)
+from mahtab_tui.agent.host import ExecutionResult, ToolCall
 from mahtab_tui.bus.records import AnswerFigure
 
 if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
+    from mahtab_tui.agent.nodes import Nodes
 
-    from mahtab_tui.tools.toolset import Toolset
 
+class ReflectionResult(TypedDict):
+    """A judgement on whether the question has been answered. next_action: the next step if not."""
+
+    is_complete: bool
+    reasoning: str
+    next_action: str
+
+
+class AgentState(TypedDict):
+    """One turn of the conversation."""
+
+    messages: list[AnyMessage]
+    """The conversation including this turn, without the system prompt."""
+    system_prompt: str
+    original_prompt: str
+    turn: int
+    about_data: bool
+    """Whether the question is about a variable."""
+    step: int
+    """The number of the last answer within this turn, from 0; -1 before the first."""
+    current_response: str
+    """The model's last answer."""
+    ended: bool
+    """Whether the model completed it."""
+    code_blocks: list[str]
+    block: int
+    decision: dict[str, Any] | None
+    """The user's `Decision` on that block."""
+    execution_results: list[ExecutionResult]
+    """Results of all blocks of the turn so far, including those that did not run."""
+    turn_count: int
+    """Number of answers with code."""
+    next: Literal["approve", "generate", "close", "end"]
+    """The node to run after the last answer."""
+    repeated: bool
+    """Whether an answer contained only code that had already run."""
+    sent_back: bool
+    """Whether the model was already asked to compute figures that it had stated."""
+    figures: tuple[AnswerFigure, ...]
+    """The figures in the words of the last answer."""
+    tool_calls: list[ToolCall]
+    tool_count: int
+    """Number of tool calls in the turn."""
+    loaded_skills: list[str]
+    """The loaded skills, if one was loaded in this turn."""
+    skill_contexts: dict[str, str]
+    """Results of `load_skill` in this turn, by ``name`` or ``name/file``."""
+    search_results: list[dict[str, Any]]
+    """Results of searches in this turn: tool, arguments, text."""
+    file_contents: dict[str, str]
+    """Results of `read_file` in this turn, by path."""
+    reflection: ReflectionResult | None
+    stopped: bool
+    """Whether the user stopped the turn."""
+    failure: str
+    """A sentence that says why the model could not answer; otherwise empty."""
+
+
+def create_initial_state(
+    prompt: str,
+    *,
+    messages: Sequence[AnyMessage] | None = None,
+    system_prompt: str = "",
+    turn: int = 1,
+    about_data: bool = False,
+) -> AgentState:
+    """Create the initial state of a turn. messages: the conversation, ending with the user's
+    message; by default only the prompt."""
+    return AgentState(
+        messages=[HumanMessage(prompt)] if messages is None else list(messages),
+        system_prompt=system_prompt,
+        original_prompt=prompt,
+        turn=turn,
+        about_data=about_data,
+        step=-1,
+        current_response="",
+        ended=True,
+        code_blocks=[],
+        block=0,
+        decision=None,
+        execution_results=[],
+        turn_count=0,
+        next="end",
+        repeated=False,
+        sent_back=False,
+        figures=(),
+        tool_calls=[],
+        tool_count=0,
+        loaded_skills=[],
+        skill_contexts={},
+        search_results=[],
+        file_contents={},
+        reflection=None,
+        stopped=False,
+        failure="",
+    )
+
+
+def step_results(state: AgentState) -> list[ExecutionResult]:
+    return [result for result in state["execution_results"] if result["step"] == state["step"]]
+
+
+_SHORT = 400
+"""Maximum characters of an output that may be the answer."""
+
+ReflectionMode = Literal["always", "on_error", "never"]
 ReplGraph = CompiledStateGraph[AgentState, None, AgentState, AgentState]
 
 
+def after_generate(state: AgentState) -> Literal["tools", "extract_code"]:
+    """Run tool calls first, before any code."""
+    return "tools" if state["tool_calls"] else "extract_code"
+
+
+def should_execute(state: AgentState) -> Literal["approve", "generate", "close", "end"]:
+    """Ask for approval of new code; otherwise go where `Nodes.extract_code` says."""
+    return "end" if state["stopped"] else state["next"]
+
+
+def after_execute(
+    state: AgentState, nodes: Nodes
+) -> Literal["approve", "reflect", "instruct", "generate", "close", "end"]:
+    """Go to the next block; after the last one, to a separate check if the settings want one, or
+    else to the model. If the user skipped or undid a block, the model responds to that."""
+    if state["stopped"]:
+        return "end"
+    if state["block"] < len(state["code_blocks"]):
+        return "approve"
+    results = step_results(state)
+    failed = any(result["is_error"] for result in results)
+    declined = any(result["status"] == "skipped" or result.get("undone") for result in results)
+    checks = nodes.reflection == "always" or (nodes.reflection == "on_error" and failed)
+    if checks and (failed or not declined):
+        return "reflect"
+    sizes = [len(result["output"].strip()) for result in results]
+    alone = len(results) == 1 and not failed and not declined
+    if nodes.output_answers and alone and 0 < sizes[0] <= _SHORT:
+        return "end"
+    if state["turn_count"] >= nodes.max_turns:
+        return "close"
+    return "instruct" if failed or not declined else "generate"
+
+
+def should_continue(state: AgentState, max_turns: int = 5) -> Literal["generate", "close", "end"]:
+    """Continue, unless the question is answered or no turns are left."""
+    if state["stopped"]:
+        return "end"
+    return "close" if is_complete(state) or state["turn_count"] >= max_turns else "generate"
+
+
+def is_complete(state: AgentState) -> bool:
+    """Return whether the last check found the question answered."""
+    return state["reflection"] is not None and state["reflection"]["is_complete"]
+
+
 def build_graph(nodes: Nodes) -> ReplGraph:
+
     def after_blocks(state: AgentState) -> str:
-        return after_execute(state, nodes.max_turns, nodes.reflection, nodes.output_answers)
+        return after_execute(state, nodes)
 
     def after_check(state: AgentState) -> str:
         return should_continue(state, nodes.max_turns)
 
+    def targets(*names: str) -> dict[Hashable, str]:
+        return {name: END if name == "end" else name for name in names}
+
     graph = StateGraph(AgentState)
-    for name in (
-        "generate",
-        "tools",
-        "extract_code",
-        "approve",
-        "execute",
-        "reflect",
-        "instruct",
-        "close",
+    for node in (
+        nodes.generate,
+        nodes.tools,
+        nodes.extract_code,
+        nodes.approve,
+        nodes.execute,
+        nodes.reflect,
+        nodes.instruct,
+        nodes.close,
     ):
-        graph.add_node(name, getattr(nodes, name))
+        graph.add_node(node.__name__, node)
     graph.add_edge(START, "generate")
-    graph.add_conditional_edges(
-        "generate", after_generate, {"tools": "tools", "extract_code": "extract_code"}
-    )
+    graph.add_conditional_edges("generate", after_generate, targets("tools", "extract_code"))
     graph.add_edge("tools", "extract_code")
     graph.add_conditional_edges(
-        "extract_code",
-        should_execute,
-        {"approve": "approve", "generate": "generate", "close": "close", "end": END},
+        "extract_code", should_execute, targets("approve", "generate", "close", "end")
     )
     graph.add_edge("approve", "execute")
-    after: dict[Hashable, str] = {
-        **{name: name for name in ("approve", "reflect", "instruct", "generate", "close")},
-        "end": END,
-    }
-    graph.add_conditional_edges("execute", after_blocks, after)
-    graph.add_edge("instruct", "generate")
     graph.add_conditional_edges(
-        "reflect", after_check, {"generate": "generate", "close": "close", "end": END}
+        "execute",
+        after_blocks,
+        targets("approve", "reflect", "instruct", "generate", "close", "end"),
     )
+    graph.add_edge("instruct", "generate")
+    graph.add_conditional_edges("reflect", after_check, targets("generate", "close", "end"))
     graph.add_edge("close", END)
     # The only class of ours in the state. Classes that are not named here cannot be read back in
     # later versions.
@@ -99,33 +240,3 @@ def build_graph(nodes: Nodes) -> ReplGraph:
         allowed_msgpack_modules=[(AnswerFigure.__module__, AnswerFigure.__name__)]
     )
     return graph.compile(checkpointer=InMemorySaver(serde=serde))
-
-
-def create_repl_graph(
-    llm: BaseChatModel,
-    session: AgentHost,
-    max_turns: int = 5,
-    *,
-    reflection: ReflectionMode = "never",
-    reflection_llm: BaseChatModel | None = None,
-    tools: Toolset | None = None,
-    output_answers: bool = False,
-) -> ReplGraph:
-    """Create a graph that answers questions with a model in a session; `run_graph` runs it.
-
-    max_turns: the maximum number of answers with code per question. reflection: when a separate
-    call checks the results for completeness; otherwise the next answer reports them. tools: for
-    models that call tools. output_answers: whether a short output of a single block ends the
-    question.
-    """
-    return build_graph(
-        Nodes(
-            llm,
-            session,
-            max_turns,
-            reflection,
-            reflection_llm=reflection_llm,
-            tools=tools,
-            output_answers=output_answers,
-        )
-    )

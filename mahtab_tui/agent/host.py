@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, NotRequired, Protocol, TypedDict
+from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.prompt import HiddenEntries
@@ -14,33 +14,21 @@ from mahtab_tui.bus.records import Approval, Decision
 from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.llm.usage import Spending
 
-if TYPE_CHECKING:
-    from mahtab_tui.agent.state import ToolCall
-
 
 class ApprovalRequest(NamedTuple):
-    """A code block that waits for approval."""
+    """A code block that waits for approval. step: number of its answer within the turn, from 0.
+    block: its number within the answer, from 0."""
 
     request: str
     turn: int
     step: int
-    """Number of its answer within the turn, from 0."""
     block: int
-    """Number of the block within the answer, from 0."""
     blocks: int
     code: str
 
     def record(self, party: str) -> Approval:
-        """Create the approval record, without its state."""
-        return Approval(
-            self.code,
-            request=self.request,
-            turn=self.turn,
-            step=self.step,
-            block=self.block,
-            blocks=self.blocks,
-            party=party,
-        )
+        fields = self._asdict()
+        return Approval(fields.pop("code"), party=party, **fields)
 
 
 class ExecutionResult(TypedDict):
@@ -53,7 +41,6 @@ class ExecutionResult(TypedDict):
     cell: int | None
     """The cell's number; None if it did not run."""
     code: str
-    """The code, whether it ran or not."""
     output: str
     is_error: bool
     status: str
@@ -67,6 +54,14 @@ class ExecutionResult(TypedDict):
     """Whether the user undid its changes."""
     variables: NotRequired[str]
     """Describes the variables that it made or changed."""
+
+
+class ToolCall(TypedDict):
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    problem: str
+    """A sentence that tells the model why the call cannot be made; otherwise empty."""
 
 
 class StoredMessage(NamedTuple):
@@ -88,16 +83,14 @@ class StoredMessage(NamedTuple):
     private: frozenset[str] = frozenset()
     """Names that were private when the question's variables were described."""
     calls: Sequence[ToolCall] = ()
-    """Tool calls of an answer, as made by the model."""
     call: str = ""
     """Id of the tool call that it is the result of."""
 
 
 class ConversationSummary(NamedTuple):
-    """A summary that replaces the beginning of a conversation."""
+    """A summary that replaces the conversation up to a question. turn: that question's number."""
 
     turn: int | None
-    """Number of the last question that it covers."""
     text: str
 
 
@@ -113,44 +106,36 @@ class AgentHost(Protocol):
     """Parts of the conversation that the user has hidden."""
     pictures: dict[str, EncodedPicture]
     """Pictures attached to questions, by the ids in the attachments."""
+    spending: Spending
+    """Counts and limits what models cost."""
 
     @property
     def party(self) -> str:
         """The model's short name."""
 
-    def new_turn(self) -> int:
-        """Return the number of a new question, from 1, unique among all agents of this host."""
-
-    def decide(self, request: ApprovalRequest) -> Decision:
-        """Decide whether a block may run, and log that; ask the user if necessary, and wait.
-        Returns `stop` if the turn is cancelled.
-
-        Read-only code may already run here; then `execute` returns its result.
-        """
-
-    def execute(self, request: ApprovalRequest, code: str) -> ExecutionResult:
-        """Run a block in the namespace and wait for it; the host logs it. If changes are reviewed,
-        wait then until the user keeps or undoes them. code: the block, or what the user made of it.
-
-        If the user stops the turn at that point, `cancelled` is set.
-        """
-
-    def add_context(self, turn: int, question: str, known: str) -> StoredMessage:
-        """Return a question with its context; one about a variable has an instruction.
-
-        known: the conversation so far. Variables whose description it contains are not described
-        again.
-        """
-
-    def surroundings(self) -> str:
-        """Describe where and when code runs (see `prompts.render_surroundings`)."""
-
     @property
     def folder(self) -> str:
         """The working directory of cells; empty if it was deleted."""
 
-    spending: Spending
-    """Counts and limits what models cost."""
+    def new_turn(self) -> int:
+        """Return the number of a new question, from 1, unique among all agents of this host."""
+
+    def decide(self, request: ApprovalRequest) -> Decision:
+        """Decide whether a block may run, asking the user if necessary, and log that. Returns
+        `stop` if the turn is cancelled. Read-only code may already run here; then `execute` returns
+        its result."""
+
+    def execute(self, request: ApprovalRequest, code: str) -> ExecutionResult:
+        """Run a block in the namespace and wait for it; if changes are reviewed, also until the
+        user keeps or undoes them. code: the block, or what the user made of it. Sets `cancelled` if
+        the user stops the turn."""
+
+    def add_context(self, turn: int, question: str, known: str) -> StoredMessage:
+        """Return a question with its context; one about a variable has an instruction. known: the
+        conversation so far, whose descriptions of variables are not repeated."""
+
+    def surroundings(self) -> str:
+        """Describe where and when code runs (see `prompts.render_surroundings`)."""
 
     def interrupt(self) -> None:
         """Withdraw pending approvals, and interrupt the model's cell."""

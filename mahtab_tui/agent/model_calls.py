@@ -7,19 +7,26 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import copy_context
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
 
-from mahtab_tui.agent.host import AgentHost
-from mahtab_tui.agent.state import ToolCall, join_chunks
+from mahtab_tui.agent.host import AgentHost, ToolCall
+from mahtab_tui.agent.tool_calls import join_chunks
 from mahtab_tui.bus.answers import strip_copied_tags
 from mahtab_tui.bus.records import Usage, Window, emit
 from mahtab_tui.llm import prompts
-from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError, Stoppable
-from mahtab_tui.llm.failures import LONGEST_PAUSE, explain_error
+from mahtab_tui.llm.base import (
+    LONGEST_PAUSE,
+    ContextTooLong,
+    ModelBusy,
+    ModelError,
+    Stoppable,
+    explain_error,
+)
 from mahtab_tui.llm.messages import (
     REFUSED,
     has_restarted,
@@ -41,9 +48,6 @@ from mahtab_tui.llm.usage import (
     reported_usage,
     worst_cost,
 )
-
-if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
 
 _ATTACHED = re.compile(
     r'(<user-attachment(?: [\w-]+="[^"]*")*? picture="(\w+)"(?: [\w-]+="[^"]*")*>)(.*?</user-attachment>)',
@@ -91,22 +95,19 @@ def with_pictures(
             result.append(message)
             continue
         text = _ATTACHED.sub(
-            lambda found: (
-                found[0] if found[2] in sent else f"{found[1]}{prompts.NOT_SHOWN}{found[3]}"
-            ),
+            lambda it: it[0] if it[2] in sent else f"{it[1]}{prompts.NOT_SHOWN}{it[3]}",
             str(message.text),
         )
-        blocks = [
-            block for name in names if name in left for block in _blocks(name, left.pop(name))
-        ]
-        result.append(HumanMessage([{"type": "text", "text": text}, *blocks] if blocks else text))
+        # Content blocks of LangChain, which all providers accept.
+        blocks: list[str | dict[str, str]] = [{"type": "text", "text": text}]
+        for name in names:
+            if picture := left.pop(name, None):
+                blocks += [
+                    {"type": "text", "text": prompts.PICTURE.format(name=name)},
+                    {"type": "image", "base64": picture.data, "mime_type": picture.mime},
+                ]
+        result.append(HumanMessage(blocks if len(blocks) > 1 else text))
     return result
-
-
-def _blocks(name: str, picture: EncodedPicture) -> Iterator[str | dict[str, str]]:
-    """Yield a picture as LangChain content blocks that all providers accept."""
-    yield {"type": "text", "text": prompts.PICTURE.format(name=name)}
-    yield {"type": "image", "base64": picture.data, "mime_type": picture.mime}
 
 
 _PAUSE_CHECK = 0.1
@@ -117,8 +118,6 @@ _PAUSES = (1.0, 2.0, 4.0, 8.0)
 OnToken = Callable[[str | None], object]
 """Called with each token of an answer, and with None if the answer starts over, so that earlier
 tokens no longer count."""
-
-
 OnThought = Callable[[str], object]
 """Called with each piece of the model's thinking."""
 
@@ -126,13 +125,11 @@ OnThought = Callable[[str], object]
 class ModelAnswer(NamedTuple):
     text: str
     stopped: bool
-    """Whether the user stopped the answer."""
     cut: bool
     """Whether it reached the model's token limit."""
     failure: str
     """A sentence saying why the model failed; empty if it did not."""
     usage: Usage | None
-    """Usage of the call; None if the model did not report it."""
     too_long: bool = False
     """Whether the call failed because the messages exceed the model's context window."""
     message: AIMessage | None = None
@@ -143,7 +140,6 @@ class ModelAnswer(NamedTuple):
 
     @property
     def ended(self) -> bool:
-        """Whether the model completed the answer."""
         return not (self.stopped or self.cut or self.failure)
 
 
@@ -163,16 +159,7 @@ def call_model(
     messages = masked_messages(messages, host.secrets)
 
     def worst() -> float | None:
-        calls = (
-            str(message.tool_calls)
-            for message in messages
-            if isinstance(message, AIMessage) and message.tool_calls
-        )
-        return worst_cost(
-            llm,
-            [*(str(message.text) for message in messages), *calls, str(options or "")],
-            count_pictures(messages),
-        )
+        return worst_cost(llm, _sent_texts(messages, options), count_pictures(messages))
 
     try:
         with host.spending.within_limit(model_name(llm) or llm._llm_type, worst):
@@ -190,6 +177,19 @@ def call_model(
     return answer
 
 
+def _sent_texts(
+    messages: Sequence[AnyMessage], options: Mapping[str, Any] | None = None
+) -> list[str]:
+    """Return all that is sent as text: messages, tool calls and the tools that are offered."""
+    calls = [
+        str(message.tool_calls)
+        for message in messages
+        if isinstance(message, AIMessage) and message.tool_calls
+    ]
+    offered = [str(options)] if options else []
+    return [*(str(message.text) for message in messages), *calls, *offered]
+
+
 def report_window(
     host: AgentHost,
     llm: BaseChatModel,
@@ -198,31 +198,15 @@ def report_window(
     options: Mapping[str, Any] | None = None,
 ) -> None:
     """Log how much of a model's window these messages use: as counted by the model in its usage,
-    otherwise estimated.
-
-    Logs nothing if the window is unknown. options: as in `call_model`.
-    """
+    otherwise estimated. Logs nothing if the window is unknown. options: as in `call_model`."""
     if not (size := context_window(llm)):
         return
     if usage is not None and usage.input_tokens and not usage.estimated:
         emit(host.log, Window(tokens=usage.input_tokens, size=size))
         return
-    calls = [
-        str(message.tool_calls)
-        for message in messages
-        if isinstance(message, AIMessage) and message.tool_calls
-    ]
-    tokens = estimated_tokens(
-        [*(str(message.text) for message in messages), *calls, *([str(options)] if options else [])]
-    )
-    emit(
-        host.log,
-        Window(
-            tokens=tokens + estimate_message_tokens([], count_pictures(messages)),
-            size=size,
-            estimated=True,
-        ),
-    )
+    tokens = estimated_tokens(_sent_texts(messages, options))
+    tokens += estimate_message_tokens([], count_pictures(messages))
+    emit(host.log, Window(tokens=tokens, size=size, estimated=True))
 
 
 def read_answer(
@@ -237,9 +221,9 @@ def read_answer(
     """Read an answer until it ends, the turn is cancelled, or the model fails; the text so far is
     kept.
 
-    options: further arguments for the model, such as those from `state.binding_arguments`. If the
-    service is busy before the first token, it is asked again after a pause; on_pause is called with
-    a sentence each time.
+    options: further arguments for the model, such as those of `binding_arguments`. If the service
+    is busy before the first token, it is asked again after a pause; on_pause is called with a
+    sentence each time.
     """
     reader = _AnswerReader(llm, messages, cancelled, on_token, on_thought, options or {})
     for pause in _PAUSES:
@@ -266,17 +250,15 @@ class _AnswerReader:
     _on_token: OnToken
     _on_thought: OnThought
     _options: Mapping[str, Any]
-
-    def __post_init__(self) -> None:
-        self.tokens: list[str] = []
-        self._thought: list[str] = []
-        self._pieces: list[BaseMessage] = []
-        """Only collected for models that call tools."""
-        self._sent = False
-        """Whether the service accepted the question: it started to answer, or was stopped before
-        that."""
-        self._usage: UsageMetadata | None = None
-        self._metadata: dict[str, Any] = {}
+    tokens: list[str] = field(default_factory=list)
+    _thought: list[str] = field(default_factory=list)
+    _pieces: list[BaseMessage] = field(default_factory=list)
+    """Only collected for models that call tools."""
+    _sent: bool = False
+    """Whether the service accepted the question: it started to answer, or was stopped before
+    that."""
+    _usage: UsageMetadata | None = None
+    _metadata: dict[str, Any] = field(default_factory=dict)
 
     def read(self) -> ModelError | None:
         """Make the call; returns the reason why it failed, or None."""
@@ -295,12 +277,13 @@ class _AnswerReader:
                     if self.tokens:
                         self.tokens.clear()
                         self._on_token(None)
-                if not self._cancelled.is_set() and (piece := message_reasoning(chunk)):
-                    self._thought.append(piece)
-                    self._on_thought(piece)
-                if not self._cancelled.is_set() and (token := str(chunk.text)):
-                    self.tokens.append(token)
-                    self._on_token(token)
+                if not self._cancelled.is_set():
+                    if piece := message_reasoning(chunk):
+                        self._thought.append(piece)
+                        self._on_thought(piece)
+                    if token := str(chunk.text):
+                        self.tokens.append(token)
+                        self._on_token(token)
                 if (part := getattr(chunk, "usage_metadata", None)) is not None:
                     self._usage = add_usage(self._usage, part)
                 self._metadata |= chunk.response_metadata
@@ -311,25 +294,20 @@ class _AnswerReader:
 
     def answer(self, failure: ModelError | None) -> ModelAnswer:
         stopped = self._cancelled.is_set()
+        ended = not (stopped or failure)
         whole = "".join(self.tokens)
         usage = reported_usage(self._llm, self._usage, self._metadata)
-        if (
-            usage is None
-            and self._sent
-            and ((whole and (stopped or failure)) or is_priced(self._llm))
-        ):
+        if usage is None and self._sent and (is_priced(self._llm) or (whole and not ended)):
             usage = estimated_usage(
                 self._llm,
                 (str(message.text) for message in self._messages),
                 whole,
                 count_pictures(self._messages),
             )
-        text = strip_copied_tags(
-            whole if stopped or failure else str(self._metadata.get("final_text") or whole)
-        )
-        message, calls = (None if stopped or failure else join_chunks(self._pieces)) or (None, ())
+        text = str(self._metadata.get("final_text") or whole) if ended else whole
+        message, calls = (join_chunks(self._pieces) if ended else None) or (None, ())
         return ModelAnswer(
-            make_encodable(text),
+            make_encodable(strip_copied_tags(text)),
             stopped,
             is_cut(self._metadata),
             "" if stopped or failure is None else make_encodable(str(failure)),

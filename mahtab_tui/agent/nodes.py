@@ -11,14 +11,25 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.types import StreamWriter, interrupt
 
-from mahtab_tui.agent.conversation import estimate_size, fit, step_id
-from mahtab_tui.agent.host import AgentHost, ApprovalRequest, ExecutionResult
+from mahtab_tui.agent.conversation import estimate_size, fit
+from mahtab_tui.agent.graph import (
+    AgentState,
+    ReflectionMode,
+    ReflectionResult,
+    ReplGraph,
+    build_graph,
+    is_complete,
+    step_results,
+)
+from mahtab_tui.agent.host import AgentHost, ApprovalRequest, ExecutionResult, ToolCall
 from mahtab_tui.agent.model_calls import (
     ModelAnswer,
     call_model,
@@ -26,19 +37,12 @@ from mahtab_tui.agent.model_calls import (
     pictures_to_send,
     with_pictures,
 )
-from mahtab_tui.agent.state import (
-    AgentState,
-    ReflectionMode,
-    ReflectionResult,
-    binding_arguments,
-    call_message,
-    calls_as_text,
-    is_complete,
-    step_results,
-)
 from mahtab_tui.agent.tool_calls import (
     MOST_CALLS,
     ToolOutcome,
+    binding_arguments,
+    call_message,
+    calls_as_text,
     parse_written_calls,
     render_results,
     run_call,
@@ -63,11 +67,7 @@ from mahtab_tui.llm.messages import make_encodable
 from mahtab_tui.llm.pictures import EncodedPicture, accepts_pictures
 from mahtab_tui.llm.prompts import REFLECTION_PROMPT_TEMPLATE
 from mahtab_tui.llm.usage import input_limit, is_on_this_machine
-
-if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-
-    from mahtab_tui.tools.toolset import Toolset
+from mahtab_tui.tools import Toolset
 
 _LIMIT = 4_000
 """Maximum characters of each code block and output in the prompt."""
@@ -87,24 +87,18 @@ def parse_reflection(text: str) -> ReflectionResult | None:
     text = text[-_LAST:]
     start = text.rfind("{")
     while start >= 0:
-        if (found := _judgement(text, start)) is not None:
-            return found
+        try:
+            value, _ = json.JSONDecoder().raw_decode(text, start)
+        except (ValueError, RecursionError):
+            value = None
+        if isinstance(value, dict) and isinstance(value.get("is_complete"), bool):
+            return ReflectionResult(
+                is_complete=value["is_complete"],
+                reasoning=str(value.get("reasoning") or ""),
+                next_action=str(value.get("next_action") or ""),
+            )
         start = text.rfind("{", 0, start)
     return None
-
-
-def _judgement(text: str, start: int) -> ReflectionResult | None:
-    try:
-        value, _ = json.JSONDecoder().raw_decode(text, start)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(value, dict) or not isinstance(value.get("is_complete"), bool):
-        return None
-    return ReflectionResult(
-        is_complete=value["is_complete"],
-        reasoning=str(value.get("reasoning") or ""),
-        next_action=str(value.get("next_action") or ""),
-    )
 
 
 Update = dict[str, Any]
@@ -120,81 +114,48 @@ _NO_RESULTS = re.compile(
 """The first rows of a table, which are just an example, and the versions of modules."""
 
 
+@dataclass(eq=False, repr=False)
 class Nodes:
-    """The graph's nodes over one model and one session."""
+    """The graph's nodes over one model and one session. The fields are the arguments of
+    `create_repl_graph`."""
 
-    def __init__(
-        self,
-        llm: BaseChatModel,
-        session: AgentHost,
-        max_turns: int,
-        reflection: ReflectionMode = "never",
-        *,
-        reflection_llm: BaseChatModel | None = None,
-        tools: Toolset | None = None,
-        output_answers: bool = False,
-    ) -> None:
-        """The arguments are those of `create_repl_graph`."""
-        self.llm = llm
-        self.toolset = tools
-        self._rejects_tools: BaseChatModel | None = None
-        """A model whose service rejected tools."""
-        self._rejects_pictures: BaseChatModel | None = None
-        """A model whose service rejected pictures."""
-        self.reflection_llm = reflection_llm
-        self.known_limit: int | None = None
-        """The number of tokens that the model can read, if it has rejected more than that."""
-        self._session = session
-        self.max_turns = max_turns
-        self.reflection: ReflectionMode = reflection
-        self.output_answers = output_answers
+    llm: BaseChatModel
+    _session: AgentHost
+    max_turns: int
+    reflection: ReflectionMode = "never"
+    _: KW_ONLY
+    reflection_llm: BaseChatModel | None = None
+    toolset: Toolset | None = None
+    output_answers: bool = False
+    known_limit: int | None = field(default=None, init=False)
+    """The number of tokens that the model can read, if it has rejected more than that."""
+    _rejects_tools: BaseChatModel | None = field(default=None, init=False)
+    _rejects_pictures: BaseChatModel | None = field(default=None, init=False)
+    """Models whose services rejected tools and pictures."""
 
     def generate(self, state: AgentState, writer: StreamWriter) -> Update:
         """Ask the model. A repeated answer is requested again with a higher temperature."""
-        takes_temperature = "temperature" in type(self.llm).model_fields
-        chance = (
-            {"temperature": _RETRY_TEMPERATURE} if state["repeated"] and takes_temperature else {}
-        )
-        return self._answer(state, state["messages"], writer, self._options(state) | chance)
+        # Tools are listed even when they may no longer be called, because they are at the start of
+        # the prompt.
+        options = self._binding(forbidden=state["tool_count"] >= MOST_CALLS)
+        if state["repeated"] and "temperature" in type(self.llm).model_fields:
+            options |= {"temperature": _RETRY_TEMPERATURE}
+        return self._answer(state, state["messages"], writer, options)
 
     def tools(self, state: AgentState, writer: StreamWriter) -> Update:
         """Run the answer's tool calls one after the other; each result becomes a message for the
         model."""
-        assert self.toolset is not None
         messages = list(state["messages"])
         update: Update = {}
         count = state["tool_count"]
-        for index, asked in enumerate(state["tool_calls"]):
-            turn, step = state["turn"], state["step"]
-            record = AssistantTool(
-                call=f"{turn}.{step}.{index}",
-                turn=turn,
-                step=step,
-                party=self._session.party,
-                state="running",
-            )
-            record = record.changed(
-                name=asked["name"], arguments=json.dumps(asked["arguments"], ensure_ascii=False)
-            )
-            if count >= MOST_CALLS:
-                ran, seconds = (
-                    ToolOutcome("refused", prompts.TOO_MANY_CALLS.format(calls=MOST_CALLS)),
-                    0.0,
-                )
-            else:
-                writer(record)
-                began = time.monotonic()
-                ran = run_call(asked, self.toolset, self._session.cancelled)
-                seconds = time.monotonic() - began
-                count += 1
-            record = record.changed(
-                text=ran.text, state=ran.state, duration=round(seconds, 3), time=0.0
-            )
-            writer(record)
+        for index, call in enumerate(state["tool_calls"]):
+            ran, record = self._run_call(state, index, call, count, writer)
+            count += ran.state != "refused"
             if ran.state == "ok":
-                update |= stored_result({**state, **update}, asked, ran.text, self.toolset)  # type: ignore[typeddict-item]
+                assert self.toolset is not None
+                update |= stored_result({**state, **update}, call, ran.text, self.toolset)  # type: ignore[typeddict-item]
             element = to_xml(record, "call", "name", "arguments", "state")
-            messages.append(ToolMessage(element, tool_call_id=asked["id"], name=asked["name"]))
+            messages.append(ToolMessage(element, tool_call_id=call["id"], name=call["name"]))
             if ran.state == "stopped":
                 break
         return {
@@ -204,30 +165,50 @@ class Nodes:
             "stopped": self._session.cancelled.is_set(),
         }
 
+    def _run_call(
+        self, state: AgentState, index: int, call: ToolCall, count: int, writer: StreamWriter
+    ) -> tuple[ToolOutcome, AssistantTool]:
+        """Run a tool call unless there were too many. count: the calls that the turn made so far."""
+        assert self.toolset is not None
+        turn, step, seconds = state["turn"], state["step"], 0.0
+        record = AssistantTool(
+            call=f"{turn}.{step}.{index}",
+            turn=turn,
+            step=step,
+            party=self._session.party,
+            state="running",
+            name=call["name"],
+            arguments=json.dumps(call["arguments"], ensure_ascii=False),
+        )
+        if count >= MOST_CALLS:
+            ran = ToolOutcome("refused", prompts.TOO_MANY_CALLS.format(calls=MOST_CALLS))
+        else:
+            writer(record)
+            began = time.monotonic()
+            ran = run_call(call, self.toolset, self._session.cancelled)
+            seconds = time.monotonic() - began
+        record = record.changed(
+            text=ran.text, state=ran.state, duration=round(seconds, 3), time=0.0
+        )
+        writer(record)
+        return ran, record
+
     def close(self, state: AgentState, writer: StreamWriter) -> Update:
         """Get a last answer, which reports the results to the user; code in it is shown but does
         not run."""
         results = state["execution_results"]
-        prompt = prompts.closing(
-            state["original_prompt"],
-            failed=bool(results) and all(result["is_error"] for result in results),
-        )
+        failed = bool(results) and all(result["is_error"] for result in results)
+        prompt = prompts.closing(state["original_prompt"], failed=failed)
         if state["turn_count"] >= self.max_turns and not is_complete(state):
-            self._report(writer, "max-turns", state, state["step"])
+            self._report(writer, "max-turns", state["turn"], state["step"])
             prompt = f"{prompts.OUT_OF_TURNS.format(max_turns=self.max_turns)} {prompt}"
-        return self._answer(
-            state,
-            _append_text(state["messages"], prompt),
-            writer,
-            self._options(state, closing=True),
-        ) | {"code_blocks": []}
+        messages = _append_text(state["messages"], prompt)
+        answer = self._answer(state, messages, writer, self._binding(forbidden=True))
+        return answer | {"code_blocks": []}
 
     def extract_code(self, state: AgentState) -> Update:
         """Extract the answer's code. Code of a stopped or failed answer does not run, nor does code
-        that has already run for this question.
-
-        An answer with figures that nothing computed is sent back once.
-        """
+        that has already run. An answer with figures that nothing computed is sent back once."""
         update: Update = {"code_blocks": [], "block": 0, "next": "end"}
         if state["stopped"] or state["failure"]:
             return update
@@ -251,25 +232,15 @@ class Nodes:
         """Ask the model to compute the figures that it stated without computing them; only once per
         question, and only for questions about data."""
         missing = [figure.text for figure in state["figures"] if not figure.found]
-        if (
-            state["sent_back"]
-            or not missing
-            or not (state["execution_results"] or state["about_data"])
-        ):
+        ran = bool(state["execution_results"])
+        if state["sent_back"] or not missing or not (ran or state["about_data"]):
             return {}
-        if state["execution_results"]:
+        if ran:
             text = prompts.correct_figures(missing)
-            return {
-                "sent_back": True,
-                "messages": [*state["messages"], HumanMessage(text)],
-                "next": "generate",
-            }
-        # Without the figures, because a model that sees them repeats them.
-        return {
-            "sent_back": True,
-            "messages": _append_text(_without_answer(state["messages"]), prompts.COMPUTE_FIRST),
-            "next": "generate",
-        }
+            messages = [*state["messages"], HumanMessage(text)]
+        else:  # without the figures, because a model that sees them repeats them
+            messages = _append_text(_without_answer(state["messages"]), prompts.COMPUTE_FIRST)
+        return {"sent_back": True, "messages": messages, "next": "generate"}
 
     def approve(self, state: AgentState, writer: StreamWriter) -> Update:
         """Wait for the user's approval, unless the code must not run at all. LangGraph runs this
@@ -280,7 +251,7 @@ class Nodes:
         if not (why := refusal(request.code)):
             return {"decision": interrupt(request._asdict())}
         writer(request.record(self._session.party).changed(state="refused"))
-        _notice(writer, f"Code from {self._session.party} was not run. {why}", "warning")
+        _warn(writer, f"Code from {self._session.party} was not run. {why}")
         return {"decision": Decision("refuse", reason=why)._asdict()}
 
     def execute(self, state: AgentState) -> Update:
@@ -288,6 +259,7 @@ class Nodes:
         message for the model."""
         decision = Decision(**(state["decision"] or {"action": "stop"}))
         results = list(state["execution_results"])
+        blocks = len(state["code_blocks"])
         stopped = decision.action == "stop" or self._session.cancelled.is_set()
         if not stopped:
             results.append(self._run(state, decision))
@@ -295,18 +267,17 @@ class Nodes:
         block = state["block"] + 1
         undone = bool(results) and results[-1].get("undone", False)
         if not stopped and (results[-1]["is_error"] or undone or decision.action == "refuse"):
-            for later in range(block, len(state["code_blocks"])):  # later blocks rely on it
-                results.append(
-                    _skip_result(state, later, prompts.not_run_note(later, undone=undone))
-                )
-            block = len(state["code_blocks"])
+            for later in range(block, blocks):  # later blocks rely on it
+                note = prompts.not_run_note(later, undone=undone)
+                results.append(_skip_result(state, later, note))
+            block = blocks
         update: Update = {
             "execution_results": results,
             "block": block,
             "decision": None,
             "stopped": stopped,
         }
-        if stopped or block == len(state["code_blocks"]):
+        if stopped or block == blocks:
             text = render_results(step_results({**state, "execution_results": results}))
             text = f"{text}\n{prompts.STOPPED_RUN}".strip() if stopped else text
             update["messages"] = [*state["messages"], HumanMessage(text)]
@@ -318,40 +289,28 @@ class Nodes:
         results = step_results(state)
         failed = any(result["is_error"] for result in results)
         printed = any(result["output"].strip() for result in results)
-        return {
-            "messages": _append_text(
-                state["messages"],
-                prompts.next_step(state["original_prompt"], failed=failed, printed=printed),
-            )
-        }
+        prompt = prompts.next_step(state["original_prompt"], failed=failed, printed=printed)
+        return {"messages": _append_text(state["messages"], prompt)}
 
     def reflect(self, state: AgentState, writer: StreamWriter) -> Update:
         """Ask whether the question is answered. An unreadable judgement counts as yes."""
-        self._report(writer, "reflecting", state, state["step"])
+        self._report(writer, "reflecting", state["turn"], state["step"])
         prompt = build_reflection_prompt(state["original_prompt"], state["execution_results"])
-        pausing = partial(_notice, writer, level="warning")
         answer = call_model(
             self._session,
             self.checker,
             [HumanMessage(prompt)],
             state["turn"],
             "reflection",
-            pausing,
+            partial(_warn, writer),
         )
         result = parse_reflection(answer.text)
         if result is None:
             result = ReflectionResult(is_complete=True, reasoning="", next_action="")
             if not answer.stopped:
-                why = (
-                    f"failed ({answer.failure.rstrip('.')})"
-                    if answer.failure
-                    else "could not be read"
-                )
-                _notice(
-                    writer,
-                    f"The check of the result {why}, so the result counts as complete.",
-                    "warning",
-                )
+                failure = answer.failure.rstrip(".")
+                why = f"failed ({failure})" if failure else "could not be read"
+                _warn(writer, f"The check of the result {why}, so the result counts as complete.")
         update: Update = {"reflection": dict(result), "stopped": answer.stopped}
         if not result["is_complete"] and state["turn_count"] < self.max_turns:
             hint = prompts.INCOMPLETE.format(
@@ -362,18 +321,14 @@ class Nodes:
 
     @property
     def checker(self) -> BaseChatModel:
-        """The model that judges results."""
         llm = self.reflection_llm or self.llm
         return llm.checker if isinstance(llm, SelfChecking) else llm
 
     @property
     def offered_tools(self) -> set[str]:
-        """Names of the tools offered to the model."""
-        return (
-            {tool.name for tool in self.toolset.offered}
-            if self.toolset is not None and self._binding()
-            else set()
-        )
+        if self.toolset is None or not self._binding():
+            return set()
+        return {tool.name for tool in self.toolset.offered}
 
     def _binding(self, *, forbidden: bool = False) -> dict[str, Any]:
         """Return the arguments that offer tools to the model; empty if it gets none.
@@ -385,11 +340,6 @@ class Nodes:
             return {}
         return binding_arguments(self.llm, self.toolset.offered, forbidden=forbidden)
 
-    def _options(self, state: AgentState, *, closing: bool = False) -> dict[str, Any]:
-        """Return the arguments of the next call. Tools are listed even when they may no longer be
-        called, because they are at the start of the prompt."""
-        return self._binding(forbidden=closing or state["tool_count"] >= MOST_CALLS)
-
     def _answer(
         self,
         state: AgentState,
@@ -398,7 +348,7 @@ class Nodes:
         options: dict[str, Any],
     ) -> Update:
         step = state["step"] + 1
-        self._report(writer, "thinking", state, step)
+        self._report(writer, "thinking", state["turn"], step)
         answer = self._ask(state, messages, writer, options)
         if answer.thought.strip():
             writer(
@@ -407,22 +357,19 @@ class Nodes:
                 )
             )
         if answer.cut:
-            _notice(
-                writer, "The answer was cut off: it reached the model's token limit.", "warning"
-            )
+            _warn(writer, "The answer was cut off: it reached the model's token limit.")
         if answer.ended and not answer.text.strip() and not answer.calls:
-            _notice(writer, "The model gave an empty answer.", "warning")
+            _warn(writer, "The model gave an empty answer.")
         text, calls, message = answer.text, list(answer.calls), answer.message
         if self.toolset is not None and not calls and answer.ended:
             text, calls = parse_written_calls(text, self.toolset.tools)
             if calls:
                 message = call_message(text, calls)
         message = message or AIMessage(_stored_text(answer))
+        # `Conversation.add` reads the step from the id.
+        message = message.model_copy(update={"id": f"{state['turn']}.{step}"})
         return {
-            "messages": [
-                *messages,
-                message.model_copy(update={"id": step_id(state["turn"], step)}),
-            ],
+            "messages": [*messages, message],
             "tool_calls": calls,
             "step": step,
             "current_response": text,
@@ -446,18 +393,27 @@ class Nodes:
         pictures = self._pictures
         request = self._fit_messages(given, system, pictures, writer)
         if not set(picture_ids(given[-1:])) <= set(self._choose_pictures(request, pictures)):
-            blind = "The model cannot see pictures; it only knows that they exist."
-            _notice(
-                writer,
-                "Not all pictures fit; the model only knows that the others exist."
-                if pictures
-                else blind,
-                "warning",
-            )
+            if pictures:
+                _warn(writer, "Not all pictures fit; the model only knows that the others exist.")
+            else:
+                _warn(writer, "The model cannot see pictures; it only knows that they exist.")
+        thought = AssistantThoughtStream(
+            turn=state["turn"], step=state["step"] + 1, party=self._session.party
+        )
 
         def ask(request: list[AnyMessage], options: dict[str, Any]) -> ModelAnswer:
             shown = with_pictures(request, self._choose_pictures(request, pictures))
-            return self._call([*system, *shown], state, writer, options)
+            return call_model(
+                self._session,
+                self.llm,
+                [*system, *shown],
+                state["turn"],
+                "agent",
+                partial(_warn, writer),
+                writer,
+                options,
+                lambda text: writer(thought.changed(text=make_encodable(text))),
+            )
 
         answer = ask(request, options)
         if (
@@ -467,63 +423,27 @@ class Nodes:
         ):
             if accepts_pictures(self.llm) is None:
                 self._rejects_pictures = self.llm
-            _notice(
-                writer,
-                f"The service rejected the pictures, so the model is asked without them. {answer.failure}",
-                "warning",
-            )
+            why = "The service rejected the pictures, so the model is asked without them."
+            _warn(writer, f"{why} {answer.failure}")
             pictures = {}
             answer = ask(request, options)
         if answer.too_long and not answer.text:
-            self.known_limit = (
-                estimate_size(system)
-                + estimate_size(request)
-                + _picture_tokens(self._choose_pictures(request, pictures))
-            ) // 2
+            sent = self._choose_pictures(request, pictures)
+            tokens = estimate_size(system) + estimate_size(request) + _picture_tokens(sent)
+            self.known_limit = tokens // 2
             answer = ask(self._fit_messages(given, system, pictures, writer), options)
         elif options and not answer.text and _is_unsupported(answer, "tool", "function call"):
             self._rejects_tools = self.llm
-            _notice(
-                writer, "The model does not support tools, so it is asked without them.", "info"
-            )
+            why = "The model does not support tools, so it is asked without them."
+            writer(Notice(why, level="info"))
             answer = ask(calls_as_text(request), {})
         return answer
 
-    def _call(
-        self,
-        messages: list[AnyMessage],
-        state: AgentState,
-        writer: StreamWriter,
-        options: dict[str, Any],
-    ) -> ModelAnswer:
-        piece = AssistantThoughtStream(
-            turn=state["turn"], step=state["step"] + 1, party=self._session.party
-        )
-
-        def on_thought(text: str) -> None:
-            writer(piece.changed(text=make_encodable(text)))
-
-        on_pause = partial(_notice, writer, level="warning")
-        return call_model(
-            self._session,
-            self.llm,
-            messages,
-            state["turn"],
-            "agent",
-            on_pause,
-            writer,
-            options,
-            on_thought,
-        )
-
     @property
     def _pictures(self) -> Mapping[str, EncodedPicture]:
-        """The pictures that may be sent to the model."""
-        return (
-            {}
-            if accepts_pictures(self.llm) is False or self._rejects_pictures is self.llm
-            else self._session.pictures
-        )
+        if accepts_pictures(self.llm) is False or self._rejects_pictures is self.llm:
+            return {}
+        return self._session.pictures
 
     def _fit_messages(
         self,
@@ -533,15 +453,11 @@ class Nodes:
         writer: StreamWriter,
     ) -> list[AnyMessage]:
         """Fit the messages into the model's context window, together with the pictures."""
-        fitted = fit(
-            messages,
-            self._token_limit
-            - estimate_size(system)
-            - _picture_tokens(self._choose_pictures(messages, pictures)),
-        )
+        taken = _picture_tokens(self._choose_pictures(messages, pictures))
+        fitted = fit(messages, self._token_limit - estimate_size(system) - taken)
         if fitted != messages:
             why = "The conversation is too long for the model, so this time outputs are shortened, or its beginning is left out."
-            _notice(writer, why, "warning")
+            _warn(writer, why)
         return fitted
 
     def _choose_pictures(
@@ -557,16 +473,13 @@ class Nodes:
 
     def _run(self, state: AgentState, decision: Decision) -> ExecutionResult:
         request = make_request(state)
+        block = request.block
         if normalize_code(request.code) in _earlier_results(state):
-            return _skip_result(state, request.block, prompts.REPEATED, status="repeated")
+            return _skip_result(state, block, prompts.REPEATED, status="repeated")
         if decision.action == "refuse":
-            return _skip_result(
-                state, request.block, prompts.refused_note(request.block, decision.reason)
-            )
+            return _skip_result(state, block, prompts.refused_note(block, decision.reason))
         if decision.action == "skip":
-            return _skip_result(
-                state, request.block, prompts.skipped_note(request.block, decision.reason)
-            )
+            return _skip_result(state, block, prompts.skipped_note(block, decision.reason))
         code = request.code if decision.code is None else make_encodable(decision.code)
         return self._session.execute(request, code)
 
@@ -574,34 +487,25 @@ class Nodes:
         self,
         writer: StreamWriter,
         doing: Literal["thinking", "reflecting", "max-turns"],
-        state: AgentState,
+        turn: int,
         step: int,
     ) -> None:
-        writer(Agent(state=doing, turn=state["turn"], step=step, party=self._session.party))
+        writer(Agent(state=doing, turn=turn, step=step, party=self._session.party))
 
 
 def make_request(state: AgentState) -> ApprovalRequest:
-    """Create the approval request for the next block."""
-    turn, step, block = state["turn"], state["step"], state["block"]
-    return ApprovalRequest(
-        f"{turn}.{step}.{block}",
-        turn,
-        step,
-        block,
-        len(state["code_blocks"]),
-        state["code_blocks"][block],
-    )
+    turn, step, block, blocks = state["turn"], state["step"], state["block"], state["code_blocks"]
+    return ApprovalRequest(f"{turn}.{step}.{block}", turn, step, block, len(blocks), blocks[block])
 
 
 def _skip_result(
     state: AgentState, block: int, note: str, status: str = "skipped"
 ) -> ExecutionResult:
-    code = state["code_blocks"][block]
     return ExecutionResult(
         step=state["step"],
         block=block,
         cell=None,
-        code=code,
+        code=state["code_blocks"][block],
         output="",
         is_error=False,
         status=status,
@@ -630,31 +534,22 @@ def _figures(
     state: AgentState, answer: str, messages: Sequence[AnyMessage]
 ) -> tuple[AnswerFigure, ...]:
     """Look up an answer's figures in outputs, attachments and the descriptions of variables,
-    without the first rows of tables.
-
-    The answer's own code is also a source, because words before it may repeat its numbers, as in
-    "The first 5 rows". Its output comes only later.
-    """
+    without the first rows of tables. The answer's own code is a source too, because words before it
+    may repeat its numbers."""
     parsed = parse_response(answer)
-    sources = [
-        FigureSource(result["cell"], result.get("variables", ""))
-        for result in state["execution_results"]
-    ]
+    results = state["execution_results"]
+    sources = [FigureSource(result["cell"], result.get("variables", "")) for result in results]
     sources += [FigureSource(None, block) for block in parsed.code_blocks]
     for text in (str(message.text) for message in messages if message.type != "ai"):
         for tag, content in _source_records(text):
             cell = _CELL.search(tag)
             sources.append(FigureSource(int(cell[1]) if cell else None, content))
-        variables = text.rpartition(f"{prompts.VARIABLES}\n")[2].rpartition(
-            f"\n{prompts.QUESTION} "
-        )[0]
+        after = text.rpartition(f"{prompts.VARIABLES}\n")[2]
+        variables = after.rpartition(f"\n{prompts.QUESTION} ")[0]
         sources.append(FigureSource(None, _NO_RESULTS.sub("", variables)))
-    code = "\n".join(
-        [*(result["code"] for result in state["execution_results"]), *parsed.code_blocks]
-    )
-    return distinct_figures(
-        find_figures(parsed.spoken, sources, state["original_prompt"], code=code)
-    )
+    code = "\n".join([*(result["code"] for result in results), *parsed.code_blocks])
+    figures = find_figures(parsed.spoken, sources, state["original_prompt"], code=code)
+    return distinct_figures(figures)
 
 
 def _without_answer(messages: list[AnyMessage]) -> list[AnyMessage]:
@@ -671,13 +566,9 @@ def _append_text(messages: list[AnyMessage], addition: str) -> list[AnyMessage]:
 def _stored_text(answer: ModelAnswer) -> str:
     """Return an answer as the conversation stores it: never empty, because some providers reject
     empty messages."""
-    mark = (
-        prompts.STOPPED_ANSWER
-        if answer.stopped
-        else prompts.FAILED_ANSWER
-        if answer.failure
-        else ""
-    )
+    mark = ""
+    if answer.stopped or answer.failure:
+        mark = prompts.STOPPED_ANSWER if answer.stopped else prompts.FAILED_ANSWER
     return "\n\n".join(part for part in (answer.text, mark) if part.strip()) or prompts.EMPTY_ANSWER
 
 
@@ -705,5 +596,29 @@ def _picture_tokens(pictures: Mapping[str, EncodedPicture]) -> int:
     return sum(picture.tokens for picture in pictures.values())
 
 
-def _notice(writer: StreamWriter, text: str, level: str) -> None:
-    writer(Notice(text, level=level))
+def _warn(writer: StreamWriter, text: str) -> None:
+    writer(Notice(text, level="warning"))
+
+
+def create_repl_graph(
+    llm: BaseChatModel,
+    session: AgentHost,
+    max_turns: int = 5,
+    *,
+    reflection: ReflectionMode = "never",
+    reflection_llm: BaseChatModel | None = None,
+    tools: Toolset | None = None,
+    output_answers: bool = False,
+) -> ReplGraph:
+    """Create a graph that answers questions with a model in a session; `run_graph` runs it. The
+    arguments are those of `ReplAgent`."""
+    nodes = Nodes(
+        llm,
+        session,
+        max_turns,
+        reflection,
+        reflection_llm=reflection_llm,
+        toolset=tools,
+        output_answers=output_answers,
+    )
+    return build_graph(nodes)

@@ -10,44 +10,39 @@ from concurrent.futures import Future
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, runtime_checkable
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage, SystemMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from mahtab_tui.agent.conversation import Conversation, MessageHistory, section_sizes
-from mahtab_tui.agent.graph import ReplGraph, build_graph
+from mahtab_tui.agent.graph import (
+    AgentState,
+    ReflectionMode,
+    ReplGraph,
+    build_graph,
+    create_initial_state,
+)
 from mahtab_tui.agent.host import AgentHost, ApprovalRequest, ConversationSummary, StoredMessage
 from mahtab_tui.agent.model_calls import report_window
 from mahtab_tui.agent.nodes import Nodes
-from mahtab_tui.agent.state import AgentState, ReflectionMode, create_initial_state
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.logger import StreamingHandler
 from mahtab_tui.bus.records import Agent, AssistantChat, Notice, Record, UserChat, emit
 from mahtab_tui.llm.base import ModelError, Preparable, SelfChecking, Stoppable
 from mahtab_tui.llm.messages import make_encodable, masked_messages
 from mahtab_tui.llm.pictures import accepts_pictures
-from mahtab_tui.llm.prompts import (
-    background,
-    changed_sections,
-    render_variables,
-    system_prompt,
-)
+from mahtab_tui.llm.prompts import background, changed_sections, render_variables, system_prompt
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.usage import estimated_tokens, input_limit
 from mahtab_tui.system.processes import wait_for_result
+from mahtab_tui.tools import Toolset
 
 if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-
     from mahtab_tui.kernel.values import Variable
-    from mahtab_tui.tools.toolset import Toolset
 
 RECURSION_LIMIT = 10_000
 """Maximum steps of a turn; so high that only `max_turns` ends a turn."""
-
-
-_ANSWER_NODES = ("generate", "close")
-"""Nodes whose answers are shown to the user."""
 
 
 class Callbacks(NamedTuple):
@@ -60,37 +55,31 @@ class Callbacks(NamedTuple):
     """Gets a block's output, whether it failed, and its number in the turn."""
 
 
-class Turn:
-    """One question: runs the graph, and reports to the bus and the callbacks what it does."""
+class _Turn:
+    """One question: reports to the bus and the callbacks what the graph does."""
 
-    def __init__(
-        self, graph: ReplGraph, state: AgentState, host: AgentHost, callbacks: Callbacks
-    ) -> None:
-        """state: updated in place during the turn."""
-        self._graph = graph
+    def __init__(self, state: AgentState, host: AgentHost, callbacks: Callbacks) -> None:
         self._state = state
         self._host = host
         self._callbacks = callbacks
         self._stream: StreamingHandler | None = None
 
-    def run(self) -> None:
-        """Run the turn to its end; see `run_graph`."""
+    def run(self, graph: ReplGraph) -> None:
         thread = uuid.uuid4().hex
         config: Any = {"configurable": {"thread_id": thread}, "recursion_limit": RECURSION_LIMIT}
         given: Any = dict(self._state)
         try:
             while given is not None:
                 request: ApprovalRequest | None = None
-                stream: Any = self._graph.stream(given, config, stream_mode=["updates", "custom"])
+                stream: Any = graph.stream(given, config, stream_mode=["updates", "custom"])
                 for mode, data in stream:
                     try:
                         if mode == "custom":
                             self._show(data)
-                            continue
-                        for node, update in data.items():
-                            if node == "__interrupt__":
-                                request = ApprovalRequest(**update[0].value)
-                            else:
+                        elif "__interrupt__" in data:
+                            request = ApprovalRequest(**data["__interrupt__"][0].value)
+                        else:
+                            for node, update in data.items():
                                 self._update(node, update)
                     except BaseException:
                         self._host.cancelled.set()  # or the graph would wait for the running node
@@ -100,8 +89,8 @@ class Turn:
             self._end("failed")
             raise
         finally:
-            assert isinstance(self._graph.checkpointer, InMemorySaver)
-            self._graph.checkpointer.delete_thread(thread)
+            assert isinstance(graph.checkpointer, InMemorySaver)
+            graph.checkpointer.delete_thread(thread)
         failure = self._state["failure"]
         if failure:
             emit(self._host.log, Notice(failure, level="error"))
@@ -127,31 +116,28 @@ class Turn:
         emit(self._host.log, Agent(state=state, turn=turn, step=step, party=self._host.party))
 
     def _update(self, node: str, update: Mapping[str, Any]) -> None:
-        ran = len(self._state["execution_results"])
-        self._state.update(update)  # type: ignore[typeddict-item]
-        if node in _ANSWER_NODES:
-            self._on_answer()
+        state = self._state
+        ran = len(state["execution_results"])
+        state.update(update)  # type: ignore[typeddict-item]
+        if node in ("generate", "close"):
+            self._end_stream()
+            if text := state["current_response"]:
+                answer = AssistantChat(
+                    text,
+                    turn=state["turn"],
+                    step=state["step"],
+                    party=self._host.party,
+                    stopped=state["stopped"] or bool(state["failure"]),
+                    figures=state["figures"],
+                )
+                emit(self._host.log, answer)
         elif node == "extract_code":
-            for index, code in enumerate(self._state["code_blocks"], ran):
+            for index, code in enumerate(state["code_blocks"], ran):
                 self._callbacks.on_code_block(code, index)
         elif node == "execute":
-            for index, result in enumerate(self._state["execution_results"][ran:], ran):
+            for index, result in enumerate(state["execution_results"][ran:], ran):
                 if result["cell"] is not None:
                     self._callbacks.on_execution(result["output"], result["is_error"], index)
-
-    def _on_answer(self) -> None:
-        self._end_stream()
-        state = self._state
-        if text := state["current_response"]:
-            answer = AssistantChat(
-                text,
-                turn=state["turn"],
-                step=state["step"],
-                party=self._host.party,
-                stopped=state["stopped"] or bool(state["failure"]),
-                figures=state["figures"],
-            )
-            emit(self._host.log, answer)
 
     def _end_stream(self) -> None:
         if self._stream is not None:
@@ -166,10 +152,9 @@ def run_graph(
     callbacks.
 
     `state` is updated in place during the turn, and returned. If the model fails, the turn ends
-    with ``failure`` set. Other exceptions, from callbacks or the session, are raised. The turn's
-    checkpoints are dropped.
+    with ``failure`` set. Other exceptions, from callbacks or the session, are raised.
     """
-    Turn(graph, state, session, callbacks or Callbacks()).run()
+    _Turn(state, session, callbacks or Callbacks()).run(graph)
     return state
 
 
@@ -181,17 +166,14 @@ DEFAULT_MODEL = "claude-sonnet-4-20250514"
 class AgentSession(Protocol):
     """A session that provides a host, a conversation and tools, such as `SessionState`."""
 
-    def agent_host(self, model: str) -> AgentHost:
-        """Return the host for a model's name."""
+    def agent_host(self, model: str) -> AgentHost: ...
 
     def conversation(self) -> Sequence[tuple[str, str]]:
         """Return the conversation so far as pairs of "user" or "assistant" and text."""
 
-    def tools(self) -> Toolset:
-        """Return the session's tools."""
+    def tools(self) -> Toolset: ...
 
-    def adopt(self, agent: ReplAgent) -> None:
-        """Take over an agent that was created for this session."""
+    def adopt(self, agent: ReplAgent) -> None: ...
 
 
 class ReplAgent:
@@ -231,25 +213,27 @@ class ReplAgent:
         self.model = model
         """The model as it was passed in: a name or an object."""
         self._nodes = Nodes(
-            _resolve_model(model, host),
+            self._resolve_model(model),
             host,
             max_turns,
             reflection,
             reflection_llm=reflection_llm,
-            tools=tools,
+            toolset=tools,
             output_answers=output_answers,
         )
         self._graph = build_graph(self._nodes)
         self._skills = dict(skills or {})
         self._turn_lock = threading.Lock()
         self._current: Future[str] | None = None
-        self._conversation = Conversation(
-            message if isinstance(message, StoredMessage) else StoredMessage(*message)
-            for message in history
-        )
+        self._conversation = Conversation(StoredMessage(*message) for message in history)
         self._history = MessageHistory(host, self._conversation, max_history, summary)
         if isinstance(session, AgentSession):
             session.adopt(self)
+
+    def _resolve_model(self, model: str | BaseChatModel) -> BaseChatModel:
+        if isinstance(model, str):
+            return get_llm(model, folder=lambda: self._host.folder)
+        return model
 
     @property
     def messages(self) -> list[AnyMessage]:
@@ -284,11 +268,8 @@ class ReplAgent:
         on_code_block: Callable[[str, int], object] | None = None,
         on_execution: Callable[[str, bool, int], object] | None = None,
     ) -> str:
-        """Like `ask_sync`, from a running event loop. Cancelling the task stops the turn.
-
-        The callbacks are called on the turn's thread: on_token(token), on_code_block(code, i),
-        on_execution(output, is_error, i), where i counts the blocks of the turn from 0.
-        """
+        """Like `ask_sync`, from a running event loop; the callbacks are those of `Callbacks`.
+        Cancelling the task stops the turn."""
         silent = Callbacks()
         callbacks = Callbacks(
             on_token or silent.on_token,
@@ -306,7 +287,7 @@ class ReplAgent:
         """Prepare models that then answer sooner; call this on a thread. Raises `ModelError`."""
         nodes = self._nodes
         if isinstance(nodes.llm, Preparable):
-            (system,) = masked_messages([SystemMessage(self._system_prompt())], self._host.secrets)
+            (system,) = masked_messages([self._system_message()], self._host.secrets)
             nodes.llm.prepare(str(system.text))
         if nodes.reflection != "never" and isinstance(nodes.checker, Preparable):
             nodes.checker.prepare("")
@@ -324,11 +305,15 @@ class ReplAgent:
         for llm in self._models():
             llm.close()
 
+    def _models(self) -> list[Stoppable]:
+        models: tuple[object, ...] = (self._nodes.llm, self._nodes.reflection_llm)
+        return [model for model in models if isinstance(model, Stoppable)]
+
     def set_model(self, model: str | BaseChatModel) -> None:
         """Use another model from the next question on; the conversation is kept. Waits for the
         running turn. Raises `ModelError`."""
         self.model = model
-        llm = _resolve_model(model, self._host)
+        llm = self._resolve_model(model)
         with self._turn_lock:
             old, self._nodes.llm, self._nodes.known_limit = self._nodes.llm, llm, None
         if isinstance(old, Stoppable):
@@ -353,125 +338,116 @@ class ReplAgent:
             old, nodes.reflection_llm = nodes.reflection_llm, reflection_llm
         if isinstance(old, Stoppable):
             old.close()
-        if isinstance(nodes.llm, SelfChecking) and (
-            reflection == "never" or reflection_llm is not None
-        ):
+        unused = reflection == "never" or reflection_llm is not None
+        if unused and isinstance(nodes.llm, SelfChecking):
             nodes.llm.close_checker()
 
     def compact(self, keep: str, turn: int) -> str | None:
         """Summarise the conversation before the last question; `stop` stops this. See
-        `MessageHistory.compact`. Waits for the running turn.
-
-        keep: what the summary must contain, in the user's words. turn: the turn of the last
-        question.
-        """
+        `MessageHistory.compact`. Waits for the running turn."""
         with self._turn_lock:
             self._host.cancelled.clear()
-            failure = self._history.compact(
-                self._nodes.reflection_llm or self._nodes.llm, make_encodable(keep), turn
-            )
+            nodes = self._nodes
+            summariser = nodes.reflection_llm or nodes.llm
+            failure = self._history.compact(summariser, make_encodable(keep), turn)
             if failure == "":
-                report_window(
-                    self._host,
-                    self._nodes.llm,
-                    [SystemMessage(self._system_prompt()), *self._history.messages],
-                )
+                report_window(self._host, nodes.llm, [self._system_message(), *self.messages])
             return failure
 
     def _begin(self, prompt: str, callbacks: Callbacks, shown: int | None = None) -> Future[str]:
         """Answer on a new thread, so that the caller can stop waiting."""
         turn: Future[str] = Future()
-        threading.Thread(
-            target=self._run, args=(turn, prompt, callbacks, shown), name="agent-turn", daemon=True
-        ).start()
+
+        def run() -> None:
+            with self._turn_lock:
+                if not turn.set_running_or_notify_cancel():
+                    return
+                self._current = turn
+                try:
+                    turn.set_result(self._answer(prompt, callbacks, shown))
+                except BaseException as error:  # the waiting thread raises it
+                    turn.set_exception(error)
+                finally:
+                    self._current = None
+
+        threading.Thread(target=run, name="agent-turn", daemon=True).start()
         return turn
 
-    def _run(self, turn: Future[str], prompt: str, callbacks: Callbacks, shown: int | None) -> None:
-        with self._turn_lock:
-            if not turn.set_running_or_notify_cancel():
-                return
-            self._current = turn
-            try:
-                turn.set_result(self._answer(prompt, callbacks, shown))
-            except (
-                BaseException
-            ) as error:  # the thread's outermost frame; the waiting thread raises the error
-                turn.set_exception(error)
-            finally:
-                self._current = None
+    def _withdraw(self, turn: Future[str]) -> None:
+        if not turn.cancel() and self._current is turn:
+            self.stop()
 
     def _answer(self, prompt: str, callbacks: Callbacks, shown: int | None) -> str:
-        self._host.cancelled.clear()
+        host, nodes = self._host, self._nodes
+        host.cancelled.clear()
         prompt = make_encodable(prompt)
-        turn = self._host.new_turn() if shown is None else shown
+        turn = host.new_turn() if shown is None else shown
         if shown is None:
-            emit(self._host.log, UserChat(prompt, turn=turn))
-        known = "\n".join(
-            str(message.text) for message in self._history.messages if message.type != "ai"
-        )
-        question = self._host.add_context(turn, prompt, known)
+            emit(host.log, UserChat(prompt, turn=turn))
+        known = "\n".join(str(message.text) for message in self.messages if message.type != "ai")
+        question = host.add_context(turn, prompt, known)
         self._conversation.ask(question)
-        nodes, system = self._nodes, self._system_prompt()
+        system = self._system_message()
         messages = self._history.as_messages(
             nodes.llm, nodes.reflection_llm or nodes.llm, system, turn, nodes.known_limit
         )
         # A summary may have replaced the messages with them.
-        if changed := changed_sections(
-            self._sections(), [str(message.text) for message in messages]
-        ):
-            self._conversation.prepend_context(make_encodable(changed))
-            messages = self._history.messages
+        texts = [str(message.text) for message in messages]
+        if changed := changed_sections(self._sections(), texts):
+            self._conversation.extend_question(before=make_encodable(changed))
+            messages = self.messages
         state = create_initial_state(
             prompt,
             messages=messages,
-            system_prompt=system,
+            system_prompt=str(system.text),
             turn=turn,
             about_data=bool(question.instruction),
         )
+        sent = len(messages)
         try:
-            run_graph(self._graph, state, self._host, callbacks)
+            run_graph(self._graph, state, host, callbacks)
         finally:
-            self._conversation.append_instruction(
-                str(state["messages"][len(messages) - 1].text)[len(str(messages[-1].text)) :]
-            )
-            self._conversation.add(turn, state["messages"][len(messages) :])
+            # Nodes may have added to the question.
+            asked, now = str(messages[-1].text), str(state["messages"][sent - 1].text)
+            self._conversation.extend_question(after=now[len(asked) :])
+            self._conversation.add(turn, state["messages"][sent:])
         if state["failure"]:
             raise ModelError(state["failure"])
-        words = parse_response(state["current_response"], ended=state["ended"]).chat
-        outputs = [
-            result["output"] for result in state["execution_results"] if result["output"].strip()
-        ]
-        ends_with_code = (
-            state["execution_results"] and parse_response(state["current_response"]).code_blocks
-        )
-        return outputs[-1].strip() if outputs and ends_with_code and not state["stopped"] else words
+        results = state["execution_results"]
+        outputs = [result["output"].strip() for result in results if result["output"].strip()]
+        if (
+            outputs
+            and not state["stopped"]
+            and parse_response(state["current_response"]).code_blocks
+        ):
+            return outputs[-1]
+        return parse_response(state["current_response"], ended=state["ended"]).chat
 
     def context_sizes(self, variables: Sequence[Variable]) -> tuple[int, dict[str, int]]:
         """Estimate the tokens that the next question would send, by kind, and the maximum.
         variables: those of the namespace."""
-        room = min(
-            input_limit(self._nodes.llm), self._nodes.known_limit or input_limit(self._nodes.llm)
-        )
+        limit = input_limit(self._nodes.llm)
+        room = min(limit, self._nodes.known_limit or limit)
         sizes = section_sizes(self.messages, self._host.pictures, room)
         for name, text in self._sections().items():
             if name in sizes and not sizes[name] and text:
                 sizes[name] = estimated_tokens([text])
         in_questions = estimated_tokens(self._conversation.variable_texts())
         sizes["words"] = max(0, sizes["words"] - in_questions)
-        sizes["variables"] = in_questions + (
-            estimated_tokens([render_variables(variables)]) if variables else 0
-        )
-        return room, {"program": estimated_tokens([self._system_prompt()])} | sizes
+        listed = estimated_tokens([render_variables(variables)]) if variables else 0
+        sizes["variables"] = in_questions + listed
+        return room, {"program": estimated_tokens([str(self._system_message().text)])} | sizes
 
-    def _system_prompt(self) -> str:
+    def _system_message(self) -> SystemMessage:
         """Return the system prompt. Anything that may change within a session is sent with the
         questions, so that the start of the prompt stays the same."""
         tools, offered = self._nodes.toolset, self._nodes.offered_tools
         functions = tools.functions() if tools is not None else ()
-        return system_prompt([function for function in functions if function.called not in offered])
+        return SystemMessage(
+            system_prompt([function for function in functions if function.called not in offered])
+        )
 
     def _sections(self) -> dict[str, str]:
-        """Return the sections to send before a question if they have changed."""
         sections, tools = {"surroundings": self._host.surroundings()}, self._nodes.toolset
         if tools is None:
             return sections | background(self._skills)
@@ -479,15 +455,6 @@ class ReplAgent:
         return sections | background(
             skills, tools.loaded.instructions(), tools.instructions(), tools.servers()
         )
-
-    def _withdraw(self, turn: Future[str]) -> None:
-        """Cancel a turn that nobody waits for any more; stop it if it is running."""
-        if not turn.cancel() and self._current is turn:
-            self.stop()
-
-    def _models(self) -> list[Stoppable]:
-        models: tuple[object, ...] = (self._nodes.llm, self._nodes.reflection_llm)
-        return [model for model in models if isinstance(model, Stoppable)]
 
 
 P = ParamSpec("P")
@@ -503,8 +470,3 @@ def _as_function(make: Callable[P, ReplAgent]) -> Callable[P, ReplAgent]:
 
 
 create_repl_agent = _as_function(ReplAgent)
-
-
-def _resolve_model(model: str | BaseChatModel, host: AgentHost) -> BaseChatModel:
-    """Create a model from a name, or return the given model. Raises `ModelError`."""
-    return get_llm(model, folder=lambda: host.folder) if isinstance(model, str) else model

@@ -1,4 +1,4 @@
-"""Parses, runs and describes a model's tool calls."""
+"""Offers tools to a model; parses, runs and describes its tool calls."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ import json
 import queue
 import re
 import threading
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Literal, NamedTuple
 
-from mahtab_tui.agent.host import ExecutionResult
-from mahtab_tui.agent.state import AgentState, ToolCall
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, BaseMessage, HumanMessage
+from langchain_core.messages.ai import add_ai_message_chunks
+from langchain_core.tools import BaseTool
+
+from mahtab_tui.agent.graph import AgentState
+from mahtab_tui.agent.host import ExecutionResult, ToolCall
 from mahtab_tui.bus.prompt import shorten, to_xml
 from mahtab_tui.bus.records import AssistantReplIn, AssistantReplOut
 from mahtab_tui.bus.terminal_screen import escape_for_model, escape_output
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.messages import make_encodable
-from mahtab_tui.tools.definition import ToolError
-
-if TYPE_CHECKING:
-    from mahtab_tui.tools.toolset import Toolset
+from mahtab_tui.tools import ToolError, Toolset
 
 LIMIT = 12_000
 """Maximum characters of an output."""
@@ -35,29 +37,115 @@ def render_results(
 
 
 def _render_result(result: ExecutionResult, with_code: bool, limit: int) -> str:
-    parts = [result["note"]] if result["note"] else []
+    note, cell = result["note"], result["cell"]
+    parts = [note] if note else []
     ran = result["status"] not in ("skipped", "repeated")
-    if with_code or (ran and result["note"]):
-        parts.append(
-            to_xml(
-                AssistantReplIn(
-                    shorten(escape_for_model(result["code"]), limit), cell=result["cell"]
-                )
-            )
-        )
+    if with_code or (ran and note):
+        code = shorten(escape_for_model(result["code"]), limit)
+        parts.append(to_xml(AssistantReplIn(code, cell=cell)))
     if ran:
-        output = (
-            shorten(
-                escape_output(result["output"], rewritten=result.get("rewritten", False)).rstrip(),
-                limit,
-            )
-            or "(nothing was printed)"
-        )
-        output = "\n\n".join(
-            [output, escape_for_model(made)] if (made := result.get("variables")) else [output]
-        )
-        parts.append(to_xml(AssistantReplOut(output, cell=result["cell"], status=result["status"])))
+        output = escape_output(result["output"], rewritten=result.get("rewritten", False)).rstrip()
+        output = shorten(output, limit) or "(nothing was printed)"
+        if made := result.get("variables"):
+            output = f"{output}\n\n{escape_for_model(made)}"
+        parts.append(to_xml(AssistantReplOut(output, cell=cell, status=result["status"])))
     return "\n".join(parts)
+
+
+def binding_arguments(
+    llm: BaseChatModel, tools: Sequence[BaseTool], *, forbidden: bool = False
+) -> dict[str, Any]:
+    """Return the arguments that offer tools to a model; empty if it does not support tools.
+    forbidden: list the tools, but forbid calling them."""
+    try:
+        bound: Any = llm.bind_tools(tools)
+    except NotImplementedError:
+        return {}
+    if not forbidden:
+        return dict(bound.kwargs)
+    anthropic = llm._llm_type == "anthropic-chat"  # LangChain's package
+    return {**bound.kwargs, "tool_choice": {"type": "none"} if anthropic else "none"}
+
+
+def call_message(text: str, calls: Sequence[ToolCall]) -> AIMessage:
+    """Create the message that is sent back to a provider for tool calls."""
+    return AIMessage(
+        text,
+        tool_calls=[
+            {"id": call["id"], "name": call["name"], "args": call["arguments"], "type": "tool_call"}
+            for call in calls
+        ],
+    )
+
+
+def join_chunks(pieces: Iterable[BaseMessage]) -> tuple[AIMessage, list[ToolCall]] | None:
+    """Join the chunks of an answer into the message to send back to the provider, and parse its
+    tool calls; None if there are none. Truncated arguments are never completed by guessing."""
+    pieces = [
+        piece for piece in pieces if piece.content or piece.additional_kwargs or _raw_calls(piece)
+    ]
+    if not any(map(_raw_calls, pieces)):
+        return None
+    whole = pieces[-1]
+    if isinstance(first := pieces[0], AIMessageChunk):
+        whole = add_ai_message_chunks(
+            first, *(piece for piece in pieces[1:] if isinstance(piece, AIMessageChunk))
+        )
+    calls = [_streamed_call(index, *raw) for index, raw in enumerate(_raw_calls(whole))]
+    extra = {
+        key: value
+        for key, value in whole.additional_kwargs.items()
+        if key not in ("tool_calls", "function_call")
+    }
+    update = {"content": whole.content, "additional_kwargs": extra}
+    return call_message("", calls).model_copy(update=update), calls
+
+
+def _call_chunks(piece: BaseMessage) -> list[Any]:
+    return list(getattr(piece, "tool_call_chunks", ()))
+
+
+def _raw_calls(piece: BaseMessage) -> list[tuple[str | None, str | None, str]]:
+    if chunks := _call_chunks(piece):
+        return [(chunk["id"], chunk["name"], chunk["args"] or "{}") for chunk in chunks]
+    valid = getattr(piece, "tool_calls", ())
+    invalid = getattr(piece, "invalid_tool_calls", ())
+    return [
+        *((call["id"], call["name"], json.dumps(call["args"])) for call in valid),
+        *((call["id"], call["name"], call["args"] or "{}") for call in invalid),
+    ]
+
+
+def _streamed_call(index: int, number: str | None, name: str | None, written: str) -> ToolCall:
+    arguments, problem = {}, ""
+    try:
+        parsed = json.loads(written)
+        if not isinstance(parsed, dict):
+            raise ValueError("not an object")
+        arguments = _encodable(parsed)
+    except (ValueError, RecursionError) as error:
+        problem = f"The arguments cannot be read as JSON: {error}."
+    name = make_encodable(name or "")
+    return ToolCall(id=number or f"call_{index}", name=name, arguments=arguments, problem=problem)
+
+
+def _encodable(arguments: dict[str, Any]) -> dict[str, Any]:
+    return dict(json.loads(make_encodable(json.dumps(arguments, ensure_ascii=False))))
+
+
+def calls_as_text(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Convert messages with tool calls to plain text. Results become part of user messages, as the
+    outputs of cells do."""
+    result: list[AnyMessage] = []
+    for message in messages:
+        kind = AIMessage if message.type == "ai" else HumanMessage
+        text = str(message.text)
+        if isinstance(message, AIMessage) and message.tool_calls and not text.strip():
+            continue
+        if result and type(result[-1]) is kind:
+            text = f"{result.pop().text}\n\n{text}"
+        result.append(kind(text))
+    return result
 
 
 _LONGEST = 20_000
@@ -78,9 +166,11 @@ def parse_written_calls(text: str, tools: Collection[str]) -> tuple[str, list[To
     calls: list[ToolCall] = []
 
     def take(written: str) -> bool:
-        read = _read(written)
-        calls.extend(_call(len(calls) + index, *one, tools) for index, one in enumerate(read))
-        return bool(read)
+        found = _read_calls(written)
+        calls.extend(
+            _written_call(len(calls) + index, *one, tools) for index, one in enumerate(found)
+        )
+        return bool(found)
 
     rest = _TAGGED.sub(lambda found: "" if take(found[1]) else found[0], text)
     lines, fence = list[str](), list[str]()
@@ -98,7 +188,7 @@ def parse_written_calls(text: str, tools: Collection[str]) -> tuple[str, list[To
     return (rest.strip(), calls) if calls else (text, [])
 
 
-def _read(text: str) -> list[tuple[str, dict[str, Any]]]:
+def _read_calls(text: str) -> list[tuple[str, dict[str, Any]]]:
     """Return name and arguments of each call if the text consists only of calls; otherwise an empty
     list."""
     text = text.strip()
@@ -111,8 +201,8 @@ def _read(text: str) -> list[tuple[str, dict[str, Any]]]:
             value = ast.literal_eval(text)
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             return []
-    read = [_name_and_arguments(one) for one in (value if isinstance(value, list) else [value])]
-    return [one for one in read if one is not None] if all(read) else []
+    found = [_name_and_arguments(one) for one in (value if isinstance(value, list) else [value])]
+    return [one for one in found if one is not None] if all(found) else []
 
 
 def _name_and_arguments(value: object) -> tuple[str, dict[str, Any]] | None:
@@ -130,31 +220,29 @@ def _name_and_arguments(value: object) -> tuple[str, dict[str, Any]] | None:
     return (name, arguments) if name and isinstance(arguments, dict) else None
 
 
-def _call(index: int, name: str, arguments: dict[str, Any], tools: Collection[str]) -> ToolCall:
-    problem = (
-        ""
-        if name in tools
-        else f"There is no tool {make_encodable(name)!r}. Write a Python code block instead."
-    )
+def _written_call(
+    index: int, name: str, arguments: dict[str, Any], tools: Collection[str]
+) -> ToolCall:
+    encodable, problem = make_encodable(name), ""
+    if name not in tools:
+        problem = f"There is no tool {encodable!r}. Write a Python code block instead."
     try:
-        arguments = json.loads(make_encodable(json.dumps(arguments, ensure_ascii=False)))
+        arguments = _encodable(arguments)
     except (TypeError, ValueError):
         arguments, problem = {}, "The arguments cannot be read as JSON."
-    return ToolCall(
-        id=f"written_{index}", name=make_encodable(name), arguments=arguments, problem=problem
-    )
+    return ToolCall(id=f"written_{index}", name=encodable, arguments=arguments, problem=problem)
 
 
 MOST_CALLS = 25
 """Maximum number of tool calls per question."""
 _CHECK_STOP = 0.1
-"""Seconds between two checks whether the turn was stopped."""
 
 
 class ToolOutcome(NamedTuple):
+    """The state of a call, and its result or a sentence, as the model gets it."""
+
     state: Literal["ok", "error", "refused", "stopped"]
     text: str
-    """The tool's result, or a sentence, as the model gets it."""
 
 
 def run_call(call: ToolCall, tools: Toolset, cancelled: threading.Event) -> ToolOutcome:
@@ -187,22 +275,16 @@ def run_call(call: ToolCall, tools: Toolset, cancelled: threading.Event) -> Tool
 
 
 def stored_result(state: AgentState, call: ToolCall, text: str, tools: Toolset) -> dict[str, Any]:
-    """Return the changes to the state after a result."""
     tool = tools.tools[call["name"]]
-    asked = tool.with_defaults(call["arguments"])
-    if tool.keeps == "searches":
-        return {
-            "search_results": [
-                *state["search_results"],
-                {"tool": tool.name, "arguments": asked, "text": text},
-            ]
-        }
-    if tool.keeps == "files":
-        return {"file_contents": {**state["file_contents"], str(asked["path"]): text}}
-    if tool.keeps == "skills":
-        contexts = {
-            **state["skill_contexts"],
-            "/".join(filter(None, (str(asked["name"]), str(asked.get("file", ""))))): text,
-        }
-        return {"skill_contexts": contexts, "loaded_skills": tools.loaded.names}
+    given = tool.with_defaults(call["arguments"])
+    match tool.keeps:
+        case "searches":
+            found = {"tool": tool.name, "arguments": given, "text": text}
+            return {"search_results": [*state["search_results"], found]}
+        case "files":
+            return {"file_contents": {**state["file_contents"], str(given["path"]): text}}
+        case "skills":
+            name = "/".join(filter(None, (str(given["name"]), str(given.get("file", "")))))
+            contexts = {**state["skill_contexts"], name: text}
+            return {"skill_contexts": contexts, "loaded_skills": tools.loaded.names}
     return {}

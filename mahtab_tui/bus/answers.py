@@ -15,19 +15,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from itertools import groupby, islice
-from typing import TYPE_CHECKING, Literal, NamedTuple
-
-if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
-    from markdown_it.rules_block import StateBlock
+from itertools import groupby
+from typing import Literal, NamedTuple
 
 _LANGUAGE = re.compile(r"[{.\s]*([\w+#-]*)")
 _PYTHON = frozenset(("python", "python3", "py", "py3"))
 MOST_PASSED = 8
-"""Maximum number of closing fences skipped inside a docstring, because each requires another scan
-of the code."""
+"""Closing fences skipped inside a docstring at most: each requires another scan of the code."""
 
 _STRINGS = re.compile(
     r"""#[^\n]*"""
@@ -40,7 +34,6 @@ LONGEST = 300
 """Maximum characters of a fence line."""
 
 _MARGIN = r"[ \t]*(?:>[ \t]*)*"
-"""Indentation of a fence in a quotation or list."""
 _OPENING = re.compile(
     rf"(?P<margin>{_MARGIN})(?P<item>(?:(?:[-*+]|\d{{1,9}}[.)])[ \t]+)?)(?P<marks>`{{3,}}|~{{3,}})(?P<info>.*)"
 )
@@ -52,22 +45,8 @@ _PARTIAL_CLOSING = re.compile(rf"{_MARGIN}(?:`*|~*)[ \t]*")
 _QUOTATION = re.compile(r"[ \t]*(?:>[ \t]?)+")
 
 
-class Fence(NamedTuple):
-    """A fenced block in a Markdown text; lines count from 0."""
-
-    start: int
-    """The line of the opening fence."""
-    end: int
-    """The line after the block."""
-    code: str
-    closed: bool
-    info: str
-    """The language, as written in the opening line."""
-
-
 def is_python(info: str, also: Collection[str] = ()) -> bool:
-    """Return whether an info string names Python, as do ``python``, ``py``, ``Python3 {.x}`` and
-    ``{.python}``. False if it names no language.
+    """Return whether an info string such as ``Python3 {.x}`` or ``{.python}`` names Python.
 
     also: other names of Python, in lower case.
     """
@@ -78,88 +57,20 @@ def is_python(info: str, also: Collection[str] = ()) -> bool:
 def in_docstring(code: str) -> bool:
     """Return whether code ends inside a triple-quoted string.
 
-    This scans strings and comments itself: Python's parser also warns on stderr about escapes, and
-    Python's tokenizer fails in several ways on text that is not quite Python.
+    Python's own parser warns about escapes, and its tokenizer fails on what is not quite Python.
     """
     return any(found["open"] is not None for found in _STRINGS.finditer(code))
 
 
-def python_fences(text: str, also: Collection[str] = ()) -> Iterator[Fence]:
-    """Yield the Python blocks of a Markdown text, in order. Lines must end with ``\\n``. also: see
-    `is_python`."""
-    return (fence for fence in fences(text) if is_python(fence.info, also))
-
-
-def fences(text: str) -> Iterator[Fence]:
-    """Yield the fenced blocks of all languages, in order."""
-    lines = text.split("\n")
-    for token in _markdown().parse(text):
-        if token.type == "fence" and token.map:
-            start, end = token.map
-            closed = end - start > 1 and _closes(lines[end - 1], token.markup)
-            yield Fence(start, end, token.content, closed, token.info.strip())
-
-
-@cache
-def _markdown() -> MarkdownIt:
-    from markdown_it import MarkdownIt
-
-    parser = MarkdownIt("commonmark").disable(["code", "html_block", "inline"])
-    parser.block.ruler.at(
-        "fence", _fence, {"alt": ["paragraph", "reference", "blockquote", "list"]}
-    )
-    return parser
-
-
-def _closes(line: str, markup: str) -> bool:
-    """Return whether a line, in a quotation or not, closes a fence opened with `markup`."""
-    marks = line.strip(" \t>")
-    return len(marks) >= len(markup) and set(marks) == {markup[0]}
-
-
-def _line_of(state: StateBlock, line: int) -> str:
-    return state.src[state.bMarks[line] : state.eMarks[line]]
-
-
-def _fence(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Apply markdown-it's rule, except that a fence inside a docstring does not close a Python
-    block if a later one does."""
-    from markdown_it.rules_block.fence import fence
-
-    if not fence(state, start, end, silent):
-        return False
-    if silent:
-        return True
-    token = state.tokens[-1]
-    if is_python(token.info) and in_docstring(token.content):
-        lines = (
-            line for line in range(state.line, end) if _closes(_line_of(state, line), token.markup)
-        )
-        for line in islice(lines, MOST_PASSED):
-            content = state.getLines(start + 1, line, state.sCount[start], True)
-            if not in_docstring(content):
-                token.content, token.map = content, [start, line + 1]
-                state.line = line + 1
-                break
-    return True
-
-
 @dataclass(frozen=True, slots=True)
 class OpenFence:
-    """A fence that is not closed yet."""
-
     marks: str
     info: str
     indent: int
-    """Maximum indentation of the block's lines, counted from the quotation mark if there is one."""
+    """Maximum indentation of the block's lines, after a quotation mark."""
     quoted: bool
 
-    @property
-    def python(self) -> bool:
-        return is_python(self.info)
-
     def closed_by(self, line: str) -> bool:
-        """Return whether a complete line closes the fence."""
         closing = _CLOSING.fullmatch(line) if len(line) <= LONGEST else None
         return closing is not None and closing["marks"].startswith(self.marks)
 
@@ -173,7 +84,7 @@ class OpenFence:
 
 
 def opening(line: str) -> OpenFence | None:
-    """Return the fence that a complete line opens; None if it opens none."""
+    """Return the fence that a complete line opens."""
     found = _OPENING.fullmatch(line) if len(line) <= LONGEST else None
     if found is None or (found["marks"][0] == "`" and "`" in found["info"]):
         return None
@@ -184,6 +95,51 @@ def opening(line: str) -> OpenFence | None:
     )
 
 
+class Fence(NamedTuple):
+    """A fenced block; lines count from 0."""
+
+    start: int
+    end: int
+    """The line after it."""
+    code: str
+    closed: bool
+    info: str
+
+
+def fences(text: str) -> Iterator[Fence]:
+    """Yield the fenced blocks of a Markdown text, whose lines end with ``\\n``. A fence inside a
+    docstring does not close a Python block if a later one does."""
+    lines = text.split("\n")
+    start = 0
+    while start < len(lines):
+        fence = opening(lines[start])
+        if fence is None:
+            start += 1
+            continue
+        code: list[str] = []
+        closing: list[int] = []
+        """Closing lines, the last of which is no longer inside a docstring."""
+        for number in range(start + 1, len(lines)):
+            line = lines[number]
+            if fence.closed_by(line):
+                closing.append(number)
+                inside = is_python(fence.info) and in_docstring("".join(code))
+                if not inside or len(closing) > MOST_PASSED:
+                    break
+            code.append(line[fence.margin(line) :] + "\n")
+        else:
+            inside = True
+        end = closing[0 if inside else -1] if closing else len(lines)
+        yield Fence(
+            start,
+            min(end + 1, len(lines)),
+            "".join(code[: end - start - 1]),
+            bool(closing),
+            fence.info.strip(),
+        )
+        start = end + 1
+
+
 def may_open(line: str) -> bool:
     """Return whether a line that starts like this could still open a fence."""
     return len(line) <= LONGEST and (
@@ -192,8 +148,6 @@ def may_open(line: str) -> bool:
 
 
 def may_close(line: str) -> bool:
-    """Return whether a line that starts like this could still close a fence, or is only
-    indentation."""
     return len(line) <= LONGEST and _PARTIAL_CLOSING.fullmatch(line) is not None
 
 
@@ -205,9 +159,7 @@ _END = re.compile(r"</assistant-repl-in\s{0,10}>")
 _PARTIAL_END = re.compile(r"</assistant-repl-in\s{0,10}\Z")
 _THOUGHT = re.compile(r"<(?P<end>/?)(?P<name>think|thinking|thought|reasoning)>", re.IGNORECASE)
 _THOUGHTS = tuple(
-    f"<{slash}{name}>"
-    for slash in ("", "/")
-    for name in ("think", "thinking", "thought", "reasoning")
+    f"<{slash}{name}>" for slash in ("", "/") for name in "think thinking thought reasoning".split()
 )
 _HEADS = tuple(f"<{slash}assistant-{name}" for slash in ("", "/") for name in ("repl-in", "chat"))
 _BLANKS = re.compile(r"[ \t]+|\n")
@@ -215,34 +167,27 @@ _BLANK_LINES = re.compile(r"(?:[ \t]*\n)+")
 
 
 class AnswerPiece(NamedTuple):
-    """A stretch of words or code."""
-
     kind: Kind
     block: int
-    """Index of the code block, from 0; for words, that of the next block."""
+    """Index of the code block, from 0; for words, of the next one."""
     text: str
 
 
 class AnswerSplitter:
-    """Splits tokens into pieces. With ``fences=False`` only tags mark code, and Python fences are
-    words."""
+    """Splits tokens into pieces. Without `fences`, only tags mark code."""
 
     def __init__(self, *, fences: bool = True) -> None:
         self._fences = fences
         self._pending, self._at = "", 0
-        """The unprocessed text, and the position up to which it has been processed."""
+        """Text, and the position up to which it has been processed."""
         self._before = ""
-        """The character before `_pending`."""
         self._final = False
         self._line_start = True
         self._step = self._words
         self._fence: OpenFence | None = None
         self._fence_code: list[str] = []
-        """The lines of an open Python fence."""
         self._passed = 0
-        """Closing lines skipped because they are inside a docstring."""
         self._thought_end = ""
-        """The tag that will end the current thought."""
         self._block = 0
         self._block_has_code = False
         self._pieces: list[tuple[Kind, int, list[str]]] = []
@@ -267,15 +212,13 @@ class AnswerSplitter:
         return [AnswerPiece(kind, block, "".join(texts)) for kind, block, texts in pieces]
 
     def end(self) -> list[AnswerPiece]:
-        """End the answer; return the remaining pieces."""
         self._final = True
         return self.feed("")
 
-    # The states: each processes the start of the pending text, and returns False if it needs more
-    # text first.
+    # The states. Each processes the start of the pending text; False if it needs more text first.
 
     def _words(self) -> bool:
-        if self._here() == "<" and (done := self._tag_in_words()) is not None:
+        if self._pending[self._at] == "<" and (done := self._tag_in_words()) is not None:
             return done
         if self._line_start:
             line, whole = self._line()
@@ -288,7 +231,7 @@ class AnswerSplitter:
         return True
 
     def _tag_in_words(self) -> bool | None:
-        """Process a tag; None if it is not one of ours."""
+        """Process one of our tags; None if it is none."""
         if (self._pending[self._at - 1] if self._at else self._before) == "`":
             return None
         if thought := _THOUGHT.match(self._pending, self._at):
@@ -296,11 +239,9 @@ class AnswerSplitter:
             return True
         tag = _TAG.match(self._pending, self._at)
         if tag is None:
-            return (
-                False
-                if self._unfinished(_HEADS, _PARTIAL_TAG) or self._unfinished_thought()
-                else None
-            )
+            begun = self._pending[self._at : self._at + 20].lower()
+            is_thought = not self._final and any(tag.startswith(begun) for tag in _THOUGHTS)
+            return False if is_thought or self._unfinished(_HEADS, _PARTIAL_TAG) else None
         if tag["name"] == "chat":
             self._at = tag.end()
             return True
@@ -311,15 +252,14 @@ class AnswerSplitter:
         return True
 
     def _begin_thought(self, tag: re.Match[str]) -> None:
-        """Start a thought. An unmatched end tag also ends a thought: the prompt started it, and all
-        text before the tag belongs to it."""
+        """Start a thought; an unmatched end tag ends one that the prompt started."""
         self._emit("thought", tag.end())
         self._line_start = True
         if not tag["end"]:
             self._thought_end, self._step = f"</{tag['name'].lower()}>", self._thought
 
     def _thought(self) -> bool:
-        if self._here() == "<":
+        if self._pending[self._at] == "<":
             here = self._pending[self._at : self._at + len(self._thought_end)].lower()
             if here == self._thought_end:
                 self._emit("thought", self._at + len(here))
@@ -332,11 +272,10 @@ class AnswerSplitter:
 
     def _open_fence(self, fence: OpenFence, line: str) -> None:
         self._fence, self._fence_code, self._passed = fence, [], 0
-        self._step = self._python if fence.python else self._foreign
+        self._step = self._python if is_python(fence.info) else self._foreign
         self._fence_line(line)
 
     def _foreign(self) -> bool:
-        """Process text inside a fence of another language."""
         assert self._fence is not None
         if self._line_start:
             line, whole = self._line()
@@ -348,16 +287,17 @@ class AnswerSplitter:
         return True
 
     def _python(self) -> bool:
-        """Process text inside a Python fence."""
         assert self._fence is not None
         if self._line_start:
             line, whole = self._line()
             if not whole and may_close(line):
                 return False
-            if self._fence.closed_by(line) and not self._in_docstring():
-                self._fence_line(line)
-                self._end_block()
-                return True
+            if self._fence.closed_by(line):
+                self._passed += 1
+                if self._passed > MOST_PASSED or not in_docstring("".join(self._fence_code)):
+                    self._fence_line(line)
+                    self._end_block()
+                    return True
             if self._fences:
                 self._at += self._fence.margin(line)
         end = self._up_to("\n")
@@ -366,7 +306,6 @@ class AnswerSplitter:
         return True
 
     def _tag_begins(self) -> bool:
-        """After the opening tag, skip blanks, blank lines, and a fence around the code."""
         if blank := (_BLANK_LINES if self._line_start else _BLANKS).match(self._pending, self._at):
             self._at = blank.end()
             self._line_start = self._pending[self._at - 1] == "\n"
@@ -375,15 +314,14 @@ class AnswerSplitter:
         if not whole and (may_open(line) or not line.strip()):
             return False
         fence = opening(line)
-        if fence is not None and (fence.python or not fence.info.strip()):
+        if fence is not None and (is_python(fence.info) or not fence.info.strip()):
             self._fence = fence
             self._at += len(line) + 1
         self._step, self._line_start = self._tag, True
         return True
 
     def _tag(self) -> bool:
-        """Process text between the tags."""
-        if self._here() == "<":
+        if self._pending[self._at] == "<":
             if end := _END.match(self._pending, self._at):
                 self._at = end.end()
                 self._end_block()
@@ -400,45 +338,28 @@ class AnswerSplitter:
         self._emit("code", self._up_to("<"))
         return True
 
-    def _here(self) -> str:
-        return self._pending[self._at]
-
     def _line(self) -> tuple[str, bool]:
         """Return the pending part of the line, and whether it is complete."""
         end = self._pending.find("\n", self._at)
-        return (
-            (self._pending[self._at :], self._final)
-            if end < 0
-            else (self._pending[self._at : end], True)
-        )
+        if end < 0:
+            return self._pending[self._at :], self._final
+        return self._pending[self._at : end], True
 
     def _up_to(self, sign: str) -> int:
-        """Return the end of the line (including its newline) or the next `sign`, whichever comes
-        first, at least one character on."""
+        """Return the end of the line with its newline, or an earlier `sign` after this one."""
         end = self._pending.find("\n", self._at) + 1 or len(self._pending)
         found = self._pending.find(sign, self._at + 1, end)
         return end if found < 0 or sign == "\n" else found
 
     def _unfinished(self, heads: tuple[str, ...], pattern: re.Pattern[str]) -> bool:
-        """Return whether the pending text could still become a tag."""
         if self._final or len(self._pending) - self._at > 300:
             return False
         rest = self._pending[self._at :]
         return any(head.startswith(rest) for head in heads) or pattern.match(rest) is not None
 
-    def _unfinished_thought(self) -> bool:
-        """Return whether the pending text could still become the tag of a thought."""
-        rest = self._pending[self._at : self._at + 20].lower()
-        return not self._final and any(tag.startswith(rest) for tag in _THOUGHTS)
-
-    def _in_docstring(self) -> bool:
-        self._passed += 1
-        return self._passed <= MOST_PASSED and in_docstring("".join(self._fence_code))
-
     def _fence_line(self, line: str) -> None:
-        """Skip a line that opens or closes a Python block."""
         end = min(self._at + len(line) + 1, len(self._pending))
-        if self._fence is not None and self._fence.python and self._fences:
+        if self._fence is not None and is_python(self._fence.info) and self._fences:
             self._at, self._line_start = end, True
         else:
             self._emit("chat", end)
@@ -466,22 +387,17 @@ _COPIED_END = re.compile(r"(?m)</assistant-repl-in[ \t]{0,20}>[ \t]{0,20}$")
 
 
 class AnswerPart(NamedTuple):
-    """A stretch of an answer."""
-
     kind: Kind
-    """``thought`` is what the model thinks aloud. Code in it never runs."""
+    """Code in a ``thought`` never runs."""
     text: str
     closed: bool = True
-    """False for code that is not closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedResponse:
-    """An answer in parts."""
-
     parts: tuple[AnswerPart, ...]
     ended: bool = True
-    """Whether the model completed its turn, rather than being cut off."""
+    """Whether the model completed its turn."""
 
     @property
     def code_blocks(self) -> tuple[str, ...]:
@@ -502,20 +418,13 @@ class ParsedResponse:
 
 
 def parse_response(text: str, *, ended: bool = True, also: Collection[str] = ()) -> ParsedResponse:
-    """Split an answer by ``<assistant-repl-in>`` tags and Python fences in Markdown. Accepts any
-    text.
-
-    also: other names for Python in fences.
-    """
+    """Split any text by ``<assistant-repl-in>`` tags and Python fences. also: see `is_python`."""
     return ParsedResponse(tuple(part for part in _parts(text, also) if part.text), ended)
 
 
 def strip_copied_tags(text: str) -> str:
-    """Remove tags that a model copied from the records in its prompt.
-
-    Only tags at the start or end of a line are removed, so that code about such tags is not
-    changed.
-    """
+    """Remove tags that a model copied from its prompt, at the start or end of a line, so that code
+    about such tags is not changed."""
     text = _COPIED.sub("", text)
     return text if "<assistant-repl-in" in text else _COPIED_END.sub("", text)
 
@@ -540,28 +449,25 @@ def _parts(text: str, also: Collection[str]) -> Iterator[AnswerPart]:
 
 
 def _count_leading_thoughts(stretches: Sequence[tuple[Kind, str]]) -> int:
-    """Return the number of leading stretches that are thoughts started by the prompt: those before
-    an unmatched ``</think>`` on a line of its own."""
-    ends = (
-        number
-        for number, (kind, text) in enumerate(stretches)
-        if kind == "thought" and text.startswith("</")
+    """Count the stretches before an unmatched ``</think>`` on a line of its own: the prompt began
+    these thoughts."""
+    texts = ["", *(text for _, text in stretches), ""]
+    return max(
+        (
+            number
+            for number, (kind, text) in enumerate(stretches)
+            if kind == "thought" and text.startswith("</")
+            if texts[number][-1:] in "\n" and texts[number + 2][:1] in "\n"
+        ),
+        default=0,
     )
-    alone = (
-        number
-        for number in ends
-        if _text(stretches, number - 1)[-1:] in "\n" and _text(stretches, number + 1)[:1] in "\n"
-    )
-    return max(alone, default=0)
-
-
-def _text(stretches: Sequence[tuple[Kind, str]], number: int) -> str:
-    return stretches[number][1] if 0 <= number < len(stretches) else ""
 
 
 def _markdown_parts(text: str, also: Collection[str]) -> Iterator[AnswerPart]:
     lines, done = text.split("\n"), 0
-    for fence in python_fences(text, also):
+    for fence in fences(text):
+        if not is_python(fence.info, also):
+            continue
         yield AnswerPart("chat", _trimmed("\n".join(lines[done : fence.start])))
         yield AnswerPart("code", _trimmed(fence.code), fence.closed)
         done = fence.end
@@ -569,7 +475,6 @@ def _markdown_parts(text: str, also: Collection[str]) -> Iterator[AnswerPart]:
 
 
 def _trimmed(text: str) -> str:
-    """Remove blank lines around a text; the first line keeps its indentation."""
     lines = text.rstrip().split("\n")
     first = next((index for index, line in enumerate(lines) if line.strip()), len(lines))
     return "\n".join(lines[first:])

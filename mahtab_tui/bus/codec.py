@@ -1,10 +1,9 @@
 """Converts records to JSON values and back, and assembles streams into records.
 
-Format 1, used since 0.1.0, has a tag, a text, a time and the other fields by name. None and flags
-that are not set are left out, unless the field declares otherwise; rows are objects or lists. Input
-may be damaged, hostile, or from a newer version: each field is checked against its declared type,
-and unknown fields are ignored. `_RENAMED` lists renamed fields. If a field changes its meaning,
-introduce format 2 and let `decode` translate older ones.
+Format 1, used since 0.1.0, has a tag, a text, a time and the other fields by name. Input may be
+damaged, hostile, or from a newer version: each field is checked against its declared type, and
+unknown fields are ignored. If a field changes its meaning, introduce format 2 and let `decode`
+translate older ones.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.records import KINDS, Record, encode
 
 FORMAT = 1
-"""The format of new records."""
 
 _WHOLE = 2**63
 """Limit of integers: SQLite's have 64 bits."""
@@ -41,13 +39,11 @@ class InvalidRecord(ValueError):
 
 
 def as_json(record: Record) -> dict[str, Any]:
-    """Return a complete record as one JSON object."""
     return {"tag": record.tag, "time": record.time, "attrs": encode(record), "text": record.text}
 
 
 def decode(tag: str, text: str, attrs: object, time: float) -> Record | None:
-    """Decode a record encoded by `records.base.encode`; None for a tag of a newer version. Raises
-    `InvalidRecord`."""
+    """Decode a record; None for a tag of a newer version. Raises `InvalidRecord`."""
     if not isinstance(attrs, dict):
         raise InvalidRecord("The fields of a record must be an object.")
     kind: Any = KINDS.get((tag, "")) or KINDS.get((tag, str(attrs.get("event"))))
@@ -59,30 +55,27 @@ def decode(tag: str, text: str, attrs: object, time: float) -> Record | None:
         if key in attrs
     }
     try:
-        record: Record = kind(text, time=time, **values)
+        return typing.cast(Record, kind(text, time=time, **values))
     except TypeError as missing:
         raise InvalidRecord(f"A record of tag {tag} lacks a field: {missing}.") from None
-    return record
 
 
 def from_json(value: object) -> Record | None:
-    """Decode a record encoded by `as_json`; None for a tag of a newer version. Raises
-    `InvalidRecord`."""
+    """Reverse `as_json`. See `decode`."""
     if not isinstance(value, dict):
         raise InvalidRecord("A record must be an object.")
-    tag, text, time = (value.get(name) for name in ("tag", "text", "time"))
-    return decode(_text(tag), _text(text), value.get("attrs"), float(_number(time)))
+    tag, text, time = (
+        _reader(hint)(value.get(name))
+        for name, hint in (("tag", str), ("text", str), ("time", float))
+    )
+    return decode(tag, text, value.get("attrs"), float(time))
 
 
 @cache
 def _readers(kind: type[Any]) -> Mapping[str, tuple[str, _Read]]:
-    """Return name and reader of each field, by its key; earlier keys come first, so that the
-    present one has precedence."""
-    readers = {
-        name: (name, _reader(hint))
-        for name, hint in kind.hints().items()
-        if name not in ("text", "time")
-    }
+    """Return name and reader by key; earlier keys come first, so that the present one wins."""
+    hints = kind.hints().items()
+    readers = {name: (name, _reader(hint)) for name, hint in hints if name not in ("text", "time")}
     earlier = {key: readers[name] for base, key, name in _RENAMED if issubclass(kind, base)}
     return {**earlier, **readers}
 
@@ -95,8 +88,7 @@ def _field(read: _Read, name: str, value: object) -> Any:
 
 
 def _reader(hint: Any) -> _Read:
-    """Return a function that checks a JSON value against a declared type, and converts it to a
-    field's value."""
+    """Return a function that converts a JSON value to a declared type."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
         return _reader(args[0])
@@ -105,42 +97,32 @@ def _reader(hint: Any) -> _Read:
     if origin is Mapping:
         return _mapping(_reader(args[1]))
     if origin is tuple:
-        return (
-            _rows(_reader(args[0])) if args[1:] == (...,) else _row([_reader(arg) for arg in args])
-        )
+        if args[1:] == (...,):
+            return _rows(_reader(args[0]))
+        return _row([_reader(arg) for arg in args])
     if hasattr(hint, "_fields"):
         return _named(hint)
-    return {str: _text, int: _whole, float: _number, bool: _truth, type(None): _nothing}[hint]
+    is_valid, problem = _PLAIN[hint]
+
+    def read(value: Any) -> Any:
+        if is_valid(value):
+            return value
+        raise InvalidRecord(problem)
+
+    return read
 
 
-def _text(value: Any) -> Any:
-    if isinstance(value, str):
-        return value
-    raise InvalidRecord("not a text")
-
-
-def _whole(value: Any) -> Any:
-    if type(value) is int and -_WHOLE <= value < _WHOLE:
-        return value
-    raise InvalidRecord("not a whole number")
-
-
-def _number(value: Any) -> Any:
-    if type(value) in (int, float) and -_WHOLE <= value < _WHOLE:  # false for infinities and NaN
-        return value
-    raise InvalidRecord("not a number")
-
-
-def _truth(value: Any) -> Any:
-    if isinstance(value, bool):
-        return value
-    raise InvalidRecord("neither true nor false")
-
-
-def _nothing(value: Any) -> Any:
-    if value is None:
-        return None
-    raise InvalidRecord("not null")
+_PLAIN: dict[Any, tuple[Callable[[Any], bool], str]] = {
+    str: (lambda value: isinstance(value, str), "not a text"),
+    int: (lambda value: type(value) is int and -_WHOLE <= value < _WHOLE, "not a whole number"),
+    float: (  # false for infinities and NaN
+        lambda value: type(value) in (int, float) and -_WHOLE <= value < _WHOLE,
+        "not a number",
+    ),
+    bool: (lambda value: isinstance(value, bool), "neither true nor false"),
+    type(None): (lambda value: value is None, "not null"),
+}
+"""Tests the values of a type, and says how they are wrong."""
 
 
 def _one_of(readers: list[_Read]) -> _Read:
@@ -190,19 +172,14 @@ def _named(kind: Any) -> _Read:
     def read(value: Any) -> Any:
         if not isinstance(value, dict) or not needed <= value.keys():
             raise InvalidRecord(f"not an object with {', '.join(sorted(needed))}")
-        return kind(
-            **{
-                name: _field(readers[name], name, value[name])
-                for name in readers.keys() & value.keys()
-            }
-        )
+        names = readers.keys() & value.keys()
+        return kind(**{name: _field(readers[name], name, value[name]) for name in names})
 
     return read
 
 
 LIMIT = 64_000_000
-"""Maximum characters of a partial record; only the complete record has all output."""
-
+"""Characters of a partial record at most."""
 
 StoredStream = (
     records.UserReplOutStream | records.AssistantReplOutStream | records.AssistantChatStream
@@ -211,15 +188,11 @@ StoredStream = (
 
 
 def stream_key(record: Record) -> str:
-    """Return the key of the output or answer that a piece or complete record belongs to; empty for
-    other records."""
+    """Return the key of an output's or answer's pieces and complete record; empty for others."""
     match record:
         case records.ReplOut() | records.ReplOutStream():
-            whose = (
-                "user"
-                if isinstance(record, records.UserReplOut | records.UserReplOutStream)
-                else "assistant"
-            )
+            of_user = isinstance(record, records.UserReplOut | records.UserReplOutStream)
+            whose = "user" if of_user else "assistant"
             return f"{whose}:{record.cell}:{record.late}"
         case records.AssistantChat() | records.AssistantChatStream():
             return f"answer:{record.turn}:{record.step}"
@@ -227,16 +200,13 @@ def stream_key(record: Record) -> str:
 
 
 class Partial:
-    """The pieces received of a stream."""
-
     def __init__(self, first: StoredStream) -> None:
         self._first = first
         self._pieces: list[str] = []
         self._length = 0
         self._kinds: list[tuple[str, int]] = []
-        """Kinds with their lengths in characters, as in `ReplOut.kinds`."""
         self.fresh = False
-        """Whether a piece arrived since the partial record was last stored."""
+        """Whether a piece arrived since it was last stored."""
 
     def add(self, piece: StoredStream) -> None:
         if self._length >= LIMIT:
@@ -252,24 +222,19 @@ class Partial:
         self.fresh = True
 
     def record(self) -> Record:
-        """Return the complete record up to now."""
         self._pieces = [text] = ["".join(self._pieces)]
         first = self._first
         if isinstance(first, records.AssistantChatStream):
             return records.AssistantChat(
                 text, turn=first.turn, step=first.step, party=first.party, time=first.time
             )
-        whole = (
-            records.UserReplOut
-            if isinstance(first, records.UserReplOutStream)
-            else records.AssistantReplOut
-        )
-        return whole(
-            text, cell=first.cell, late=first.late, kinds=tuple(self._kinds), time=first.time
-        )
+        of_user = isinstance(first, records.UserReplOutStream)
+        whole = records.UserReplOut if of_user else records.AssistantReplOut
+        kinds = tuple(self._kinds)
+        return whole(text, cell=first.cell, late=first.late, kinds=kinds, time=first.time)
 
     def _fence(self, kind: str) -> str:
-        """Return the fence line that the stream omitted before a piece of this kind."""
+        """Return the fence line that the stream omits before this kind."""
         before = self._kinds[-1][0] if self._kinds else "chat"
         if kind == before:
             return ""

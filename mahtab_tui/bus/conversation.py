@@ -18,33 +18,27 @@ from mahtab_tui.bus.terminal_screen import collapse
 
 @dataclass(kw_only=True, eq=False)
 class Entry:
-    """An item of the transcript."""
-
     texts: ClassVar[tuple[str, ...]] = ("text",)
-    """The names of its fields with text, which are masked before they are written to a file."""
+    """Fields with text, which are masked before they are written to a file."""
 
     version: int = 0
     """Increases with every visible change."""
     gap: bool = True
-    """Whether there is an empty row above it."""
     joined: bool = False
-    """Whether it continues the entry above, of the same author: the bar runs through the gap."""
+    """Whether it continues the entry above: the bar runs through the gap."""
     hidden: bool = False
-    """Whether it was dropped: it was streamed, but is not part of the complete answer."""
+    """Whether it was streamed, but is not part of the complete answer."""
     key: str = ""
-    """Its name in the model's conversation, from `bus.prompt.HiddenEntries`; empty if it is not
-    part of it."""
+    """From `Record.entry_name`; empty if the model does not get it."""
     author: str = ""
     turn: int | None = None
-    """The question that it belongs to."""
     removed: Literal["", "hidden", "replaced"] = ""
     """Why the model no longer gets it."""
     collapsed: bool = False
-    """Whether only its first rows are shown."""
 
     @property
     def plain_text(self) -> str:
-        """Its text to copy and to search: code, words, or a tool call with its result."""
+        """Its text to copy and to search."""
         raise NotImplementedError
 
 
@@ -70,21 +64,18 @@ class Question(Entry):
 
 @dataclass(kw_only=True, eq=False)
 class Words(Entry):
-    """The model's words in Markdown, complete or still streaming."""
+    """The model's words in Markdown."""
 
     texts = ("source",)
     source: str = ""
     revision: int = 0
     """Increases when `source` is replaced rather than extended."""
     thought: bool = False
-    """Whether they are the model's thinking, not its answer."""
     named: bool = True
-    """Whether the author's name comes first; only for the first words of a step."""
+    """Whether the author's name comes first."""
     mark: str = ""
-    """Either "stopped", or "cut off" if the program was killed; empty if the answer ended
-    normally."""
+    """Either "stopped", or "cut off" if the program was killed."""
     figures: Sequence[AnswerFigure] = ()
-    """Figures of the answer, once it is complete."""
 
     @property
     def plain_text(self) -> str:
@@ -92,7 +83,6 @@ class Words(Entry):
 
     @property
     def own_figures(self) -> list[AnswerFigure]:
-        """The figures in these words."""
         return [figure for figure in self.figures if figure.text in self.source]
 
 
@@ -103,41 +93,35 @@ class Cell(Entry):
     texts = ("code",)
     person: bool
     agent_index: int | None = None
-    """Colour index of an agent, from 0; None for cells of the user and the model."""
+    """None for cells of the user and the model."""
     code: str = ""
     block: int | None = None
-    """Index of the code block in the streamed answer."""
     number: int | None = None
     """None if it has not run."""
     started: float | None = None
-    """Start time in seconds since the epoch; None if it is not running."""
+    """In seconds since the epoch; None if it is not running."""
     status: str = ""
-    """A `kernel.values.Status` value after it ended; "cut off" if the program was killed."""
+    """A `kernel.values.Status` value, or "cut off" if the program was killed."""
     duration: float | None = None
     """Seconds."""
     approval: str = ""
-    """One of "waiting", "skipped", "stopped" and "refused"; if the program was killed, "cut off"
-    while it was being written and "not run" while it waited."""
+    """One of "waiting", "skipped", "stopped" and "refused"; after a crash, "cut off" and "not
+    run"."""
     part: str = ""
-    """Its number among the waiting code blocks, such as "1/2"; empty if it is the only one."""
+    """Its number among the waiting blocks, such as "1/2"."""
     reason: str = ""
-    """Why it was skipped."""
     edited: bool = False
-    """Whether the user edited the code before it ran."""
     output: OutputBuffer = field(default_factory=OutputBuffer)
     displays: list[tuple[str, str, str, str]] = field(default_factory=list)
-    """Text, MIME type, data and key of displayed values, until the cell ends. The text is also part
-    of the output."""
+    """Text, MIME type, data and key of displayed values, until the cell ends."""
     frames: Sequence[Frame] = ()
     offers_explanation: bool = False
-    """Whether to show the key that asks about the error, because the user's last cell failed."""
+    """Whether to show the key that asks about the error."""
     late_output: OutputBuffer | None = None
-    """Output that came after the cell had ended."""
     undone: bool = False
-    """Whether its changes were undone."""
     changes: Sequence[Change] = ()
     cell_number: int | None = None
-    """The number of the notebook's cell that it is, or that it ran."""
+    """Of the notebook."""
     ran_as: int | None = None
     """The execution count stored in the notebook."""
 
@@ -147,8 +131,7 @@ class Cell(Entry):
 
     @property
     def own_frame(self) -> int:
-        """Index of the last frame whose code the traceback shows and that is not in a library;
-        otherwise of the last frame."""
+        """Index of the last frame of a shown file outside libraries; else of the last frame."""
         shown = [
             index
             for index, (*_, row) in enumerate(self.frames)
@@ -177,7 +160,6 @@ class Cell(Entry):
             self.output.feed(kind, text)
 
     def feed_late(self, text: str) -> None:
-        """Add output that came after the cell had ended."""
         if self.late_output is None:
             self.late_output = type(self.output)()
         self.late_output.feed("stdout", text)
@@ -185,15 +167,11 @@ class Cell(Entry):
 
 @dataclass(kw_only=True, eq=False)
 class ToolUse(Entry):
-    """A tool call by the model, and its result."""
-
     texts = ("name", "arguments", "text")
     name: str
     arguments: str
-    """The exact arguments, as JSON."""
     state: str = "running"
     text: str = ""
-    """The result, or why there is none."""
 
     @property
     def plain_text(self) -> str:
@@ -230,10 +208,9 @@ _NOTES: Mapping[type[Record], Callable[[Any], tuple[str, str]]] = {
         "\n- ".join(["Plan", *record.steps]) if record.state == "proposed" else "",
     ),
 }
-"""Level and text of the note for a record; there is none if the text is empty."""
+"""Level and text of a record's note, if any."""
 
 Step = tuple[int | None, int | None]
-"""Identifies one answer by turn and step."""
 
 
 class Conversation:
@@ -245,11 +222,11 @@ class Conversation:
         self._last_cell: Cell | None = None
         self._tools: dict[str, ToolUse] = {}
         self._hidden: set[str] = set()
-        """Names of hidden entries; more pieces of a hidden answer may still arrive."""
+        """More pieces of a hidden answer may still arrive."""
         self._pieces: dict[Step, list[Words | Cell]] = {}
-        """The entries of the current question's answers."""
+        """Entries of the current question's answers."""
         self._marked: set[int | None] = set()
-        """Turns whose entries already say that the answer was stopped."""
+        """Turns whose entries say that the answer was stopped."""
         self._folds: dict[type[Record], Callable[[Any], None]] = {
             **dict.fromkeys(_NOTES, self._note),
             records.UserReplIn: self._user_code,
@@ -298,7 +275,6 @@ class Conversation:
         self.touch(cell)
 
     def _agent_cell(self, record: records.Approval | records.AssistantReplIn) -> Cell:
-        """Return the entry of an agent's code that starts."""
         cell = Cell(
             author=record.party or "agent", person=False, agent_index=record.guest, code=record.text
         )
@@ -306,7 +282,6 @@ class Conversation:
         return cell
 
     def _block_cell(self, record: records.AssistantReplIn) -> Cell:
-        """Return the entry of a code block that starts."""
         cell = self._block(record)
         if cell is None:
             cell = Cell(author=answer_author(record), person=False)
@@ -315,7 +290,7 @@ class Conversation:
         return cell
 
     def _block(self, record: records.Approval | records.AssistantReplIn) -> Cell | None:
-        """Return the code entry of a record, unless it has already run."""
+        """Return the code entry of a record that has not run yet."""
         blocks = code_blocks(self._pieces.get(answer_step(record), ()))
         if record.block is None or not 0 <= record.block < len(blocks):
             return None
@@ -362,7 +337,7 @@ class Conversation:
         cell.duration = record.duration
 
     def _find_cell(self, number: int | None, *, late: bool = False) -> Cell | None:
-        """Return a cell by number; for late output without a number, the last one."""
+        """Return a cell; for late output without a number, the last one."""
         cell = None if number is None else self._cells.get(number)
         return self._last_cell if cell is None and late else cell
 
@@ -392,8 +367,7 @@ class Conversation:
             self.touch(question)
 
     def _answer(self, record: records.AssistantChat) -> None:
-        """Correct the streamed entries by the complete answer, or create them if nothing was
-        streamed."""
+        """Correct the streamed entries by the complete answer."""
         pieces = self._pieces.setdefault(answer_step(record), [])
         left = list(pieces)
         for is_code, text in _split_code(self._answer_parts(record.text)):
@@ -538,7 +512,6 @@ AnswerRecord = (
     | records.AssistantReplIn
     | records.Approval
 )
-"""A record of one answer of the model."""
 
 
 def answer_author(record: AnswerRecord) -> str:
@@ -550,8 +523,7 @@ def answer_step(record: AnswerRecord) -> Step:
 
 
 def _split_code(parts: Sequence[AnswerPart]) -> Iterator[tuple[bool, str]]:
-    """Yield stretches of text, and whether each is code. Adjacent words and thinking form one
-    stretch, as while streaming."""
+    """Yield code blocks and stretches of words, as while streaming."""
     for is_code, group in groupby(parts, key=lambda part: part.kind == "code"):
         texts = [part.text for part in group]
         if is_code:
@@ -561,5 +533,5 @@ def _split_code(parts: Sequence[AnswerPart]) -> Iterator[tuple[bool, str]]:
 
 
 def code_blocks(pieces: Sequence[Words | Cell]) -> list[Cell]:
-    """Return an answer's code blocks, which are named by their positions until they run."""
+    """Return an answer's code blocks; their positions name them until they run."""
     return [piece for piece in pieces if isinstance(piece, Cell) and not piece.hidden]

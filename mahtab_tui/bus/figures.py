@@ -22,40 +22,33 @@ from mahtab_tui.bus.records import AnswerFigure
 SOURCE_END = 500_000
 """Characters to read at each end of a source."""
 ALL_SOURCES = 8_000_000
-"""Characters to read of all sources together, newest first."""
+"""Characters of all sources together, newest first."""
 MOST, MOST_DIFFERENT = 5_000, 300
-"""Maximum number of figures of an answer, and of different ones; later ones are not reported."""
+"""Figures of an answer at most, and different ones."""
 LONGEST = 400
 """Maximum characters of a figure."""
 
 
 class FigureSource(NamedTuple):
-    """A text in which figures are searched."""
-
     cell: int | None
-    """The cell that printed it; None for an attachment or a tool's result."""
+    """None for an attachment or a tool's result."""
     text: str
 
 
 class Figure(NamedTuple):
-    """A figure, and its position in the answer."""
-
     start: int
     end: int
     text: str
     cell: int | None
-    """The cell whose output contains it; None if it comes from elsewhere."""
+    """None if it comes from elsewhere."""
     found: bool
 
 
 def find_figures(
     answer: str, sources: Sequence[FigureSource], question: str, *, code: str = ""
 ) -> list[Figure]:
-    """Return the figures of an answer in order. Takes linear time for any text.
-
-    sources: in chronological order. code: code of the question's cells; quoted names that occur in
-    it are not reported as missing.
-    """
+    """Return the figures of an answer in order, in linear time. sources: in chronological order.
+    code: quoted names in it are not reported as missing."""
     index = _Sources(sources, question)
     names = _fold(code)
     found: list[Figure] = []
@@ -76,7 +69,7 @@ def find_figures(
 
 
 def distinct_figures(figures: Iterable[Figure]) -> tuple[AnswerFigure, ...]:
-    """Return the figures for the answer's record, without duplicate texts."""
+    """Return the figures without duplicate texts."""
     by_text: dict[str, AnswerFigure] = {}
     for _, _, text, cell, found in figures:
         before = by_text.get(text)
@@ -86,7 +79,7 @@ def distinct_figures(figures: Iterable[Figure]) -> tuple[AnswerFigure, ...]:
 
 
 def figure_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the positions of the figures in a text, without looking up their sources."""
+    """Yield the positions of figures, without looking them up."""
     return ((token.start, token.end) for token in _scan(text))
 
 
@@ -94,8 +87,6 @@ def figure_spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 class _Token(NamedTuple):
-    """A part of an answer that can be a figure."""
-
     start: int
     end: int
     text: str
@@ -105,9 +96,9 @@ class _Token(NamedTuple):
     inner: str = ""
     """A quoted value without its quotation marks."""
     may_be_name: bool = False
-    """Whether a quoted value may be the name of a column, a variable or the like."""
+    """Whether it may name a column, a variable or the like."""
     hedge: str = ""
-    """A word or sign before it that marks it as rounded or as a limit, such as "about" or "<"."""
+    """A word or sign before it, such as "about" or "<"."""
 
 
 _W = r"[^\W\u2e80-\ud7ff\uf900-\ufaff]"
@@ -177,7 +168,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.MULTILINE,
 )
-"""Figures in named groups, and everything else that contains digits, which is skipped."""
+"""Figures in named groups, and what is skipped."""
 
 _QUOTES = ("ticked", "double", "single", "curly", "curl", "angle")
 _ONLY_NUMBER = re.compile(_NUMBER, re.VERBOSE)
@@ -192,7 +183,7 @@ _NAMED = (
 _NAMED_BEFORE = re.compile(
     rf"(?i:\b{_NAMED}(?:\snames?)?:?\s\(?(?:['\"`“‘]\w{{1,40}}['\"`”’](?:,\s|,?\s(?:and|or)\s)){{0,9}})$"
 )
-"""Something that quoted text names in Python, before a quotation or a list of them."""
+"""Quoted text after it names something in Python."""
 _NAMED_AFTER = re.compile(rf"(?i:\s{_NAMED}\b)")
 _CODE = re.compile(
     r"[=<>{}\[\]\\|_;]|\w\(|\w\.\w|\*\*|^[.@%!/]|^(?:for|import|from|if|def|pip|return|not|lambda)\b"
@@ -203,8 +194,7 @@ _MOST_WORDS = 6
 
 
 def _without_code(answer: str) -> str:
-    """Return the answer with its code blocks replaced by spaces, so that positions stay the
-    same."""
+    """Replace code blocks by spaces."""
     lines, fence, in_tag = answer.split("\n"), None, False
     for number, line in enumerate(lines):
         if fence is not None:
@@ -240,7 +230,7 @@ def _scan(text: str) -> Iterator[_Token]:
 
 
 def _quoted(text: str, match: re.Match[str], name: str) -> _Token | None:
-    """Return a quoted value; None for code and other quotations that are not values."""
+    """Return a quoted value; None for code and sentences."""
     start, end = match.span()
     inner = match[name].strip().rstrip(",.;:!?")
     if number := _ONLY_NUMBER.fullmatch(inner):
@@ -259,28 +249,19 @@ def _quoted(text: str, match: re.Match[str], name: str) -> _Token | None:
 
 # Numbers
 
-_SCALES: dict[str, tuple[float, ...]] = {
-    "%": (1, 0.01),
-    "‰": (1, 0.001),
-    "th": (1, 0.01),
-    "st": (1, 0.01),
-    "nd": (1, 0.01),
-    "rd": (1, 0.01),
-    "thousand": (1, 1e3),
-    "million": (1, 1e6),
-    "billion": (1, 1e9),
-    "trillion": (1, 1e12),
-    "k": (1, 1e3),
-    "K": (1, 1e3),
-    "M": (1, 1e6),
-    "B": (1, 1e9),
-    "bn": (1, 1e9),
-    "T": (1, 1e12),
-    **{f"{letter}B": (1, 10.0 ** (3 * power)) for power, letter in enumerate("KMGT", 1)},
-    **{f"{letter}iB": (1, 2.0 ** (10 * power)) for power, letter in enumerate("KMGT", 1)},
-    "kB": (1, 1e3),
+_UNITS: dict[float, str] = {
+    0.01: "% th st nd rd",
+    0.001: "‰",
+    1e3: "thousand k K kB KB",
+    1e6: "million M MB",
+    1e9: "billion B bn GB",
+    1e12: "trillion T TB",
+    **{2.0 ** (10 * power): f"{letter}iB" for power, letter in enumerate("KMGT", 1)},
 }
-"""Factors that convert a number with a unit to the number in a source."""
+_SCALES: dict[str, tuple[float, ...]] = {
+    unit: (1, factor) for factor, units in _UNITS.items() for unit in units.split()
+}
+"""Factors by which a unit multiplies a number."""
 
 
 class _Range(NamedTuple):
@@ -289,17 +270,15 @@ class _Range(NamedTuple):
     middle: float
     half: float
     signed: bool
-    """Whether the figure has a minus sign. Without one, the sign of a number in a source is
-    ignored."""
+    """Without a minus sign, the sign in a source is ignored."""
 
 
 _MOST_P_VALUE = 0.1
-"""Up to this value, "p < 0.001" matches a smaller number in a source."""
+"""Up to this, "p < 0.001" matches a smaller number."""
 
 
 def _ranges(match: re.Match[str], hedge: str = "") -> list[_Range]:
-    """Return the numbers that the digits of a figure may stand for. The last digit determines the
-    rounding."""
+    """Return the numbers that are rounded to a figure: its last digit decides."""
     unit = (match["unit"] or "").strip()
     unit = "%" if unit.startswith("per") else unit
     scales = _SCALES.get(unit) or _SCALES.get(unit.lower(), (1,))
@@ -323,13 +302,12 @@ def _ranges(match: re.Match[str], hedge: str = "") -> list[_Range]:
 
 
 def _is_trivial(match: re.Match[str]) -> bool:
-    """Return whether a number means "none" or "one", which nobody computes."""
+    """Return whether it means "none" or "one"."""
     return match["digits"] in ("0", "1") and match["digits"] == match[0]
 
 
 def _plain_digits(digits: str, gap: str | None) -> list[str]:
-    """Return digits in a form that `float` accepts: "1,234" is 1234, or 1.234 if the comma is a
-    decimal point."""
+    """Return digits for `float`: "1,234" is 1234, or 1.234 with a decimal comma."""
     if gap is None:
         return [digits.replace(",", ".")]
     whole, _, rest = digits.rpartition(gap)
@@ -342,7 +320,6 @@ def _plain_digits(digits: str, gap: str | None) -> list[str]:
 
 
 def _step(digits: str) -> float:
-    """Return the value of the last digit's unit."""
     return 10.0 ** -min(300, len(digits.partition(".")[2]))
 
 
@@ -350,7 +327,6 @@ _EXPONENTS = str.maketrans(_SUPERSCRIPTS + "⁻−⁺", "0123456789--+", "^*{}")
 
 
 def _power(text: str) -> float:
-    """Return the power of ten in scientific notation."""
     if not text:
         return 1.0
     exponent = text[1:] if text[0] in "eE" else text.partition("10")[2]
@@ -375,13 +351,10 @@ _Date = tuple[int | None, int, int | None]
 
 
 class _Source:
-    """A source and its contents, which are parsed on demand."""
-
     def __init__(self, cell: int | None, text: str) -> None:
         self.cell = cell
-        self._text = (
-            text if len(text) <= 2 * SOURCE_END else f"{text[:SOURCE_END]}\n{text[-SOURCE_END:]}"
-        )
+        is_short = len(text) <= 2 * SOURCE_END
+        self._text = text if is_short else f"{text[:SOURCE_END]}\n{text[-SOURCE_END:]}"
 
     def __len__(self) -> int:
         return len(self._text)
@@ -392,34 +365,30 @@ class _Source:
 
     @cached_property
     def numbers(self) -> list[float]:
-        """All numbers in ascending order."""
+        """In ascending order."""
         values: set[float] = set()
         for sign, digits, exponent, unit in set(_PLAIN_NUMBER.findall(self._text)):
             if len(digits) <= LONGEST:
-                value = (
-                    float(digits) * _power(f"e{exponent}" if exponent else "") * (-1 if sign else 1)
-                )
-                values.update(
-                    value * scale for scale in _SCALES.get(unit.lower(), _SCALES.get(unit, (1,)))
-                )
+                power = _power(f"e{exponent}" if exponent else "")
+                value = float(digits) * power * (-1 if sign else 1)
+                scales = _SCALES.get(unit.lower(), _SCALES.get(unit, (1,)))
+                values.update(value * scale for scale in scales)
         for match in _GROUPED_NUMBER.finditer(self._text):
             values.add(float(re.sub(r"[^\d.]", "", match[0])))
         return sorted(filter(isfinite, values))
 
     @cached_property
     def dates(self) -> set[_Date]:
-        return {
-            date for match in _SOURCE_DATE.finditer(self._text) for date in _read_date(match[0])
-        }
+        found = _SOURCE_DATE.finditer(self._text)
+        return {date for match in found for date in _read_date(match[0])}
 
     @cached_property
     def times(self) -> set[tuple[int, int, int | None]]:
-        return {
-            time for match in _SOURCE_TIME.finditer(self._text) for time in _read_time(match[0])
-        }
+        found = _SOURCE_TIME.finditer(self._text)
+        return {time for match in found for time in _read_time(match[0])}
 
     def has_number(self, among: _Range, half: float) -> bool:
-        """Return whether a number in the source is within `half` of the middle of a range."""
+        """Return whether there is a number within `half` of a range's middle."""
         if not isfinite(among.middle):
             return False
         half += abs(among.middle) * 1e-12 + half * 1e-9
@@ -430,13 +399,11 @@ class _Source:
         )
 
     def has_text(self, folded: str) -> bool:
-        """Return whether a folded text occurs as whole words in the source."""
+        """Return whether a folded text occurs as whole words."""
         if folded not in self.folded:
             return False
-        before, after = (
-            (r"(?<!\w)" if folded[0].isalnum() else ""),
-            (r"(?!\w)" if folded[-1].isalnum() else ""),
-        )
+        before = r"(?<!\w)" if folded[0].isalnum() else ""
+        after = r"(?!\w)" if folded[-1].isalnum() else ""
         return re.search(before + re.escape(folded) + after, self.folded) is not None
 
     def has_date(self, date: _Date) -> bool:
@@ -462,11 +429,10 @@ class _Sources:
     def __init__(self, sources: Sequence[FigureSource], question: str) -> None:
         self._all: list[_Source] = []
         room = ALL_SOURCES
-        newest = [*reversed(sources)]
-        newest.sort(key=lambda source: source.cell is None)
         numbers = {word: str(value) for value, word in enumerate(_NUMBER_WORDS)}
         spoken = " ".join(numbers.get(word, "") for word in _fold(question[:SOURCE_END]).split())
-        for cell, text in newest:
+        newest = [*reversed(sources)]
+        for cell, text in sorted(newest, key=lambda source: source.cell is None):
             source = _Source(cell, text)
             if len(source) <= room:
                 room -= len(source)
@@ -477,17 +443,16 @@ class _Sources:
         """Return whether a figure occurs in a source, and in which cell."""
         if token.kind == "number":
             return self._find_number(token)
+        folded = _fold(token.inner or token.text)
         if token.kind == "date":
             dates = _read_date(token.text)
             return self._first(
-                lambda source: (
-                    any(map(source.has_date, dates)) or source.has_text(_fold(token.text))
-                )
+                lambda source: any(map(source.has_date, dates)) or source.has_text(folded)
             )
         if token.kind == "time":
             times = _read_time(token.text)
             return self._first(lambda source: any(map(source.has_time, times)))
-        return self._first(lambda source: source.has_text(_fold(token.inner)))
+        return self._first(lambda source: source.has_text(folded))
 
     def _first(self, has: Callable[[_Source], bool]) -> tuple[bool, int | None]:
         source = next(filter(has, self._all), None)
@@ -498,25 +463,19 @@ class _Sources:
         if _is_trivial(match):
             return True, None
         ranges = _ranges(match, token.hedge)
-        found = self._first(lambda source: any(source.has_number(each, 0) for each in ranges))
-        if not found[0]:
-            found = self._first(
-                lambda source: any(source.has_number(each, each.half) for each in ranges)
-            )
-        if not found[0] and (match["gap"] or "," in match["digits"]):
-            found = self._first(lambda source: source.has_text(_fold(match["digits"])))
-        if not found[0] and (match["gap"] or "") in ("", ",", *_GAPS):  # two numbers, not one
+        tries: list[Callable[[_Source], bool]] = [
+            lambda source: any(source.has_number(each, 0) for each in ranges),
+            lambda source: any(source.has_number(each, each.half) for each in ranges),
+        ]
+        if match["gap"] or "," in match["digits"]:
+            tries.append(lambda source: source.has_text(_fold(match["digits"])))
+        if (match["gap"] or "") in ("", ",", *_GAPS):  # two numbers, not one
             parts = re.split(rf"[,{_GAPS}]", match["digits"])
-            whole = [
-                _Range(float(part), 0, False)
-                for part in parts
-                if part.replace(".", "", 1).isdecimal()
-            ]
-            if len(whole) == len(parts) > 1:
-                found = self._first(
-                    lambda source: all(source.has_number(each, 0) for each in whole)
-                )
-        return found
+            if len(parts) > 1 and all(part.replace(".", "", 1).isdecimal() for part in parts):
+                whole = [_Range(float(part), 0, False) for part in parts]
+                tries.append(lambda source: all(source.has_number(each, 0) for each in whole))
+        results = map(self._first, tries)
+        return next((found for found in results if found[0]), (False, None))
 
 
 def _fold(text: str) -> str:
@@ -540,26 +499,20 @@ _DATE_FORMS = [
 
 
 def _read_date(text: str) -> list[_Date]:
-    """Return the possible meanings of a date in any spelling, because the order of day and month is
-    ambiguous in 1/3/2024."""
+    """Return the meanings of a date: 1/3/2024 has two."""
     dates: list[_Date] = []
     for match in (form.fullmatch(text) for form in _DATE_FORMS):
         if match is not None:
             name = match["m"].lower()
             month = int(name) if name.isdecimal() else _MONTHS.index(name[:3]) + 1
             if 1 <= month <= 12:
-                dates.append(
-                    (
-                        int(match["y"]) if match["y"] else None,
-                        month,
-                        int(match["d"]) if match["d"] else None,
-                    )
-                )
+                year, day = (int(match[part]) if match[part] else None for part in "yd")
+                dates.append((year, month, day))
     return dates
 
 
 def _read_time(text: str) -> list[tuple[int, int, int | None]]:
-    """Return a time of day in 24-hour form; with "am" or "pm", also as written."""
+    """Return the meanings of a time of day."""
     hour, *rest = [int(number) for number in re.findall(r"\d+", text)]
     minute, second = rest[0] if rest else 0, rest[1] if rest[1:] else None
     letters = re.sub(r"[^ap]", "", text.lower())
@@ -578,27 +531,24 @@ _MOST_OPERANDS = 8
 
 
 def _with_derived(answer: str, figures: list[Figure], tokens: Sequence[_Token]) -> list[Figure]:
-    """Accept sums, differences and shares of found numbers in the same sentence, as in "8 of 406 (2
-    %)"."""
+    """Accept sums, differences and shares of found numbers, as in "8 of 406 (2 %)"."""
     ends = [match.start() for match in _SENTENCE_END.finditer(answer)]
     operands: dict[int, dict[float, None]] = {}
     for figure, token in zip(figures, tokens, strict=True):
         if figure.found:
-            operands.setdefault(bisect_left(ends, figure.start), {}).update(
-                dict.fromkeys(_operands(token))
-            )
+            found = operands.setdefault(bisect_left(ends, figure.start), {})
+            found.update(dict.fromkeys(_operands(token)))
     results = list(figures)
     for number, (figure, token) in enumerate(zip(figures, tokens, strict=True)):
         if not figure.found and token.kind == "number":
             values = list(operands.get(bisect_left(ends, figure.start), ()))[:_MOST_OPERANDS]
-            results[number] = figure._replace(
-                found=_follows(_ranges(token.match), values, token.match)
-            )
+            follows = _follows(_ranges(token.match), values, token.match)
+            results[number] = figure._replace(found=follows)
     return results
 
 
 def _operands(token: _Token) -> list[float]:
-    """Return the numbers of a figure that a reader can calculate with; for a date, the year."""
+    """Return the numbers in a figure; of a date, the year."""
     if token.kind == "date":
         return [float(year) for year, _, _ in _read_date(token.text)[:1] if year is not None]
     is_operand = token.kind == "number" and not _is_trivial(token.match)
@@ -606,8 +556,7 @@ def _operands(token: _Token) -> list[float]:
 
 
 def _follows(ranges: Sequence[_Range], values: Sequence[float], match: re.Match[str]) -> bool:
-    """Return whether a number is a sum or difference of values; with a percent sign or a decimal
-    point, also a ratio."""
+    """Return whether a number is a sum or difference of values, or a ratio."""
     made = {sum(values)} if len(values) > 1 else set()
     for a, b in combinations(values, 2):
         made |= {a + b, abs(a - b)}

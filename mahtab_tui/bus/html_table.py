@@ -10,9 +10,9 @@ from typing import NamedTuple
 from mahtab_tui.bus.sanitize import plain
 
 _SPAN = 1_000
-"""Maximum columns or rows that a cell spans."""
+"""Columns or rows that a cell spans at most."""
 _CELLS = 100_000
-"""Maximum number of cells, including spanned ones; the rest is left out."""
+"""Cells at most, with spanned ones."""
 
 # `html.parser` raises on some broken markup, and takes minutes for other. This looks at each
 # character once.
@@ -27,19 +27,17 @@ _TOKEN = re.compile(
 _SPANS = re.compile(r"\b(colspan|rowspan)\s*=\s*[\"']?(\d{1,9})\b", re.IGNORECASE)
 
 _NUMBERED = re.compile(r"&#(?:\d{8,}|x[0-9a-f]{7,});?", re.IGNORECASE)
-"""References to numbers that are not characters; `html.unescape` raises on very long ones."""
+"""No characters; `html.unescape` raises on very long ones."""
 
 
 _NUMBER = re.compile(
     r"[-+]?[\d.,_ ]*\d[\d.,_]*(?:[eE][-+]?\d+)?%?|NaN|nan|inf|-inf|<NA>|null|\.\.\.|…|"
 )
 LONGEST_NUMBER = 40
-"""Maximum characters of a number."""
 
 
 def is_number(text: str) -> bool:
-    """Return whether a text is aligned to the right of its column: a number, a missing value, or
-    nothing."""
+    """Return whether a text is a number, a missing value, or empty."""
     return len(text) <= LONGEST_NUMBER and _NUMBER.fullmatch(text) is not None
 
 
@@ -50,14 +48,14 @@ class TableCell(NamedTuple):
 
 class HtmlTable(NamedTuple):
     header: list[list[TableCell]]
-    """The first lines, which contain only headings."""
+    """Lines of headings only."""
     body: list[list[TableCell]]
     notes: list[str]
     """The texts around the table, such as `1000 rows × 5 columns`."""
 
 
 def numeric_columns(lines: Sequence[Sequence[TableCell]]) -> list[bool]:
-    """Return, for each column, whether all its values are numbers."""
+    """Return whether all values of each column are numbers."""
     width = max(map(len, lines), default=0)
     return [
         all(column >= len(line) or is_number(line[column].text) for line in lines)
@@ -84,14 +82,13 @@ class _TableReader:
         self.notes: list[str] = []
         self._cells = 0
         self._depth = 0
-        """Nesting depth of tables; only the text of inner tables is read."""
+        """Of inner tables, only the text is read."""
         self._over = False
-        """Whether the first table has ended."""
         self._cell: list[str] | None = None
         self._spans = {"colspan": 1, "rowspan": 1}
         self._heading = False
         self._below: dict[int, tuple[int, TableCell]] = {}
-        """Cells that span further lines, by column: the number of lines, and the cell."""
+        """Cells that span further lines, by column, with the number of lines."""
 
     def read(self, source: str) -> None:
         for token in _TOKEN.finditer(source):
@@ -163,5 +160,4 @@ class _TableReader:
 
 
 def _one_line(text: str) -> str:
-    """Return the text of a piece of HTML, without tags, on one line."""
     return " ".join(plain(html.unescape(_NUMBERED.sub("\ufffd", text))).split())

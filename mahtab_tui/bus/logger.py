@@ -17,19 +17,15 @@ from mahtab_tui.bus.records import AssistantChatStream, Notice, Record, Stream, 
 
 
 class DisplayHandler(logging.Handler):
-    """Collects the records to display.
-
-    Consecutive pieces of a stream are joined into one record as they arrive, so that the cost of
-    drawing depends on the amount of text, not on the number of records.
-    """
+    """Collects the records to display. Pieces of a stream are joined as they arrive."""
 
     def __init__(self) -> None:
         super().__init__()
         self._records: list[Record] = []
         self._pieces: list[str] = []
-        """Texts of the stream that is still growing; they belong at the end of `_records`."""
+        """Texts of the growing stream."""
         self._stream: Stream | None = None
-        """The first piece of that stream."""
+        """Its first piece."""
 
     def emit(self, record: logging.LogRecord) -> None:
         value = get_record(record)
@@ -60,8 +56,7 @@ INTERVAL = 1.0
 """Seconds between two writes of growing streams, and between two attempts after a failure."""
 
 SHARE = 20
-"""The interval is at least this many times the duration of the last write, so that a long output
-does not keep the machine busy."""
+"""The interval is at least this many durations of the last write."""
 
 BACKLOG = 32_000_000
 """Characters kept in memory while the store is failing."""
@@ -95,11 +90,8 @@ class Store(Protocol):
 
 
 class StoreHandler(logging.Handler):
-    """Stores the records of a session.
-
-    If the store fails, the session continues: the first failure is logged as a notice, and records
-    are kept in memory (up to `BACKLOG`) until the store works again.
-    """
+    """Stores the records of a session. While the store fails, they wait in memory (up to
+    `BACKLOG`)."""
 
     def __init__(self, store: Store, log: logging.Logger) -> None:
         super().__init__()
@@ -114,7 +106,7 @@ class StoreHandler(logging.Handler):
         """Keys of the partial records in the store."""
         self._failing = False
         self._leaves_out = False
-        """Whether some record could not be stored at all."""
+        """Whether a record could never be stored."""
         self._news: list[tuple[str, str]] = []
         self._timer: threading.Timer | None = None
         self._delay = INTERVAL
@@ -145,11 +137,8 @@ class StoreHandler(logging.Handler):
             self._write(partials=True)
 
     def close(self) -> None:
-        """Write all pending records and close the store.
-
-        A later record opens it again, because `logging.config` closes all handlers of the process,
-        even those of a running session.
-        """
+        """Write all records and close the store. A later record opens it again: `logging.config`
+        closes the handlers of running sessions, too."""
         self.flush()
         with self._guard:
             if self._timer is not None:
@@ -167,7 +156,6 @@ class StoreHandler(logging.Handler):
         self._report()
 
     def _arm(self) -> None:
-        """Start the timer, so that pending records are written even if nothing else is logged."""
         if self._timer is None:
             self._timer = threading.Timer(self._delay, self._tick)
             self._timer.daemon = True
@@ -196,8 +184,7 @@ class StoreHandler(logging.Handler):
                 growing.fresh = False
 
     def _store_record(self, write: Callable[[], None]) -> None:
-        """Write a record. One that can never be stored is skipped, so that later ones are stored.
-        Raises `StoreError`."""
+        """Write a record, or skip it if it can never be stored. Raises `StoreError`."""
         try:
             write()
         except StoreError:
@@ -211,43 +198,33 @@ class StoreHandler(logging.Handler):
     def _fail(self, error: StoreError) -> None:
         if not self._failing:
             self._failing = True
-            self._news.append(
-                (
-                    "warning",
-                    f"{error} The session continues; new records stay in memory until they can be saved.",
-                )
-            )
+            text = f"{error} The session continues; new records stay in memory until they can be saved."
+            self._news.append(("warning", text))
         self._trim()
         self._arm()
 
     def _recover(self) -> None:
         if self._failing:
             self._failing = False
-            lost = (
-                f" {self._lost} records did not fit into memory and are missing."
-                if self._lost
-                else ""
-            )
+            missing = f" {self._lost} records did not fit into memory and are missing."
+            lost = missing if self._lost else ""
             self._news.append(("info", f"Saving the session works again.{lost}"))
             self._lost = 0
 
     def _trim(self) -> None:
-        """Drop the oldest pending records beyond `BACKLOG`."""
         while self._queued > BACKLOG:
             self._queued -= len(self._queue.popleft().text)
             self._lost += 1
 
     def _report(self) -> None:
-        """Log pending notices. Never call this while holding `_guard`, because the lock of the bus
-        comes first."""
+        """Log pending notices, without `_guard`: the lock of the bus comes first."""
         while self._news:
             level, text = self._news.pop(0)
             emit(self._log, Notice(text, level=level))
 
 
 class StreamingHandler:
-    """Logs the tokens of an answer as ``assistant-chat-stream`` records. Only `parse_response`
-    decides what runs."""
+    """Logs the tokens of an answer. Only `parse_response` decides what runs."""
 
     def __init__(
         self,
@@ -261,40 +238,30 @@ class StreamingHandler:
         self._splitter = AnswerSplitter()
 
     def process_token(self, token: str) -> None:
-        """Add a token, which may be split anywhere."""
         self._emit(self._splitter.feed(token))
 
     def restart(self) -> StreamingHandler:
-        """Restart the answer: discard what was logged of it, and return the handler for the new
-        one."""
+        """Discard what was logged; returns the handler for the new answer."""
         emit(self._log, self._answer.changed(fresh=True))
         return StreamingHandler(self._log, self._answer.turn, self._answer.step, self._answer.party)
 
     def flush(self) -> None:
-        """Log the remaining text, because the answer has ended."""
+        """Log the remaining text."""
         self._emit(self._splitter.end())
 
     def _emit(self, pieces: Iterable[AnswerPiece]) -> None:
         for kind, block, text in pieces:
-            emit(
-                self._log,
-                self._answer.changed(
-                    text=text, kind="code" if kind == "code" else "chat", block=block
-                ),
-            )
+            shown = "code" if kind == "code" else "chat"
+            emit(self._log, self._answer.changed(text=text, kind=shown, block=block))
 
 
 NAME = "mahtab"
 
 
 class BusLogger(logging.Logger):
-    """A logger outside the process's logger tree, which passes every record to all its handlers in
-    the same order.
-
-    It has its own `Manager`, so that neither `logging.disable` nor `dictConfig` affects it, and
-    sessions do not mix. It neither looks up the caller's line, which is not needed and costs more
-    than everything else, nor uses the process's record factory.
-    """
+    """A logger of its own, which passes every record to all handlers in the same order.
+    `logging.disable`, `dictConfig` and the process's record factory do not affect it. It does not
+    look up the caller's line, which would cost more than everything else."""
 
     def __init__(self) -> None:
         super().__init__(NAME, logging.INFO)
@@ -306,8 +273,7 @@ class BusLogger(logging.Logger):
         self._handing_on = False
 
     def handle(self, record: logging.LogRecord) -> None:
-        """Pass a record to all handlers. A record logged by a handler waits until all handlers have
-        received the current one."""
+        """Pass a record to all handlers; one that a handler logs waits."""
         with self._order:
             self._waiting.append(record)
             if self._handing_on:
@@ -359,7 +325,6 @@ class Bridge(logging.Handler):
             self.sessions[-1].handle(record)
 
     def remove(self, outer: logging.Logger) -> None:
-        """Restore the process's logger."""
         outer.removeHandler(self)
         self.close()
         level, outer.propagate = self._before
@@ -370,18 +335,13 @@ _BRIDGING = threading.Lock()
 
 
 def _bridge() -> Bridge | None:
-    return next(
-        (handler for handler in logging.getLogger(NAME).handlers if isinstance(handler, Bridge)),
-        None,
-    )
+    handlers = logging.getLogger(NAME).handlers
+    return next((handler for handler in handlers if isinstance(handler, Bridge)), None)
 
 
 def setup_logging(store: Store | None = None) -> tuple[logging.Logger, PromptHandler]:
-    """Create a session's bus with the handler for the model's prompt and, if there is a store, the
-    handler that stores the records.
-
-    Until the bus is closed, `logging.getLogger("mahtab")` passes its records to the newest session.
-    """
+    """Create a session's bus with the handlers of the prompt and, if given, the store. Until it is
+    closed, `logging.getLogger("mahtab")` passes its records to the newest session."""
     log, prompt = BusLogger(), PromptHandler()
     if store is not None:
         log.addHandler(StoreHandler(store, log))
@@ -393,8 +353,7 @@ def setup_logging(store: Store | None = None) -> tuple[logging.Logger, PromptHan
 
 
 def close_logging(log: logging.Logger) -> None:
-    """Remove and close all handlers of a session's bus, including the store. A second call does
-    nothing."""
+    """Close a session's bus and its handlers. A second call does nothing."""
     with _BRIDGING:
         bridge = _bridge()
         if bridge is not None and log in bridge.sessions:

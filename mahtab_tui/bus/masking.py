@@ -11,26 +11,26 @@ import logging
 import re
 import threading
 import typing
+from base64 import b64encode
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
+from urllib.parse import quote, quote_plus
 
-from mahtab_tui.bus.records import NAME, PICTURE, WORD, Record, Stream, get_record
+from mahtab_tui.bus.records import NAME, NULL, PICTURE, WORD, Record, Stream, get_record
 
 LONG = 8
-"""A secret of at least this many characters is found anywhere."""
+"""Characters of a secret that is found anywhere."""
 SHORTEST_WORD = 4
-"""A secret of at least this many characters is found as a separate word; a shorter one only if it
-is the whole text."""
+"""Characters of a secret that is found as a separate word; a shorter one must be the whole text."""
 PART = 20
-"""Length of a secret's start or end that is found even if the rest was cut off."""
+"""Characters of a secret's start or end that are found even if the rest was cut off."""
 _SHORT = 100
-"""Maximum length of a text that is compared with short secrets, as literals and with surrounding
-blanks."""
+"""Maximum characters of a text that is compared with short secrets as a whole."""
 REACH = 4_096
-"""Length of the text's end that is searched for the start of a secret."""
+"""Characters of a text's end in which the start of a secret is searched."""
 
 _SINGLE = (
     r"\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but \t and \n, DEL, C1
@@ -50,39 +50,26 @@ _BEGINS_STRING = re.compile(r"\x1b[\]PX^_]")
 
 
 class SecretSpan(NamedTuple):
-    """The position of a secret in a text, in characters; `end` is exclusive."""
-
     start: int
     end: int
 
 
 class SecretMatcher:
-    """All forms of some secrets. Finding them takes time proportional to the text and the number of
-    secrets."""
+    """Finds secrets in any form, in linear time."""
 
     def __init__(self, secrets: Sequence[str]) -> None:
         self.secrets = tuple(secrets)
-        self._whole = {
-            quoted
-            for secret in secrets
-            if len(secret) < SHORTEST_WORD
-            for quoted in _quoted(secret)
-        }
-        self._words = _strip_noise(
-            form
-            for secret in secrets
-            if SHORTEST_WORD <= len(secret) < LONG
-            for form in _escaped(secret)
-        )
-        written = _strip_noise(
-            form for secret in secrets if len(secret) >= LONG for form in _escaped(secret)
-        )
+        long = [secret for secret in secrets if len(secret) >= LONG]
+        middle = [secret for secret in secrets if SHORTEST_WORD <= len(secret) < LONG]
+        short = [secret for secret in secrets if len(secret) < SHORTEST_WORD]
+        self._whole = {form for secret in short for form in _quoted(secret)}
+        self._words = _strip_noise(form for secret in middle for form in _escaped(secret))
+        written = _strip_noise(form for secret in long for form in _escaped(secret))
+        encoded = {form for secret in long for form in _encoded(secret)}
         self._beginnings = (*written, *self._words)
         """Forms that may start in one piece of a stream and end in another."""
-        encoded = {form for secret in secrets if len(secret) >= LONG for form in _encoded(secret)}
         self._long: dict[str, set[str]] = {}
-        """Forms by their starts and ends, because a truncated text may contain only the start or
-        end of a secret."""
+        """Forms by their starts and ends, because a text may be cut within a secret."""
         for form in (*encoded, *written):
             self._long.setdefault(form[:PART], set()).add(form)
         for form in written:
@@ -90,28 +77,31 @@ class SecretMatcher:
         self.longest = max(map(len, (*self._words, *encoded, *written)), default=SHORTEST_WORD)
 
     def spans(self, text: str, *, words: bool = True) -> list[SecretSpan]:
-        """Return the positions of the secrets, in order and without overlaps. words: include those
-        found only as a word or as the whole text."""
+        """Return the positions of the secrets, in order and without overlaps. words: also of those
+        found only as words or as the whole text."""
         if not self.secrets or not text:
             return []
         if words and self._whole and len(text) < _SHORT and text.strip() in self._whole:
             return [SecretSpan(0, len(text))]
-        found = [
-            span for noise in _noises(text) for span in self._long_ones(_ReducedText(noise, text))
-        ]
+        found: list[SecretSpan] = []
+        for noise in _noises(text):
+            reduced = _ReducedText(noise, text)
+            for needle, forms in self._long.items():
+                found += map(reduced.span, _positions(reduced.bare, needle, forms))
         if words and self._words:
-            noises = (_SINGLE_IN_LINE, _NOISE_IN_LINE) if "\x1b" in text else (_SINGLE_IN_LINE,)
-            found += [
-                span for noise in noises for span in self._single_words(_ReducedText(noise, text))
-            ]
+            for noise in (
+                (_SINGLE_IN_LINE, _NOISE_IN_LINE) if "\x1b" in text else (_SINGLE_IN_LINE,)
+            ):
+                reduced = _ReducedText(noise, text)
+                for word in self._words:
+                    for span in _positions(reduced.bare, word, (word,)):
+                        if _is_whole_word(reduced.bare, span, word):
+                            found.append(reduced.span(span))
         return _merged(found)
 
     def find_partial(self, text: str) -> tuple[int, int]:
-        """Find the longest start of a secret at the end of a text.
-
-        Returns its position (the text's length if there is none), and how many of its characters
-        may be displayed before more is known.
-        """
+        """Find the longest start of a secret at the end of a text: its position (the text's length
+        if there is none), and how many of its characters may be displayed before more is known."""
         start, shown = len(text), 0
         near = max(0, len(text) - REACH)
         removed = _ReducedText(_NOISE_IN_LINE, text[near:])
@@ -125,27 +115,9 @@ class SecretMatcher:
                 first += 1
         return start, shown
 
-    def _long_ones(self, removed: _ReducedText) -> list[SecretSpan]:
-        bare = removed.bare
-        needles = [needle for needle in self._long if needle in bare]
-        return [
-            removed.span(start)
-            for needle in needles
-            for start in _positions(bare, needle, self._long[needle])
-        ]
-
-    def _single_words(self, removed: _ReducedText) -> list[SecretSpan]:
-        bare = removed.bare
-        positions = (
-            (word, start) for word in self._words for start in _positions(bare, word, (word,))
-        )
-        return [
-            removed.span(start) for word, start in positions if _is_whole_word(bare, start, word)
-        ]
-
 
 class _ReducedText:
-    """A text without the matches of a pattern, with the original positions of its characters."""
+    """A text without the matches of a pattern, and where its characters were."""
 
     def __init__(self, noise: re.Pattern[str], text: str) -> None:
         self.text = text
@@ -153,18 +125,16 @@ class _ReducedText:
         self._noise = noise
 
     def span(self, found: SecretSpan) -> SecretSpan:
-        """Convert a span of `bare` to a span of the text."""
         return SecretSpan(self.start(found.start), self.start(found.end - 1) + 1)
 
     def start(self, offset: int) -> int:
-        """Convert a position in `bare` to a position in the text."""
         at, removed = self._removals
         return offset + removed[bisect_right(at, offset)]
 
     @cached_property
     def _removals(self) -> tuple[list[int], list[int]]:
-        """The positions in `bare` where something was removed, and the number of characters removed
-        before each, and in total."""
+        """The positions in `bare` where something was removed, and how many characters before each
+        of them, and in total."""
         at, removed = [], [0]
         for found in self._noise.finditer(self.text):
             at.append(found.start() - removed[-1])
@@ -173,14 +143,12 @@ class _ReducedText:
 
 
 def _strip_noise(forms: Iterable[str]) -> set[str]:
-    """Remove from the forms what is also removed from a text before it is searched."""
     bare = {_SINGLE_NOISE.sub("", form) for form in forms}
     return {form for form in bare if len(form) >= SHORTEST_WORD}
 
 
 def _noises(text: str) -> Iterator[re.Pattern[str]]:
-    """Yield patterns for noise between the letters of a secret. A control sequence may also hide a
-    whole secret."""
+    """Yield patterns for noise between the letters of a secret, or around a hidden one."""
     yield _NEWLINES
     if _INVISIBLE.search(text):
         yield _SINGLE_NOISE
@@ -191,8 +159,7 @@ def _noises(text: str) -> Iterator[re.Pattern[str]]:
 
 
 def _positions(text: str, needle: str, forms: Collection[str]) -> Iterator[SecretSpan]:
-    """Yield the positions of forms that start or end with a needle, as far as the text contains
-    them."""
+    """Yield the positions of forms that start or end with a needle, as far as they are there."""
     found = text.find(needle)
     while found >= 0:
         start, end = found, found + len(needle)
@@ -209,7 +176,6 @@ def _positions(text: str, needle: str, forms: Collection[str]) -> Iterator[Secre
 
 
 def _common(one: str, other: str) -> int:
-    """Return the length of the common prefix of two texts."""
     if one == other:
         return len(one)
     low, high = 0, min(len(one), len(other))
@@ -220,7 +186,6 @@ def _common(one: str, other: str) -> int:
 
 
 def _is_whole_word(text: str, span: SecretSpan, form: str) -> bool:
-    """Return whether a short form is a separate word."""
     before, after = text[max(0, span.start - 1) : span.start], text[span.end : span.end + 1]
     return not (
         (_is_word(before) and _is_word(form[0])) or (_is_word(after) and _is_word(form[-1]))
@@ -242,28 +207,18 @@ def _merged(spans: list[SecretSpan]) -> list[SecretSpan]:
 
 
 def _quoted(secret: str) -> list[str]:
-    """Return a secret unchanged and as literals."""
-    return [
-        secret,
-        repr(secret),
-        repr(secret.encode("utf-8", "surrogatepass")),
-        json.dumps(secret),
-        f'"{secret}"',
-        f"'{secret}'",
-    ]
+    data = secret.encode("utf-8", "surrogatepass")
+    return [secret, repr(secret), repr(data), json.dumps(secret), f'"{secret}"', f"'{secret}'"]
 
 
 def _escaped(secret: str) -> Iterator[str]:
-    """Yield a secret as Python and JSON literals, and as written in markup and URLs. Most have only
-    one form."""
+    """Yield a secret as Python and JSON literals, and as written in markup and URLs."""
     yield secret
     if secret.isascii() and secret.isalnum():
         return
-    yield secret.encode("utf-8", "surrogatepass").decode("latin-1")  # bytes decoded as characters
-    from urllib.parse import quote, quote_plus
-
-    literals = [json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]]
     data = secret.encode("utf-8", "surrogatepass")
+    yield data.decode("latin-1")  # bytes decoded as characters
+    literals = [json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]]
     # Python chooses the quotes by the whole text: if it contains both kinds, Python escapes the
     # single ones.
     for literal in (
@@ -275,24 +230,16 @@ def _escaped(secret: str) -> Iterator[str]:
     yield from literals
     for literal in literals:  # a literal within a literal
         escaped = literal.replace("\\", "\\\\")
-        yield from (
-            escaped,
-            escaped.replace("'", "\\'"),
-            json.dumps(literal, ensure_ascii=False)[1:-1],
-        )
+        yield from (escaped, escaped.replace("'", "\\'"))
+        yield json.dumps(literal, ensure_ascii=False)[1:-1]
     markup = secret.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    yield from (
-        markup,
-        markup.replace('"', "&quot;"),
-        markup.replace('"', "&quot;").replace("'", "&#x27;"),
-    )
+    quoted = markup.replace('"', "&quot;")
+    yield from (markup, quoted, quoted.replace("'", "&#x27;"))
     yield from (quote(data, safe=""), quote(data), quote_plus(data))
 
 
 def _encoded(secret: str) -> Iterator[str]:
     """Yield a long secret as base64, for each alignment, and as hexadecimal digits."""
-    from base64 import b64encode
-
     data = secret.encode("utf-8", "surrogatepass")
     yield data.hex()
     for before in range(3):
@@ -307,12 +254,12 @@ MASK = "••••••••"
 
 
 def mask_spans(text: str, spans: Sequence[SecretSpan]) -> str:
-    """Return the text with some spans replaced by `MASK`. Line ends within them stay."""
+    """Replace some spans by `MASK`. Line ends within them stay."""
     return mask_slice(text, spans, 0, len(text))
 
 
 def mask_slice(text: str, spans: Sequence[SecretSpan], start: int, end: int) -> str:
-    """Return `text[start:end]` with some spans of the whole text replaced by `MASK`."""
+    """Mask a part of a text by spans of the whole."""
     if not spans or start >= end:
         return text[start:end]
     pieces: list[str] = []
@@ -328,23 +275,21 @@ def mask_slice(text: str, spans: Sequence[SecretSpan], start: int, end: int) -> 
 
 
 _SHORT_TEXT = 8
-"""Shorter texts are not searched, because they would be found everywhere."""
+"""Shorter texts would be found everywhere."""
 _LONG = 16
-"""Length of the pieces by which a part of a long text is found: any part of 31 characters contains
-a complete piece."""
+"""Characters of the pieces by which a long text is found: 31 of it contain a complete piece."""
 _WHOLE = 2 * _LONG
-"""Texts shorter than this are only found as a whole."""
+"""Shorter texts are only found as a whole."""
 
 
 class PrivateTexts:
-    """The private texts known so far. Any thread may call it. Searching takes time proportional to
-    the searched text."""
+    """The private texts known so far. Any thread may call it. Searching takes linear time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: set[str] = set()
         self._whole: dict[str, dict[int, set[str]]] = {}
-        """Lines that are only found as a whole, by their first characters and their lengths."""
+        """Lines that are only found as a whole, by first characters and length."""
         self._pieces: dict[str, list[tuple[str, int]]] = {}
         """Pieces of longer lines, with the line and the position within it."""
 
@@ -358,14 +303,11 @@ class PrivateTexts:
         self.add(texts)
 
     def add(self, texts: Iterable[str]) -> None:
-        """Also search for these texts, line by line, unchanged and as written in code and JSON."""
+        """Search for the lines of texts, also as written in code and JSON."""
         for text in texts:
             for line in text.splitlines():
-                for form in {
-                    line.strip(),
-                    repr(line.strip())[1:-1],
-                    json.dumps(line.strip())[1:-1],
-                }:
+                line = line.strip()
+                for form in {line, repr(line)[1:-1], json.dumps(line)[1:-1]}:
                     if len(form) >= _SHORT_TEXT:
                         self._add(form)
 
@@ -375,9 +317,8 @@ class PrivateTexts:
                 return
             self._known.add(line)
             if len(line) < _WHOLE:
-                self._whole.setdefault(line[:_SHORT_TEXT], {}).setdefault(len(line), set()).add(
-                    line
-                )
+                lengths = self._whole.setdefault(line[:_SHORT_TEXT], {})
+                lengths.setdefault(len(line), set()).add(line)
                 return
             for start in range(0, len(line) - _LONG + 1, _LONG):
                 owners = self._pieces.setdefault(line[start : start + _LONG], [])
@@ -385,7 +326,7 @@ class PrivateTexts:
                     owners.append((line, start))
 
     def spans(self, text: str, *, words: bool = True) -> list[SecretSpan]:
-        """Return the positions of known texts, in order and without overlaps."""
+        """Return positions in order, without overlaps."""
         if not self._known:
             return []
         found: list[SecretSpan] = []
@@ -402,12 +343,11 @@ class PrivateTexts:
         return found
 
     def _longest_match_at(self, text: str, start: int) -> SecretSpan | None:
-        """Return the longest span of known text that starts here, or that contains a complete piece
-        here."""
-        whole = self._whole.get(text[start : start + _SHORT_TEXT], {})
+        """Return the longest span of known text that starts or contains a complete piece here."""
+        lengths = self._whole.get(text[start : start + _SHORT_TEXT], {})
         ends = [
             start + length
-            for length, lines in whole.items()
+            for length, lines in lengths.items()
             if text[start : start + length] in lines
         ]
         starts = [start]
@@ -420,8 +360,9 @@ class PrivateTexts:
                 before += 1
             after = _LONG
             while (
-                offset + after < len(line)
-                and text[start + after : start + after + 1] == line[offset + after]
+                line[offset + after : offset + after + 1]
+                == text[start + after : start + after + 1]
+                != ""
             ):
                 after += 1
             starts.append(start - before)
@@ -429,113 +370,70 @@ class PrivateTexts:
         return SecretSpan(min(starts), max(ends)) if ends else None
 
 
-_Mask = Callable[[Any, SecretMatcher], Any]
-"""Masks the secrets in a value other than None."""
-
-
-def masked_fields(record: Record, forms: SecretMatcher) -> dict[str, Any]:
-    """Return the fields that may contain a secret, except the text, with the secrets masked."""
+def _mask_fields(record: Record, forms: SecretMatcher) -> dict[str, Any]:
+    is_picture = str(getattr(record, "mime", "")).startswith("image/")
     kind: Any = type(record)
-    pictures = _pictures(kind) if str(getattr(record, "mime", "")).startswith("image/") else ()
     return {
-        name: mask(value, forms)
-        for name, mask in _masks(kind).items()
-        if name not in pictures and (value := getattr(record, name)) is not None
+        name: _mask_field(getattr(record, name), hint, forms)
+        for name, hint in _hints(kind).items()
+        if not (is_picture and PICTURE in str(hint))
     }
 
 
 @cache
-def _masks(kind: type[Any]) -> Mapping[str, _Mask]:
-    return {
-        name: mask
-        for name, hint in kind.hints().items()
-        if name != "text" and (mask := _mask(hint)) is not None
-    }
+def _hints(kind: Any) -> Mapping[str, Any]:
+    is_record = issubclass(kind, Record)
+    hints: Mapping[str, Any] = (
+        kind.hints() if is_record else typing.get_type_hints(kind, include_extras=True)
+    )
+    return hints
 
 
-@cache
-def _pictures(kind: type[Any]) -> frozenset[str]:
-    return frozenset(name for name, hint in kind.hints().items() if PICTURE in str(hint))
-
-
-def _mask(hint: Any) -> _Mask | None:
-    """Return a function that masks values of a type; None if they contain no text, or only the
-    program's own words."""
+def _mask_field(value: Any, hint: Any, forms: SecretMatcher) -> Any:
+    """Mask the texts in a field of a declared type, except the program's own words."""
     args = typing.get_args(hint)
-    if hint is str:
-        return _text
-    if typing.get_origin(hint) is Annotated:
-        return None if WORD in args else _name if NAME in args else _mask(args[0])
-    if hasattr(hint, "_fields"):
-        hints = typing.get_type_hints(hint, include_extras=True)
-        return _row_mask(
-            {name: mask for name in hint._fields if (mask := _mask(hints[name])) is not None}
+    if type(None) in args or NULL in args:
+        return None if value is None else _mask_field(value, args[0], forms)
+    if isinstance(value, str):
+        if WORD in args:
+            return value
+        return mask_spans(value, forms.spans(value, words=NAME not in args))
+    if hasattr(value, "_fields"):
+        row: Any = type(value)
+        hints = _hints(row)
+        masked = {
+            name: _mask_field(each, hints[name], forms) for name, each in value._asdict().items()
+        }
+        return value._replace(**masked)
+    if isinstance(value, tuple):
+        kinds = args[:1] * len(value) if args[1:] == (...,) else args
+        return tuple(
+            _mask_field(each, kind, forms) for each, kind in zip(value, kinds, strict=True)
         )
-    masks = [_mask(arg) for arg in args if arg is not ...]
-    if not any(masks) or typing.get_origin(hint) is Mapping:
-        return None
-    if typing.get_origin(hint) is not tuple:  # a single type, or None
-        return next(mask for mask in masks if mask is not None)
-    return (
-        _list_mask(masks[0]) if args[1:] == (...,) and masks[0] is not None else _mask_spans(masks)
-    )
-
-
-def _text(value: str, forms: SecretMatcher) -> str:
-    return mask_spans(value, forms.spans(value))
-
-
-def _name(value: str, forms: SecretMatcher) -> str:
-    return mask_spans(value, forms.spans(value, words=False))
-
-
-def _list_mask(mask: _Mask) -> _Mask:
-    return lambda value, forms: tuple(mask(each, forms) for each in value)
-
-
-def _mask_spans(masks: list[_Mask | None]) -> _Mask:
-    return lambda value, forms: tuple(
-        each if mask is None else mask(each, forms) for mask, each in zip(masks, value, strict=True)
-    )
-
-
-def _row_mask(masks: Mapping[str, _Mask]) -> _Mask:
-    def mask_row(value: Any, forms: SecretMatcher) -> Any:
-        return value._replace(
-            **{
-                name: mask(each, forms)
-                for name, mask in masks.items()
-                if (each := getattr(value, name)) is not None
-            }
-        )
-
-    return mask_row
+    return value
 
 
 _STREAMS = 64
-"""Number of streams whose ends are remembered at the same time."""
+"""Streams whose ends are remembered at the same time."""
 
 _STRUCTURE = frozenset(
     "op party call kind kinds status picture mime state request id mode change model source approval entry level tree node event parent "
     "replaces how batch pictures".split()
 )
-"""Keys of answers to agents whose values are the program's own words. These are not masked even if
-they equal a secret."""
+"""Keys whose values are the program's own words, which are not masked."""
 _NAMES = frozenset({"name", "type", "was_type"})
 """Keys whose values are identifiers, which may equal a short secret."""
 _FOREIGN = "arguments"
-"""The key of a mapping whose own keys are masked, because the program did not choose them."""
+"""The key of a mapping whose keys are masked, too."""
 
 
 class Secrets:
     """The secrets of one session. Any thread may call it."""
 
     def __init__(self, configured: Callable[[], Iterable[str]] = tuple) -> None:
-        """configured: returns the configured keys. It is called each time, because they may change;
-        a former key stays a secret."""
+        """configured: returns the configured keys, which may change; a former key stays a secret."""
         self.private = PrivateTexts()
-        """Texts of private variables, which are hidden from models and agents but not from the
-        user."""
+        """Texts of private variables, hidden from models and agents, but not from the user."""
         self._configured = configured
         self._known: dict[str, None] = {}
         self._forms = SecretMatcher(())
@@ -547,12 +445,11 @@ class Secrets:
                 self._known[secret] = None
 
     def mask(self, text: str) -> str:
-        """Return the text with each secret replaced by `MASK`. Line ends within a secret stay."""
+        """Replace each secret in a text by `MASK`. Line ends within a secret stay."""
         return mask_spans(text, self.spans(text))
 
     def redact_for_model(self, text: str) -> str:
-        """Return the text for models and agents: without secrets, and without texts of private
-        variables."""
+        """Return the text for models and agents: without secrets and texts of private variables."""
         text = self.mask(text)
         return mask_spans(text, self.private.spans(text))
 
@@ -562,7 +459,6 @@ class Secrets:
         return bool(self.forms.secrets or self.private)
 
     def spans(self, text: str) -> list[SecretSpan]:
-        """Return the positions of the secrets in a text."""
         return self.forms.spans(text)
 
     def mask_value(self, value: Any) -> Any:
@@ -575,18 +471,11 @@ class Secrets:
         return _masked(value, self.private) if self.private else value
 
     def mask_record(self, record: Record) -> Record:
-        """Return a record with the secrets masked."""
-        forms = self.forms
-        return record.changed(
-            text=mask_spans(record.text, forms.spans(record.text)), **masked_fields(record, forms)
-        )
+        return record.changed(**_mask_fields(record, self.forms))
 
     def mask_page(self, fetch: Callable[[int, int], str], start: int, end: int) -> str:
-        """Return a part of a long text, with each character of a secret replaced by a dot, even if
-        the secret extends beyond the part.
-
-        fetch: returns the text between two positions.
-        """
+        """Return a part of a long text, with a dot for each character of a secret, even if the
+        secret extends beyond the part. fetch: returns the text between two positions."""
         forms = self.forms
         if not forms.secrets:
             return fetch(start, end)
@@ -596,7 +485,6 @@ class Secrets:
 
     @property
     def forms(self) -> SecretMatcher:
-        """All forms of the secrets known so far."""
         for key in self._configured():
             if len(key) >= LONG:  # a shorter key looks like a word, such as "none"
                 self._known[key] = None
@@ -612,9 +500,9 @@ class MaskedStream:
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
         self._tail = ""
-        """The end of the text so far, if it could be the start of a secret."""
+        """The text's end, if it could be the start of a secret."""
         self._shown = 0
-        """Characters of the tail that were already returned, too few to reveal anything."""
+        """Characters of the tail that were already returned, too few to reveal it."""
 
     def feed(self, text: str) -> str:
         """Add a piece; return the text that can be displayed now."""
@@ -652,8 +540,8 @@ class MaskingFilter(logging.Filter):
         return bool(after.text) or not (before.text and isinstance(before, Stream))
 
     def mask_record(self, record: Record) -> Record:
-        """Return a record with the secrets masked. If a stream ends with pending text, its complete
-        record contains that text."""
+        """Return a record with the secrets masked. Only the complete record has the text that a
+        stream held back at its end."""
         if record.text and isinstance(record, Stream):
             return record.changed(text=self._stream(record.stream).feed(record.text))
         return self._secrets.mask_record(record)
@@ -667,20 +555,15 @@ class MaskingFilter(logging.Filter):
 
 
 def masked(text: str, secret: str) -> str:
-    """Return a text with one key masked."""
     return mask_spans(text, SecretMatcher([secret]).spans(text)) if len(secret) >= LONG else text
 
 
 def replace_with_dots(text: str, spans: Sequence[SecretSpan]) -> str:
-    """Return a text with each character of some spans replaced by a dot, so that no position
-    changes."""
+    """Replace each character of some spans by a dot, so that no position changes."""
     pieces: list[str] = []
     done = 0
     for span in spans:
-        pieces += (
-            text[done : span.start],
-            "".join("\n" if c == "\n" else MASK[0] for c in text[span.start : span.end]),
-        )
+        pieces += (text[done : span.start], re.sub(".", MASK[0], text[span.start : span.end]))
         done = span.end
     return "".join([*pieces, text[done:]])
 
@@ -689,19 +572,18 @@ def _masked(
     value: Any, forms: SecretMatcher | PrivateTexts, name: str = "", *, keys: bool = False
 ) -> Any:
     if isinstance(value, str):
-        return (
-            value
-            if name in _STRUCTURE
-            else mask_spans(value, forms.spans(value, words=name not in _NAMES))
-        )
+        if name in _STRUCTURE:
+            return value
+        return mask_spans(value, forms.spans(value, words=name not in _NAMES))
     if isinstance(value, dict):
         picture = str(value.get("mime", "")).startswith("image/")
-        return {
-            mask_spans(key, forms.spans(key)) if keys else key: each
-            if picture and key == "data"
-            else _masked(each, forms, "" if keys else key, keys=keys or key == _FOREIGN)
-            for key, each in value.items()
-        }
+        masked: dict[str, Any] = {}
+        for key, each in value.items():
+            if not (picture and key == "data"):
+                inner = "" if keys else key
+                each = _masked(each, forms, inner, keys=keys or key == _FOREIGN)
+            masked[mask_spans(key, forms.spans(key)) if keys else key] = each
+        return masked
     if isinstance(value, (list, tuple)):
         return [_masked(each, forms, name, keys=keys) for each in value]
     return value

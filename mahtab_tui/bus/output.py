@@ -23,16 +23,14 @@ from mahtab_tui.bus.terminal_screen import (
 HEAD, TAIL = 200, 800
 """Lines to keep at the start and at the end."""
 RICH_DISPLAYS = 40
-"""Maximum number of tables, pictures and Markdown texts of one output."""
+"""Tables, pictures and Markdown texts of one output at most."""
 COLOURS = 16
 """Maximum number of SGR sequences carried over to the next line."""
 LIVE = 50_000
-"""Characters at the end of a piece in which cursor movements are emulated; a flood of them must not
-block the screen. The final output replaces this when the cell ends."""
+"""Characters at a piece's end whose cursor movements are emulated, until the final output comes."""
 LINE_HEAD, LINE_TAIL = 3_000, 1_000
 """Characters to keep at the start and at the end of a line."""
 HELP = 20_000
-"""Characters to keep of a help text."""
 
 LOCATION = re.compile(r'^(\s*File )(".*?"|\S+)(, line )(\d+)(.*)$')
 """A traceback line that names a location."""
@@ -42,7 +40,7 @@ _RESET = re.compile(r"\x1b\[[0;:]*m")
 
 @dataclass(slots=True, eq=False)
 class OutputLine:
-    """A line of output as it was written; escape sequences are removed when it is drawn."""
+    """A line of output with its escape sequences."""
 
     kind: str
     """``stdout``, ``value`` or ``traceback``."""
@@ -50,11 +48,11 @@ class OutputLine:
     cut: int = 0
     """Characters omitted after the first `LINE_HEAD`."""
     frame: int | None = None
-    """Number of the traceback frame that the line names."""
+    """The frame of the traceback that it names."""
 
     @property
     def state(self) -> tuple[object, ...]:
-        """Everything that the line's rows depend on."""
+        """All that its rows depend on."""
         return self.text, self.frame
 
     def extend(self, text: str) -> None:
@@ -70,14 +68,13 @@ class OutputLine:
 
 @dataclass(slots=True, eq=False)
 class DisplayLine(OutputLine):
-    """A displayed picture, table or Markdown text, shown instead of its plain text."""
+    """A picture, table or Markdown text."""
 
     mime: str = ""
     """Empty if only the text is left."""
     data: str = ""
-    """Base64 for pictures."""
     value: str = ""
-    """The key with which the kernel opens the value of a table; empty if it cannot."""
+    """The key with which the kernel opens a table; empty if it cannot."""
     offset: int = 0
     """Columns of a wide table that the user has scrolled past."""
     unreadable: bool = False
@@ -88,25 +85,22 @@ class DisplayLine(OutputLine):
         return self.text, self.mime, self.unreadable, self.offset
 
     def drop_value(self) -> None:
-        """Keep only the text."""
         self.mime = self.data = self.value = ""
 
 
 @dataclass(slots=True, eq=False)
 class OutputBuffer:
-    """The stored lines of a cell's output. Feeding a piece takes time proportional to its
-    length."""
+    """The stored lines of a cell's output. Feeding takes linear time."""
 
     received: int = 0
-    """Characters fed so far."""
     omitted: int = 0
-    """Number of lines that were not kept."""
+    """Lines that were not kept."""
     head: list[OutputLine] = field(default_factory=list)
     tail: list[OutputLine] = field(default_factory=list)
     _open: OutputLine | None = None
-    """The last line, if it has not ended yet."""
+    """The last line, until it ends."""
     _colours: tuple[str, ...] = ()
-    """The SGR sequences in effect at the start of the next line."""
+    """SGR sequences in effect."""
     _above: int = 0
     """Lines between the cursor and the last one."""
     _column: int | None = None
@@ -147,7 +141,7 @@ class OutputBuffer:
         self._trim()
 
     def show(self, text: str, mime: str, data: str, value: str = "") -> None:
-        """Add a displayed value. If there are very many, those in the middle become plain text."""
+        """Add a displayed value. Of very many, those in the middle become text."""
         self._end_prints()
         self.received += len(text)
         text = text.rstrip("\n")
@@ -168,7 +162,7 @@ class OutputBuffer:
             self.omitted += over
 
     def _feed_lines(self, kind: str, text: str) -> None:
-        """Add text that starts with a new line."""
+        """Add text after a line end."""
         if text.count("\n") > HEAD + TAIL:
             beginning, text = self._split_long(text)
             for line in beginning:
@@ -187,7 +181,7 @@ class OutputBuffer:
         )
 
     def from_end(self, count: int) -> OutputLine | None:
-        """Return a line counted from the end, where 1 is the last one; None if it was not kept."""
+        """Return a line counted from the end, from 1, if it was kept."""
         if 0 < count <= len(self.tail):
             return self.tail[-count]
         return (
@@ -206,8 +200,7 @@ class OutputBuffer:
                 line.drop_value()
 
     def _split_long(self, text: str) -> tuple[list[str], str]:
-        """Split a long text into lines that still belong to the head, and the text of the last
-        `TAIL` lines; count those in between."""
+        """Split a long text into lines for the head, and the text of the last `TAIL` lines."""
         wanted = HEAD - len(self.head)
         beginning = text.split("\n", wanted)[:wanted] if wanted > 0 else []
         middle = text[sum(len(line) + 1 for line in beginning) :]
@@ -240,7 +233,6 @@ class OutputBuffer:
     # Cursor movements
 
     def _emulate(self, text: str) -> None:
-        """Add text that moves the cursor."""
         if (over := len(text) - LIVE) > 0:
             self.omitted += text.count("\n", 0, over)
         lines = self._pop_screenful()
@@ -263,7 +255,7 @@ class OutputBuffer:
         self._colours = (screen.pen.codes(),) if screen.pen != NO_STYLE else ()
 
     def _pop_screenful(self) -> list[OutputLine]:
-        """Remove and return the last lines, which the cursor can reach."""
+        """Remove the last lines, which the cursor can reach."""
         lines: list[OutputLine] = []
         for line in chain(reversed(self.tail), () if self.omitted else reversed(self.head)):
             if type(line) is not OutputLine or line.kind != "stdout" or len(lines) == HEIGHT:
@@ -278,7 +270,6 @@ class OutputBuffer:
         (self.head if len(self.head) < HEAD and not self.tail else self.tail).append(line)
 
     def _remember_colours(self, text: str) -> None:
-        """Remember the colours in effect after the text."""
         if "\x1b" not in text:
             return
         for sequence in _SGR.findall(text):

@@ -14,23 +14,22 @@ from mahtab_tui.bus.records import KINDS, Record, cell_entry, code_entry, encode
 from mahtab_tui.bus.terminal_screen import UNSEEN, escape_for_model, escape_output
 
 PRIVATE_CELL = "[Held back: this cell uses a variable that the user keeps private.]"
-"""Sent instead of the output of a cell that uses a private variable."""
+"""Sent instead of its output."""
 
 
 class HiddenEntries:
-    """Tracks which entries are hidden, from the records of a running or resumed session."""
+    """Tracks which entries are hidden from the model."""
 
     def __init__(self) -> None:
         self._entries: dict[str, None] = {}
-        """All entries, in order."""
         self._ran: dict[str, str] = {}
-        """Names of the code blocks that ran, with the names of their cells."""
+        """Cells by the names of their code blocks."""
         self._hidden: set[str] = set()
         self._replaced: set[str] = set()
         self.private: set[str] = set()
-        """The names of private variables."""
+        """Names of variables."""
         self._uses: dict[str, set[str]] = {}
-        """The private variables that each cell uses, by entry."""
+        """Private variables of each cell."""
 
     def fold(self, record: Record) -> None:
         if isinstance(record, records.Hide):
@@ -55,39 +54,37 @@ class HiddenEntries:
         return bool(self._hidden or self._replaced or self.private)
 
     def is_private(self, entry: str) -> bool:
-        """Return whether an entry is a cell that uses a private variable."""
+        """Return whether a cell uses a private variable."""
         return not self.private.isdisjoint(self._uses.get(entry, ()))
 
     def __contains__(self, entry: str) -> bool:
         return entry in self._hidden or entry in self._replaced
 
     def is_replaced(self, entry: str) -> bool:
-        """Return whether the entry was replaced, so that no trace of it remains in the
-        conversation."""
+        """Return whether no trace of the entry remains in the conversation."""
         return entry in self._replaced
 
     def hides_code(self, turn: int | None, step: int | None, block: int) -> bool:
-        """Return whether a code block is hidden, under its own name or under that of its cell."""
+        """Return whether a code block is hidden, or its cell."""
         name = code_entry(turn, step, block)
         return name in self or self._ran.get(name, "") in self
 
 
 _OURS = tuple(tag for tag, _ in KINDS if "-" in tag)
-"""Tags that content must not forge. The others never reach a prompt, and ``<input>`` is also HTML,
-so they are only escaped in their own record."""
+"""Tags that content must not forge. Others are only escaped in their own record: ``<input>`` is
+also HTML."""
 
 _IN_ATTRIBUTE = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;", "\t": "&#9;"}
 
 
 def _tag_remainder(names: Iterable[str]) -> str:
-    """Return a pattern for what follows the ``<`` of a tag. A model may also accept ``<
-    /USER-CHAT`` as a tag."""
+    """Match the rest of a tag after its ``<``. A model may also accept ``< /USER-CHAT``."""
     return rf"\s*+(?:/\s*+)?(?:{'|'.join(sorted(names, key=len, reverse=True))})(?![\w-])"
 
 
 @lru_cache(maxsize=64)
 def _patterns(tag: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return patterns of the characters to escape in this tag's content, and of their escapes."""
+    """Return patterns of the characters to escape in a tag's content, and of their escapes."""
     rest = _tag_remainder({*_OURS, tag})
     return (
         re.compile(rf"<(?=(?i:{rest}))|&(?=(?i:(?:amp;)*+lt;{rest}))"),
@@ -96,11 +93,8 @@ def _patterns(tag: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def defuse(text: str, tag: str = records.UserReplOut.tag) -> str:
-    """Escape content so that it cannot start or end a record.
-
-    ``<`` becomes ``&lt;`` only before one of our own tags, and ``&`` becomes ``&amp;`` only where
-    it would read as that escape, so that code stays code.
-    """
+    """Escape content so that it cannot start or end a record: ``<`` only before our own tags, and
+    ``&`` only where it would read as that escape, so that code stays code."""
     return _patterns(tag)[0].sub(lambda found: "&lt;" if found[0] == "<" else "&amp;", text)
 
 
@@ -115,7 +109,7 @@ def _tags(names: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def escape_tags(text: str, *names: str) -> str:
-    """Escape the ``<`` of the given prompt tags. Records within the text are not changed."""
+    """Escape the ``<`` of prompt tags."""
     return _tags(names).sub("&lt;", text)
 
 
@@ -124,8 +118,8 @@ _MAYBE_TAG = re.compile(rf"<[\s/{UNSEEN}]*+[\w{UNSEEN}-]*+")
 
 
 def escape_unseen_tags(text: str, *names: str) -> str:
-    """Escape the ``<`` of our tags, and of the given ones, if characters that no one sees are in
-    them; `defuse` and `escape_tags` would not recognise them."""
+    """Escape the ``<`` of our and the given tags that contain unseen characters, which `defuse` and
+    `escape_tags` would not recognise."""
     if not _UNSEEN.search(text):
         return text
     tag = _tags((*_OURS, *names))
@@ -150,21 +144,20 @@ def attributes(attrs: Mapping[str, Any]) -> str:
 
 
 def to_xml(record: Record, *names: str) -> str:
-    """Format a record as an XML element whose content cannot forge another one. names: the fields
-    to include; all if none are given."""
+    """Format a record as XML that cannot forge another one. names: its fields; all by default."""
     fields = encode(record)
     shown = attributes({name: fields.get(name) for name in names} if names else fields)
     return f"<{record.tag}{shown}>{defuse(record.text, record.tag)}</{record.tag}>"
 
 
 MAX_CHARS = 20_000
-"""Default maximum of characters in the whole context."""
+"""Characters of the whole context."""
 
 LONGEST = 4_000
-"""Maximum characters of a record in the context."""
+"""Characters of one record."""
 
 RECORDS = 1_000
-"""Number of records remembered between two questions; older ones are only counted."""
+"""Records remembered; older ones are only counted."""
 
 _RAW = 32_000
 """Characters remembered at each end of a record."""
@@ -190,14 +183,12 @@ class PromptHandler(logging.Handler):
         self._records: deque[Record] = deque(maxlen=RECORDS)
         self._count = 0
         self.hidden = HiddenEntries()
-        """The entries hidden from the model."""
 
     def emit(self, record: logging.LogRecord) -> None:
         self.add_record(get_record(record))
 
     def resume(self, past: Iterable[Record], *, same_kernel: bool = False) -> None:
-        """Add the records from before the session was resumed. same_kernel: the kernel was
-        reattached, so its variables still exist."""
+        """Add the records of a resumed session. same_kernel: its variables still exist."""
         for record in past:
             self.add_record(record)
         if self._records and not same_kernel:
@@ -223,12 +214,9 @@ class PromptHandler(logging.Handler):
         self._count += 1
 
     def get_context(self, max_chars: int = MAX_CHARS) -> str:
-        """Return the newest records since `clear` as XML of at most `max_chars` characters; long
-        ones are shortened, omitted ones counted.
-
-        Hidden records are included but do not count towards the limit, because the user may show
-        them again.
-        """
+        """Return the newest records since `clear` as XML; long ones are shortened, omitted ones
+        counted. Hidden records do not count towards the limit, because the user may show them
+        again."""
         self.acquire()
         remembered, count = list(self._records), self._count
         self.release()
@@ -247,7 +235,6 @@ class PromptHandler(logging.Handler):
         return "\n".join([*([_earlier(omitted)] if omitted else []), *reversed(elements)])
 
     def clear(self) -> None:
-        """Forget all records, because the model has got them."""
         self.acquire()
         self._records.clear()
         self._count = 0
@@ -255,8 +242,7 @@ class PromptHandler(logging.Handler):
 
 
 def shorten(text: str, limit: int) -> str:
-    """Return the head and tail of a long text, with the number of omitted characters between
-    them."""
+    """Return the head and tail, with the number of omitted characters."""
     if len(text) <= limit:
         return text
     head, tail = limit * 2 // 3, limit - limit * 2 // 3

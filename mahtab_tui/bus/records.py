@@ -13,7 +13,7 @@ import logging
 import time
 import typing
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, dataclass_transform
 
@@ -39,7 +39,7 @@ _INPUT, _OUTPUT = 100_000, 4_000
 """Characters of an input and an output to index."""
 
 WORD, NAME, FLAG, NULL, PICTURE = "word", "name", "flag", "null", "picture"
-"""Marks for a field's type. `NULL` means that the field is written even if it is None."""
+"""Marks of a field's type. `NULL`: None is written, too."""
 
 Word = Annotated[str, WORD]
 """One of the program's own words, or an id. It is never masked, even if it equals a secret."""
@@ -48,14 +48,14 @@ Name = Annotated[str, NAME]
 Flag = Annotated[bool, FLAG]
 """Written only if True."""
 Data = Annotated[str, PICTURE]
-"""Data of the type given in `mime`. The base64 data of a picture is not masked."""
+"""Data of the type `mime`. The base64 data of a picture is not masked."""
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 @dataclass(frozen=True, eq=False, repr=False)
 class Record:
     """An event of a session. Panes, prompt and store are derived from records. Subclasses become
-    frozen dataclasses."""
+    frozen dataclasses, and say with their keywords what happens to them."""
 
     tag: ClassVar[str]
     """The kind of record in JSON, in the store and in prompts."""
@@ -64,7 +64,6 @@ class Record:
     in_prompt: ClassVar[bool] = False
     """Whether the model gets it with the user's next question."""
     in_store: ClassVar[bool] = True
-    """Whether it is stored on disk."""
     indexed: ClassVar[int] = 0
     """Maximum characters of its text whose words are indexed: half from the start, half from the
     end."""
@@ -82,8 +81,7 @@ class Record:
         in_store: bool = True,
         indexed: int = 0,
     ) -> None:
-        # Equality and repr are inherited, because generating them for forty classes would take 10
-        # ms at startup.
+        # Generating equality and repr for forty classes would take 10 ms at startup.
         dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
         if indexed:
             cls.indexed = indexed
@@ -93,13 +91,12 @@ class Record:
 
     @property
     def entry_name(self) -> str:
-        """The name of the entry that the record belongs to; empty if the model does not get it."""
+        """The name of its entry; empty if the model does not get it."""
         return ""
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """All fields except text and time, as JSON values, for programs that handle any record
-        (`rlm(on_event=…)`, `SessionState`)."""
+        """All fields except text and time, as JSON values."""
         return encode(self)
 
     @classmethod
@@ -109,15 +106,10 @@ class Record:
         return {each.name: found[each.name] for each in fields(cls)}
 
     def changed(self, **changes: Any) -> Self:
-        """Return a copy with some fields changed."""
         return replace(self, **changes)
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, type(self))
-            and type(other) is type(self)
-            and vars(other) == vars(self)
-        )
+        return type(other) is type(self) and vars(other) == vars(self)
 
     def __hash__(self) -> int:
         return hash((self.tag, self.text, self.time))
@@ -126,38 +118,36 @@ class Record:
         shown = (
             f"{each.name}={value!r}"
             for each in fields(self)
-            if (value := getattr(self, each.name)) != each.default or each.default is MISSING
+            if (value := getattr(self, each.name)) != each.default
         )
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
+# The names of the entries of a conversation; empty if one is unknown.
+
+
 def cell_entry(cell: int) -> str:
-    """Return the name of a cell with its output."""
     return f"cell {cell}"
 
 
 def question_entry(turn: int | None) -> str:
-    """Return the name of a question; empty if the model was never asked."""
     return "" if turn is None else f"question {turn}"
 
 
 def answer_entry(turn: int | None, step: int | None) -> str:
-    """Return the name of an answer's words; empty if the answer is unknown."""
     return "" if turn is None or step is None else f"answer {turn}.{step}"
 
 
 def code_entry(turn: int | None, step: int | None, block: int) -> str:
-    """Return the name of a code block that did not run."""
+    """Return the name of a code block until it runs."""
     return "" if turn is None or step is None else f"code {turn}.{step}.{block}"
 
 
 def tool_entry(call: str | None) -> str:
-    """Return the name of a tool call with its result."""
     return "" if call is None else f"tool {call}"
 
 
 def number_entry(number: int) -> str:
-    """Return the name of a cell of the opened notebook."""
     return f"place {number}"
 
 
@@ -191,7 +181,6 @@ def _marked(kind: type[Any], mark: str) -> frozenset[str]:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a field's value to JSON."""
     if not isinstance(value, tuple):
         return value
     if hasattr(value, "_asdict"):
@@ -199,24 +188,30 @@ def _plain(value: Any) -> Any:
     return [_plain(each) for each in value]
 
 
+class Stream(Record):
+    """A piece of a text that arrives bit by bit."""
+
+    @property
+    def stream(self) -> tuple[object, ...]:
+        """Identifies the text: all fields but the piece itself."""
+        kind: Any = type(self)
+        return self.tag, *(getattr(self, name) for name in _names(kind))
+
+
 Frame = tuple[str, int, str, int]
 """File, line, function and row, as in `kernel.values.TracebackFrame`."""
 
 
 class CellRecord(Record):
-    """Common fields of records about a cell."""
-
     cell: int | None = None
     party: Word | None = None
     """The author: "you", the model's short name, or an agent's name."""
     turn: int | None = None
-    """For code of the model: the numbers of the question, the answer (`step`), and the code block
-    within it, from 0."""
+    """For code of the model: the question, the answer, and the code block in it, from 0."""
     step: int | None = None
     block: int | None = None
     guest: int | None = None
     call: Word | None = None
-    """The id of an agent's call."""
     position: int | None = None
     """The position of the notebook's cell that runs."""
 
@@ -242,26 +237,21 @@ class ReplOut(CellRecord, indexed=_OUTPUT):
 
     status: Word | None = None
     """A `kernel.values.Status` value; None for late output."""
-    duration: float | None = None
-    """Seconds."""
+    duration: float | None = None  # seconds
     kinds: tuple[tuple[Word, int], ...] | None = None
-    """The kinds of output with their lengths in characters, in the order of the text; None if
-    everything was printed."""
+    """Kinds of output with their lengths in characters, in order; None if all was printed."""
     detail: str | None = None
-    """An additional sentence about how the cell ended."""
+    """A further sentence about how the cell ended."""
     frames: tuple[Frame, ...] | None = None
-    """The frames of a traceback."""
     private: tuple[Name, ...] | None = None
-    """Private variables used by the code, so that its output is withheld from models; without those
-    that the user has allowed."""
+    """Private variables that the code uses and the user has not allowed: models do not get the
+    output."""
     rewritten: Flag = False
-    """Whether some output was overwritten and is not in the text."""
+    """Whether overwritten output is missing in the text."""
     late: Flag = False
-    """Whether the output came after the cell had ended (from a thread), or before the first
-    cell."""
+    """Whether it came after the cell had ended (from a thread), or before the first cell."""
     cut: Flag = False
-    """Whether the program was killed before the cell ended; then this is the output until that
-    moment."""
+    """Whether the program was killed before the cell ended."""
 
 
 class UserReplOut(ReplOut, tag="user-repl-out", in_prompt=True):
@@ -272,19 +262,13 @@ class AssistantReplOut(ReplOut, tag="assistant-repl-out", in_prompt=True):
     """Output of a cell of the model or an agent."""
 
 
-class ReplOutStream(Record):
+class ReplOutStream(Stream):
     """A piece of output."""
 
     cell: int | None = None
     kind: Word = "stdout"
-    """Either "stdout" for printed text, "value" for the last expression, "traceback", or "display"
-    for the text of a displayed value."""
+    """"stdout", "value" (of the last expression), "traceback", or "display" (a value's text)."""
     late: Flag = False
-
-    @property
-    def stream(self) -> tuple[object, ...]:
-        """Equal for all pieces of the same text."""
-        return self.tag, self.cell, self.kind, self.late
 
 
 class UserReplOutStream(ReplOutStream, tag="user-repl-out-stream", in_store=False):
@@ -303,8 +287,8 @@ PICTURES = frozenset(("image/png", "image/jpeg"))
 
 
 class Display(Record, tag="display"):
-    """A displayed value that is more than text. Text: the same as in the next piece of output, of
-    kind "display"."""
+    """A displayed value that is more than text. Text: the next piece of output, of kind
+    "display"."""
 
     cell: int | None = None
     mime: Word
@@ -319,9 +303,8 @@ class Change(NamedTuple):
 
     name: Name
     change: Word
-    """One of "added", "rebound", "changed", "perhaps" (possibly changed in place) and "deleted".
-    For names from an earlier kernel: "restoring" (in progress), or "absent" (not restored;
-    `summary` says why)."""
+    """One of "added", "rebound", "changed", "perhaps" (changed in place) and "deleted"; for names
+    from an earlier kernel, "restoring" or "absent" (`summary` says why)."""
     type: Name | None = None
     summary: str | None = None
     kind: Word | None = None
@@ -332,7 +315,7 @@ class Change(NamedTuple):
 
 
 class Namespace(Record, tag="namespace"):
-    """The changes that a cell made to the namespace."""
+    """Changes of the namespace by a cell."""
 
     cell: int | None = None
     """0 for the kernel's start."""
@@ -342,19 +325,17 @@ class Namespace(Record, tag="namespace"):
     changes: tuple[Change, ...] = ()
     guest: int | None = None
     restored: Flag = False
-    """Whether an undo or redo caused it; then `cell` and `party` name the author of the
-    variables."""
+    """Whether an undo or redo caused it; `cell` and `party` name the author of the variables."""
 
 
 class NotebookFile(Record, tag="notebook-file", in_prompt=True):
     """A notebook is opened; its cells follow. Text: a sentence for the user and the model."""
 
     file: Name
-    """Absolute."""
     digest: Word
     """Hash of the file's bytes; empty if there is no file yet."""
     first: int
-    """The position of its first cell. Positions continue when a file is read again."""
+    """Position of its first cell. Positions continue when a file is read again."""
     cells: int
     rewritable: Flag = False
     """Whether the file is updated automatically."""
@@ -374,14 +355,14 @@ class NotebookCell(Record, tag="notebook-cell", in_prompt=True, indexed=_INPUT):
 
 
 class NotebookOutput(Record, tag="notebook-output", indexed=_OUTPUT):
-    """A stored output of a notebook cell, which precedes it. It belongs to an earlier run and may
-    be outdated, so it is not sent to the model."""
+    """A stored output of the preceding notebook cell. It may be outdated, so the model does not
+    get it."""
 
     position: int
     kind: Word = "stdout"
     """See `ReplOutStream`."""
     mime: Word = ""
-    """Type of `data`; empty if the output is only text."""
+    """Empty if the output is only text."""
     data: Data = ""
 
 
@@ -389,7 +370,6 @@ class NotebookWritten(Record, tag="notebook-written"):
     """The notebook was written."""
 
     digest: Word
-    """Hash of the file's current content."""
     file: Name = ""
     """Absolute; empty in records of earlier versions, where it is the opened file."""
 
@@ -405,22 +385,20 @@ class UserChat(Record, tag="user-chat", in_prompt=True, indexed=_INPUT):
 
 
 class UserAttachment(Record, tag="user-attachment"):
-    """An attachment of a question. Text: what is sent to the model together with the question."""
+    """An attachment of a question. Text: what the model gets with the question."""
 
     turn: int | None = None
     label: str = ""
     """As written by the user, such as "@notes.txt:1-20"."""
-    size: str = ""
-    """In words."""
+    size: str = ""  # in words
     problem: str = ""
     """Why it is not attached, as a sentence."""
     picture: Word | None = None
-    """The id of a picture. The first record of a picture also has the following fields."""
+    """The id of a picture, whose first record also has the following fields."""
     mime: Word | None = None
     data: Data | None = None
     """Base64."""
     width: int | None = None
-    """In pixels, like the height."""
     height: int | None = None
 
 
@@ -428,52 +406,42 @@ class AnswerFigure(NamedTuple):
     """A number, date, time or quoted value of an answer."""
 
     text: str
-    """As written in the answer, with quotation marks and units. It may occur more than once."""
+    """As written in the answer, with quotation marks and units."""
     found: bool
-    """Whether it occurs in an output, an attachment or the question; otherwise it was not
-    computed."""
+    """Whether it occurs in an output, an attachment or the question; else it was not computed."""
     cell: int | None = None
-    """The cell whose output contains it; None if it comes from elsewhere."""
+    """The cell whose output contains it, if any."""
 
 
 class AssistantChat(Record, tag="assistant-chat", in_prompt=True, indexed=_INPUT):
-    """An answer is complete. Text: the whole answer, which may differ from what was streamed."""
+    """A complete answer. Its text may differ from what was streamed."""
 
     turn: int | None = None
     step: int | None = None
     party: Word | None = None
-    """The model's short name."""
     stopped: bool = False
     cut: Flag = False
-    """Whether the program was killed before the answer ended; then this is the text until that
-    moment."""
+    """Whether the program was killed before the answer ended."""
     figures: tuple[AnswerFigure, ...] | None = None
-    """Figures in the words, without duplicates, from `bus.figures`; None if they were not looked
-    up."""
+    """From `bus.figures`, without duplicates; None if they were not looked up."""
 
     @property
     def entry_name(self) -> str:
         return answer_entry(self.turn, self.step)
 
 
-class AssistantChatStream(Record, tag="assistant-chat-stream", in_store=False):
-    """A piece of an answer to draw, without tags and without Python fence lines."""
+class AssistantChatStream(Stream, tag="assistant-chat-stream", in_store=False):
+    """A piece of an answer to draw, without tags and Python fence lines."""
 
     turn: int | None = None
     step: int | None = None
     party: Word | None = None
     kind: Word = "chat"
-    """Either "chat" or "code"."""
+    """ "chat" or "code"."""
     block: int | None = None
-    """Index of the code block within the answer; for words, that of the next block."""
+    """Index of the code block; for words, of the next one."""
     fresh: Flag = False
-    """Whether the answer starts over, so that earlier pieces must be dropped. Then there is no
-    text."""
-
-    @property
-    def stream(self) -> tuple[object, ...]:
-        """Equal for all pieces of the same text."""
-        return self.tag, self.turn, self.step, self.party, self.kind, self.block, self.fresh
+    """Whether the answer starts over: earlier pieces must be dropped, and there is no text."""
 
     @property
     def entry_name(self) -> str:
@@ -481,25 +449,20 @@ class AssistantChatStream(Record, tag="assistant-chat-stream", in_store=False):
 
 
 class AssistantThought(Record, tag="assistant-thought"):
-    """The model's thinking before an answer, if its service sends it separately. It is not sent
-    back to models. Text: the complete thinking."""
+    """The model's complete thinking before an answer, if its service sends it. Models do not get
+    it back."""
 
     turn: int | None = None
     step: int | None = None
     party: Word | None = None
 
 
-class AssistantThoughtStream(Record, tag="assistant-thought-stream", in_store=False):
+class AssistantThoughtStream(Stream, tag="assistant-thought-stream", in_store=False):
     """A piece of the model's thinking to draw."""
 
     turn: int | None = None
     step: int | None = None
     party: Word | None = None
-
-    @property
-    def stream(self) -> tuple[object, ...]:
-        """Equal for all pieces of the same text."""
-        return self.tag, self.turn, self.step, self.party
 
 
 class AssistantTool(Record, tag="assistant-tool", in_prompt=True, indexed=_OUTPUT):
@@ -512,11 +475,9 @@ class AssistantTool(Record, tag="assistant-tool", in_prompt=True, indexed=_OUTPU
     party: Word | None = None
     name: Name = ""
     arguments: str = ""
-    """JSON."""
     state: Word = ""
     """First "running", then "ok", "error", "refused" or "stopped"."""
-    duration: float | None = None
-    """Seconds."""
+    duration: float | None = None  # seconds
 
     @property
     def entry_name(self) -> str:
@@ -535,17 +496,14 @@ class Agent(Record, tag="agent"):
 
 
 class Approval(Record, tag="approval"):
-    """Code that waits for approval, or the decision about it. Text: the code, edited or not.
-    Without approvals, only refused code has such a record."""
+    """Code that waits for approval, or the decision about it. Text: the code, edited or not. If
+    nothing is asked, only refused code has one."""
 
     request: Word = ""
-    """The id of the request to the user."""
     turn: int | None = None
     step: int | None = None
     block: int | None = None
-    """Index of the block, from 0."""
     blocks: int | None = None
-    """Number of blocks in the answer."""
     state: Word = ""
     """First "waiting", then "run", "edited", "skipped" or "stopped"; "refused" for code that must
     not run."""
@@ -555,9 +513,7 @@ class Approval(Record, tag="approval"):
     """Why it waits, although the approval mode does not ask about all code."""
     party: Word | None = None
     guest: int | None = None
-    """Colour index of the agent, from 0."""
     call: Word | None = None
-    """The id of the agent's call."""
     is_code: bool | None = None
     """False if the text describes an action of an agent in words."""
 
@@ -575,23 +531,19 @@ class Review(Record, tag="review"):
     """Changes that wait until the user keeps or undoes them, or the decision about them."""
 
     request: Word = ""
-    """The id of the request to the user."""
     cells: tuple[int, ...] = ()
-    """The model's cell, and those that have run since, which an undo would also cover."""
+    """The model's cell, and those since, which an undo also covers."""
     state: Word = ""
-    """First "waiting", then "kept", "undone" or "stopped" (the changes stay, and the turn ends)."""
+    """First "waiting", then "kept", "undone", or "stopped": the changes stay, and the turn ends."""
     reason: str = ""
     """Why it was undone."""
     party: Word | None = None
     changes: tuple[Change, ...] = ()
-    """Changes made by the cells."""
     not_restored: tuple[NotRestored, ...] = ()
-    """Changes that an undo would not restore."""
 
 
 class Summary(Record, tag="summary", indexed=_INPUT):
-    """A summary of the beginning of the conversation. Text: the summary; empty if summarising
-    failed."""
+    """A summary of the beginning of the conversation; empty if summarising failed."""
 
     turn: int | None = None
     """The last question covered."""
@@ -603,20 +555,19 @@ class Window(Record, tag="window", in_store=False):
     tokens: int = 0
     """Tokens of the last request as counted by the model, or an estimate for the next one."""
     size: int = 0
-    """The number of tokens that the model can read."""
+    """Tokens that the model can read."""
     estimated: Flag = False
-    """Whether the tokens are an estimate."""
 
 
 class Usage(Record, tag="usage"):
     """The usage of one model call."""
 
     tree: Word | None = None
-    """The search, its node, and the number of this event, as in `SearchRecord`."""
+    """See `SearchRecord`, like node and seq."""
     node: Word | None = None
     seq: int | None = None
     turn: int | None = None
-    """The question that the call was made for, or the turn of a search's node."""
+    """The question, or the turn of a search's node."""
     model: Word = ""
     """The provider's name for the model; for an embedding model, with the provider ("openai:…")."""
     input_tokens: int = 0
@@ -629,7 +580,7 @@ class Usage(Record, tag="usage"):
     source: Word | None = None
     """One of "agent", "reflection", "summary", "suggestion", "embedding" and "rlm"."""
     estimated: Flag = False
-    """Whether the call ended before the model reported its usage."""
+    """Whether the model did not report its usage."""
 
 
 Spans = tuple[tuple[int, int], ...]
@@ -640,11 +591,11 @@ class SearchRecord(Record):
     """An event of a search."""
 
     tree: Word = ""
-    """The id of the search; set by `search.events.Events`, like `seq`."""
+    """The id of the search; `search.events.Events` sets it, and `seq`."""
     node: Word
-    """For example, "1" is the root, "1.3" its third child."""
+    """ "1" is the root, "1.3" its third child."""
     seq: int | None = None
-    """The number of the event in its tree, from 0; None for streamed pieces."""
+    """The event's number in its tree, from 0; None for streamed pieces."""
 
 
 class SearchBegin(SearchRecord, tag="rlm-call", event="begin"):
@@ -653,22 +604,19 @@ class SearchBegin(SearchRecord, tag="rlm-call", event="begin"):
     parent: Annotated[Word | None, NULL] = None
     depth: int = 0
     kind: Word = "rlm"
-    """Either "rlm", or "llm" for a plain call."""
+    """ "rlm", or "llm" for a plain call."""
     batch: Word | int | None = None
-    """The number of the batch among those of the parent."""
+    """The parent's batch of calls, with this call's index and their number."""
     index: int = 0
-    """Index of this call within the batch."""
     of: int = 0
-    """Number of calls in the batch."""
     spans: Spans = ()
-    """The parts of the root's text passed to the node."""
+    """Parts of the root's text passed to the node."""
     chars: int = 0
     model: Word = ""
     replaces: Annotated[Word | None, NULL] = None
     """The node that this one reruns."""
     limits: Mapping[str, float | None] | None = None
-    """The limits of the search, named as in `search.limits.Limits`; like the next two fields, only
-    for the root."""
+    """Named as in `search.limits.Limits`; like the next two fields, only for the root."""
     cell: int | None = None
     source: Word | None = None
 
@@ -678,7 +626,7 @@ class SearchTurn(SearchRecord, tag="rlm-call", event="turn"):
 
     turn: int | None = None
     turns: int = 0
-    """The maximum number of turns."""
+    """Their maximum."""
 
 
 class SearchBackOff(SearchRecord, tag="rlm-call", event="back-off"):
@@ -694,11 +642,11 @@ class SearchFanOut(SearchRecord, tag="rlm-call", event="fan-out"):
     batch: Word | int | None = None
     calls: int | None = None
     tokens: int | None = None
-    """Maximum tokens of the calls."""
+    """Their maximum."""
     usd: Annotated[float | None, NULL] = None
-    """Maximum cost of the calls in US dollars; None if the price is unknown."""
+    """Maximum cost in US dollars; None if the price is unknown."""
     made: int | None = None
-    """Number of calls made by the search so far."""
+    """Calls of the search so far."""
     state: Word = ""
     """First "waiting", then "run" or "refused"."""
 
@@ -717,17 +665,12 @@ class SearchMemo(SearchRecord, tag="rlm-call", event="memo"):
     of_node: Word = ""
 
 
-class SearchChatStream(SearchRecord, tag="rlm-chat-stream", in_store=False):
+class SearchChatStream(SearchRecord, Stream, tag="rlm-chat-stream", in_store=False):
     """A piece of an answer by a node's model."""
 
     turn: int | None = None
     fresh: Flag = False
-    """Whether the answer starts over, so that earlier pieces must be dropped."""
-
-    @property
-    def stream(self) -> tuple[object, ...]:
-        """Equal for all pieces of the same text."""
-        return self.tag, self.tree, self.node, self.turn, self.fresh
+    """Whether the answer starts over: earlier pieces must be dropped."""
 
 
 class SearchChat(SearchRecord, tag="rlm-chat"):
@@ -749,8 +692,7 @@ class SearchReplOut(SearchRecord, tag="rlm-repl-out"):
 
     turn: int | None = None
     status: Word = ""
-    duration: float | None = None
-    """Seconds."""
+    duration: float | None = None  # seconds
     chars: int = 0
     """Length of the whole output."""
 
@@ -760,19 +702,18 @@ class SearchFinal(SearchRecord, tag="rlm-final"):
 
     state: Word = "done"
     """One of "done", "partial", "error" and "stopped"."""
-    duration: float | None = None
-    """Seconds."""
+    duration: float | None = None  # seconds
     spans: Spans = ()
-    """The parts of the root's text that support the answer."""
+    """Parts of the root's text that support the answer."""
     late: bool = False
     """Whether nothing waits for the answer any more."""
 
 
 class Notice(Record, tag="notice"):
-    """A message for the user. Text: a sentence or two."""
+    """A message for the user."""
 
     level: Word = "info"
-    """One of "info", "warning" and "error"."""
+    """ "info", "warning" or "error"."""
 
 
 class Kernel(Record, tag="kernel"):
@@ -781,21 +722,20 @@ class Kernel(Record, tag="kernel"):
     state: Word | None = None
     """A `kernel.base.KernelState` value."""
     python: str | None = None
-    """The Python version."""
+    """Its version."""
     executable: str | None = None
     cwd: str | None = None
     pid: int | None = None
     cell: Annotated[int | None, NULL] = None
     """The running cell."""
     since: float | None = None
-    """When the cell started, if that was on an earlier screen, in seconds since the epoch."""
+    """When the cell started on an earlier screen, in seconds since the epoch."""
     host: str | None = None
     """The machine, or the command that connects to the kernel; None for this machine."""
     address: str | None = None
     """As for ``--kernel``, without a token; None for this machine."""
     next_try: float | None = None
-    """While the connection to the kernel is lost: the time of the next attempt, in seconds since
-    the epoch."""
+    """While the kernel is not connected: the next attempt, in seconds since the epoch."""
 
 
 class Input(Record, tag="input"):
@@ -815,7 +755,7 @@ class QueueItem(NamedTuple):
     code: str
     mode: Word
     party: Word = ""
-    """An agent's name; empty for the user."""
+    """An agent; empty for the user."""
 
 
 class Queue(Record, tag="queue", in_store=False):
@@ -844,16 +784,14 @@ class Plan(Record, tag="plan"):
 
 
 class Hide(Record, tag="hide", in_prompt=True):
-    """The user hid an entry from the model, or showed it again. `bus.prompt.HiddenEntries` names
-    entries."""
+    """The user hid an entry from the model, or showed it again."""
 
     entry: Word
     hidden: bool = False
 
 
 class Private(Record, tag="private", in_prompt=True):
-    """The user marked a variable as private, so that no model gets its value, or removed the
-    mark."""
+    """The user made a variable private, so that no model gets its value, or public again."""
 
     name: Name
     private: bool = False
@@ -862,7 +800,7 @@ class Private(Record, tag="private", in_prompt=True):
 
 
 class Replace(Record, tag="replace", in_prompt=True):
-    """An entry and everything after it was permanently removed from the conversation. Text: a
+    """An entry and everything after it was removed from the conversation for good. Text: a
     sentence."""
 
     entry: Word
@@ -891,11 +829,10 @@ class Branch(Record, tag="branch"):
     """A session is a copy of another one, up to an entry. Text: a sentence for the user."""
 
     origin: Word
-    """The id of the original session."""
+    """The original's id."""
     copy: Word
-    """The id of the copy."""
     cell: int
-    """The cell before which the copy branches off; 0 if it branches off before a question."""
+    """The cell before which it branches off; 0 before a question."""
 
 
 class Skill(Record, tag="skill"):
@@ -904,19 +841,8 @@ class Skill(Record, tag="skill"):
     name: Name
     loaded: bool
     chars: int
-    """Length of its instructions."""
     budget: int
-    """Maximum characters of all loaded instructions."""
-
-
-Stream = (
-    UserReplOutStream
-    | AssistantReplOutStream
-    | AssistantChatStream
-    | AssistantThoughtStream
-    | SearchChatStream
-)
-"""A piece of a text that arrives bit by bit; `stream` identifies the text."""
+    """Maximum characters of all loaded skills."""
 
 
 def emit(log: logging.Logger, record: Record) -> None:
@@ -926,16 +852,16 @@ def emit(log: logging.Logger, record: Record) -> None:
     log.info(record.text, extra={"record": record})
 
 
+def warn(log: logging.Logger, text: str) -> None:
+    """Log a warning for the user."""
+    emit(log, Notice(text, level="warning"))
+
+
 def get_record(logged: logging.LogRecord) -> Record:
     """Return the record passed to `emit`; a notice if something else logged it."""
     record = getattr(logged, "record", None)
     if isinstance(record, Record):
         return record
-    level = (
-        "error"
-        if logged.levelno >= logging.ERROR
-        else "warning"
-        if logged.levelno >= logging.WARNING
-        else "info"
-    )
+    levels = {logging.ERROR: "error", logging.WARNING: "warning"}
+    level = next((name for least, name in levels.items() if logged.levelno >= least), "info")
     return Notice(logged.getMessage(), level=level, time=logged.created)

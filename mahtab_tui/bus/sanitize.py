@@ -55,8 +55,7 @@ def one_line(text: str) -> str:
 
 
 def styled(text: str) -> Text:
-    """Return the text with its colours and styles (SGR), but without everything else that `plain`
-    removes."""
+    """Return the text with its colours and styles (SGR), and nothing else that `plain` removes."""
     from rich.text import Text
 
     from mahtab_tui.bus.terminal_screen import NO_STYLE, apply_sgr
@@ -72,26 +71,9 @@ def styled(text: str) -> Text:
 
 
 _SUSPECT = re.compile(r"[^\n\t -~]")
-_BLANK = frozenset(
-    map(
-        chr,
-        (
-            *(
-                0x034F,
-                0x115F,
-                0x1160,
-                0x17B4,
-                0x17B5,
-                0x2800,
-                0x3164,
-                0xFFA0,
-            ),  # joiners and fillers that count as letters
-            *(0x180B, 0x180C, 0x180D, 0x180F),
-            *range(0xFE00, 0xFE10),  # variation selectors
-            *range(0xE0100, 0xE01F0),
-        ),
-    )
-)
+_JOINERS_AND_FILLERS = (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0)
+_VARIATION_SELECTORS = (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
+_BLANK = frozenset(map(chr, (*_JOINERS_AND_FILLERS, *_VARIATION_SELECTORS)))
 _LOOKALIKES = frozenset(map(chr, (0x2B9, 0x2BA, 0x2BC, 0x2EE, 0x374, 0x37E, 0xFF02, 0xFF07)))
 """Characters that look like ``'``, ``"`` or ``;``."""
 _ZWNJ, _ZWJ, _KEYCAP = "\u200c", "\u200d", "\u20e3"
@@ -101,15 +83,14 @@ _FLAGS = frozenset(
     "\U0001f3f4" + "".join(chr(0xE0000 + ord(each)) for each in f"{tag}\x7f")
     for tag in ("gbeng", "gbsct", "gbwls")
 )
-"""The flags of England, Scotland and Wales, which are written with tag characters. Any other text
-in tag characters is hidden."""
+"""Flags written with tag characters. Any other text in tag characters is hidden."""
 _FLAG_LENGTH = 7
 _NEEDED = frozenset(
     (_ZWNJ, _ZWJ, _KEYCAP, *_SELECTORS, *(char for flag in _FLAGS for char in flag[1:]))
 )
 _JOINING = "\u1161-\u11ff\ud7b0-\ud7ff"
 _LONG = 100_000
-"""Maximum characters of a text in which each hidden character is looked up."""
+"""Characters of a text in which each hidden character is looked up."""
 _MOST_MARKS = 4
 """Maximum combining marks per letter."""
 
@@ -120,8 +101,7 @@ _REFUSED = re.compile(
 
 
 def hidden_characters(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the position of each hidden character and a symbol for it: ``␛``, ``\\r``,
-    ``⟨U+202E⟩``. Newlines and tabs are not hidden."""
+    """Yield position and symbol (``␛``, ``⟨U+202E⟩``) of each hidden character."""
     for found in _SUSPECT.finditer(text):
         if found[0] in _NEEDED and _is_needed(text, found.start()):
             continue
@@ -132,8 +112,8 @@ def hidden_characters(text: str) -> Iterator[tuple[int, str]]:
 
 
 def symbols(text: str) -> set[str]:
-    """Return the symbols of all hidden characters in a text; in a very long text, this includes
-    marks that may belong to a letter."""
+    """Return the symbols of hidden characters; of a very long text, also of marks that may belong
+    to a letter."""
     if len(text) <= _LONG:
         return {symbol for _, symbol in hidden_characters(text)}
     rare = (char for char in set(text) if _SUSPECT.fullmatch(char))
@@ -143,7 +123,7 @@ def symbols(text: str) -> set[str]:
 
 
 def visible(text: str) -> str:
-    """Return the text with each hidden character replaced by a symbol."""
+    """Replace hidden characters by symbols."""
     parts: list[str] = []
     done = 0
     for offset, symbol in hidden_characters(text):
@@ -153,12 +133,8 @@ def visible(text: str) -> str:
 
 
 def refusal(code: str) -> str:
-    """Return why code of a model or an agent must not run, as a sentence for its author and the
-    user; empty if it may run.
-
-    Hidden characters are drawn as symbols. Control and bidirectional characters, which code never
-    needs, are refused.
-    """
+    """Return why code must not run, as a sentence for its author and the user; empty if it may.
+    Other hidden characters are drawn as symbols."""
     found = _REFUSED.search(code)
     if found is None:
         return ""
@@ -207,7 +183,6 @@ _VIRAMA = 9
 
 
 def _is_emoji(char: str) -> bool:
-    """Return whether a character may be an emoji, or an emoji's skin tone."""
     return char > "\x7f" and unicodedata.category(char) in ("So", "Sm", "Sk")
 
 
@@ -216,8 +191,7 @@ def _has_keycap(char: str) -> bool:
 
 
 def _is_arabic(char: str) -> bool:
-    """Return whether a character is a letter of the Arabic script, or of another joining
-    right-to-left script."""
+    """Return whether it is a letter of a joining right-to-left script."""
     return bool(char) and char.isalpha() and unicodedata.bidirectional(char) == "AL"
 
 
@@ -238,13 +212,12 @@ def _code_point(char: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _joins(char: str) -> bool:
-    """Return whether a character is drawn over the preceding one."""
+    """Return whether it is drawn over the character before."""
     return unicodedata.category(char).startswith("M") or re.match(f"[{_JOINING}]", char) is not None
 
 
 def _stray(text: str, offset: int) -> bool:
-    """Return whether a combining mark has no letter to combine with, or follows too many other
-    marks."""
+    """Return whether a mark has no letter, or follows too many others."""
     start = max(0, offset - _MOST_MARKS)
     base = next((at for at in range(offset - 1, start - 1, -1) if not _joins(text[at])), None)
     return base is None or not text[base].isalnum()

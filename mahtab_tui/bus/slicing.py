@@ -20,18 +20,15 @@ class Step(NamedTuple):
     cell: int
     code: str
     changes: Mapping[str, str]
-    """How it changed each name (`records.Change.change`), as noticed by the kernel."""
+    """`records.Change.change` by name."""
 
     def makes(self, names: Iterable[str]) -> bool:
         return any(self.changes.get(name) in _MADE for name in names)
 
 
 def steps_for(name: str, steps: Sequence[Step], follow: Callable[[str], bool]) -> list[Step]:
-    """Return the cells that gave a variable its value, and those that made what they read, in
-    order; empty if no cell made it.
-
-    follow: returns whether to also look for the cells that made a name.
-    """
+    """Return the cells that gave a variable its value, and those that made what they read; empty if
+    none made it. follow: returns whether to look for a name, too."""
     always = set[str]()
     while True:
         chosen, later = _chosen(name, always, steps, follow)
@@ -43,8 +40,8 @@ def steps_for(name: str, steps: Sequence[Step], follow: Callable[[str], bool]) -
 def _chosen(
     name: str, always: set[str], steps: Sequence[Step], follow: Callable[[str], bool]
 ) -> tuple[list[Step], set[str]]:
-    """Return the cells, and the names read by functions in them. always: names that are needed
-    wherever they are made."""
+    """Return the cells, and the names that functions in them read. always: names needed wherever
+    they are made."""
     wanted, chosen, later = {name}, list[Step](), set[str]()
     for step in reversed(steps):
         gone = {name for name, change in step.changes.items() if change == "deleted"}
@@ -60,11 +57,8 @@ def _chosen(
 
 
 def _read(code: str) -> tuple[set[str], set[str]]:
-    """Return the names that code reads, and those read in functions and classes, which may be
-    called at any time.
-
-    If the code is not plain Python, return all words.
-    """
+    """Return the names that code reads, and those read in functions, which may run at any time; of
+    other languages, all words."""
     tree = parse_plain_python(code)
     if tree is None:
         words = set(_WORD.findall(code))

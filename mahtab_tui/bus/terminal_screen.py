@@ -28,12 +28,10 @@ if TYPE_CHECKING:
     from rich.style import Style
 
 Colour = int | tuple[int, int, int] | None
-"""One of the 256 colours, or red, green and blue; None for the terminal's default."""
+"""One of 256 colours, or red, green and blue."""
 
 
 class Graphic(NamedTuple):
-    """Colours and style of a character."""
-
     foreground: Colour = None
     background: Colour = None
     bold: bool = False
@@ -44,12 +42,11 @@ class Graphic(NamedTuple):
     strike: bool = False
 
     def style(self) -> Style:
-        """Return the Rich style. Anything off is left unset, so that a pane's own colours show."""
+        """Return the Rich style. Anything off stays unset, so that a pane's own colours show."""
         return _style(self)
 
     def codes(self) -> str:
-        """Return the shortest sequence that changes `NO_STYLE` to this style; empty for
-        `NO_STYLE`."""
+        """Return the sequence that changes `NO_STYLE` to this style."""
         numbers = [str(code) for code, name in _SWITCHES.items() if getattr(self, name)]
         numbers += _colour_codes(self.foreground, 30) + _colour_codes(self.background, 40)
         return f"\x1b[{';'.join(numbers)}m" if numbers else ""
@@ -60,13 +57,12 @@ _SWITCHES = {1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "reverse", 9: 
 _OFF = {22: ("bold", "dim"), 23: ("italic",), 24: ("underline",), 27: ("reverse",), 29: ("strike",)}
 _DOUBLE_UNDERLINE = 21
 _LONGEST = 200
-"""Maximum characters of a sequence; longer ones are noise."""
+"""Longer sequences are noise."""
 
 
 @lru_cache(maxsize=4096)
 def apply_sgr(graphic: Graphic, parameters: str) -> Graphic:
-    """Apply one sequence. `parameters` is the text between ``ESC [`` and ``m``. Unknown codes are
-    ignored."""
+    """Apply the text between ``ESC [`` and ``m``. Unknown codes are ignored."""
     if len(parameters) > _LONGEST:
         return graphic
     codes = [[int(part or 0) for part in group.split(":")] for group in parameters.split(";")]
@@ -115,7 +111,7 @@ def _simple(graphic: Graphic, code: int) -> Graphic:
 
 
 def _extended(more: list[int], before: Colour) -> Colour:
-    """Return the colour named by ``5;N`` or ``2;R;G;B``; the previous colour if there is none."""
+    """Return the colour of ``5;N`` or ``2;R;G;B``."""
     if len(more) >= 2 and more[0] == 5 and more[1] < 256:
         return more[1]
     if len(more) >= 4 and more[0] == 2 and max(more[1:4]) < 256:
@@ -157,15 +153,13 @@ class ScreenLine:
         """Characters; a wide character is followed by an empty cell."""
         self._looks: list[Graphic] = []
         self._marks: dict[int, list[str]] = {}
-        """Zero-width text, by the column before it (-1 at the start): combining characters, and
-        sequences that are not emulated."""
+        """Zero-width text by the column before it (-1 at the start)."""
 
     def __len__(self) -> int:
         return len(self._cells)
 
     def write(self, text: str, column: int, look: Graphic) -> int:
-        """Write text at a column; returns the column after it. If the column is beyond the line's
-        end, blanks fill the gap."""
+        """Write text at a column, filling a gap with blanks; returns the column after it."""
         if text.isascii() or all(width(char) == 1 for char in set(text)):
             return self._put(list(text), column, look)
         for char in text:
@@ -184,7 +178,7 @@ class ScreenLine:
         self._marks.setdefault(index, []).append(text)
 
     def erase(self, start: int, end: int | None = None) -> None:
-        """Erase from a column to another, exclusive, or to the end."""
+        """Erase columns; `end` is exclusive, or the line's end."""
         self._halve(start)
         if end is None or end >= len(self._cells):
             self._unmark(start, len(self._cells))
@@ -196,8 +190,7 @@ class ScreenLine:
         self._looks[start:end] = [NO_STYLE] * (end - start)
 
     def render(self) -> str:
-        """Return the text with escape sequences for its styles, starting and ending with
-        `NO_STYLE`."""
+        """Return the text with escape sequences, from and to `NO_STYLE`."""
         cells = self._cells
         if self._marks:
             cells = [cell + "".join(self._marks.get(index, ())) for index, cell in enumerate(cells)]
@@ -222,7 +215,7 @@ class ScreenLine:
         return end
 
     def _halve(self, column: int) -> None:
-        """Replace a wide character that this column would split by blanks."""
+        """Replace a wide character that a column would split by blanks."""
         if 0 < column < len(self._cells) and not self._cells[column]:
             self._cells[column - 1] = self._cells[column] = " "
 
@@ -233,7 +226,7 @@ class ScreenLine:
 
 
 def style_change(before: Graphic, now: Graphic) -> str:
-    """Return the escape sequence that changes one style to another."""
+    """Return the sequence between two styles."""
     if before == now:
         return ""
     return now.codes() if before == NO_STYLE else "\x1b[0m" + now.codes()
@@ -251,11 +244,10 @@ HEIGHT = 100
 WIDTH = 1_000
 """Clamp for cursor moves, not for printing."""
 BLANKS, BLANKS_EACH = 1_000_000, 4
-"""Maximum number of blanks that moving right may create, in total and per input character, so that
-a small text cannot become gigabytes."""
+"""Blanks that moving right may create, in total and per character of input."""
 
 MOVES = r"\x1b(?:\[(?:[0-9;]*[A-HJfdsu`]|[0-2]?K|\?25[hl])|[78])"
-"""Sequences that are emulated. ``?25``, which hides or shows the cursor, is ignored."""
+"""Emulated sequences, and ``?25``, which is ignored."""
 LINE_END = re.compile(r"(?<!\r)\r+\n")
 
 _MOVES = re.compile(MOVES)
@@ -270,14 +262,14 @@ _TOKEN = re.compile(
 )
 _UNFINISHED = re.compile(r"(?:\r|\x1b(?:\[[0-9;?]*)?)\Z")
 _BEGINNING = 16
-"""Maximum characters of an incomplete sequence that is held back."""
+"""Characters of an incomplete sequence that is held back."""
 LONGEST = 100_000
-"""Columns after which an overwritten line is broken; a terminal breaks it much earlier."""
+"""Columns after which an overwritten line is broken."""
 _TAB = 8
 
 
 def rewrites(text: str) -> bool:
-    """Return whether a terminal would show the text differently than it reads."""
+    """Return whether a terminal would show the text differently."""
     return _moves(LINE_END.sub("\n", text) if "\r" in text else text)
 
 
@@ -287,14 +279,13 @@ def leaves_line(text: str) -> bool:
 
 
 def split_unfinished(piece: str) -> tuple[str, str]:
-    """Split a piece of text before an incomplete sequence or line end at its end."""
+    """Split before an incomplete sequence or line end."""
     found = _UNFINISHED.search(piece, max(0, len(piece) - _BEGINNING))
     return (piece, "") if found is None else (piece[: found.start()], found[0])
 
 
 def collapse(text: str) -> str:
-    """Return the lines as a terminal finally shows them. Colours and styles stay; lines that were
-    not overwritten are unchanged."""
+    """Return the lines as a terminal finally shows them, with their colours."""
     if not rewrites(text):
         return LINE_END.sub("\n", text) if "\r" in text else text
     screen = Screen()
@@ -311,9 +302,7 @@ class PrintedLine(NamedTuple):
 
     text: str
     start: Graphic
-    """The style in effect at the start of the line."""
     end: Graphic
-    """The style in effect at its end."""
 
 
 _EMPTY = PrintedLine("", NO_STYLE, NO_STYLE)
@@ -500,14 +489,13 @@ class Screen:
             self.column = 0
 
     def _go_to(self, row: int) -> None:
-        """Move the cursor to a line of the screen, from 0, adding empty lines if it is below the
-        last one."""
+        """Move to a line of the screen, from 0."""
         self._row = self._top + min(row, HEIGHT - 1)
         self._rows += [_EMPTY] * (self._row + 1 - len(self._rows))
 
     def _erase(self, line: ScreenLine, column: int, part: str) -> None:
-        """Erase a part of the screen: after the cursor (0), before it (1), or all (2). Lines above
-        the screen stay (3)."""
+        """Erase after the cursor (0), before it (1), or all (2). Lines above the screen stay
+        (3)."""
         if part in ("1", "2"):
             self._rows[self._top : self._row] = [_EMPTY] * (self._row - self._top)
             if part == "1":
@@ -520,8 +508,7 @@ class Screen:
             del self._rows[self._row + 1 :]
 
     def _erase_before(self, line: ScreenLine, column: int) -> None:
-        """Erase up to and including the cursor. New blanks count towards the limit, like those
-        created by moving right."""
+        """Erase up to and including the cursor, within the limit of blanks."""
         if column < self._blanks:
             self._blanks -= column + 1
             line.erase(0, column + 1)
@@ -550,14 +537,14 @@ def _settled(row: PrintedLine | ScreenLine) -> PrintedLine:
 
 
 def _numbers(text: str) -> tuple[int, int]:
-    """Return the first two numbers of a sequence; a missing number or 0 becomes 1."""
+    """Return two numbers; a missing one or 0 becomes 1."""
     first, _, rest = text.partition(";")
     second, _, _ = rest.partition(";")
     return tuple(max(1, int(number[:4])) if number.isdigit() else 1 for number in (first, second))  # type: ignore[return-value]
 
 
 _CONTROL = rf"{CONTROL}{SURROGATE}\U000e0000-\U000e0fff"
-"""Also tag characters and more variation selectors, which can encode a whole text."""
+"""With tag characters and variation selectors, which can encode a whole text."""
 _UNSEEN = r"\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
 UNSEEN = _CONTROL + _UNSEEN
 """Characters that a model may read over, for a set of a pattern."""
@@ -565,7 +552,7 @@ _SHOWN = re.compile(rf"[{_CONTROL}]")
 _ANY_UNSEEN = re.compile(rf"[{_UNSEEN}]")
 _TAG = re.compile(rf"<[\s/{_UNSEEN}]*+[\w{_UNSEEN}-]*+")
 _PLAYED = re.compile(rf"({MOVES}|\x1b\[[0-9;:]*m)|(?![\r\b])[{_CONTROL}]")
-"""A sequence that `collapse` emulates or keeps, or a control character that it would drop."""
+"""A sequence that `collapse` keeps, or a control character that it drops."""
 
 OVERWRITTEN = "[Text that was written over in its line is left out.]"
 """A note to the model after output with overwritten lines, such as progress bars."""
@@ -580,11 +567,8 @@ def escape_for_model(text: str) -> str:
 
 
 def escape_output(text: str, *, rewritten: bool = False) -> str:
-    """Return output for a model: overwritten lines in their final form, with a note that there was
-    more.
-
-    rewritten: whether lines of the text were already collapsed.
-    """
+    """Return output for a model: overwritten lines in their final form, with a note. rewritten:
+    whether they are already."""
     text = LINE_END.sub("\n", text)
     played = _PLAYED.sub(lambda found: found[1] or visible(found[0]), text)
     collapsed = collapse(played)

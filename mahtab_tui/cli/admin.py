@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import tomllib
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -18,13 +21,12 @@ from mahtab_tui.cli.options import (
     Assignments,
     Python,
     SkillsDir,
+    checked_settings,
     echo,
     ensure_folder,
     fail,
     fail_on,
-    parse_assignments,
     warn,
-    warn_about_untrusted,
 )
 from mahtab_tui.knowledge.instructions import find_instructions
 from mahtab_tui.knowledge.library import SkillLibrary, SkillNotFound
@@ -41,30 +43,23 @@ from mahtab_tui.knowledge.skills import (
 )
 from mahtab_tui.llm.providers import default_model
 from mahtab_tui.manual import TOPICS, page
-from mahtab_tui.mcp.install import (
-    InstallError,
-    install,
-    render_configuration,
-    server_command,
-    write_plugin,
-)
+from mahtab_tui.settings import values
 from mahtab_tui.settings.mcp_servers import MASK
-from mahtab_tui.settings.model import Settings, SettingsError, config_files, load_settings
-from mahtab_tui.settings.sources import all_untrusted_settings, project_folder
-from mahtab_tui.settings.values import (
-    NOT_SET,
-    SettingEntry,
-    allow,
-    format_value,
-    is_secret,
-    list_settings,
-    parse_value,
-    problems,
-    set_value,
-    template,
-    write_text,
+from mahtab_tui.settings.model import (
+    PACKAGE,
+    Settings,
+    SettingsError,
+    config_files,
+    home_folder,
+    load_settings,
 )
-from mahtab_tui.settings.values import unset as take_out
+from mahtab_tui.settings.sources import (
+    all_untrusted_settings,
+    project_folder,
+    read_config,
+    read_text,
+)
+from mahtab_tui.settings.values import NOT_SET, format_value, is_secret, list_settings
 from mahtab_tui.system.processes import find_program
 
 config_app = typer.Typer(help="Show every setting and where it comes from; change, edit, trust.")
@@ -86,20 +81,17 @@ def config(context: typer.Context, given: Assignments = None) -> None:
             fail(f"--set has no effect with `config {context.invoked_subcommand}`.")
         return
 
+    settings = checked_settings((), given)
     with fail_on(SettingsError):
-        settings = load_settings(**parse_assignments(given))
         rows = list_settings(settings)
     rows = [
         row._replace(value=default_model()) if row.key == "model" and row.value == NOT_SET else row
         for row in rows
     ]
-    widths = [
-        max(len(row[column]) for row in rows)
-        for column in (SettingEntry._fields.index("key"), SettingEntry._fields.index("value"))
-    ]
+    wide_key = max(len(row.key) for row in rows)
+    wide_value = min(max(len(row.value) for row in rows), 40)
     for row in rows:
-        echo(f"{row.key:<{widths[0]}}  {row.value:<{min(widths[1], 40)}}  {row.origin.text}")
-    warn_about_untrusted(settings)
+        echo(f"{row.key:<{wide_key}}  {row.value:<{wide_value}}  {row.origin.text}")
 
 
 @config_app.command("set")
@@ -116,14 +108,24 @@ def set_(
     """Write a setting to a configuration file. The rest of the file stays as it is."""
     from mahtab_tui.tui.screens.settings import check
 
+    provider = None
+    with suppress(SettingsError):  # the invalid setting may be the one being changed
+        provider = load_settings().provider
     with fail_on(SettingsError):
-        new = parse_value(key, value)
-        check(key, value, _provider())
+        new = values.parse_value(key, value)
+        check(key, value, provider)
     path = _config_file(project)
     with fail_on(SettingsError, code=1):
-        set_value(path, key, new)
+        values.set_value(path, key, new)
     echo(f"Written to {path}.")
-    _report_winner(key, path)
+    try:
+        origin = load_settings().origin(key)
+    except SettingsError as error:
+        warn(str(error))
+        return
+    if origin.file != path:
+        echo(f"It has no effect: {origin.text} overrides it.", err=True)
+    _warn_about_untrusted()
 
 
 @config_app.command()
@@ -132,10 +134,9 @@ def unset(
     project: Project = False,
 ) -> None:
     """Remove a setting from a configuration file."""
-
     path = _config_file(project)
     with fail_on(SettingsError, code=1):
-        was_there = take_out(path, key)
+        was_there = values.unset(path, key)
     if not was_there:
         fail(f"{path} does not set {key}.")
     echo(f"Removed {key} from {path}.")
@@ -145,8 +146,6 @@ def unset(
 def edit(project: Project = False) -> None:
     """Open a configuration file in your editor and check it afterwards. A new file lists all
     defaults as comments."""
-    import subprocess
-
     from mahtab_tui.tui.external import editor_command
 
     path = _config_file(project)
@@ -155,16 +154,13 @@ def edit(project: Project = False) -> None:
     try:
         with fail_on(SettingsError, code=1):
             if not path.exists():
-                write_text(path, template())
+                values.write_text(path, values.template())
         code = subprocess.run([*command, str(path)], check=False).returncode
     except OSError as error:
         fail(f"{command[0]} cannot be started: {error.strerror}.", 1)
-    found = problems(path)
+    found = values.problems(path)
     if project and not found:
-        try:
-            warn_about_untrusted(load_settings())
-        except SettingsError as error:  # other files do not matter here
-            warn(str(error))
+        _warn_about_untrusted()
     for problem in found:
         warn(problem)
     if found:
@@ -180,107 +176,76 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
 
     Exit codes: 0 done, 1 you did not agree or the record cannot be written, 2 a file is wrong.
     """
-
     with fail_on(SettingsError):
         found = all_untrusted_settings(Settings)
     instructions = find_instructions(project_folder()).untrusted
-    skills = _untrusted_skills()
+    loader = SkillsLoader(*_skill_folders(load_settings()))
+    loader.load_all()
+    skills = {path: text for each in loader.untrusted for path, text in skill_texts(each).items()}
     if not found and not instructions and not skills:
         echo("Nothing here needs trusting.")
         return
     for each in found:
-        for line, (key, value) in zip(each.lines, each.values.items(), strict=True):
-            echo(f"{each.path}, line {line}: {key} = {_visible_value(key, value)}")
+        for key, value in each.values.items():
+            echo(f"{each.path}, line {each.file.line(key)}: {key} = {_visible_value(key, value)}")
     for file in instructions:
         for part in file.parts:
-            echo(
-                f"{file.path}: instructions for the model, from {part.name}:\n{escape_for_model(part.text)}"
-            )
+            text = escape_for_model(part.text)
+            echo(f"{file.path}: instructions for the model, from {part.name}:\n{text}")
     for path, text in skills.items():
         echo(f"{path}: a skill for the model:\n{escape_for_model(text)}")
     if not yes:
-        named = [
-            name
-            for name, settings in (
-                ("values", found),
-                ("instructions", instructions),
-                ("skills", skills),
-            )
-            if settings
-        ]
-        typer.confirm(f"Trust these {' and '.join(named)}?", abort=True)
+        kinds = {"values": found, "instructions": instructions, "skills": skills}
+        named = " and ".join(name for name, kind in kinds.items() if kind)
+        typer.confirm(f"Trust these {named}?", abort=True)
     with fail_on(SettingsError, code=1):
         for each in found:
-            allow(each.path, each.values)
+            values.allow(each.path, each.values)
         for file in instructions:
-            allow(file.path, file.value)
+            values.allow(file.path, file.value)
         trust_texts(skills)
     echo("Trusted. Anything that changes must be trusted again.")
 
 
-def _untrusted_skills() -> dict[Path, str]:
-    """Return everything that a model could read in the project's untrusted skills."""
-
-    settings = load_settings()
-    of_project = settings.is_from_project("skills_dir")
-    loader = SkillsLoader(
-        *skill_folders(project_folder(), settings.skills_dir, of_project=of_project)
-    )
-    loader.load_all()
-    return {path: text for skill in loader.untrusted for path, text in skill_texts(skill).items()}
-
-
 def _visible_value(key: str, value: Any) -> str:
-    """Return a value with invisible characters escaped and secrets masked."""
-
     if is_secret(key):
         return " ".join(f"{name!r}={MASK}" for name in value) if isinstance(value, dict) else MASK
     return format_value(repr(value))
-
-
-def _provider() -> str | None:
-    try:
-        return load_settings().provider
-    except SettingsError:  # the invalid setting may be the one being changed
-        return None
 
 
 def _config_file(project: bool) -> Path:
     return config_files(Path.cwd())[0 if project else 1]
 
 
-def _report_winner(key: str, path: Path) -> None:
-    """Warn if a stronger source overrides the file that was written."""
+def _warn_about_untrusted() -> Settings | None:
+    """Return the settings; None if they are wrong, possibly in other files."""
     try:
         settings = load_settings()
-        origin = settings.origin(key)
     except SettingsError as error:
         warn(str(error))
-        return
-    if origin.file != path:
-        echo(f"It has no effect: {origin.text} overrides it.", err=True)
-    warn_about_untrusted(settings)
+        return None
+    for sentence in settings.untrusted:
+        warn(sentence)
+    return settings
 
 
 skills_app = typer.Typer(help="List, show, search, make and check skills.", no_args_is_help=True)
 
 
-def _folders(skills_dir: list[Path] | None) -> tuple[Path | ProjectFolder, ...]:
+def _skill_folders(settings: Settings) -> tuple[Path | ProjectFolder, ...]:
+    of_project = settings.is_from_project("skills_dir")
+    return skill_folders(project_folder(), settings.skills_dir, of_project=of_project)
+
+
+def _loader(skills_dir: list[Path] | None) -> SkillsLoader:
     with fail_on(SettingsError):
-        settings = load_settings(skills_dir=skills_dir or None)
-    return skill_folders(
-        project_folder(), settings.skills_dir, of_project=settings.is_from_project("skills_dir")
-    )
-
-
-def _library(skills_dir: list[Path] | None) -> SkillLibrary:
-    return SkillLibrary(SkillsLoader(*_folders(skills_dir)), warn)
+        return SkillsLoader(*_skill_folders(load_settings(skills_dir=skills_dir or None)))
 
 
 @skills_app.command("list")
 def list_skills(skills_dir: SkillsDir = None) -> None:
     """List all skills with their descriptions."""
-    for name, description in _library(skills_dir).descriptions().items():
+    for name, description in SkillLibrary(_loader(skills_dir), warn).descriptions().items():
         echo(f"{name}: {description}")
 
 
@@ -289,26 +254,21 @@ def show(
     name: Annotated[str, typer.Argument(help="The skill's name")], skills_dir: SkillsDir = None
 ) -> None:
     """Print a skill: its file, its fields, its instructions."""
-    library = _library(skills_dir)
+    library = SkillLibrary(_loader(skills_dir), warn)
     with fail_on(SkillNotFound, code=1):
         library.skills()
         untrusted = next((skill for skill in library.untrusted if skill.name == name), None)
         skill = untrusted or library.get(name)
-    about = [
-        (
-            "held back",
-            ""
-            if untrusted is None
-            else "no model gets it until you trust it: mahtab-tui config trust",
-        ),
-        ("description", skill.description),
-        ("file", str(skill.file)),
-        ("license", skill.license),
-        ("compatibility", skill.compatibility),
-        ("allowed-tools", " ".join(skill.allowed_tools)),
-        *((f"metadata, {key}", value) for key, value in skill.metadata.items()),
-    ]
-    for key, value in about:
+    about = {
+        "held back": untrusted and "no model gets it until you trust it: mahtab-tui config trust",
+        "description": skill.description,
+        "file": str(skill.file),
+        "license": skill.license,
+        "compatibility": skill.compatibility,
+        "allowed-tools": " ".join(skill.allowed_tools),
+        **{f"metadata, {key}": value for key, value in skill.metadata.items()},
+    }
+    for key, value in about.items():
         if value:
             echo(f"{key}: {value}")
     echo(f"\n{skill.content}")
@@ -321,7 +281,7 @@ def search(
     skills_dir: SkillsDir = None,
 ) -> None:
     """Print the skills that match a query, the best first. Exit codes: 0 found, 1 nothing found."""
-    hits = _library(skills_dir).search(query, limit)
+    hits = SkillLibrary(_loader(skills_dir), warn).search(query, limit)
     for hit in hits:
         echo(f"{hit.name}: {hit.description}")
     if not hits:
@@ -357,17 +317,134 @@ def check(
     for path in paths or ():
         if not path.is_dir():
             fail(f"{path} is not a folder.")
-    loader = SkillsLoader(*(paths or _folders(skills_dir)))
+    loader = SkillsLoader(*paths) if paths else _loader(skills_dir)
     count = len(loader.load_all())
     for problem in loader.problems:
         echo(problem)
     if loader.untrusted:
-        echo(
-            f"Held back until you trust them: {', '.join(skill.name for skill in loader.untrusted)}."
-        )
+        names = ", ".join(skill.name for skill in loader.untrusted)
+        echo(f"Held back until you trust them: {names}.")
     echo(f"Skills that can be used: {count}. Problems: {len(loader.problems)}.")
     if loader.problems:
         raise typer.Exit(1)
+
+
+# Clients of the MCP server
+
+ClientName = Literal["claude-code", "codex"]
+
+_SERVER_NAME = "mahtab"
+_CODEX_SECONDS = 86_400
+"""Seconds that Codex waits for a call. Its default of 60 is too short for a long cell, or for a
+user to answer."""
+
+
+class InstallError(Exception):
+    """The configuration cannot be written; the message is a sentence."""
+
+
+def write_plugin() -> Path:
+    """Write the plug-in for Claude Code and return its folder. Raises `InstallError`.
+
+    Its ``.mcp.json`` is generated instead of shipped, because it names the program by its full
+    path: a client whose PATH lacks the program shows no error and has no tools.
+    """
+    folder = home_folder() / "claude-plugin"
+    try:
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if folder.exists():
+            shutil.rmtree(folder)
+        shutil.copytree(PACKAGE / "mcp" / "plugin", folder)
+        values.write_text(
+            folder / ".mcp.json", render_configuration("claude-code", server_command())
+        )
+    except SettingsError as error:
+        raise InstallError(str(error)) from None
+    except OSError as error:
+        raise InstallError(f"{folder} cannot be written: {error.strerror or error}.") from None
+    return folder
+
+
+def server_command() -> list[str]:
+    """Return the command that starts the server, with full paths: the installed program, or else
+    this interpreter."""
+    if program := find_program("mahtab-tui"):
+        return [os.path.abspath(program), "mcp"]
+    return [sys.executable, "-P", "-m", "mahtab_tui", "mcp"]
+
+
+def render_configuration(client: ClientName, words: list[str]) -> str:
+    """Return the entry for a client's configuration file.
+
+    Codex queries its model before an optional server has listed its tools, so the server is marked
+    as required; it also abandons a call after a minute by default. Claude Code hides tools behind a
+    search unless they are always loaded.
+    """
+    if client == "codex":
+        # TOML basic strings have the syntax of JSON strings.
+        quoted = [json.dumps(word, ensure_ascii=False) for word in words]
+        start = f"command = {quoted[0]}\nargs = [{', '.join(quoted[1:])}]\n"
+        return f"[mcp_servers.{_SERVER_NAME}]\n{start}required = true\ntool_timeout_sec = {_CODEX_SECONDS}\n"
+    return (
+        json.dumps({"mcpServers": {_SERVER_NAME: _entry(words)}}, indent=2, ensure_ascii=False)
+        + "\n"
+    )
+
+
+def configuration_file(client: ClientName, project: Path) -> Path:
+    """Return a client's configuration file: the project's for Claude Code, the user's for Codex."""
+    if client == "codex":
+        return Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex", "config.toml")
+    return project / ".mcp.json"
+
+
+def install(client: ClientName, project: Path) -> Path:
+    """Add the server to a client's configuration; returns the file. Raises `InstallError`."""
+    path = configuration_file(client, project)
+    add = _add_section if client == "codex" else _add_server
+    try:
+        values.write_text(path, add(path, read_text(path)))
+    except SettingsError as error:
+        raise InstallError(f"{error} It was left as it is.") from None
+    return path
+
+
+def _entry(words: list[str]) -> dict[str, Any]:
+    return {"command": words[0], "args": words[1:], "alwaysLoad": True}
+
+
+def _add_server(path: Path, before: str) -> str:
+    try:
+        known = json.loads(before or "{}")
+    except (ValueError, RecursionError) as error:
+        raise InstallError(f"{path} is not JSON ({error}), and was left as it is.") from None
+    if not isinstance(known, dict) or not isinstance(known.setdefault("mcpServers", {}), dict):
+        raise InstallError(
+            f"{path} does not hold a list of servers (mcpServers), and was left as it is."
+        )
+    if _SERVER_NAME in known["mcpServers"]:
+        raise InstallError(_read_existing(path))
+    known["mcpServers"][_SERVER_NAME] = _entry(server_command())
+    return json.dumps(known, indent=2, ensure_ascii=False) + "\n"
+
+
+def _add_section(path: Path, before: str) -> str:
+    servers = read_config(path).get("mcp_servers")
+    if isinstance(servers, dict) and _SERVER_NAME in servers:
+        raise InstallError(_read_existing(path))
+    gap = "" if not before else "\n" if before.endswith("\n") else "\n\n"
+    after = before + gap + render_configuration("codex", server_command())
+    try:
+        tomllib.loads(after)
+    except tomllib.TOMLDecodeError:
+        raise InstallError(
+            f"{path} lists its servers in a form to which no section can be added, and was left as it is."
+        ) from None
+    return after
+
+
+def _read_existing(path: Path) -> str:
+    return f"{path} already has a server named {_SERVER_NAME}, and was left as it is. Remove that entry, or edit it to match the output of --print."
 
 
 mcp_app = typer.Typer(help="Serve MCP over stdin and stdout: a persistent Python for any agent.")
@@ -404,7 +481,7 @@ def mcp(
 @mcp_app.command("install")
 def mcp_install(
     client: Annotated[
-        Literal["claude-code", "codex"],
+        ClientName,
         typer.Option(help="claude-code: this folder's .mcp.json; codex: ~/.codex/config.toml"),
     ] = "claude-code",
     only_print: Annotated[
@@ -412,7 +489,6 @@ def mcp_install(
     ] = False,
 ) -> None:
     """Register the server with a client."""
-
     if only_print:
         typer.echo(render_configuration(client, server_command()), nl=False)
         return
@@ -424,13 +500,11 @@ def mcp_install(
 def mcp_plugin() -> None:
     """Write the plug-in for Claude Code and print its folder: claude --plugin-dir "$(mahtab-tui mcp
     plugin)"."""
-
     with fail_on(InstallError):
         typer.echo(write_plugin())
 
 
 _WIDEST = 100
-"""Maximum columns of a page on a terminal."""
 
 
 def overview() -> str:
@@ -454,7 +528,6 @@ def show_page(text: str) -> None:
 
 
 def _show_in_pager(text: str) -> bool:
-    """Show a text in the user's pager, as man does; returns False if there is none."""
     chosen = os.environ.get("MANPAGER") or os.environ.get("PAGER")
     command = shlex.split(chosen) if chosen else ["less"]
     if not command or find_program(command[0]) is None:

@@ -36,9 +36,7 @@ from mahtab_tui.system.processes import find_program, langsmith_variable
 
 _WIDTH = 12
 _SERVER_SECONDS = 1.0
-"""Seconds to wait for model servers."""
 _MOST_NAMED = 5
-"""Maximum number of models listed per server."""
 _ROOM = 10
 """MiB of free space below which a disk counts as full."""
 
@@ -53,7 +51,11 @@ def report() -> Iterator[str]:
     settings, problem = _settings()
     yield _line("mahtab-tui", f"{__version__}, {resource_folder('styles').parent}")
     yield _line("python", f"{platform.python_version()}, {sys.executable}")
-    yield _system()
+    if sys.platform == "win32":
+        advice = "Use WSL: the kernel and the screen need a Unix system."
+        yield _line("system", "Windows", advice)
+    else:
+        yield _line("system", f"{platform.system()} {platform.release()}")
     yield _line("kernel", "none", problem) if settings is None else _kernel(settings)
     yield _undo(settings)
     yield _variables(settings)
@@ -65,32 +67,34 @@ def report() -> Iterator[str]:
         yield _login(executable, use_api_key=settings is not None and settings.claude_api_key)
     yield _model_servers(servers)
     if variable := langsmith_variable():
-        yield _line(
-            "langsmith",
-            f"gets every prompt and answer ({variable}=true)",
-            f"Without {variable}, or with --no-store, it gets none.",
-        )
-    yield _ripgrep()
+        found = f"gets every prompt and answer ({variable}=true)"
+        yield _line("langsmith", found, f"Without {variable}, or with --no-store, it gets none.")
+    advice = "search_code() works without it; with ripgrep it is faster."
+    rg = find_program("rg")
+    yield _line("ripgrep", rg or "not on the PATH", "" if rg else advice)
     yield _terminal()
     yield _config(settings, problem)
     if settings is not None:
-        yield from _servers(settings.mcp)
+        yield from _mcp_servers(settings.mcp)
     yield _home()
 
 
+def _model_servers(servers: Sequence[FoundServer]) -> str:
+    found = []
+    for server in servers:
+        models = ", ".join(server.specs[:_MOST_NAMED]) or f"{server.provider}: no model"
+        found.append(f"{models} at {server.address}")
+    nothing = "no model server on this machine (llama.cpp, LM Studio, vLLM, Ollama)"
+    return _line("models", "; ".join(found) or nothing)
+
+
 def _settings() -> tuple[Settings | None, str]:
-    """Return the settings; or None and the reason why they cannot be used, which the lines about
-    the kernel and the configuration show."""
+    """Return the settings; or None and why they cannot be used, which the lines about the kernel and
+    the configuration show."""
     try:
         return load_settings(), ""
     except SettingsError as error:
         return None, str(error)
-
-
-def _system() -> str:
-    if sys.platform == "win32":
-        return _line("system", "Windows", "Use WSL: the kernel and the screen need a Unix system.")
-    return _line("system", f"{platform.system()} {platform.release()}")
 
 
 def _kernel(settings: Settings) -> str:
@@ -122,13 +126,8 @@ def _variables(settings: Settings | None) -> str:
     if not settings.keep_namespace:
         return _line("variables", f"not saved (keep_namespace is false); {saved}")
     found = f"{saved}, {settings.keep_namespace_mb:,} MB at most per session (keep_namespace_mb)"
-    return _line(
-        "variables",
-        found,
-        ""
-        if sys.platform == "linux"
-        else "This system cannot fork the kernel safely: nothing is saved.",
-    )
+    no_fork = "This system cannot fork the kernel safely: nothing is saved."
+    return _line("variables", found, "" if sys.platform == "linux" else no_fork)
 
 
 def _environments(settings: Settings | None) -> str:
@@ -140,15 +139,13 @@ def _environments(settings: Settings | None) -> str:
     found = find_environments(Path.cwd(), used)
     if not found:
         return _line("others", "no other environment found (.venv, venv, the shell's, conda's)")
-    listed = ", ".join(
+    listed = [
         f"{each.path}{' (with pandas)' if has_package(each.prefix, 'pandas') else ''}"
         for each in found
-    )
-    return _line(
-        "others",
-        listed,
-        f"--python {found[0].path}, or /python {found[0].path} in Ask, uses it for the kernel.",
-    )
+    ]
+    path = found[0].path
+    advice = f"--python {path}, or /python {path} in Ask, uses it for the kernel."
+    return _line("others", ", ".join(listed), advice)
 
 
 def _sandbox() -> str:
@@ -163,7 +160,6 @@ def _sandbox() -> str:
 
 
 async def _try_sandbox() -> tuple[str, str]:
-    """Run code in a sandbox; returns the sandbox's name and limitations. Raises `SandboxError`."""
     sandboxes = open_sandboxes()
     try:
         sandbox = await sandboxes.start(Text.root("text"), _RefusingHost())
@@ -176,8 +172,6 @@ async def _try_sandbox() -> tuple[str, str]:
 
 
 class _RefusingHost:
-    """A sandbox host that refuses all calls."""
-
     async def call(self, name: str, args: dict[str, Any]) -> Any:
         raise CallRefusedError("nobody answers here")
 
@@ -187,18 +181,13 @@ class _RefusingHost:
 def _claude(local: str) -> str:
     """Report the `claude` program. local: the model that answers if it is missing; empty if there
     is only `demo`."""
-    advice = "To use Claude, install Claude Code and run `claude` once to log in. "
-    advice += (
-        f"Until then {local} answers."
-        if local
-        else "Until then the offline `demo` model answers, with canned rules."
-    )
+    answers = f"{local} answers" if local else "the offline `demo` model answers, with canned rules"
     if (executable := find_program("claude")) is None:
-        return _line("claude", "not on the PATH", advice)
+        advice = "To use Claude, install Claude Code and run `claude` once to log in."
+        return _line("claude", "not on the PATH", f"{advice} Until then {answers}.")
+    command = [executable, "--version"]
     try:
-        answer = subprocess.run(
-            [executable, "--version"], capture_output=True, text=True, timeout=20, check=False
-        )
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return _line("claude", executable, f"No answer: {error}.")
     if answer.returncode:
@@ -213,70 +202,31 @@ def _login(executable: str, *, use_api_key: bool) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         return _line("login", "unknown", f"`claude auth status` does not answer: {error}.")
     if status is None:
-        return _line(
-            "login", "unknown", "`claude auth status` does not report it. Run `claude update`."
-        )
+        advice = "`claude auth status` does not report it. Run `claude update`."
+        return _line("login", "unknown", advice)
     if not status.logged_in:
-        return _line(
-            "login",
-            "not logged in to `claude`",
-            f"Run `claude`, then /login in it. {hint}".rstrip(),
-        )
+        advice = f"Run `claude`, then /login in it. {hint}".rstrip()
+        return _line("login", "not logged in to `claude`", advice)
     return _line("login", f"{status.method or 'logged in'}. {hint}".rstrip(". "))
 
 
-def _model_servers(servers: Sequence[FoundServer]) -> str:
-    """Report the model servers on this machine."""
-    if not servers:
-        return _line(
-            "models", "no model server on this machine (llama.cpp, LM Studio, vLLM, Ollama)"
-        )
-    listed = (
-        f"{', '.join(server.specs[:_MOST_NAMED]) or server.provider + ': no model'} at {server.address}"
-        for server in servers
-    )
-    return _line("models", "; ".join(listed))
-
-
-def _ripgrep() -> str:
-    if (executable := find_program("rg")) is None:
-        return _line(
-            "ripgrep",
-            "not on the PATH",
-            "search_code() works without it; with ripgrep it is faster.",
-        )
-    return _line("ripgrep", executable)
-
-
 def _terminal() -> str:
-    term = os.environ.get("TERM", "")
+    term, program = os.environ.get("TERM", ""), os.environ.get("TERM_PROGRAM", "")
     if term in ("", "dumb"):
-        return _line(
-            "terminal", f"TERM={term or '(not set)'}", "Set TERM, as in TERM=xterm-256color."
-        )
-    colours = (
-        "24-bit colour"
-        if os.environ.get("COLORTERM") in ("truecolor", "24bit")
-        else "256 colours"
-        if "256" in term
-        else "few colours"
-    )
+        advice = "Set TERM, as in TERM=xterm-256color."
+        return _line("terminal", f"TERM={term or '(not set)'}", advice)
+    colours = "256 colours" if "256" in term else "few colours"
+    if os.environ.get("COLORTERM") in ("truecolor", "24bit"):
+        colours = "24-bit colour"
+    pictures = "half blocks"
+    if os.environ.get("KITTY_WINDOW_ID") or program == "ghostty":
+        pictures = "Kitty protocol"
+    elif program in ("iTerm.app", "WezTerm"):
+        pictures = "Sixel or its own protocol"
     columns, lines = shutil.get_terminal_size()
     inside = " in tmux" if os.environ.get("TMUX") else ""
-    return _line(
-        "terminal", f"{term}{inside}, {colours}, {columns} x {lines}, pictures: {_pictures()}"
-    )
-
-
-def _pictures() -> str:
-    """Return the terminal's picture protocol according to environment variables; half blocks work
-    everywhere."""
-    program = os.environ.get("TERM_PROGRAM", "")
-    if os.environ.get("KITTY_WINDOW_ID") or program == "ghostty":
-        return "Kitty protocol"
-    if program in ("iTerm.app", "WezTerm"):
-        return "Sixel or its own protocol"
-    return "half blocks"
+    found = f"{term}{inside}, {colours}, {columns} x {lines}, pictures: {pictures}"
+    return _line("terminal", found)
 
 
 def _config(settings: Settings | None, problem: str) -> str:
@@ -287,32 +237,27 @@ def _config(settings: Settings | None, problem: str) -> str:
     return _line("config", found, " ".join(settings.untrusted))
 
 
-def _servers(servers: Mapping[str, McpServer]) -> Iterator[str]:
-    """List the MCP servers, without starting any."""
+def _mcp_servers(servers: Mapping[str, McpServer]) -> Iterator[str]:
     if servers and find_spec("mcp") is None:
-        yield _line(
-            "mcp", f"{len(servers)} servers", "They need the package mcp: install mahtab-tui[mcp]."
-        )
+        advice = "They need the package mcp: install mahtab-tui[mcp]."
+        yield _line("mcp", f"{len(servers)} servers", advice)
     for name, server in servers.items():
-        found, advice = f"{visible(name)}: {visible(str(server))}", ""
+        advice = ""
         try:
             command = server.expanded().command
+            if command is not None and find_program(command) is None:
+                advice = f"There is no program {visible(command)}."
         except LookupError as error:
-            command, advice = None, error.args[0]
-        if command is not None and find_program(command) is None:
-            advice = f"There is no program {visible(command)}."
-        yield _line("mcp", found, advice)
+            advice = error.args[0]
+        yield _line("mcp", f"{visible(name)}: {visible(str(server))}", advice)
 
 
 def _home() -> str:
     home = home_folder()
     folder = home if home.exists() else home.parent
     if not os.access(folder, os.W_OK):
-        return _line(
-            "home",
-            str(home),
-            "This folder cannot be written to. Sessions and history will not be saved.",
-        )
+        advice = "This folder cannot be written to. Sessions and history will not be saved."
+        return _line("home", str(home), advice)
     free = shutil.disk_usage(folder).free // 2**20
     advice = "" if free >= _ROOM else "The disk is full. Sessions and history may not be saved."
     return _line("home", f"{home}, {free:,} MiB free", advice)

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from getpass import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,10 +50,8 @@ from mahtab_tui.worker.answers import needs_code
 from mahtab_tui.worker.contexts import ContextError
 
 if TYPE_CHECKING:
-    from mahtab_tui.search.conversation import GivenModel, ModelOptions
+    from mahtab_tui.search.conversation import GivenModel
     from mahtab_tui.search.limits import Limits
-    from mahtab_tui.search.log import Log
-    from mahtab_tui.search.search import Search
 
 
 def rlm(
@@ -110,26 +109,18 @@ def rlm(
         )
     except ValueError as error:
         fail(f"--{str(error).replace('_', '-', 1)}")
-    code = search_once(
-        query,
-        source,
-        model=settings.model or default_model(),
-        sub_model=settings.sub_model,
-        limits=limits,
-        log=log,
-        as_json=json,
-        yes=yes,
-        model_options=lambda: {"timeout": settings.model_timeout, **settings.model_access()},
-        secrets=Secrets(settings.secrets),
+    model_used = settings.model or default_model()
+    raise typer.Exit(
+        search_once(
+            query, source, settings, limits, model=model_used, log=log, as_json=json, yes=yes
+        )
     )
-    raise typer.Exit(code)
 
 
 ANSWERED, FAILED, REFUSED, INTERRUPTED = 0, 1, 3, 130
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _CLOSE_SECONDS = 2.0
-"""Seconds to end the session's processes after a signal."""
 _REVIEW_NOTICE = "Changes cannot be reviewed without a screen, so the model's code waits for approval before it runs."
 
 
@@ -140,7 +131,6 @@ class RecordPrinter(logging.Handler):
         super().__init__()
         self._as_json = as_json
         self.failures: set[str] = set()
-        """Errors that were already printed."""
         self.uncomputed: list[str] = []
         """Figures of the last answer that nothing computed."""
 
@@ -157,7 +147,6 @@ class RecordPrinter(logging.Handler):
 
 
 def _for_stderr(record: Record) -> str:
-    """Return what stderr shows for a record; empty for nothing."""
     match record:
         case records.ReplIn():
             return "\n".join(f">>> {visible(line)}" for line in record.text.split("\n"))
@@ -167,9 +156,8 @@ def _for_stderr(record: Record) -> str:
             return f"{record.name} {record.arguments}"
         case records.AssistantTool(state="error"):
             return record.text
-        case records.Kernel() if (
-            record.pid
-        ):  # a kernel that did not start has no pid; the failure to answer reports that
+        # A kernel that did not start has no pid; the failure to answer reports that.
+        case records.Kernel() if record.pid:
             return record.text
         case records.UserAttachment():
             return f"{record.label}: {record.problem or record.size}"
@@ -190,35 +178,29 @@ class Approver(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         value = get_record(record)
-        if isinstance(value, records.Approval) and value.state == "waiting":
+        if isinstance(value, records.Approval | records.Input) and value.state == "waiting":
             # The asking thread starts waiting only after this record, so the answer must come from
             # another thread.
-            threading.Thread(target=self._answer, args=(value,), daemon=True).start()
-        elif isinstance(value, records.Input) and value.state == "waiting":
-            threading.Thread(target=self._give_line, args=(value,), daemon=True).start()
+            answer = self._decide if isinstance(value, records.Approval) else self._give_line
+            threading.Thread(target=answer, args=(value,), daemon=True).start()
 
     def _give_line(self, record: records.Input) -> None:
-        self._session.answer_input(
-            record.request, self._read_line(record) if self._terminal else None
-        )
+        line = self._read_line(record) if self._terminal else None
+        self._session.host.inputs.answer(record.request, line)
 
     def _read_line(self, record: records.Input) -> str | None:
-        """Read a line from the terminal; None for the end of input."""
         prompt = plain(record.text)
         if record.password:
-            from getpass import getpass
-
-            try:
+            with contextlib.suppress(EOFError):
                 return getpass(prompt)
-            except EOFError:
-                return None
+            return None
         print(prompt, end="", file=sys.stderr, flush=True)
         line = sys.stdin.readline()
         return line.removesuffix("\n") if line else None
 
-    def _answer(self, record: records.Approval) -> None:
+    def _decide(self, record: records.Approval) -> None:
         decision = self._ask(record.text) if self._terminal else self._refuse(record.text)
-        self._session.decide(record.request, decision)
+        self._session.approvals.answer(record.request, decision)
 
     def _refuse(self, code: str) -> Decision:
         self.refused = True
@@ -229,18 +211,11 @@ class Approver(logging.Handler):
         return Decision("stop")  # if refused, the model would only try again
 
     def _ask(self, code: str) -> Decision:
-        print(
-            visible(code),
-            "[y]es run it, [n]o skip it, [a]ll from now on, [s]top? ",
-            sep="\n",
-            end="",
-            file=sys.stderr,
-            flush=True,
-        )
+        asks = "[y]es run it, [n]o skip it, [a]ll from now on, [s]top? "
+        print(visible(code), asks, sep="\n", end="", file=sys.stderr, flush=True)
         letter = sys.stdin.readline().strip().lower()[:1]
-        return {"y": Decision("run"), "a": Decision("all"), "n": Decision("skip")}.get(
-            letter, Decision("stop")
-        )
+        decisions = {"y": Decision("run"), "a": Decision("all"), "n": Decision("skip")}
+        return decisions.get(letter, Decision("stop"))
 
 
 def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as_json: bool) -> int:
@@ -250,7 +225,7 @@ def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as
     session.log.addHandler(printer)
     session.log.addHandler(approver)
     if settings.approval == "review":
-        session.set_approval("ask")
+        session.info.set_approval("ask")
         session.notice(_REVIEW_NOTICE, "warning")
     stopped_by: list[int] = []
 
@@ -264,15 +239,14 @@ def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as
         session.stop()
 
     # Signals ignored by nohup, for example, stay ignored.
-    ignored = [
-        number
-        for number in (signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) is signal.SIG_IGN
-    ]
-    before = {number: signal.signal(number, stop) for number in _STOPPING if number not in ignored}
+    before = {
+        number: signal.signal(number, stop)
+        for number in _STOPPING
+        if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN
+    }
     try:
         session.start_kernel()
-        if not (_load_stdin(session) and all(session.load(file) for file in files)):
+        if not (_load_stdin(session) and all(session.cell_thread.load(file) for file in files)):
             return FAILED
         answer = session.agent.ask(question, attach="files and variables")
     except (KernelError, ModelError) as error:
@@ -293,8 +267,6 @@ def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as
 
 
 def _print_answer(answer: str, uncomputed: Sequence[str]) -> None:
-    """Print the answer, rendered if stdout is a terminal, and list its figures that nothing
-    computed."""
     if sys.stdout.isatty():
         from rich.console import Console
         from rich.markdown import Markdown
@@ -308,7 +280,6 @@ def _print_answer(answer: str, uncomputed: Sequence[str]) -> None:
 
 
 def _load_stdin(session: Session) -> bool:
-    """Load piped input as `stdin_text`."""
     data = b"" if sys.stdin.isatty() else sys.stdin.buffer.read()
     if not data:
         return True
@@ -357,16 +328,10 @@ class Progress:
     def _line(self) -> str:
         with self._lock:
             used, nodes = self._tree.used, len(self._tree.nodes)
-            alive = sum(
-                count
-                for state, count in self._tree.counts.items()
-                if state in ("thinking", "running")
-            )
-        cost = (
-            "price unknown"
-            if used.calls and used.unpriced == used.calls
-            else f"${used.cost:.4f}{'+' if used.unpriced else ''}"
-        )
+            alive = self._tree.counts.get("thinking", 0) + self._tree.counts.get("running", 0)
+        cost = f"${used.cost:.4f}{'+' if used.unpriced else ''}"
+        if used.calls and used.unpriced == used.calls:
+            cost = "price unknown"
         seconds = time.monotonic() - self._began
         return f"{_count(nodes, 'call')} ({alive:,} running), {_count(used.calls, 'model call')}, {used.tokens:,} tokens, {cost}, {seconds:.0f} s"
 
@@ -403,50 +368,54 @@ class Stdout:
 def search_once(
     query: str,
     source: str,
+    settings: Settings,
+    limits: Limits,
     *,
     model: GivenModel,
-    sub_model: str | None,
-    limits: Limits,
     log: Path | None,
     as_json: bool,
     yes: bool,
-    model_options: ModelOptions,
-    secrets: Secrets,
 ) -> int:
     """Search a file, a folder, or piped input ("-"); print the answer, and return the exit code.
 
     log: a file for the events. as_json: also print events to stdout, one per line, ending with the
     answer. yes: run large fan-outs; otherwise they are refused, because nobody can be asked.
-    secrets: never sent to a model, printed or stored.
     """
-
+    secrets = Secrets(settings.secrets)
     progress, stdout, masking = Progress(), Stdout(), MaskingFilter(secrets)
-    takers: list[Callable[[Record], None]] = [progress.fold]
+    receivers: list[Callable[[Record], None]] = [progress.fold]
     log_file: Log | None = None
     search: Search | None = None
+
+    def send(record: Record) -> None:
+        masked = masking.mask_record(record)
+        for receive in receivers:
+            receive(masked)
+
+    def say(sentence: str) -> None:
+        _write_stderr(f"mahtab-tui: {plain(secrets.mask(sentence))}")
+
     try:
         if log is not None:
             try:
                 log_file = Log(log)
             except OSError as error:
-                progress.fold(
-                    Notice(secrets.mask(f"mahtab-tui: {log} cannot be written: {error.strerror}."))
-                )
+                say(f"{log} cannot be written: {error.strerror}.")
                 return WRONG_ARGUMENTS
-            takers.append(log_file.write)
+            receivers.append(log_file.write)
         search = Search(
-            lambda record: _send_record(takers, masking.mask_record(record)),
-            model_options=model_options,
+            send,
+            model_options=lambda: {"timeout": settings.model_timeout, **settings.model_access()},
             secrets=secrets,
         )
         if as_json:
-            takers.append(partial(_print_json, stdout, search))
+            receivers.append(partial(_print_json, stdout, search))
         context: Any = _read_stdin() if source == "-" else Path(source)
         answer = search.run(
             query,
             context,
             model=model,
-            sub_model=sub_model,
+            sub_model=settings.sub_model,
             limits=limits,
             asking="run" if yes else "refuse",
             by_code=needs_code(query, None, ()),
@@ -463,18 +432,18 @@ def search_once(
         if log_file is not None:
             log_file.close()
             if log_file.trouble:
-                _write_stderr(f"mahtab-tui: {log_file.trouble}")
+                say(log_file.trouble)
     if answer.state in ("error", "stopped"):
         if not stdout.failed:
-            _write_stderr(f"mahtab-tui: {plain(secrets.mask(answer.text))}")
+            say(answer.text)
         return FAILED
     if not as_json:
         stdout.write(plain(secrets.mask(answer.text)))
-    if answer.state == "partial":
-        _write_stderr(
-            f"mahtab-tui: {plain(secrets.mask(answer.why)).rstrip('.') or 'the search ended early'}; this answer is partial."
-        )
-    return FAILED if stdout.failed else PARTIAL if answer.state == "partial" else ANSWERED
+    is_partial = answer.state == "partial"
+    if is_partial:
+        why = answer.why.rstrip(".") or "the search ended early"
+        say(f"{why}; this answer is partial.")
+    return FAILED if stdout.failed else PARTIAL if is_partial else ANSWERED
 
 
 def _write_stderr(text: str, end: str = "\n") -> None:
@@ -485,16 +454,10 @@ def _write_stderr(text: str, end: str = "\n") -> None:
 
 
 def _read_stdin() -> bytes:
-    """Read stdin. Raises `ContextError`."""
     try:
         return b"" if sys.stdin is None else sys.stdin.buffer.read()
     except OSError as error:
         raise ContextError(f"stdin cannot be read: {error.strerror}.") from None
-
-
-def _send_record(receivers: Sequence[Callable[[Record], None]], record: Record) -> None:
-    for take in receivers:
-        take(record)
 
 
 def _print_json(stdout: Stdout, search: Search, record: Record) -> None:

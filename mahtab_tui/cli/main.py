@@ -7,7 +7,7 @@ import errno
 import gc
 import os
 import sys
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
@@ -38,9 +38,11 @@ from mahtab_tui.cli.options import (
     guard_terminal,
     warn,
 )
+from mahtab_tui.system.imports import Lazy
 from mahtab_tui.system.processes import leave_deleted_folder
 
 if TYPE_CHECKING:
+    from mahtab_tui.bus.records import Record
     from mahtab_tui.export.reading import NotebookFile
     from mahtab_tui.session.info import SessionBackend
     from mahtab_tui.session.loading import DataFile
@@ -60,14 +62,30 @@ COMMANDS = {
     "kernels": "mahtab_tui.cli.sessions:kernels_app",
 }
 """The function of each command, or a `Typer` with its subcommands, in the order of the help."""
+_CELLS = (".ipynb", ".py", ".md")
+"""Suffixes of files opened as cells, unless an option makes them variables."""
+_LATEST = "latest"
+_DEFAULT_VALUES = {"--resume": _LATEST, "--attach": "."}
+_REFUSALS = {
+    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS),
+}
+"""System limits and full disks: errors that a single sentence describes."""
 
 
 class Commands(TyperGroup):
-    """The group of all commands in `COMMANDS`."""
+    """The group of all commands in `COMMANDS`. If the first word is none, all words are files and
+    folders for the screen, which finds them in the context's `args`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        args = _with_optional_value(args)
         with _sentence_about_unknown_option():
-            return super().parse_args(ctx, args)
+            _, words, _ = self.make_parser(ctx).parse_args(list(args))
+            if not words or words[0] in COMMANDS:
+                return super().parse_args(ctx, args)
+            ctx.allow_interspersed_args = True
+            # Not the group's own, which would take the first word for a command.
+            return super(TyperGroup, self).parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         with _sentence_about_unknown_option():
@@ -82,6 +100,16 @@ class Commands(TyperGroup):
         return super().get_command(ctx, cmd_name)
 
 
+def _with_optional_value(words: list[str]) -> list[str]:
+    """Give ``--resume`` and ``--attach`` their default values, because Typer has no optional
+    values."""
+    for index, word in enumerate(words):
+        following = words[index + 1 : index + 2]
+        if word in _DEFAULT_VALUES and (not following or following[0].startswith("-")):
+            return [*words[: index + 1], _DEFAULT_VALUES[word], *words[index + 1 :]]
+    return words
+
+
 @contextmanager
 def _sentence_about_unknown_option() -> Iterator[None]:
     try:
@@ -92,9 +120,8 @@ def _sentence_about_unknown_option() -> Iterator[None]:
             raise
         name, known = error.option_name, error.possibilities or ()  # type: ignore[attr-defined]
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        fail(
-            f"There is no option {name}.{f' Did you mean {near[0]}?' if near else ' --help lists the options.'}"
-        )
+        hint = f"Did you mean {near[0]}?" if near else "--help lists the options."
+        fail(f"There is no option {name}. {hint}")
 
 
 def _load_command(name: str) -> Any:
@@ -127,19 +154,6 @@ Load = Annotated[
         metavar="PATH", help="Load a file as a variable named after it, or work in a folder"
     ),
 ]
-
-CELLS = (".ipynb", ".py", ".md")
-"""Suffixes of files opened as cells, unless an option makes them variables."""
-
-LATEST = "latest"
-BY_PROJECT = "."
-_REFUSALS = {
-    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
-    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS),
-}
-"""System limits and full disks: errors that a single sentence describes."""
-_DEFAULT_VALUES = {"--resume": LATEST, "--attach": BY_PROJECT}
-"""Options whose value may be omitted, with their default values."""
 
 
 def _version(wanted: bool) -> None:
@@ -183,7 +197,6 @@ def screen(
         ),
     ] = None,
     load: Load = None,
-    cells: Annotated[list[Path] | None, typer.Option(hidden=True)] = None,
     notebook: Annotated[
         Path | None,
         typer.Option(
@@ -213,26 +226,18 @@ def screen(
             fail(
                 f"Give the options after the command: mahtab-tui {context.invoked_subcommand} --help lists them."
             )
-        gc.enable()  # `mahtab_tui.__main__` has disabled it; the screen's `Collector` keeps it disabled for longer
+        # `mahtab_tui.__main__` has disabled it; the screen's `Collector` keeps it so for longer.
+        gc.enable()
         return
+    cells, load = _sort_paths(context.args, load)
     if query is not None:
         if theme or resume or continue_ or no_share or no_store or notebook:
             fail(
                 "--query opens no screen: leave out --theme, --resume, --continue, --no-share, --no-store and --notebook."
             )
         gc.enable()
-        ask(
-            query,
-            model,
-            approval,
-            python,
-            [*(load or ()), *(cells or ())],
-            skills_dir,
-            code_dir,
-            max_usd,
-            given,
-            json,
-        )
+        load = [*load, *cells]
+        ask(query, model, approval, python, load, skills_dir, code_dir, max_usd, given, json)
         return
     if no_store and (resume or continue_):
         fail("--no-store starts a session that is not saved: leave out --resume and --continue.")
@@ -245,9 +250,8 @@ def screen(
     if cells or notebook:
         from mahtab_tui.cli.session_setup import open_notebook
 
-        opened = open_notebook(cells or (), notebook)
+        opened = open_notebook(cells, notebook)
     files = _open_paths(load)
-    share = False if no_share or no_store else None
     settings = checked_settings(
         (),
         given,
@@ -256,7 +260,7 @@ def screen(
         python=python,
         kernel=kernel,
         theme=theme,
-        share=share,
+        share=False if no_share or no_store else None,
         skills_dir=skills_dir or None,
         code_dir=code_dir,
         max_usd=max_usd,
@@ -265,103 +269,80 @@ def screen(
     from mahtab_tui.llm.base import ModelError
     from mahtab_tui.llm.providers import check_name, full_name
 
-    try:
+    # Ask mode reports a model that cannot be reached; Python works without it.
+    with fail_on(ModelError):
         check_name(full_name(settings.model or "demo", settings.provider))
-    except ModelError as error:
-        # Ask mode reports a model that cannot be reached; Python works without it.
-        fail(str(error))
     from mahtab_tui.tui.terminal_app import Collector
 
     collector = Collector()
-    from mahtab_tui.tui.open import ASK_HINT, TerminalUnavailable, check_terminal
+    from mahtab_tui.tui.open import ASK_HINT, TerminalUnavailable, check_terminal, open_screen
 
-    try:
+    with fail_on(TerminalUnavailable):
         check_terminal(ASK_HINT)
-    except TerminalUnavailable as error:
-        fail(str(error))
-    from mahtab_tui.system.imports import Lazy
-    from mahtab_tui.tui.open import open_screen
-
+    show = partial(open_screen, settings, collector=collector)
     if no_store:
         from mahtab_tui.cli.session_setup import backend_without_store
 
-        ground = Lazy.of(backend_without_store(settings))
-        raise typer.Exit(
-            open_screen(
-                settings,
-                ground,
-                collector=collector,
-                folder_notice=moved,
-                files=files,
-                notebook=opened,
-                no_trace=True,
-            ).code
-        )
+        backend = Lazy.of(backend_without_store(settings))
+        closed = show(backend, folder_notice=moved, files=files, notebook=opened, no_trace=True)
+        raise typer.Exit(closed.code)
     project = Path.cwd()
-    names_kernel = bool(
-        python
-        or kernel
-        or {pair.partition("=")[0].strip() for pair in given or ()} & {"python", "kernel"}
-    )
+    named = {pair.partition("=")[0].strip() for pair in given or ()}
+    names_kernel = bool(python or kernel or named & {"python", "kernel"})
+    past: list[Record]
     while True:  # one session after another, as the user switches between them
+        name, past = project.name or "session", []
         if resume or continue_:
             from mahtab_tui.cli.session_setup import resume_backend
 
-            wanted = None if resume == LATEST else resume
             found = resume_backend(
                 settings,
-                wanted,
+                None if resume == _LATEST else resume,
                 project if continue_ else None,
                 opened,
                 its_kernel=not names_kernel,
             )
-            ground, name, past, opened = (
-                Lazy.of(found.backend),
-                found.name,
-                found.past,
-                found.notebook,
-            )
+            backend, name, past = Lazy.of(found.backend), found.name, found.past
+            opened = found.notebook
             _check_reachable(files, found.kernel)
             moved = f"{moved} {found.problem}".strip()
         else:
-            ground, name, past = (
-                Lazy(partial(_new_backend, settings, project)),
-                project.name or "session",
-                [],
-            )
+            backend = Lazy(partial(_new_backend, settings, project))
             if settings.kernel is not None:
-                ground.get()  # ends the command if the address is invalid
+                backend.get()  # ends the command if the address is invalid
         try:
-            closed = open_screen(
-                settings,
-                ground,
-                name=name,
-                past=past,
-                collector=collector,
-                folder_notice=moved,
-                files=files,
-                notebook=opened,
+            closed = show(
+                backend, name=name, past=past, folder_notice=moved, files=files, notebook=opened
             )
         finally:
-            if ground.made:
-                ground.get().release()
+            if backend.made:
+                backend.get().release()
         if not closed.next_session:
             break
-        resume, continue_, files, opened, moved, names_kernel = (
-            closed.next_session,
-            False,
-            [],
-            None,
-            "",
-            False,
-        )
-    if ground.made:
+        resume, continue_, files, opened = closed.next_session, False, [], None
+        moved, names_kernel = "", False
+    if backend.made:
         from mahtab_tui.cli.session_setup import print_how_to_continue
 
-        print_how_to_continue(
-            ground.get(), name, resumed=bool(resume or continue_), cell=closed.running_cell
-        )
+        is_old = bool(resume or continue_)
+        print_how_to_continue(backend.get(), name, resumed=is_old, cell=closed.running_cell)
     raise typer.Exit(closed.code)
+
+
+def _sort_paths(words: Sequence[str], load: list[Path] | None) -> tuple[list[Path], list[Path]]:
+    """Return the files that are opened as cells, and those that become variables with the folder to
+    work in. Ends the command if one does not exist."""
+    cells, loaded = list[Path](), list(load or ())
+    for word in words:
+        if not os.path.lexists(word):
+            near = difflib.get_close_matches(word, COMMANDS, n=1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            fail(
+                f"There is no file, folder or command {word}.{hint} mahtab-tui --help lists the commands."
+            )
+        is_cells = word.lower().endswith(_CELLS) and not os.path.isdir(word)
+        (cells if is_cells else loaded).append(Path(word))
+    return cells, loaded
 
 
 def _check_reachable(files: Sequence[DataFile], kernel: str | None) -> None:
@@ -373,7 +354,6 @@ def _check_reachable(files: Sequence[DataFile], kernel: str | None) -> None:
 
 
 def _new_backend(settings: Settings, project: Path) -> SessionBackend:
-    """Create the backend of a new session, after the first picture."""
     from mahtab_tui.cli.session_setup import new_backend
 
     return new_backend(settings, project)
@@ -428,9 +408,8 @@ def watch(
 
     ensure_folder()
     try:
-        raise typer.Exit(watch_live(what))
-    except TerminalUnavailable as error:
-        fail(str(error))
+        with fail_on(TerminalUnavailable):
+            raise typer.Exit(watch_live(what))
     except OSError as error:
         fail(f"{error.filename or what} cannot be read: {error.strerror}.")
 
@@ -478,86 +457,18 @@ def _open_paths(paths: Sequence[Path] | None) -> list[DataFile]:
     return files
 
 
-def _with_load(words: list[str], with_value: Set[str], options_there: Set[str]) -> list[str]:
-    """Rewrite ``mahtab-tui data.csv`` as ``mahtab-tui --load data.csv``: the paths on the screen's
-    command line become options.
-
-    A notebook, a script or a Markdown file becomes ``--cells``. with_value: options that take a
-    value. options_there: all options.
-    """
-    rest, options, paths = list(words), list[str](), list[str]()
-    while rest:
-        word = rest.pop(0)
-        if word == "--":
-            paths += rest
-            break
-        if word.startswith("--") and word.partition("=")[0] not in options_there:
-            return words  # the parser reports the error
-        if word.startswith("-") and word != "-":
-            options += [word, *rest[:1]] if word in with_value else [word]
-            del rest[: word in with_value]
-        elif not paths and word in COMMANDS:
-            return words
-        else:
-            paths.append(word)
-    for path in paths:
-        if not os.path.lexists(path):
-            near = difflib.get_close_matches(path, COMMANDS, n=1)
-            fail(
-                f"There is no file, folder or command {path}.{f' Did you mean {near[0]}?' if near else ''} mahtab-tui --help lists the commands."
-            )
-    return [
-        *options,
-        *(
-            f"--{'cells' if path.lower().endswith(CELLS) and not os.path.isdir(path) else 'load'}={path}"
-            for path in paths
-        ),
-    ]
-
-
-def _with_optional_value(words: list[str]) -> list[str]:
-    """Give ``--resume`` and ``--attach`` their default values, because click has no optional
-    values."""
-    words = list(words)
-    for index, word in enumerate(words):
-        if word in _DEFAULT_VALUES and (
-            index + 1 == len(words) or words[index + 1].startswith("-")
-        ):
-            words.insert(index + 1, _DEFAULT_VALUES[word])
-            break
-    return words
-
-
 def main() -> None:
     """Parse the arguments and run the command."""
     # An encoding that lacks a character must not lose the answer.
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     guard_terminal()
-    command = typer.main.get_command(app)
-    with_value = {
-        name
-        for option in command.params
-        if not getattr(option, "is_flag", False)
-        for name in option.opts
-    }
-    options_there = {
-        "--help",
-        *(name for option in command.params for name in (*option.opts, *option.secondary_opts)),
-    }
     try:
-        words = _with_load(_with_optional_value(sys.argv[1:]), with_value, options_there)
-    except typer.Exit as error:
-        raise SystemExit(error.exit_code) from None
-    try:
-        command(args=words, prog_name="mahtab-tui")
+        app(prog_name="mahtab-tui")
     except OSError as error:
         if error.errno not in _REFUSALS:
             raise
         named = f": {error.filename}" if error.filename else ""
-        warn(
-            one_line(
-                f"The system refused a resource: {error.strerror}{named}. See ulimit -a and df."
-            )
-        )
+        why = f"{error.strerror}{named}"
+        warn(one_line(f"The system refused a resource: {why}. See ulimit -a and df."))
         raise SystemExit(1) from None

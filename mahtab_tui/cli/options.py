@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 
+from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
 
 _ALLOWED = re.compile(r"(\A\r\x1b\[K|\x1b\[[\d;]*m)")
@@ -34,14 +35,8 @@ class _FilteredStream(TextIOWrapper):
         """Kept alive, because its destruction would close the file that both streams write to."""
 
     def write(self, text: str, /) -> int:
-        from mahtab_tui.bus.sanitize import plain
-
-        super().write(
-            "".join(
-                piece if _ALLOWED.fullmatch(piece) else plain(piece)
-                for piece in _ALLOWED.split(text)
-            )
-        )
+        pieces = _ALLOWED.split(text)
+        super().write("".join(each if _ALLOWED.fullmatch(each) else plain(each) for each in pieces))
         return len(text)
 
 
@@ -55,8 +50,6 @@ def guard_terminal() -> None:
 
 def echo(text: str, *, err: bool = False) -> None:
     """Print a text without its control sequences, because it may come from elsewhere."""
-    from mahtab_tui.bus.sanitize import plain
-
     typer.echo(plain(text), err=err)
 
 
@@ -92,19 +85,12 @@ def fail_on(*errors: type[Exception], code: int = 2) -> Iterator[None]:
 def prompt_answer(prompt: str, hidden: bool) -> str | None:
     """Ask on the terminal for what the connection to another machine needs, and wait. hidden:
     whether it is a password. Returns None if there is no answer."""
-    from mahtab_tui.bus.sanitize import plain
-
     try:
-        return str(
-            typer.prompt(
-                plain(prompt).strip(),
-                prompt_suffix=" ",
-                default="",
-                show_default=False,
-                hide_input=hidden,
-                err=True,
-            )
+        text = plain(prompt).strip()
+        answer = typer.prompt(
+            text, prompt_suffix=" ", default="", show_default=False, hide_input=hidden, err=True
         )
+        return str(answer)
     except typer.Abort:
         return None
 
@@ -167,18 +153,12 @@ def parse_assignments(pairs: list[str] | None) -> dict[str, Any]:
     is invalid."""
     if not pairs:
         return {}
-    from mahtab_tui.settings.values import parse_assignments
+    from mahtab_tui.settings import values
 
     try:
-        return parse_assignments(pairs)
+        return values.parse_assignments(pairs)
     except SettingsError as error:
         fail(f"--set {error}")
-
-
-def warn_about_untrusted(settings: Settings) -> None:
-    """Say on stderr which settings have no effect until the user trusts them."""
-    for sentence in settings.untrusted:
-        warn(sentence)
 
 
 def checked_settings(
@@ -192,12 +172,11 @@ def checked_settings(
     from mahtab_tui.llm.base import ModelError
     from mahtab_tui.llm.providers import check_model
 
+    options = {key: value for key, value in given.items() if value is not None}
     with fail_on(SettingsError):
-        settings = load_settings(
-            **parse_assignments(pairs)
-            | {key: value for key, value in given.items() if value is not None}
-        )
-    warn_about_untrusted(settings)
+        settings = load_settings(**parse_assignments(pairs) | options)
+    for sentence in settings.untrusted:
+        warn(sentence)
     for which in models:
         name = getattr(settings, which)
         try:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,15 +16,16 @@ import typer
 from mahtab_tui.bus.records import Kernel, NotebookWritten, Notice, Record
 from mahtab_tui.bus.records import NotebookFile as NotebookOpened
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.cli.options import fail
+from mahtab_tui.cli.options import fail, fail_on
 from mahtab_tui.cli.sessions import attach, resume
 from mahtab_tui.export.reading import NotebookError, NotebookFile, read_notebook
+from mahtab_tui.kernel import base
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.launch import find_environments, find_interpreter
 from mahtab_tui.llm.providers import check_name, full_name
 from mahtab_tui.session.info import SessionBackend
-from mahtab_tui.session.kernel import DetachedKernel, create_kernel, process_kernel
+from mahtab_tui.session.kernel import DetachedKernel, process_kernel
 from mahtab_tui.settings.model import Settings, load_settings
 from mahtab_tui.store.resume import SessionNotFound, new_store, save_target
 from mahtab_tui.store.sqlite import MemoryStore, SqliteStore
@@ -33,7 +33,6 @@ from mahtab_tui.system.imports import Lazy
 from mahtab_tui.system.processes import disable_langsmith
 
 LONGEST_NAME = 255
-"""Maximum bytes of a file name on Linux and macOS disks."""
 
 
 def open_notebook(paths: Sequence[Path], opened: Path | None) -> NotebookFile | None:
@@ -72,28 +71,20 @@ def _opened_notebook(path: Path) -> NotebookFile:
 def reopen_notebook(past: list[Record]) -> NotebookFile | None:
     """Return the notebook that a resumed session opened, in its current state; None if there is
     none, or if it cannot be read, which a notice reports."""
-    opened = next((record for record in reversed(past) if isinstance(record, NotebookOpened)), None)
+    opened = next((each for each in reversed(past) if isinstance(each, NotebookOpened)), None)
     if opened is None:
         return None
-    written = next(
-        (
-            record
-            for record in reversed(past)
-            if isinstance(record, NotebookWritten) and record.time >= opened.time
-        ),
-        None,
-    )
-    file = written.file if written is not None and written.file else opened.file
+    written = [
+        each.file
+        for each in past
+        if isinstance(each, NotebookWritten) and each.time >= opened.time and each.file
+    ]
     try:
-        return replace(read_notebook(Path(file)), rewritable=opened.rewritable)
+        found = read_notebook(Path([opened.file, *written][-1]))
+        return replace(found, rewritable=opened.rewritable)
     except NotebookError as error:
-        past.append(
-            Notice(
-                f"The session's notebook cannot be opened. {error}",
-                level="warning",
-                time=time.time(),
-            )
-        )
+        text = f"The session's notebook cannot be opened. {error}"
+        past.append(Notice(text, level="warning", time=time.time()))
         return None
 
 
@@ -105,9 +96,7 @@ class ResumedSession(NamedTuple):
     past: list[Record]
     notebook: NotebookFile | None
     kernel: str = ""
-    """The address of its kernel; empty for this machine."""
     problem: str = ""
-    """Explains why it does not run on its own kernel or interpreter."""
 
 
 def new_backend(settings: Settings, project: Path) -> SessionBackend:
@@ -119,12 +108,9 @@ def new_backend(settings: Settings, project: Path) -> SessionBackend:
 def backend_without_store(settings: Settings) -> SessionBackend:
     """Create the kernel of a session that is not saved, with its records only in memory. Ends the
     command with a sentence if the kernel's address is invalid."""
-
     disable_langsmith()
-    try:
+    with fail_on(KernelError):
         return SessionBackend(process_kernel(settings), MemoryStore())
-    except KernelError as error:
-        fail(str(error))
 
 
 def resume_backend(
@@ -142,42 +128,25 @@ def resume_backend(
     notebook to show; None for the session's own. its_kernel: use the session's own kernel address
     and interpreter.
     """
-
-    try:
+    with fail_on(SessionNotFound):
         store, name, past = resume(session, project, variables=settings.keep_namespace)
-    except SessionNotFound as error:
-        fail(str(error))
     if notebook is None and past:
         notebook = reopen_notebook(past)
     waiting, past = attach(store, past, settings)
     settings, problem = _use_last_kernel(settings, past) if its_kernel else (settings, "")
-    return ResumedSession(
-        _make_backend(settings, store, waiting),
-        name,
-        past,
-        notebook,
-        settings.kernel or "",
-        problem,
-    )
+    backend = _make_backend(settings, store, waiting)
+    return ResumedSession(backend, name, past, notebook, settings.kernel or "", problem)
 
 
 def _use_last_kernel(settings: Settings, past: list[Record]) -> tuple[Settings, str]:
-    """Return settings with a session's last kernel address and interpreter, and a sentence if they
-    no longer exist."""
-    last = next(
-        (
-            each
-            for each in reversed(past)
-            if isinstance(each, Kernel) and each.pid and each.executable
-        ),
-        None,
-    )
+    kernels = (each for each in reversed(past) if isinstance(each, Kernel))
+    last = next((each for each in kernels if each.pid and each.executable), None)
     # From a version that did not save addresses.
     if last is None or (last.host and not last.address):
         return settings, ""
-    update = (
-        {"kernel": last.address} if last.address else {"kernel": None, "python": last.executable}
-    )
+    update = {"kernel": None, "python": last.executable}
+    if last.address:
+        update = {"kernel": last.address}
     changed = settings.model_copy(update=update)
     try:
         if changed.kernel:
@@ -185,9 +154,8 @@ def _use_last_kernel(settings: Settings, past: list[Record]) -> tuple[Settings, 
         else:
             find_interpreter(changed.python)
     except KernelError as error:
-        return settings, _kernel_gone(
-            last, settings, f" ({str(error).rstrip('.')})" if last.address else ""
-        )
+        why = f" ({str(error).rstrip('.')})" if last.address else ""
+        return settings, _kernel_gone(last, settings, why)
     return changed, ""
 
 
@@ -205,9 +173,9 @@ def _kernel_gone(last: Kernel, settings: Settings, why: str) -> str:
 def _make_backend(
     settings: Settings, store: SqliteStore, waiting: DetachedKernel | None = None
 ) -> SessionBackend:
-    keep = (
-        save_target(store.session, settings.keep_namespace_mb) if settings.keep_namespace else None
-    )
+    keep = None
+    if settings.keep_namespace:
+        keep = save_target(store.session, settings.keep_namespace_mb)
     session = store.session if store.claim is not None else ""
     try:
         kernel = process_kernel(settings, keep, session=session, waiting=waiting)
@@ -215,9 +183,12 @@ def _make_backend(
         if store.claim is not None:
             store.claim.release()
         fail(str(error))
-    return SessionBackend(
-        kernel, store, store.claim, partial(create_kernel, settings, keep, session)
-    )
+
+    def make_kernel(address: str) -> base.Kernel:
+        elsewhere = settings.model_copy(update={"kernel": address or None})
+        return process_kernel(elsewhere, keep, session=session)
+
+    return SessionBackend(kernel, store, store.claim, make_kernel)
 
 
 def print_how_to_continue(backend: SessionBackend, name: str, *, resumed: bool, cell: int) -> None:

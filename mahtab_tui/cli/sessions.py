@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import termios
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,7 +41,7 @@ from mahtab_tui.session.kernel_control import (
     memory_use,
     waiting_remote_kernels,
 )
-from mahtab_tui.session.sharing import RunningSession, SharingError, running_sessions
+from mahtab_tui.session.sharing import SharingError, running_sessions
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.store.database import Holder, LockedElsewhere, is_read_only, locked_sessions
 from mahtab_tui.store.resume import (
@@ -77,21 +77,16 @@ def clean(
 ) -> None:
     """Remove the files and saved variables that sessions left on another machine. Exit codes: 0
     removed, 1 not removed."""
-
     with fail_on(KernelError, code=1):
         host = parse(address)
         if not yes:
-            typer.confirm(
-                f"Remove mahtab-tui's files and saved variables from {one_line(host.label)}?",
-                abort=True,
-            )
+            what = f"mahtab-tui's files and saved variables from {one_line(host.label)}"
+            typer.confirm(f"Remove {what}?", abort=True)
         kernels, removed = clean_up(host, prompt_answer)
     if kernels:
         run = "1 kernel is running" if kernels == 1 else f"{kernels} kernels are running"
-        fail(
-            f"{run} there. Close their sessions first, or stop them: mahtab-tui sessions stop ID.",
-            1,
-        )
+        then = "Close their sessions first, or stop them: mahtab-tui sessions stop ID."
+        fail(f"{run} there. {then}", 1)
     echo(f"Removed: {', '.join(map(one_line, removed))}.")
 
 
@@ -108,29 +103,6 @@ def list_detached_kernels() -> Iterator[str]:
         yield f"  {one_line(noted.session)}  on {one_line(noted.station.label)}, started {describe_age(noted)} ago{foreign_folder(noted.session)}"
 
 
-def stop(session: str) -> None:
-    """Stop the kernel that waits for a session. Ends the command with a sentence and code 1 if that
-    is impossible."""
-    found: list[WaitingKernel | KernelNote] = [
-        kernel for kernel in waiting_kernels() if kernel.session.startswith(session)
-    ]
-    found += [noted for noted in noted_kernels() if noted.session.startswith(session)]
-    if len({kernel.session for kernel in found}) != 1:
-        fail(
-            f"There {'is no kernel' if not found else f'are {len(found)} kernels'} whose session ID begins with {session!r}.",
-            1,
-        )
-    for kernel in found:
-        if kernel.session in locked_sessions() or (
-            isinstance(kernel, WaitingKernel) and kernel.has_host
-        ):
-            fail(f"Session {kernel.session} is open in another terminal. Close it there first.", 1)
-        if isinstance(kernel, KernelNote):
-            _stop_remote(kernel)
-        else:
-            _stop_local(kernel)
-
-
 def _stop_remote(kernel: KernelNote) -> None:
     address = one_line(kernel.station.label)
     echo(f"Connecting to {address} …", err=True)
@@ -139,25 +111,17 @@ def _stop_remote(kernel: KernelNote) -> None:
     except KernelError as error:
         kernel.forget()
         warn(one_line(str(error)))
-        fail(
-            "Forgot that kernel. It stops after `keep_kernel` idle hours.",
-            1,
-        )
+        fail("Forgot that kernel. It stops after `keep_kernel` idle hours.", 1)
     echo(f"Stopped the kernel of session {kernel.session} on {address}.")
 
 
 def _stop_local(kernel: WaitingKernel) -> None:
+    what = f"The kernel of session {kernel.session}"
     try:
         if not end_kernel(kernel):
-            fail(
-                f"The kernel of session {kernel.session} (process {kernel.pid}) has not stopped yet.",
-                1,
-            )
+            fail(f"{what} (process {kernel.pid}) has not stopped yet.", 1)
     except OSError as error:
-        fail(
-            f"The kernel of session {kernel.session} cannot be reached: {error.strerror or error}.",
-            1,
-        )
+        fail(f"{what} cannot be reached: {error.strerror or error}.", 1)
     echo(f"Stopped the kernel of session {kernel.session}.")
 
 
@@ -175,7 +139,10 @@ def resume(
         return resumed_store(row, variables=variables)
     except LockedElsewhere as error:
         holder = error.holder
-    running = _find_shared(holder)
+    running = None
+    with suppress(SharingError):
+        if holder.is_here:
+            running = next((each for each in running_sessions() if each.pid == holder.pid), None)
     choice = _choice(row, holder, can_watch=running is not None)
     if choice == "f":
         return forked_store(row, variables=variables)
@@ -211,11 +178,8 @@ def attach(
 
 
 def _attach_remote(noted: KernelNote) -> ConnectedKernel | None:
-
-    echo(
-        f"Connecting to {one_line(noted.station.label)}, where the session's kernel is running …",
-        err=True,
-    )
+    label = one_line(noted.station.label)
+    echo(f"Connecting to {label}, where the session's kernel is running …", err=True)
     try:
         return attach_remote(noted, prompt_answer)
     except KernelGone:
@@ -223,19 +187,8 @@ def _attach_remote(noted: KernelNote) -> ConnectedKernel | None:
         return None
     except KernelError as error:
         warn(one_line(str(error)))
-        fail(
-            f"Try again later, or give up that kernel: mahtab-tui sessions stop {noted.session}", 1
-        )
-
-
-def _find_shared(holder: Holder) -> RunningSession | None:
-    """Return a program's running session, if it can be watched."""
-    try:
-        return next(
-            (each for each in running_sessions() if each.pid == holder.pid and holder.is_here), None
-        )
-    except SharingError:
-        return None
+        give_up = f"mahtab-tui sessions stop {noted.session}"
+        fail(f"Try again later, or give up that kernel: {give_up}", 1)
 
 
 def _choice(row: SessionRow, holder: Holder, *, can_watch: bool) -> str:
@@ -263,22 +216,18 @@ AllProjects = Annotated[bool, typer.Option("--all", help="The sessions of every 
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists")]
 
 NEWEST = 50
-"""Default number of sessions to print."""
 _CATCH_UP = 0.3
 """Maximum seconds that a command spends on indexing sessions before it answers."""
 
 
 @contextmanager
 def _store_errors() -> Iterator[None]:
-    """End the command with a sentence and code 1 if a session cannot be found, read or written."""
-
     with fail_on(SessionNotFound, StoreError, code=1):
         yield
 
 
 @contextmanager
 def _file_errors(path: Path | str, done: str) -> Iterator[None]:
-    """End the command with a sentence and code 1 if a file cannot be read or written."""
     try:
         yield
     except FileExistsError:
@@ -300,40 +249,34 @@ def list_all(
     ensure_folder()
     with fail_on(SharingError):
         running = running_sessions()
+    is_heading_needed = bool(running)
     if running:
         typer.echo("Running (mahtab-tui mcp --attach NAME joins one):")
     for session in running:
         echo(f"  {session.sentence()}")
-    waiting = []
     try:
-        waiting = list(list_detached_kernels())
+        for line in list_detached_kernels():
+            echo(line)
+            is_heading_needed = True
     except StoreError as error:  # the session file was damaged, and was set aside
         warn(str(error))
-    for line in waiting:
-        echo(line)
-    if running or waiting:
+    if is_heading_needed:
         typer.echo("Saved:")
     for line in _saved_rows(None if all_projects else Path.cwd(), limit):
         echo(line)
 
 
 def _saved_rows(project: Path | None, limit: int) -> Iterator[str]:
-    """Return a line for each saved session, newest first, and one about those beyond the limit."""
-
     folder = None if project is None else str(project)
-    try:
+    with fail_on(StoreError, code=1):
         if not is_read_only(database()):
             catch_up(database(), _CATCH_UP)
         rows = list_sessions(database(), folder, limit=limit)
         count = count_sessions(database(), folder)
-    except StoreError as error:
-        fail(str(error), 1)
-    if not rows:
-        yield (
-            "No sessions yet."
-            if project is None
-            else "No sessions in this folder yet. --all lists those of every folder."
-        )
+    if not rows and project is None:
+        yield "No sessions yet."
+    elif not rows:
+        yield "No sessions in this folder yet. --all lists those of every folder."
     open_now = locked_sessions()
     for row in rows:
         holder = open_now.get(row.id)
@@ -343,7 +286,6 @@ def _saved_rows(project: Path | None, limit: int) -> Iterator[str]:
 
 
 def _line(row: SessionRow) -> str:
-
     about = f"{row.records:>6} records  {size(row):>6}  {row.model or '–':<8}  {cost(row):>6}"
     return one_line(f"{row.id}  {day(row)}  {about}  {row.name}  {row.heading}")
 
@@ -363,16 +305,14 @@ def search(
     ] = NEWEST,
 ) -> None:
     """Find sessions by their conversations and cells. Exit codes: 0 found, 1 nothing was found."""
-
     ensure_folder()
     typed = " ".join(words)
     if not wanted_words(typed):
         fail("A search needs a word: letters or digits.")
+    folder = None if all_projects else str(Path.cwd())
     with _store_errors():
         behind = catch_up(database(), _CATCH_UP)
-        found = find_sessions(
-            database(), typed, None if all_projects else str(Path.cwd()), limit=limit
-        )
+        found = find_sessions(database(), typed, folder, limit=limit)
     for hit in found.hits:
         echo(_line(hit.session))
         if hit.excerpt:
@@ -382,15 +322,9 @@ def search(
     if behind:
         what = "1 session is" if behind == 1 else f"{behind:,} sessions are"
         echo(f"{what} not in the index yet, so not everything was searched. Search again later.")
-    if found.note:
-        echo(found.note)
     if not found.hits:
-        fail(
-            "Nothing was found."
-            if all_projects
-            else "Nothing was found in this folder's sessions. --all searches those of every folder.",
-            1,
-        )
+        elsewhere = " in this folder's sessions. --all searches those of every folder."
+        fail(f"Nothing was found{'.' if all_projects else elsewhere}", 1)
 
 
 @sessions_app.command()
@@ -399,7 +333,6 @@ def rename(
     title: Annotated[str, typer.Argument(metavar="TITLE", help="The title that lists show")],
 ) -> None:
     """Give a session another title. Exit codes: 0 renamed, 1 not renamed."""
-
     if not question_title(title):
         fail("A title needs at least one letter.")
     with _store_errors():
@@ -408,12 +341,23 @@ def rename(
     echo(f"The session {row.id} is now called: {question_title(title)}")
 
 
-@sessions_app.command("stop")
-def stop_kernel(session: SessionId) -> None:
+@sessions_app.command()
+def stop(session: SessionId) -> None:
     """Stop a session's kernel in the background; saved variables stay. Exit codes: 0 stopped, 1 not
     stopped."""
-
-    stop(session)
+    kernels: list[WaitingKernel | KernelNote] = [*waiting_kernels(), *noted_kernels()]
+    found = [kernel for kernel in kernels if kernel.session.startswith(session)]
+    if len({kernel.session for kernel in found}) != 1:
+        count = f"are {len(found)} kernels" if found else "is no kernel"
+        fail(f"There {count} whose session ID begins with {session!r}.", 1)
+    for kernel in found:
+        has_host = isinstance(kernel, WaitingKernel) and kernel.has_host
+        if has_host or kernel.session in locked_sessions():
+            fail(f"Session {kernel.session} is open in another terminal. Close it there first.", 1)
+        if isinstance(kernel, KernelNote):
+            _stop_remote(kernel)
+        else:
+            _stop_local(kernel)
 
 
 @sessions_app.command("rm")
@@ -422,15 +366,12 @@ def remove(
 ) -> None:
     """Delete a session for good: its conversation and its variables. Exit codes: 0 deleted, 1 not
     deleted."""
-
     with _store_errors():
         row = find_session(session, None)
         if not yes:
             heading = one_line(row.heading or row.name)
-            typer.confirm(
-                f'Delete the session "{heading}" ({one_line(row.id)}, {row.records:,} records) for good?',
-                abort=True,
-            )
+            about = f"{one_line(row.id)}, {row.records:,} records"
+            typer.confirm(f'Delete the session "{heading}" ({about}) for good?', abort=True)
         remove_session(row)
     echo(f"Deleted session {row.id}.")
 
@@ -468,14 +409,12 @@ def export(
     from mahtab_tui.session.notebooks import export_session
 
     if output is None or output.suffix.lower() not in ENDINGS:
-        fail(
-            f"Name the output with -o; its extension sets the format. Extensions: {', '.join(ENDINGS)}."
-        )
+        endings = ", ".join(ENDINGS)
+        fail(f"Name the output with -o; its extension sets the format. Extensions: {endings}.")
     ensure_folder()
     with _file_errors(output, "written"), _store_errors(), fail_on(NothingToExport, code=1):
         row = find_session(session, Path.cwd() if session is None else None)
-        mask = Secrets(
-            checked_settings((), None).secrets
-        ).redact_for_model  # masked when saved, as far as secrets were known then
+        # It was masked when saved, as far as secrets were known then.
+        mask = Secrets(checked_settings((), None).secrets).redact_for_model
         outcome = export_session(row, output, mask, shown=shown, whole=whole, over=force)
     echo(outcome)

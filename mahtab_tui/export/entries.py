@@ -19,14 +19,13 @@ from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.bus.slicing import parse_plain_python
 
 _TITLE = 300
-"""Maximum characters of a title."""
 
 
 class Part(NamedTuple):
     """A text of a tool call or a search."""
 
     kind: Literal["line", "text", "code", "output"]
-    """A line is the title of the call whose texts follow."""
+    """A line is the title of a call."""
     text: str
 
 
@@ -40,17 +39,15 @@ _KINDS: dict[type[Record], Literal["text", "code", "output"]] = {
 
 @dataclass(kw_only=True, eq=False)
 class Search(Entry):
-    """A search with the texts of all its calls, in the order in which the calls began. Its key is
-    that of the cell that made it."""
+    """A search with the texts of its calls, in order. Its key is that of its cell."""
 
     texts = ("title",)
     query: str
     title: str = ""
     """On one line."""
     calls: dict[str, list[Part]] = field(default_factory=dict)
-    """The texts of each call, by its node."""
+    """By node."""
     asked: int = 0
-    """Number of model calls."""
     cost: float = 0.0
     ended: str = ""
 
@@ -82,7 +79,6 @@ class Search(Entry):
 
 
 def to_title(text: str) -> str:
-    """Return the start of a text, on one line."""
     line = one_line(text).strip()
     return line if len(line) <= _TITLE else f"{line[:_TITLE]}…"
 
@@ -98,9 +94,8 @@ class Output(NamedTuple):
     """See `records.ReplOutStream`."""
     text: str
     mime: str = ""
-    """Type of `data`; empty if the output is only text."""
+    """Empty if it is only text."""
     data: str = ""
-    """Base64 for pictures."""
 
     def masked(self, mask: Callable[[str], str]) -> Output:
         data = self.data if self.mime.startswith("image/") else mask(self.data)
@@ -130,7 +125,6 @@ class WholeOutput(OutputBuffer):
 
 
 def outputs(cell: Cell) -> list[Output]:
-    """Return a cell's output, and output that came later."""
     buffers = (cell.output, cell.late_output)
     return [part for each in buffers if isinstance(each, WholeOutput) for part in each.parts]
 
@@ -152,7 +146,7 @@ class Conversation(conversation.Conversation):
         super().__init__()
         self.hidden_entries = HiddenEntries()
         self.costs: dict[int, float] = {}
-        """US dollars by question, as far as prices are known."""
+        """US dollars by question."""
         self._asides = asides
         self._searches: dict[str, Search] = {}
         self._folds[records.Usage] = self._usage
@@ -193,13 +187,12 @@ class Conversation(conversation.Conversation):
         return next((line.strip()[:100] for line in first.splitlines() if line.strip()), "")
 
     def private(self, entry: Entry) -> bool:
-        """Return whether an entry is a cell that uses a private variable, or a search made by such
-        a cell."""
+        """Return whether a cell uses a private variable, or a search belongs to such a cell."""
         return self.hidden_entries.is_private(entry.key)
 
     def private_texts(self) -> Iterator[str]:
-        """Return the texts of private variables that are known without the kernel: strings in the
-        code, and outputs, of the cells that use them."""
+        """Yield the texts of private variables that are known without the kernel: strings and
+        outputs of the cells that use them."""
         for cell in self.entries:
             if not isinstance(cell, Cell) or not self.private(cell):
                 continue
@@ -247,7 +240,7 @@ class Conversation(conversation.Conversation):
 
 
 LONGEST = 100_000
-"""Maximum characters of a cell's output to export, unless everything is wanted."""
+"""Characters of an output to export."""
 
 
 class NothingToExport(Exception):
@@ -255,17 +248,13 @@ class NothingToExport(Exception):
 
 
 class Selected(NamedTuple):
-    """The entries to export, and related information."""
-
     entries: Sequence[Entry]
     session: str
-    """The session's id."""
     title: str
     costs: Mapping[int, float]
-    """US dollars by question."""
     is_private: Callable[[Entry], bool]
     longest: int | None
-    """Maximum characters of a cell's output; None for no limit."""
+    """Characters of an output."""
 
     def sentence(self, file: str) -> str:
         cells = sum(map(has_run, self.entries))
@@ -289,8 +278,7 @@ class Selected(NamedTuple):
         return sum(len(each.text) for each in texts) > self.longest
 
     def parts(self, entry: ToolUse | Search) -> Iterator[Part]:
-        """Return the texts of a tool call or a search; for a long one, the first texts and how much
-        is left out."""
+        """Yield the texts of a tool call or a search, up to `longest`."""
         room, calls = self.longest, _calls(entry)
         for index, call in enumerate(calls):
             if room is not None and (room := room - sum(len(part.text) for part in call)) < 0:
@@ -301,8 +289,7 @@ class Selected(NamedTuple):
             yield from call
 
     def outputs(self, cell: Cell) -> list[Output]:
-        """Return a cell's output; for a long one, its start and end, and between them how much is
-        left out."""
+        """Return the start and end of a cell's output."""
         rest = outputs(cell)
         if self.longest is None or not self._is_long(cell):
             return rest
@@ -320,11 +307,8 @@ class Selected(NamedTuple):
 def select(
     conversation: Conversation, session: str, *, shown: bool = False, longest: int | None = LONGEST
 ) -> Selected:
-    """Choose what to export. shown: leave out what was hidden, replaced or undone. longest: maximum
-    characters of a cell's output; None for no limit.
-
-    Raises `NothingToExport`.
-    """
+    """Choose what to export. shown: without hidden, replaced and undone entries. longest:
+    characters of an output. Raises `NothingToExport`."""
     entries: Sequence[Entry] = conversation.entries
     if shown:
         undone = {entry.key for entry in entries if isinstance(entry, Cell) and entry.undone}
@@ -341,7 +325,7 @@ def select(
 
 
 def _calls(entry: Entry) -> list[list[Part]]:
-    """Return the texts of each call of a search; for a tool, its result."""
+    """Return the texts by call; of a tool, its result."""
     if isinstance(entry, Search):
         return list(entry.calls.values())
     return [[Part("output", entry.text)]] if isinstance(entry, ToolUse) and entry.text else []
@@ -356,8 +340,7 @@ def _head(text: str, limit: int) -> str:
 
 
 def _move_outputs(rest: list[Output], chosen: list[Output], room: int, *, last: bool) -> None:
-    """Move outputs from one end, up to a number of characters; the rest of a truncated text
-    stays."""
+    """Move outputs from one end, up to a number of characters."""
     while rest and room > 0:
         output = rest.pop(-1 if last else 0)
         if len(output.text) > room and output.mime:  # a display is moved whole, or left out

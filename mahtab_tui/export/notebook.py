@@ -20,12 +20,12 @@ from mahtab_tui.export.entries import Output, Search, Selected, has_run, to_titl
 from mahtab_tui.export.reading import Node
 
 SCHEMES = ("http", "https", "mailto")
-"""Schemes of links that lead to a page."""
+"""Of links that lead to a page."""
 _AFTER = "what follows"
 _LONG = 200_000
 """With more characters, the parser would take many seconds."""
 _MARKUP = re.compile("[<[]|```|~~~")
-"""Text that does not match contains no tag, picture, link or open code block."""
+"""Text without it has no tag, picture, link or open code block."""
 _DEEP = 20
 """Maximum nesting depth to parse."""
 _HTML_PARSER = MarkdownIt("commonmark", {"html": True, "maxNesting": _DEEP})
@@ -45,8 +45,8 @@ def code_block(text: str, language: str = "") -> str:
 
 
 def make_inert(text: str) -> str:
-    """Return Markdown unchanged if it contains no tag or picture, links only to pages, and leaves
-    no block open; otherwise return it as a code block."""
+    """Return Markdown; as a code block unless it has no tag and picture, links only to pages, and
+    leaves no block open."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")  # as the parser does
     if _MARKUP.search(text) and (len(text) > _LONG or not _is_inert(text)):
         return code_block(text, "text")
@@ -54,8 +54,6 @@ def make_inert(text: str) -> str:
 
 
 def _is_inert(made: str) -> bool:
-    """Return whether a text contains no tag or picture, links only to pages, and leaves no block
-    open, for a program that trusts it."""
     tokens = _HTML_PARSER.parse(f"{made}\n\n{_AFTER}")
     ends = any(
         token.type == "inline" and token.content == _AFTER and token.level == 1
@@ -79,7 +77,6 @@ def _iter_tokens(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _is_safe_link(token: Token) -> bool:
-    """Return whether a link token leads to a page, or to a place in the text."""
     try:
         address = urlsplit(str(token.attrGet("href") or "").strip())
     except ValueError:
@@ -88,8 +85,7 @@ def _is_safe_link(token: Token) -> bool:
 
 
 METADATA = "mahtab"
-"""The metadata key for information that notebooks do not have: who wrote a cell, and how it
-ended."""
+"""Metadata that notebooks do not have: who wrote a cell, and how it ended."""
 _ID = re.compile(r"[^a-zA-Z0-9-]+")
 _LANGUAGES = {"code": "python", "text": "text", "output": "text"}
 _OMITTED = "# This cell uses a private variable, so it is left out."
@@ -105,8 +101,7 @@ METADATA_OF_NEW: Node = {
 
 
 def notebook(selected: Selected) -> Any:
-    """Return the entries as an nbformat 4.5 `NotebookNode`. The ids of its cells are the same each
-    time, so that versions can be compared."""
+    """Return an nbformat 4.5 `NotebookNode` with stable cell ids."""
     about = {
         "version": 1,
         "program": f"mahtab-tui {__version__}",
@@ -122,7 +117,7 @@ def notebook(selected: Selected) -> Any:
 
 
 def cells(selected: Selected, used: Collection[str] = ()) -> Iterator[Node]:
-    """Return a cell for each entry. used: ids of the notebook's other cells."""
+    """Yield a cell for each entry. used: ids of other cells."""
     ids: dict[str, int] = {}
     for entry in selected.entries:
         name = _ID.sub("-", entry.key)[:40] or "text"
@@ -164,7 +159,7 @@ def _metadata(entry: Entry, selected: Selected) -> dict[str, Any]:
 
 
 def author_name(entry: Entry) -> str:
-    """Return the author of an entry: a user, a model or an agent; "program" for warnings."""
+    """Return "user", "model" or "agent"; "program" for warnings."""
     match entry:
         case Question() | Cell(person=True):
             return "user"
@@ -176,8 +171,7 @@ def author_name(entry: Entry) -> str:
 
 
 def render_text_entry(entry: Entry, selected: Selected) -> str:
-    """Return an entry that is not a cell that ran, as Markdown. Tool calls and searches are
-    collapsible."""
+    """Render an entry that did not run as Markdown."""
     match entry:
         case Note():
             return f"*{escape_markdown(to_title(entry.text))}*"
@@ -210,7 +204,7 @@ def _title(entry: ToolUse | Search) -> str:
 
 
 def code_cell(cell: Cell, selected: Selected) -> Node:
-    """Return a cell that ran, with its type, source, number and outputs."""
+    """Convert a cell that ran."""
     if selected.is_private(cell):
         return {"cell_type": "code", "source": _OMITTED, "execution_count": None, "outputs": []}
     # From another program's session, or a damaged one; notebooks count from 0.
@@ -248,8 +242,7 @@ def _bundle(output: Output) -> Mapping[str, str]:
 
 
 def parse_error(traceback: str) -> tuple[str, str]:
-    """Return the name and message of an error, from the last line of its traceback that starts with
-    a name. A hint may follow it."""
+    """Return name and message of an error: the traceback's last line with a name, but for hints."""
     for line in reversed(traceback.strip().split("\n")):
         if found := re.match(r"(?!Hint: )([A-Za-z_][\w.]*)(?:: (.*))?$", line):
             return found[1], found[2] or ""

@@ -22,15 +22,14 @@ from mahtab_tui.export.entries import BASE64, Output
 ENDINGS = (".ipynb", ".py", ".md")
 MOST_BYTES = 200_000_000
 _MOST_TEXT, _MOST_CELLS = 2_000_000, 5_000
-"""Maximum characters and cells of a script or Markdown file; more would take many seconds to
-read."""
+"""Characters and cells of a script or Markdown file, which take long to read."""
 
 LONGEST = 1_000_000
-"""Maximum characters of an output that the session shows; the file keeps all of it."""
+"""Characters of an output that the session shows."""
 _LARGEST = 20_000_000
-"""Maximum characters of a picture, in base64."""
+"""Characters of a picture."""
 _OUTPUTS = 200
-"""Maximum number of outputs per cell that the session shows."""
+"""Outputs of a cell that the session shows."""
 
 _PERCENT = re.compile(r"^# ?%%", re.MULTILINE)
 HEADER = re.compile(r"\A(?:#!.*\n)?(?:#.*coding[:=].*\n)?(?:((?:# )?---)\n(?:.*\n)*?\1\n+)?")
@@ -38,12 +37,10 @@ HEADER = re.compile(r"\A(?:#!.*\n)?(?:#.*coding[:=].*\n)?(?:((?:# )?---)\n(?:.*\
 _INDENT = re.compile(r"\{\r?\n([ \t]*)")
 _TIGHT = re.compile(r'\{\s*"\w+":\S')
 _ESCAPE = re.compile(rb"\\u(?!00[01])(?!d[89a-f])[0-9a-f]{4}", re.IGNORECASE)
-"""Escapes of characters that need none, because they are neither control characters nor
-surrogates."""
+"""Escapes of characters that need none."""
 KINDS = ("code", "markdown", "raw")
 
 Node = dict[str, Any]
-"""A part of a notebook, in the notebook format."""
 
 
 class NotebookError(Exception):
@@ -54,19 +51,15 @@ class Style(NamedTuple):
     """A file's formatting, so that saving changes as few lines as possible."""
 
     indent: str | None = " "
-    """Indentation of the JSON; None if it is on a single line."""
+    """Of the JSON; None if it is a single line."""
     windows: bool = False
-    """Whether lines end with ``\\r\\n``."""
     ends: bool = True
-    """Whether the last line has a line end."""
     mark: bool = False
-    """Whether it starts with a byte order mark."""
+    """A byte order mark."""
     escaped: bool = False
-    """Whether JSON escapes non-ASCII characters."""
     spaced: bool = True
-    """Whether JSON has a space after colons."""
     encoding: str = "utf-8"
-    """Encoding declared in the first lines of a script."""
+    """Declared by a script."""
 
 
 AS_JUPYTER = Style()
@@ -79,22 +72,19 @@ class NotebookFile:
     path: Path
     """Absolute."""
     digest: str
-    """Hash of its bytes; empty if it does not exist yet."""
     content: Node
     """The whole notebook. Never modified."""
     form: str = "ipynb"
     """ "ipynb", or the name of jupytext's format; "script" for Python without cells."""
     style: Style = AS_JUPYTER
     rewritable: bool = False
-    """Whether the session updates the file automatically."""
     header: str = ""
-    """The first lines of a script or Markdown file, if they are metadata."""
+    """Metadata in the first lines of a script or Markdown file."""
     text: str = ""
-    """The text after the header."""
 
     @property
     def language(self) -> str:
-        """The language of its code, in lower case; empty for Python, or if none is declared."""
+        """In lower case; empty for Python, or if none is declared."""
         metadata = self.content.get("metadata")
         for key, name in (("kernelspec", "language"), ("language_info", "name")):
             about = metadata.get(key) if isinstance(metadata, dict) else None
@@ -150,8 +140,7 @@ def cell_source(cell: Node) -> str:
 
 
 def cell_outputs(cell: Node, *, whole: bool = False) -> Iterator[Output]:
-    """Return the outputs of a cell that the session shows. whole: all of them, without a length
-    limit."""
+    """Yield the outputs that the session shows. whole: without limits."""
     outputs = cell.get("outputs")
     if not isinstance(outputs, list):
         return
@@ -278,8 +267,7 @@ def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
 
 
 def _declared_encoding(content: bytes) -> str:
-    """Return the encoding declared in a script's first lines, as Python reads it; UTF-8 if there is
-    none that Python knows."""
+    """Return the encoding that a script declares; UTF-8 if Python does not know it."""
     import io
     import tokenize
 
@@ -291,7 +279,7 @@ def _declared_encoding(content: bytes) -> str:
 
 
 def _text(value: object) -> str | None:
-    """Return a text that may also be a list of lines in a notebook; None if it is neither."""
+    """Join the lines of a notebook's text; None for something else."""
     if isinstance(value, list) and all(isinstance(line, str) for line in value):
         return "".join(value)
     return value if isinstance(value, str) else None
@@ -323,7 +311,7 @@ def _output(output: Node, longest: int) -> Output:
 
 
 def _value(data: Node, kind: str, longest: int) -> Output:
-    """Return the best representation of a value that the screen can draw."""
+    """Return the best representation that the screen can draw."""
     plain = _text(data.get("text/plain"))
     text = (
         f"[{', '.join(one_line(mime) for mime in list(data)[:5])}]\n"

@@ -33,8 +33,7 @@ from mahtab_tui.export.reading import HEADER, Node, NotebookFile, cell_source, c
 ENDINGS = (".ipynb", ".py", ".md", ".html")
 
 _MOST_TAGS, _LONGEST = 5_000, 200_000
-"""Maximum tags and characters of a rich output in a page. Larger outputs are shown as text, because
-nested tags take quadratic time."""
+"""Tags and characters of a rich output. Nested tags take quadratic time."""
 _PAGE = """{%- extends 'lab/index.html.j2' -%}
 {% block html_head_js %}<meta http-equiv="Content-Security-Policy"
  content="default-src 'none'; img-src data:; font-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'">
@@ -81,7 +80,6 @@ def render(selected: Selected, ending: str) -> str:
 
 
 def _without_controls(node: Any) -> Any:
-    """Return a part of a notebook without escape sequences and control characters in its texts."""
     if isinstance(node, dict):
         return type(node)({name: _without_controls(value) for name, value in node.items()})
     if isinstance(node, list):
@@ -90,7 +88,7 @@ def _without_controls(node: Any) -> Any:
 
 
 def _with_outputs(cell: Any) -> Iterator[Any]:
-    """Return a cell and its outputs as Markdown cells, because jupytext writes no outputs."""
+    """Yield a cell and its outputs as Markdown cells."""
     from nbformat.v4 import new_markdown_cell
 
     yield cell
@@ -135,8 +133,7 @@ def _page(notebook: Any, title: str) -> str:
 
 
 def _sanitize_html(html: object) -> str:
-    """Return HTML without anything that a browser would load or run. nbconvert's own filter shows
-    most tags as text."""
+    """Remove all that a browser would load or run; nbconvert's filter shows most tags as text."""
     import bleach
 
     attributes = {
@@ -164,8 +161,7 @@ def write(selected: Selected, path: Path, *, over: bool = False) -> None:
 
 
 def replace_file(path: Path, text: str, encoding: str = "utf-8") -> None:
-    """Write a file atomically: other programs see the complete old or new one. A link stays a link.
-    Raises `OSError`."""
+    """Write a file atomically. A link stays a link. Raises `OSError`."""
     path = Path(os.path.realpath(path))
     try:
         handle, draft = tempfile.mkstemp(dir=path.parent, prefix=".mahtab-")
@@ -185,7 +181,6 @@ def replace_file(path: Path, text: str, encoding: str = "utf-8") -> None:
 
 
 def _mode(path: Path) -> int:
-    """Return the file's mode, or the mode of a new file."""
     try:
         return path.stat().st_mode & 0o777
     except OSError:
@@ -197,11 +192,10 @@ def _mode(path: Path) -> int:
 _MARK = "\ufeff"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MOST = 3_000
-"""Maximum lines of texts to compare, because comparing may take quadratic time."""
+"""Lines to compare, which may take quadratic time."""
 
 
 def new_notebook(path: Path) -> NotebookFile:
-    """Return a notebook without cells, for a file that does not exist yet."""
     return NotebookFile(
         path.absolute(),
         "",
@@ -216,11 +210,8 @@ def merge_content(
     selected: Selected,
     mask: Callable[[str], str],
 ) -> Node:
-    """Return the notebook with the cells that ran, and with the rest of the session at its end.
-
-    ran: the last run of each cell, by its index in the file. mask: masks texts that must not be
-    written, as in the entries.
-    """
+    """Return the notebook with the cells that ran (by index), and the rest of the session at its
+    end. mask: masks texts as in the entries."""
     made = [
         _updated_cell(cell, ran[index], selected, mask) if index in ran else cell
         for index, cell in enumerate(file.cells)
@@ -236,7 +227,7 @@ def merge_content(
 
 
 def render_text(file: NotebookFile, content: Node) -> str:
-    """Return the text of the file with this content, formatted like the file."""
+    """Return the file's text with this content, in its formatting."""
     style = file.style
     if file.form != "ipynb":
         text = file.header + _preserve_file_lines(file, content)
@@ -268,7 +259,7 @@ def file_digest(path: Path) -> str:
 
 
 def free_name(path: Path) -> Path:
-    """Return the first of ``name (2).ipynb``, ``name (3).ipynb`` and so on that does not exist."""
+    """Return the first free ``name (2).ipynb``, ``name (3).ipynb``, …"""
     names = (
         path.with_name(f"{path.stem} ({number}){path.suffix}") for number in itertools.count(2)
     )
@@ -283,7 +274,6 @@ def write_text(path: Path, text: str, encoding: str = "utf-8") -> str:
 
 
 def _updated_cell(cell: Node, run: Cell, selected: Selected, mask: Callable[[str], str]) -> Node:
-    """Return a cell of the file, updated from its last run."""
     new = _split([code_cell(run, selected)])[0]
     source = cell_source(cell)
     if mask(source).strip("\n") == run.code.strip("\n"):
@@ -295,14 +285,13 @@ def _updated_cell(cell: Node, run: Cell, selected: Selected, mask: Callable[[str
 
 
 def _split(new: list[Node]) -> list[Node]:
-    """Return cells with their texts as lists of lines, as Jupyter writes them."""
+    """Split texts into lists of lines, as Jupyter does."""
     notebook = split_lines(nbformat.from_dict({"cells": new}))
     split: list[Node] = json.loads(json.dumps(notebook.cells, sort_keys=True))
     return split
 
 
 def _preserve_file_lines(file: NotebookFile, content: Node) -> str:
-    """Return the text after the header, keeping the lines of unchanged parts."""
     if file.form == "script":
         return _as_text(file.form, content)
     now, read = (
@@ -336,11 +325,8 @@ def _as_text(form: str, content: Node) -> str:
 
 
 def preserve_lines(original: str, read: str, now: str) -> str:
-    """Return `now` with the lines of `original` wherever nothing has changed.
-
-    original: the author's text. read: the same text, as the library writes it after reading it.
-    now: as the library writes it after a change.
-    """
+    """Return `now` with the lines of `original` where nothing has changed. read: the original as
+    the library writes it."""
     if now == read:
         return original
     theirs, before, after = (text.splitlines(keepends=True) for text in (original, read, now))

@@ -1,13 +1,15 @@
-"""The `Kernel` interface that the rest of the program uses, and the host interface that kernels
-call."""
+"""The `Kernel` interface that the rest of the program uses, with the table of its operations, and
+the host interface that kernels call."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from mahtab_tui.kernel.values import (
     CellResult,
@@ -149,12 +151,119 @@ class NullHost:
     def call_cancelled(self, name: str) -> None: ...
 
 
+T = TypeVar("T")
+
+ALL = "*"
+"""Leaves the whole result unmasked, instead of some fields."""
+
+
+class Operation(Generic[T]):
+    """A request to a kernel's worker, or another method of `Kernel`."""
+
+    name = ""
+    """The method of `Kernel`, and the request's op."""
+
+    def __init__(self, result: type[T], unmasked: str = "", *, timeout: float = 5.0) -> None:
+        """result: type that a reply is converted to. unmasked: fields in it, at any depth, whose
+        texts are not masked, because they identify something or are the program's own words.
+        timeout: seconds."""
+        self.result = result
+        self.unmasked = frozenset(unmasked.split())
+        self.timeout = timeout
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+
+@dataclass(frozen=True, slots=True)
+class UndoAnswer:
+    """Effect of an undo, and the working directory after it."""
+
+    restoration: Restoration
+    cwd: str
+
+
+CHANGES = "name kind change"
+
+LOAD_TIMEOUT = 60.0
+"""Seconds for `Kernel.installed` if it imports the module."""
+
+
+class Operations:
+    """Table of all operations whose result holds text, and of all requests."""
+
+    execute = Operation(CellResult, f"{CHANGES} kinds mime value file")
+    resume_cell = Operation(CellResult, f"{CHANGES} kinds mime value file")
+    info = Operation(KernelInfo, ALL)
+    saved_before = Operation(tuple[Any, ...], ALL)
+    change_directory = Operation(str)
+    installed = Operation(bool)
+    variables = Operation(list[Variable], "name kind")
+    private_use = Operation(PrivateUse, ALL, timeout=15.0)
+    # Inspecting and describing have their own time limits of about 2 s; the inspector has 10 s for
+    # sorting and the like.
+    inspect = Operation(Detail, "name", timeout=10.0)
+    describe = Operation(dict[str, str])
+    inspect_object = Operation(
+        dict[str, Any], "step path expression known kind state views picture", timeout=15.0
+    )
+    complete = Operation(Completions, "text kind", timeout=0.5)
+    explain = Operation[Explanation | None](cast("Any", Explanation | None), "name")
+    cannot_lock = Operation(str)
+    undo_steps = Operation(tuple[UndoStep, ...])
+    preview_undo = Operation(UndoAnswer, CHANGES, timeout=120.0)
+    undo = Operation(UndoAnswer, CHANGES, timeout=120.0)
+    redo = Operation(UndoAnswer, CHANGES, timeout=120.0)
+    saved_namespace = Operation(SavedNamespace, "name kind", timeout=30.0)
+    keep = Operation(KeepResult)
+    restore = Operation(RestoredFile, CHANGES, timeout=30.0)
+
+    # Requests that are no operations of `Kernel`.
+    interrupt_cell = Operation(object, timeout=1.0)
+    functions = Operation(object, timeout=60.0)
+    servers = Operation(object, timeout=60.0)
+    ended = Operation(dict[str, Any], timeout=10.0)
+    leave = Operation(object)
+
+
 class Kernel(Protocol):
     """A namespace in which code runs. Methods may be called from any thread except the kernel's
-    own."""
+    own.
+
+    All that ask the kernel raise `KernelError`. Those that describe variables work while a cell
+    runs, and run no code of the user's classes.
+    """
+
+    _host: KernelHost = NullHost()
+    _state: KernelState = KernelState.DEAD
+    _turn: threading.Lock
+    """Held while a cell runs, unless it is nested."""
+    _cannot_save: str = ""
+    """Why this kind of kernel saves no variables, as a sentence."""
+
+    def _report(self, state: KernelState, text: str) -> None:
+        """Report a new state to the host. text: a sentence, or empty."""
+        self._state = state
+        self._host.kernel_state(self.info(), text)
+
+    @contextmanager
+    def _busy(self, nested: bool) -> Iterator[None]:
+        """Report to the host that a cell runs within this context, unless it is inside another."""
+        if nested:
+            yield
+            return
+        self._report(KernelState.BUSY, "")
+        try:
+            yield
+        finally:
+            if self._state is KernelState.BUSY:
+                self._report(KernelState.IDLE, "")
+
+    def _ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
+        """Send a request to the worker and wait for its reply. timeout: if not the operation's."""
 
     def start(self, host: KernelHost) -> None:
-        """Start the kernel, and return when it is ready. Raises `KernelError`."""
+        """Start the kernel, and return when it is ready."""
 
     def execute(
         self,
@@ -181,24 +290,29 @@ class Kernel(Protocol):
     @property
     def can_detach(self) -> bool:
         """Whether the kernel can continue without its screen, and wait for another one."""
+        return False
 
     @property
     def was_reattached(self) -> bool:
         """Whether the kernel outlived an earlier screen, and still has its variables."""
+        return False
 
     def resume_cell(
         self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False
     ) -> CellResult | None:
         """Wait for the end of a cell that began on an earlier screen; only its code is stored. The
         other arguments are those of `execute`. All its output is sent again. Returns None if the
-        kernel does not know the cell. Raises `KernelError`."""
+        kernel does not know the cell."""
+        return None
 
     def acknowledge(self, cell: int) -> None:
         """Note that the result of a cell is stored, so that it is not sent to another screen."""
+        return
 
     def saved_before(self) -> tuple[Sequence[str] | None, Sequence[str]]:
         """Return the last arguments of `keep` on an earlier screen; None for the first if there
-        were none. Raises `KernelError`."""
+        were none."""
+        return None, ()
 
     def interrupt(self) -> bool:
         """Interrupt the running cell (SIGINT); returns False if none runs."""
@@ -207,23 +321,24 @@ class Kernel(Protocol):
         """Kill the kernel (SIGKILL) and start a new one."""
 
     def reset(self) -> None:
-        """End this kernel, start a new one with an empty namespace, and return when it is ready.
-        Raises `KernelError`."""
+        """End this kernel, start a new one with an empty namespace, and return when it is ready."""
 
     def activate(self, python: str) -> None:
         """Switch to another interpreter (a file, or the folder of a virtual environment). If it
         raises `KernelError`, the old one stays."""
 
     def change_directory(self, path: str) -> str:
-        """Change the kernel's working directory; returns the new one. Raises `KernelError`."""
+        """Change the kernel's working directory; returns the new one."""
 
     def installed(self, module: str, *, load: bool = False) -> bool:
         """Return whether a module with this top-level name can be imported from anywhere except the
-        working directory. Raises `KernelError`.
+        working directory.
 
         load: also import it, so that later code does not import a module from that folder instead.
         Works while a cell runs.
         """
+        timeout = LOAD_TIMEOUT if load else None
+        return self._ask(Operations.installed, timeout, module=module, load=load)
 
     def set_size(self, columns: int, lines: int) -> None:
         """Set the size of the transcript for code (COLUMNS, LINES)."""
@@ -233,46 +348,45 @@ class Kernel(Protocol):
         changed."""
 
     def variables(self) -> list[Variable]:
-        """Return all names in the namespace. Works while a cell runs, and runs no code of the
-        user's classes."""
+        """Return all names in the namespace."""
+        return self._ask(Operations.variables)
 
     def private_use(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
-        """Return where the values of some variables occur, and which of them each code can reach.
-        Works while a cell runs, and runs no code of the user's classes."""
+        """Return where the values of some variables occur, and which of them each code can
+        reach."""
+        return self._ask(Operations.private_use, names=list(names), codes=list(codes))
 
     def inspect(self, name: str, *, run_code: bool = True) -> Detail:
-        """Describe a variable. Works while a cell runs. Raises `KernelError` if there is no such
-        name.
-
-        run_code: whether code of the user's classes may run, such as a `__repr__`.
-        """
+        """Describe a variable. run_code: whether code of the user's classes may run, such as a
+        `__repr__`."""
+        return self._ask(Operations.inspect, name=name, run_code=run_code)
 
     def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
         """Describe variables for a model in a few lines each, of at most `limit` characters, from
         metadata and first values.
 
         Names that do not exist or look like secrets are left out, and variables that cannot be
-        described in time. Works while a cell runs, and runs no code of the user's classes. Raises
-        `KernelError`.
+        described in time.
         """
+        return self._ask(Operations.describe, names=list(names), limit=limit)
 
     def inspect_object(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a page of an object's contents (see `inspector_client.InspectorClient`). Works
-        while a cell runs. Raises `KernelError`."""
+        """Return a page of an object's contents (see `inspector_client.InspectorClient`)."""
+        return self._ask(Operations.inspect_object, request=request)
 
     def complete(self, code: str, cursor: int) -> Completions:
-        """Complete the code at the cursor (in characters). Works while a cell runs, within a time
-        limit. Runs no code of the user's classes, and imports nothing. Raises `KernelError` if the
-        kernel does not answer in time."""
+        """Complete the code at the cursor (in characters), within a time limit. Imports nothing."""
+        return self._ask(Operations.complete, code=code, cursor=cursor)
 
     def explain(self, code: str, cursor: int) -> Explanation | None:
         """Explain the function in whose call the cursor is (in characters), or else the name at the
-        cursor; None if it is unknown. Otherwise like `complete`."""
+        cursor; None if it is unknown."""
+        return self._ask(Operations.explain, code=code, cursor=cursor)
 
     @property
     def cannot_lock(self) -> str:
-        """Return the reason why cells cannot run in a locked fork, as a clause; empty if they can.
-        Raises `KernelError`."""
+        """Return the reason why cells cannot run in a locked fork, as a clause; empty if they
+        can."""
 
     @property
     def cannot_undo(self) -> str:
@@ -280,11 +394,12 @@ class Kernel(Protocol):
         can."""
 
     def undo_steps(self) -> tuple[UndoStep, ...]:
-        """Return the cells that can be undone, oldest first. Works while a cell runs. Raises
-        `KernelError`."""
+        """Return the cells that can be undone, oldest first. Works while a cell runs."""
+        return self._ask(Operations.undo_steps)
 
     def preview_undo(self, cell: int) -> Restoration:
         """Return the effect that `undo` would have. Otherwise like `undo`."""
+        return self._undo(Operations.preview_undo, cell)
 
     def undo(self, cell: int) -> Restoration:
         """Restore the namespace, and the objects in it, to the state before a cell; the cells after
@@ -293,25 +408,38 @@ class Kernel(Protocol):
         If a step fails, nothing is changed. Raises `KernelError` while a cell runs, and for a cell
         that cannot be undone.
         """
+        return self._undo(Operations.undo, cell)
 
     def redo(self) -> Restoration:
         """Reverse the last `undo`, if no other cell has run since. Otherwise like `undo`."""
+        return self._undo(Operations.redo, 0)
+
+    def _undo(self, operation: Operation[UndoAnswer], cell: int) -> Restoration:
+        if not self._turn.acquire(blocking=False):
+            raise KernelError("A cell is running. Wait until it ends, or interrupt it; then undo.")
+        try:
+            return self._ask(operation, cell=cell).restoration
+        finally:
+            self._turn.release()
 
     def saved_namespace(self) -> SavedNamespace | None:
         """Return the variables saved from an earlier kernel of the session; None if this kernel
-        saves nothing. Raises `KernelError`."""
+        saves nothing."""
+        return None
 
     def keep(self, carried: Sequence[str], lost: Sequence[str], seconds: float) -> KeepResult:
         """Save the namespace in a forked process, after the running cell, and wait at most that
-        long. Raises `KernelError`.
+        long.
 
         carried: files to keep, although nothing from them is in the namespace. lost: names that
         could not be saved before, and that were not made again since.
         """
+        raise KernelError(self._cannot_save)
 
     def restore(self, file: SavedFile) -> RestoredFile:
         """Restore the variables in a file, after the running cell; other calls wait meanwhile.
-        `interrupt` stops it. Raises `KernelError`."""
+        `interrupt` stops it."""
+        raise KernelError(self._cannot_save)
 
     def info(self) -> KernelInfo: ...
 
@@ -321,32 +449,3 @@ class Kernel(Protocol):
 
         on_purpose: the user asked for that, so its cell has no time limit.
         """
-
-
-class NullPersistence:
-    """The persistence methods of a `Kernel` that saves no variables and ends with its program."""
-
-    can_detach = False
-    was_reattached = False
-
-    def __init__(self, why: str) -> None:
-        """why: a sentence on why nothing is saved."""
-        self._reason = why
-
-    def resume_cell(
-        self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False
-    ) -> None:
-        """Return None, because it knows no cells of an earlier screen."""
-
-    def acknowledge(self, cell: int) -> None: ...
-
-    def saved_before(self) -> tuple[None, tuple[()]]:
-        return None, ()
-
-    def saved_namespace(self) -> None: ...
-
-    def keep(self, carried: Sequence[str], lost: Sequence[str], seconds: float) -> NoReturn:
-        raise KernelError(self._reason)
-
-    def restore(self, file: SavedFile) -> NoReturn:
-        raise KernelError(self._reason)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import io
 import re
 import threading
 import time
@@ -10,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, cast, get_args
 
 from mahtab_tui.bus.terminal_screen import Screen, rewrites, split_unfinished
@@ -33,18 +35,12 @@ MOST = 8
 
 
 def pictures(result: CellResult) -> list[str]:
-    """Return the pictures (PNG as base64) displayed by a cell, at most `MOST`."""
     return [display.data for display in result.displays if display.mime == "image/png"][:MOST]
 
 
 def pieces(result: CellResult) -> list[tuple[OutputKind, str]]:
-    """Return a result's output by kind, in order."""
-    found: list[tuple[OutputKind, str]] = []
-    start = 0
-    for kind, count in result.kinds:
-        found.append((kind, result.output[start : start + count]))
-        start += count
-    return found
+    output = io.StringIO(result.output, newline="")
+    return [(kind, output.read(count)) for kind, count in result.kinds]
 
 
 _OPPOSITES: dict[ChangeKind, ChangeKind] = {"added": "deleted", "deleted": "added"}
@@ -62,8 +58,7 @@ def inverted_changes(restoration: Restoration) -> list[Change]:
 def not_restored(restoration: Restoration) -> str:
     """Return what an undo could not restore, with reasons; empty if it restored everything."""
     reasons = [
-        f"{each.name}: {each.reason}" if each.name else each.reason
-        for each in restoration.not_restored
+        f"{each.name}: {each.reason}".removeprefix(": ") for each in restoration.not_restored
     ]
     return f"Not restored: {'; '.join(reasons)}" if reasons else ""
 
@@ -133,7 +128,6 @@ class TerminalOutput:
 
     def __init__(self) -> None:
         self.rewritten = False
-        """Whether text was overwritten."""
         self._screen: Screen | None = None
         """The end of the output, once the cursor has moved within it."""
         self._recent: list[str] = []
@@ -180,9 +174,10 @@ class TerminalOutput:
 
     def _end_prints(self) -> None:
         """Make the text so far final, because other output follows."""
-        if self._unfinished:
-            (self._recent.append if self._screen is None else self._screen.feed)(self._unfinished)
-        if self._screen is not None:
+        if self._screen is None:
+            self._recent.append(self._unfinished)
+        else:
+            self._screen.feed(self._unfinished)
             text = self._screen.text()
             self._recent = [text if not self._screen.above or text.endswith("\n") else text + "\n"]
         self._keep("stdout", "".join(self._recent))
@@ -198,15 +193,13 @@ class TerminalOutput:
             return
         self._tail.append((kind, text))
         self._tail_size += len(text)
-        while self._tail_size > KEEP:
+        while (surplus := self._tail_size - KEEP) > 0:
             kind, first = self._tail.popleft()
-            surplus = self._tail_size - KEEP
             if surplus < len(first):
                 self._tail.appendleft((kind, first[surplus:]))
-            else:
-                surplus = len(first)
-            self._tail_size -= surplus
-            self._omitted += surplus
+            omitted = min(surplus, len(first))
+            self._tail_size -= omitted
+            self._omitted += omitted
 
     def text(self) -> tuple[str, Kinds]:
         """Return the whole text and the kinds of its characters. Nothing may be added
@@ -263,7 +256,6 @@ class BoundedCell:
         self._on_unresponsive = on_unresponsive
 
     def run(self, execute: Callable[[], CellResult]) -> CellResult:
-        """Run `execute` to its end. The time limit starts here."""
         self._begun.set()
         if self._timeout is not None or self._stop.is_set():
             self._watch()
@@ -292,11 +284,10 @@ class BoundedCell:
         timed_out = not self._stop.wait(self._timeout)
         if not self._interrupt(timed_out) or self._ended.wait(self._grace):
             return
-        if not self._may_kill:
-            self._on_unresponsive()
-            return
-        if not self._ended.is_set():
+        if self._may_kill:
             self._kernel.kill()
+        else:
+            self._on_unresponsive()
 
     def _interrupt(self, timed_out: bool) -> bool:
         """Interrupt the cell, repeatedly until the kernel has started it. Returns False if it has
@@ -354,20 +345,14 @@ class RunningCell:
 
     def add_display(self, frame: Mapping[str, Any]) -> None:
         mime, data, text = frame.get("mime"), frame.get("data"), str(frame.get("text"))
-        if mime not in get_args(Mime) or not isinstance(data, str):
+        known = mime in get_args(Mime) and isinstance(data, str)
+        self._room -= len(str(data)) if known else 0
+        if not known or self._room < 0:
             self._add("value", text)
             return
-        value = frame.get("value")
-        display = Display(
-            cast(Mime, mime),
-            data,
-            text,
-            value if isinstance(value, str) and _KEY.fullmatch(value) else "",
-        )
-        self._room -= len(data)
-        if self._room < 0:
-            self._add("value", text)
-            return
+        key = str(frame.get("value"))
+        value = key if _KEY.fullmatch(key) else ""
+        display = Display(cast(Mime, mime), cast(str, data), text, value)
         self._displays.append(display)
         if (on_display := self._on_display) is not None:
             self._send(lambda: on_display(display))
@@ -375,30 +360,22 @@ class RunningCell:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the cell began, as far as the host knows."""
         return time.monotonic() - self._start
 
     def done(self, done: CellEnd) -> None:
-        """Finish the cell as reported by the kernel."""
-        status, pieces, frames = (
-            done.status,
-            done.pieces,
-            tuple(TracebackFrame(*fields) for fields in done.frames),
-        )
+        pieces = done.pieces
         # The cell may have ended before its interrupt arrived, for example if a child process was
         # interrupted first.
-        if self.over_limit and status is not Status.ERROR:
-            status, frames = Status.ERROR, ()
-            pieces = (
-                ("traceback", f"{OutputLimitError.__name__}: {OutputLimitError(self._limit)}\n"),
-            )
+        if self.over_limit and done.status is not Status.ERROR:
+            error = f"{OutputLimitError.__name__}: {OutputLimitError(self._limit)}\n"
+            pieces, done = (("traceback", error),), replace(done, status=Status.ERROR, frames=())
         for kind, text in pieces:
             self._add(kind, text)
-        self._finish(status, done.duration, done.changes, "", frames, done.needs)
+        frames = tuple(TracebackFrame(*fields) for fields in done.frames)
+        self._finish(done.status, done.duration, done.changes, frames=frames, needs=done.needs)
 
     def lost(self, status: Status, how: str) -> None:
-        """Finish the cell, because the kernel has ended."""
-        self._finish(status, self.seconds, (), how)
+        self._finish(status, self.seconds, (), detail=how)
 
     def _add(self, kind: OutputKind, text: str) -> None:
         if not text:
@@ -411,38 +388,19 @@ class RunningCell:
             return
         try:
             send()
-        except (
-            BaseException
-        ) as error:  # raised by the caller's function; the waiting caller raises it
+        except BaseException as error:  # of the caller's function; the waiting caller raises it
             self._listener_error = error
 
     def _finish(
-        self,
-        status: Status,
-        duration: float,
-        changed: tuple[Change, ...],
-        detail: str,
-        frames: tuple[TracebackFrame, ...] = (),
-        needs: str = "",
+        self, status: Status, duration: float, changes: tuple[Change, ...], **fields: Any
     ) -> None:
         if self._listener_error is not None:
             self.result.set_exception(self._listener_error)
             return
         text, kinds = self._output.text()
+        fields |= {"displays": tuple(self._displays), "rewritten": self._output.rewritten}
         self.result.set_result(
-            CellResult(
-                self.cell,
-                status,
-                text,
-                kinds,
-                duration,
-                changed,
-                detail,
-                tuple(self._displays),
-                frames,
-                self._output.rewritten,
-                needs,
-            )
+            CellResult(self.cell, status, text, kinds, duration, changes, **fields)
         )
 
 
@@ -477,14 +435,12 @@ class RunningCells:
                 self._replayed = [other for other in self._replayed if other is not cell]
 
     def innermost(self) -> RunningCell | None:
-        """The cell that is printing."""
         with self._lock:
             cells = self._cells if self._replayed is None else self._replayed
             return cells[-1] if cells else None
 
     @contextmanager
     def replaying(self) -> Iterator[None]:
-        """Within this context, output belongs to an earlier host's cells."""
         self._replayed = []
         try:
             yield

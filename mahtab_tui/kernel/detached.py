@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 import select
@@ -12,20 +11,19 @@ import stat
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.launch import LocalProcess, spawn
+from mahtab_tui.kernel.launch import RELEASE_SIZE, DetachHandle, LocalProcess, Output, spawn
 from mahtab_tui.kernel.requests import KernelReady, checked
-from mahtab_tui.kernel.worker_process import SpooledOutput
 from mahtab_tui.settings.model import home_folder
 from mahtab_tui.worker.frames import TOKEN_SIZE, FrameError, FrameReader, encode
 from mahtab_tui.worker.holder import KEY_SUFFIX, LAST_OUTPUT_SUFFIX, HolderSettings
-from mahtab_tui.worker.spool import Spool
+from mahtab_tui.worker.spool import PIECE, Spool, format_omission
 
 STATUS_TIMEOUT = 2.0
 """Seconds within which a holder must answer when kernels are listed."""
@@ -48,7 +46,6 @@ class WaitingKernel(NamedTuple):
     """A kernel that has a holder."""
 
     session: str
-    """The session's id."""
     pid: int
     cell: int
     """The number of the running cell; 0 for none."""
@@ -59,20 +56,7 @@ class WaitingKernel(NamedTuple):
     has_run: bool
     """Whether any cell has run in it."""
     ready: KernelReady | None
-    """Its ready message."""
     path: Path
-    """The path of its socket."""
-
-
-class Connections(NamedTuple):
-    """A host's connections to a waiting kernel."""
-
-    kernel: WaitingKernel
-    channel: socket.socket
-    token: bytes
-    output: int
-    spool: int
-    lifeline: socket.socket
 
 
 def sockets_folder() -> Path:
@@ -100,10 +84,8 @@ def listen(session: str) -> tuple[socket.socket, Path]:
             listener.bind(address)
         path.chmod(0o600)
         listener.listen(128)
-        key = os.open(
-            f"{path}{KEY_SUFFIX}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
-        )
-        with open(key, "w", encoding="ascii") as file:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with open(os.open(f"{path}{KEY_SUFFIX}", flags, 0o600), "w", encoding="ascii") as file:
             file.write(secrets.token_hex(32))
     except OSError:
         listener.close()
@@ -113,9 +95,8 @@ def listen(session: str) -> tuple[socket.socket, Path]:
 
 
 def remove_files(path: Path) -> None:
-    """Remove the files of a kernel that has ended."""
     for each in (path, Path(f"{path}{KEY_SUFFIX}")):
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             each.unlink()
 
 
@@ -132,25 +113,23 @@ def waiting_kernels(session: str | None = None) -> list[WaitingKernel]:
         if session not in (None, name):
             continue
         try:
-            reply, _, _ = ask(
-                path,
-                {"op": "status"},
-                patience=STATUS_TIMEOUT if session is None else ATTACH_TIMEOUT,
-            )
+            patience = STATUS_TIMEOUT if session is None else ATTACH_TIMEOUT
+            reply, _, _ = ask(path, {"op": "status"}, patience=patience)
             kernels.append(_kernel(path, name, reply))
         except (ConnectionRefusedError, FileNotFoundError):
-            if _is_old(path):
-                remove_files(path)
+            with suppress(OSError):
+                if time.time() - path.lstat().st_mtime > STATUS_TIMEOUT:  # not just being created
+                    remove_files(path)
         except _NO_HOLDER:
             continue
     return kernels
 
 
-def attach(session: str) -> Connections | None:
+def attach(session: str) -> AttachedProcess | None:
     """Attach to a session's kernel, even if another screen has it; None if there is none. The
     caller holds the session's lock."""
     for kernel in waiting_kernels(session):
-        with contextlib.suppress(*_NO_HOLDER):
+        with suppress(*_NO_HOLDER):
             return _attach(kernel)
     return None
 
@@ -158,7 +137,7 @@ def attach(session: str) -> Connections | None:
 def stop(kernel: WaitingKernel) -> bool:
     """Stop a waiting kernel, and wait for its end. Returns whether it has ended. Raises
     `OSError`."""
-    with contextlib.suppress(ProcessLookupError):
+    with suppress(ProcessLookupError):
         watched = os.pidfd_open(kernel.pid)
         try:
             ask(kernel.path, {"op": "stop"})
@@ -171,7 +150,7 @@ def stop(kernel: WaitingKernel) -> bool:
 def recovered_output(session: str) -> Iterator[tuple[int, bytes, Path]]:
     """Yield the output of cells of a session whose kernel ended without a screen: the cell's
     number, its output, and the file, which the caller must remove."""
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         for path in sorted(sockets_folder().glob(f"*{_END}{LAST_OUTPUT_SUFFIX}")):
             if unquote(path.name.split(".")[0]) == session:
                 cell, _, output = path.read_bytes().partition(b"\n")
@@ -184,19 +163,11 @@ def save_last_output(session: str, name: str, cell: int, output: Iterable[bytes]
     `OSError`."""
     path = sockets_folder() / f"{quote(session, safe='')}.{name}{_END}{LAST_OUTPUT_SUFFIX}"
     draft = path.with_suffix(".new")
-    with open(
-        os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb"
-    ) as file:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    with open(os.open(draft, flags, 0o600), "wb") as file:
         file.write(b"%d\n" % cell)
         file.writelines(output)
     draft.rename(path)
-
-
-def _is_old(path: Path) -> bool:
-    """Return whether a socket without a listener is old, rather than just being created."""
-    with contextlib.suppress(OSError):
-        return time.time() - path.lstat().st_mtime > STATUS_TIMEOUT
-    return False
 
 
 def _kernel(path: Path, session: str, reply: dict[str, Any]) -> WaitingKernel:
@@ -216,7 +187,7 @@ def _kernel(path: Path, session: str, reply: dict[str, Any]) -> WaitingKernel:
     )
 
 
-def _attach(kernel: WaitingKernel) -> Connections:
+def _attach(kernel: WaitingKernel) -> AttachedProcess:
     ours, theirs = socket.socketpair()
     token = os.urandom(TOKEN_SIZE)
     ours.sendall(token)
@@ -232,7 +203,7 @@ def _attach(kernel: WaitingKernel) -> Connections:
         raise
     finally:
         theirs.close()
-    return Connections(kernel, ours, token, descriptors[0], descriptors[1], lifeline)
+    return AttachedProcess(kernel, ours, token, descriptors[0], descriptors[1], lifeline)
 
 
 def ask(
@@ -268,7 +239,7 @@ def ask(
             connection.close()
 
 
-@contextlib.contextmanager
+@contextmanager
 def _short_path(path: Path) -> Iterator[str]:
     """Yield the socket's path in a form that is short enough for any system."""
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -276,6 +247,44 @@ def _short_path(path: Path) -> Iterator[str]:
         yield f"/proc/self/fd/{folder}/{path.name}"
     finally:
         os.close(folder)
+
+
+class SpooledOutput:
+    """The `SeekableOutput` of a kernel on this machine. Bytes are moved from the pipe to the spool,
+    and read there."""
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+        self.position = 0
+
+    def go_to(self, offset: int) -> None:
+        self.position = max(self.position, offset)
+
+    def read(self, most: int = PIECE) -> bytes | None:
+        try:
+            if self.position >= self._spool.size and self._spool.move() == 0:
+                return b""
+        except BlockingIOError:
+            return None
+        if data := self._spool.read(self.position, most):
+            self.position += len(data)
+            return data
+        start = self.position
+        self.position = max(start, self._spool.next_byte(start))
+        return format_omission(self.position - start)
+
+    def available(self) -> Iterator[bytes]:
+        return self.until(self._spool.printed_size())
+
+    def until(self, end: int) -> Iterator[bytes]:
+        while self.position < end and (data := self.read(min(end - self.position, PIECE))):
+            yield data
+
+    def release(self, offset: int) -> bool:
+        if offset - self._spool.start < RELEASE_SIZE:
+            return False
+        self._spool.release(offset)
+        return True
 
 
 UNKNOWN_END = 0
@@ -312,17 +321,20 @@ class AttachedProcess:
 
     shares_clock = True
 
-    def __init__(self, connections: Connections) -> None:
-        self.channel, self.output, self.token = (
-            connections.channel,
-            connections.output,
-            connections.token,
-        )
-        kernel = connections.kernel
-        spool = Spool(connections.output, connections.spool)
-        self.reader = SpooledOutput(spool)
-        self.detach_handle = SpoolHandle(spool, connections.lifeline, kernel.path, kernel)
-        self._pid = kernel.pid
+    def __init__(
+        self,
+        kernel: WaitingKernel,
+        channel: socket.socket,
+        token: bytes,
+        output: int,
+        spool_file: int,
+        lifeline: socket.socket,
+    ) -> None:
+        self.channel, self.token, self.output = channel, token, output
+        spool = Spool(output, spool_file)
+        self.reader: Output = SpooledOutput(spool)
+        self.detach_handle: DetachHandle | None = SpoolHandle(spool, lifeline, kernel.path, kernel)
+        self.kernel = kernel
         self._watched = os.pidfd_open(kernel.pid)
 
     def signal(self, number: int) -> None:
@@ -330,7 +342,7 @@ class AttachedProcess:
         with suppress(ProcessLookupError):
             if number != signal.SIGKILL and select.select([self._watched], [], [], 0)[0]:
                 return
-            os.killpg(self._pid, number)
+            os.killpg(self.kernel.pid, number)
 
     def wait(self, timeout: float | None = None) -> int:
         if not select.select([self._watched], [], [], timeout)[0]:
@@ -363,6 +375,5 @@ def start_detachable(
         listener.close()
         theirs.close()
     spooled = Spool(read_end, spool)
-    return replace(
-        process, reader=SpooledOutput(spooled), detach_handle=SpoolHandle(spooled, lifeline, path)
-    ), ""
+    handle = SpoolHandle(spooled, lifeline, path)
+    return replace(process, reader=SpooledOutput(spooled), detach_handle=handle), ""

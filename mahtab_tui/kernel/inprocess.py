@@ -22,17 +22,18 @@ from contextlib import nullcontext
 from typing import Any, NamedTuple, NoReturn, TextIO
 
 from mahtab_tui.kernel.base import (
+    Kernel,
     KernelError,
     KernelHost,
     KernelInfo,
     KernelState,
-    NullHost,
-    NullPersistence,
     OnDisplay,
     OnOutput,
+    Operation,
+    Operations,
+    T,
 )
 from mahtab_tui.kernel.cells import DELAY, RunningCell
-from mahtab_tui.kernel.operations import Operation, Operations, T, WorkerOperations
 from mahtab_tui.kernel.requests import CallAnswers, CellEnd, ControlRequests, HostCall, checked
 from mahtab_tui.kernel.values import CellResult, Lock, Status
 from mahtab_tui.system.processes import wait_for_result
@@ -50,8 +51,6 @@ from mahtab_tui.worker.environment import Console, Replacement
 from mahtab_tui.worker.executor import Executor
 from mahtab_tui.worker.frames import Frame
 from mahtab_tui.worker.undo.history import UndoHistory
-
-_STREAMS = ("stdout", "stderr")
 
 
 class ThreadOutput(io.TextIOBase):
@@ -109,7 +108,6 @@ class CellOutput(io.TextIOBase):
         return len(text)
 
     def drain(self) -> None:
-        """Wait until everything has been passed on."""
         with self._changed:
             self._hurry = True
             self._changed.notify_all()
@@ -117,7 +115,6 @@ class CellOutput(io.TextIOBase):
             self._hurry = False
 
     def end(self) -> None:
-        """Note that no more output will come."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -140,9 +137,8 @@ class CellOutput(io.TextIOBase):
 
 
 class RedirectState(NamedTuple):
-    """The original streams and functions, and the cell's limited output."""
-
     before: list[Replacement]
+    """The original streams and functions."""
     limited: LimitedOutput | None
 
 
@@ -158,18 +154,15 @@ class InProcessEnvironment:
     def enter(self, limit: int | None) -> RedirectState:
         limited = None if limit is None else LimitedOutput(self._output, limit)
         mine: Any = limited or self._output
-        here = [*self._replacements]
-        for name in _STREAMS:
-            here.append(
-                Replacement(sys, name, ThreadOutput(self._thread, mine, getattr(sys, name)))
-            )
-        before = [
-            Replacement(module, name, getattr(module, name))
-            for module, name, _ in here
-            if hasattr(module, name)
+        streams = [
+            Replacement(sys, name, ThreadOutput(self._thread, mine, getattr(sys, name)))
+            for name in ("stdout", "stderr")
         ]
-        for replacement in here:
-            setattr(*replacement)
+        before = []
+        for module, name, value in (*self._replacements, *streams):
+            if hasattr(module, name):
+                before.append(Replacement(module, name, getattr(module, name)))
+            setattr(module, name, value)
         return RedirectState(before, limited)
 
     def leave(self, stage: RedirectState, nested: bool) -> None:
@@ -183,26 +176,22 @@ class InProcessEnvironment:
 
 
 CANNOT_FORK = "it runs inside the program that opened this session"
-"""Why this kernel is not forked."""
 UNDO_STEPS = 20
-"""Number of cells that can be undone."""
 CLOSE_TIMEOUT = 1.0
 """Seconds. A cell that does not notice its interrupt is abandoned on its daemon thread."""
 
 
-class InProcessKernel(NullPersistence, WorkerOperations):
+class InProcessKernel(Kernel):
     """A `Kernel` over `namespace` itself: what cells bind remains there after the session."""
 
     cannot_lock = "the namespace is inside another program"
     cannot_undo = f"the kernel cannot be forked, because {CANNOT_FORK}"
+    _cannot_save = (
+        "The namespace belongs to the program that opened this session, so it is not saved."
+    )
 
     def __init__(self, namespace: dict[str, Any]) -> None:
-        super().__init__(
-            "The namespace belongs to the program that opened this session, so it is not saved."
-        )
-        self._host: KernelHost = NullHost()
         self._namespace = namespace
-        self._state = KernelState.DEAD
         self._turn = threading.Lock()
         self._lock = threading.Lock()
         self._jobs: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
@@ -210,7 +199,6 @@ class InProcessKernel(NullPersistence, WorkerOperations):
         self._loop = EventLoop()
         self._cells: list[RunningCell] = []
         self._made: set[str] = set()
-        """Names that cells have made."""
         self._tools: dict[str, Any] = {}
         self._values_added: set[str] = set()
         """Names of earlier values that builtins did not have before."""
@@ -255,18 +243,12 @@ class InProcessKernel(NullPersistence, WorkerOperations):
         with nullcontext() if nested else self._turn:
             if self._state is KernelState.DEAD:
                 running.lost(Status.DIED, "The session was closed.")
-            elif nested and self._calls.deliver(frame):
-                pass
-            else:
-                self._jobs.put(frame)
-                self._loop.wake()
-            if nested:
+                return running.result.result()
+            with self._busy(nested):
+                if not nested or not self._calls.deliver(frame):
+                    self._jobs.put(frame)
+                    self._loop.wake()
                 return wait_for_result(running.result)
-            self._report(KernelState.BUSY, "")
-            try:
-                return wait_for_result(running.result)
-            finally:
-                self._report(KernelState.IDLE, "")
 
     def interrupt(self) -> bool:
         with self._lock:
@@ -398,12 +380,8 @@ class InProcessKernel(NullPersistence, WorkerOperations):
                 self._made.add(change["name"])
             elif change["change"] == "deleted":
                 self._made.discard(change["name"])
-        running.done(
-            checked(
-                CellEnd,
-                {**outcome, "cell": running.cell, "duration": duration, "cwd": working_directory()},
-            )
-        )
+        end = {"cell": running.cell, "duration": duration, "cwd": working_directory()}
+        running.done(checked(CellEnd, {**outcome, **end}))
 
     def _printed(self, text: str) -> None:
         if self._cells:
@@ -431,7 +409,3 @@ class InProcessKernel(NullPersistence, WorkerOperations):
             self._answers.begin(checked(HostCall, frame))
         else:
             self._answers.cancel(frame["id"])
-
-    def _report(self, state: KernelState, text: str) -> None:
-        self._state = state
-        self._host.kernel_state(self.info(), text)

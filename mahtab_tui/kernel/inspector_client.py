@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import itertools
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from mahtab_tui.kernel.base import Kernel
+from mahtab_tui.kernel.requests import checked
 from mahtab_tui.kernel.values import VariableKind
 
 Step = Sequence[Any]
@@ -28,8 +29,6 @@ _screens = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class InspectedObject:
-    """An opened object."""
-
     path: ObjectPath
     type: str
     summary: str
@@ -40,7 +39,6 @@ class InspectedObject:
     """Python code for it; empty if unknown."""
     rows: int
     columns: int
-    """Number of a table's columns."""
     size: int
     """Characters of a text, or bytes."""
     known: str = ""
@@ -62,15 +60,12 @@ class DerivedObject:
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """An item or attribute of an object."""
-
     step: Step
     label: str
     type: str
     summary: str
     kind: VariableKind
     count: int
-    """Number of its children."""
     state: ChildState
     """``property``: computed by code, so only evaluated on request. ``cycle``: it contains
     itself."""
@@ -78,24 +73,17 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A column's name and type."""
-
     name: str
     type: str
     right: bool
-    """Whether its values are right-aligned, like numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class TablePage:
-    """Some rows of some columns of a table."""
-
     rows: int
     """Number of rows that match the filters."""
     total_rows: int
-    """Number of rows of the table."""
     columns: int
-    """Number of columns of the table."""
     positions: tuple[int, ...]
     """Positions of these rows in the table."""
     labels: tuple[str, ...] | None
@@ -106,8 +94,6 @@ class TablePage:
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """Statistics of a column."""
-
     missing: int
     min: str
     max: str
@@ -134,8 +120,6 @@ class ArrayFacts:
 
 @dataclass(frozen=True, slots=True)
 class ArrayStatistics(ColumnStatistics):
-    """Statistics of an array."""
-
     std: str
     zeros: int | str
 
@@ -153,19 +137,14 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """A part of a text."""
-
     text: str
     line: int
     """Number of line breaks before it."""
     size: int
-    """Length of the whole text in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The source of a function, class or module."""
-
     signature: str
     doc: str
     where: str
@@ -199,32 +178,25 @@ class InspectorClient:
     def open(self, path: ObjectPath, *, again: bool = False) -> InspectedObject:
         """Open an object. again: accept that the variable now refers to a different object."""
         reply = self._ask("open", path, again=again)
-        shown = tuple(DerivedObject(one["title"], _opened(one)) for one in reply["shown"])
-        return replace(_opened(reply), shown=shown, problem=reply["problem"])
+        shown = [{"title": one["title"], "opened": one} for one in reply["shown"]]
+        return checked(InspectedObject, {**reply, "shown": shown})
 
     def children(
         self, path: ObjectPath, start: int, stop: int, *, attributes: bool = False
     ) -> tuple[int, tuple[Child, ...]]:
         """Return the number of an object's children, and some of them by position; or those of its
         attributes."""
-        reply = self._ask(
-            "children",
-            path,
-            f"children {path} {start}",
-            start=start,
-            stop=stop,
-            of="attributes" if attributes else "items",
-        )
-        return reply["count"], tuple(Child(**row) for row in reply["rows"])
+        slot, of = f"children {path} {start}", "attributes" if attributes else "items"
+        reply = self._ask("children", path, slot, start=start, stop=stop, of=of)
+        return reply["count"], checked(tuple[Child, ...], reply["rows"])
 
     def evaluate(self, path: ObjectPath, name: str) -> Child:
         """Evaluate a property at the user's request; its code runs with a time limit."""
-        return Child(**self._ask("evaluate", path, name=name))
+        return checked(Child, self._ask("evaluate", path, name=name))
 
     def headings(self, path: ObjectPath, columns: Sequence[int]) -> tuple[Heading, ...]:
-        return tuple(
-            Heading(**row) for row in self._ask("columns", path, columns=list(columns))["columns"]
-        )
+        reply = self._ask("columns", path, columns=list(columns))
+        return checked(tuple[Heading, ...], reply["columns"])
 
     def rows(
         self,
@@ -241,45 +213,28 @@ class InspectorClient:
             stop=stop,
             columns=list(columns),
             sort=arranged.sort,
-            filters=[list(one) for one in arranged.filters],
+            filters=arranged.filters,
         )
-        labels = None if reply["labels"] is None else tuple(reply["labels"])
-        return TablePage(
-            reply["rows"],
-            reply["of"],
-            reply["columns"],
-            tuple(reply["positions"]),
-            labels,
-            tuple(map(tuple, reply["cells"])),
-        )
+        return checked(TablePage, {**reply, "total_rows": reply["of"]})
 
     def figures(self, path: ObjectPath, column: int) -> ColumnStatistics:
-        reply = self._ask("figures", path, column=column)
-        return ColumnStatistics(
-            **{**reply, "bars": tuple(reply["bars"]), "top": tuple(reply["top"])}
-        )
+        return checked(ColumnStatistics, self._ask("figures", path, column=column))
 
     def array(self, path: ObjectPath) -> ArrayFacts:
-        reply = self._ask("array", path, figures=False)
-        return ArrayFacts(**{**reply, "shape": tuple(reply["shape"])})
+        return checked(ArrayFacts, self._ask("array", path, figures=False))
 
     def array_figures(self, path: ObjectPath) -> ArrayStatistics:
-        reply = self._ask("array", path, "array figures", figures=True)
-        return ArrayStatistics(
-            **{**reply, "bars": tuple(reply["bars"]), "top": tuple(reply["top"])}
-        )
+        return checked(ArrayStatistics, self._ask("array", path, "array figures", figures=True))
 
     def plot(
         self, path: ObjectPath, kind: Literal["line", "histogram", "heat"], width: int, height: int
     ) -> Plot:
         """Compute the data of a plot with that many cells."""
-        reply = self._ask("plot", path, kind=kind, width=width, height=height)
-        grid = tuple(tuple(row) for row in reply.get("grid", ()))
-        return Plot(reply["kind"], tuple(reply.get("xs", ())), tuple(reply.get("ys", ())), grid)
+        return checked(Plot, self._ask("plot", path, kind=kind, width=width, height=height))
 
     def text(self, path: ObjectPath, start: int, end: int) -> TextPart:
         """Return a part of a text, possibly shorter than requested."""
-        return TextPart(**self._ask("text", path, start=start, end=end))
+        return checked(TextPart, self._ask("text", path, start=start, end=end))
 
     def find(
         self, path: ObjectPath, words: str, start: int, *, backwards: bool
@@ -289,7 +244,7 @@ class InspectorClient:
         return None if found is None else (found[0], found[1])
 
     def source(self, path: ObjectPath) -> Source:
-        return Source(**self._ask("source", path))
+        return checked(Source, self._ask("source", path))
 
     def picture(self, path: ObjectPath) -> bytes:
         """Return a picture's file: PNG, JPEG, GIF or BMP."""
@@ -314,21 +269,5 @@ class InspectorClient:
         self, do: str, path: ObjectPath, slot: str | None = None, **more: Any
     ) -> dict[str, Any]:
         slot = do if slot is None else slot
-        return self._kernel.inspect_object(
-            {
-                "client": self._client,
-                "slot": slot,
-                "do": do,
-                "path": [list(step) for step in path],
-                **more,
-            }
-        )
-
-
-def _opened(reply: Mapping[str, Any]) -> InspectedObject:
-    names = ("type", "known", "summary", "kind", "expression", "rows", "columns", "size")
-    return InspectedObject(
-        **{name: reply[name] for name in names},
-        path=tuple(reply["path"]),
-        views=tuple(reply["views"]),
-    )
+        request = {"client": self._client, "slot": slot, "do": do, "path": path, **more}
+        return self._kernel.inspect_object(request)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -20,29 +21,24 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import SaveTarget
 from mahtab_tui.system.processes import find_program
-from mahtab_tui.worker.frames import TOKEN_SIZE
+from mahtab_tui.worker.frames import CONNECTION_LOST, TOKEN_SIZE
+from mahtab_tui.worker.spool import PIECE, pending_bytes
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.requests import KernelReady
-    from mahtab_tui.kernel.worker_process import Output
     from mahtab_tui.worker.holder import HolderSettings
 
 EnvironmentKind = Literal["virtual environment", "conda environment"]
 
 VENV_NAMES = (".venv", "venv")
-"""Names of a project's virtual environment."""
 
 _SPEC = re.compile(r"[A-Za-z0-9._-]{1,100}")
-"""Valid names of kernelspecs."""
 _MOST = 100
 """Maximum number of conda environments and kernelspecs to examine."""
 _LIST_BYTES = 65_536
-"""Maximum bytes of conda's list to read."""
 
 
 class PythonEnvironment(NamedTuple):
-    """A Python environment."""
-
     path: str
     """As for ``/python`` and ``--python``; relative if it is in the folder."""
     prefix: Path
@@ -69,20 +65,15 @@ def find_environments(folder: Path, python: str) -> list[PythonEnvironment]:
     used = environment_prefix(python)
     found: dict[str, PythonEnvironment] = {}
     for path, prefix in _folders(folder):
-        try:
-            if (
-                path.isprintable()
-                and environment_kind(prefix)
-                and not (used and prefix.samefile(used))
-            ):
+        with suppress(OSError):  # an unreadable folder
+            if not path.isprintable() or (used and prefix.samefile(used)):
+                continue
+            if environment_kind(prefix):
                 found.setdefault(os.path.realpath(prefix), PythonEnvironment(path, prefix))
-        except OSError:  # an unreadable folder
-            continue
     return list(found.values())
 
 
 def find_kernelspecs() -> list[str]:
-    """Find the names of Jupyter's kernelspecs on this machine."""
     data = os.environ.get("JUPYTER_DATA_DIR") or os.path.expanduser("~/.local/share/jupyter")
     names: dict[str, None] = {}
     for folder in (
@@ -91,16 +82,10 @@ def find_kernelspecs() -> list[str]:
         "/usr/local/share/jupyter",
         "/usr/share/jupyter",
     ):
-        try:
-            found = sorted(Path(folder, "kernels").glob("*/kernel.json"))
-        except OSError:  # an unreadable folder
-            continue
-        names.update(
-            dict.fromkeys(
-                file.parent.name for file in found[:_MOST] if _SPEC.fullmatch(file.parent.name)
-            )
-        )
-    return list(names)
+        with suppress(OSError):  # an unreadable folder
+            found = sorted(Path(folder, "kernels").glob("*/kernel.json"))[:_MOST]
+            names.update(dict.fromkeys(file.parent.name for file in found))
+    return list(filter(_SPEC.fullmatch, names))
 
 
 def has_package(prefix: Path, name: str) -> bool:
@@ -121,20 +106,15 @@ def _folders(folder: Path) -> Iterator[tuple[str, Path]]:
     for variable in ("UV_PROJECT_ENVIRONMENT", "VIRTUAL_ENV", "CONDA_PREFIX"):
         if configured := os.environ.get(variable):
             yield configured, folder / configured
-    try:
-        with (Path.home() / ".conda" / "environments.txt").open(
-            encoding="utf-8", errors="surrogateescape"
-        ) as file:
-            listed = file.read(_LIST_BYTES)
-    except (OSError, RuntimeError):  # RuntimeError comes from `home`
-        return
-    for line in listed.splitlines()[:_MOST]:
-        if os.path.isabs(line):
-            yield line, Path(line)
+    with suppress(OSError, RuntimeError):  # RuntimeError comes from `home`
+        with (Path.home() / ".conda" / "environments.txt").open("rb") as file:
+            listed = os.fsdecode(file.read(_LIST_BYTES))
+        for line in listed.splitlines()[:_MOST]:
+            if os.path.isabs(line):
+                yield line, Path(line)
 
 
 OLDEST = (3, 9)
-"""The oldest Python that can run the worker."""
 
 TOO_OLD = 86
 """The exit code of an interpreter that is too old."""
@@ -164,20 +144,63 @@ main(fd, holder)
 """
 
 
+RELEASE_SIZE = 2**20
+"""Bytes from which releasing their memory is worthwhile."""
+
+
+class Output(Protocol):
+    """A kernel's output. `read` is called when its pipe is readable."""
+
+    def read(self) -> bytes | None:
+        """Return the next bytes; empty at the end, None if there are none now."""
+
+    def available(self) -> Iterator[bytes]:
+        """Yield what is available now, and no more, because a thread of the user's may print
+        endlessly."""
+
+
+class SeekableOutput(Output, Protocol):
+    """Output that another host can read again. Offsets count bytes."""
+
+    @property
+    def position(self) -> int: ...
+
+    def go_to(self, offset: int) -> None:
+        """Skip to an offset, if it has not been read yet."""
+
+    def until(self, end: int) -> Iterator[bytes]:
+        """Yield the bytes before an offset, as far as they have been printed."""
+
+    def release(self, offset: int) -> bool:
+        """Note that output before an offset is stored and no longer needed. Returns whether that
+        was much."""
+
+
+class PipeOutput:
+    """Output that is gone once it has been read."""
+
+    def __init__(self, pipe: int) -> None:
+        self._pipe = pipe
+
+    def read(self) -> bytes | None:
+        return os.read(self._pipe, PIECE)
+
+    def available(self) -> Iterator[bytes]:
+        left = pending_bytes(self._pipe)
+        while left > 0 and (data := os.read(self._pipe, min(left, PIECE))):
+            yield data
+            left -= len(data)
+
+
 class DetachHandle(Protocol):
     """A host's handle on a kernel that can continue without it."""
 
-    @property
-    def lifeline(self) -> socket.socket:
-        """A socket that becomes readable when another host attaches to the kernel."""
-
-    @property
-    def was_reattached(self) -> bool:
-        """Whether this host attached to the kernel, rather than starting it."""
-
-    @property
-    def ready(self) -> KernelReady | None:
-        """The ready message of a reattached kernel."""
+    lifeline: socket.socket
+    """Becomes readable when another host attaches to the kernel."""
+    was_reattached: bool
+    """Whether this host attached to the kernel, rather than starting it."""
+    ready: KernelReady | None
+    """The ready message of a reattached kernel."""
 
     def leave(self) -> None:
         """Detach from the kernel, whose channel is already closed."""
@@ -189,29 +212,18 @@ class DetachHandle(Protocol):
 class Process(Protocol):
     """A kernel process, with the host's ends of its connections."""
 
-    @property
-    def channel(self) -> socket.socket: ...
-
-    @property
-    def output(self) -> int:
-        """The read end of the pipe for its descriptors 1 and 2."""
-
-    @property
-    def reader(self) -> Output:
-        """Reads `output`."""
-
-    @property
-    def token(self) -> bytes:
-        """Part of each frame that it sends. The kernel reads it first, and user code does not know
-        it."""
-
-    @property
-    def shares_clock(self) -> bool:
-        """Whether `time.monotonic` has the same clock there."""
-
-    @property
-    def detach_handle(self) -> DetachHandle | None:
-        """This host's handle, if the kernel can be detached."""
+    channel: socket.socket
+    output: int
+    """The read end of the pipe for its descriptors 1 and 2."""
+    reader: Output
+    """Reads `output`."""
+    token: bytes
+    """Part of each frame that it sends. The kernel reads it first, and user code does not know
+    it."""
+    shares_clock: bool
+    """Whether `time.monotonic` has the same clock there."""
+    detach_handle: DetachHandle | None
+    """This host's handle, if the kernel can be detached."""
 
     def signal(self, number: int) -> None:
         """Send a signal to the process and its children."""
@@ -221,10 +233,8 @@ class Process(Protocol):
         `subprocess.TimeoutExpired`."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class LocalProcess:
-    """A `Process` on this machine, started by this host."""
-
     child: subprocess.Popen[bytes]
     channel: socket.socket
     output: int
@@ -319,8 +329,6 @@ class Launcher(Protocol):
 
 
 class LocalLauncher:
-    """Starts kernels on this machine."""
-
     label = address = ""
     problem = ""
     will_reattach = False
@@ -380,7 +388,6 @@ def find_interpreter(python: str | None) -> str:
 
 
 def environment(color: bool, columns: int, lines: int) -> dict[str, str]:
-    """Return the user's environment, with variables that describe the screen."""
     return {**os.environ, **screen_variables(color, columns, lines, os.environ)}
 
 
@@ -398,7 +405,7 @@ def screen_variables(
         return {**env, "NO_COLOR": "1", "TERM": "dumb"}
     if "NO_COLOR" in own:
         return env
-    for name, value in (("FORCE_COLOR", "1"), ("CLICOLOR_FORCE", "1"), ("TTY_INTERACTIVE", "0")):
+    for name, value in {"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1", "TTY_INTERACTIVE": "0"}.items():
         env[name] = own.get(name, value)
     if own.get("TERM", "dumb") == "dumb":
         env["TERM"] = "xterm-256color"
@@ -419,29 +426,21 @@ def spawn(
     On Linux the process ends with the *thread* that called this, so call it on a thread that lives
     as long as the kernel.
     """
-    from mahtab_tui.kernel.worker_process import PipeOutput
-
     ours, theirs = socket.socketpair()
     token = os.urandom(TOKEN_SIZE)
     ours.sendall(token)
     output, write_end = pipe or os.pipe()
-    descriptors = (
-        [] if holder is None else [holder.listener, holder.pipe, holder.spool, holder.lifeline]
-    )
+    descriptors, settings = [theirs.fileno()], ""
+    if holder is not None:
+        descriptors += [holder.listener, holder.pipe, holder.spool, holder.lifeline]
+        settings = json.dumps(holder._asdict())
     try:
         child = subprocess.Popen(
-            [
-                executable,
-                "-c",
-                BOOTSTRAP,
-                str(theirs.fileno()),
-                str(_WORKER),
-                "" if holder is None else json.dumps(holder._asdict()),
-            ],
+            [executable, "-c", BOOTSTRAP, str(theirs.fileno()), str(_WORKER), settings],
             stdin=subprocess.DEVNULL,
             stdout=write_end,
             stderr=write_end,
-            pass_fds=[theirs.fileno(), *descriptors],
+            pass_fds=descriptors,
             cwd=cwd,
             env=env,
             start_new_session=True,
@@ -454,3 +453,34 @@ def spawn(
         theirs.close()
         os.close(write_end)
     return LocalProcess(child, ours, output, token, PipeOutput(output))
+
+
+_WORDS = {
+    signal.SIGKILL: "it was killed from outside, or by the system for lack of memory (SIGKILL)",
+    signal.SIGTERM: "it was terminated from outside (SIGTERM)",
+}
+
+
+def describe_end(code: int) -> str:
+    """Describe an unexpected end of a process, such as ``segmentation fault (SIGSEGV)`` or ``it
+    exited with code 3``."""
+    if code == CONNECTION_LOST:
+        return "code in it closed its connection to the session, or read from it"
+    if code >= 0:
+        return f"it exited with code {code}"
+    number = -code
+    try:
+        name = signal.Signals(number)
+    except ValueError:
+        return f"signal {number}"
+    return _WORDS.get(name) or f"{(signal.strsignal(number) or name.name).lower()} ({name.name})"
+
+
+def describe_failed_start(executable: str, code: int, output: str) -> str:
+    oldest = ".".join(map(str, OLDEST))
+    if code == TOO_OLD:
+        return f"{executable} is Python {output.strip()}; a kernel needs Python {oldest} or later."
+    lines = output.strip().splitlines()
+    last_line = f", saying: {lines[-1][:200]}" if lines else ""
+    ending = describe_end(code).removeprefix("it ")
+    return f"{executable} does not work as a Python interpreter of {oldest} or later ({ending}{last_line})."

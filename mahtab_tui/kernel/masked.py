@@ -11,8 +11,16 @@ from functools import cache, partial
 from typing import Any
 
 from mahtab_tui.bus.masking import MASK, MaskedStream, Secrets, SecretSpan, mask_spans
-from mahtab_tui.kernel.base import Kernel, KernelError, KernelHost, NullHost, OnDisplay, OnOutput
-from mahtab_tui.kernel.operations import ALL, Operations
+from mahtab_tui.kernel.base import (
+    ALL,
+    Kernel,
+    KernelError,
+    KernelHost,
+    NullHost,
+    OnDisplay,
+    OnOutput,
+    Operations,
+)
 from mahtab_tui.kernel.values import Completions, OutputKind
 
 
@@ -108,7 +116,6 @@ class MaskedKernel:
         return replace(masked, output=mask_spans(result.output, spans), kinds=kinds)
 
     def _masked(self, name: str, reply: Any) -> Any:
-        """Mask a reply to an operation."""
         forms = self._secrets.forms
         operation = vars(Operations).get(name)
         unmasked = frozenset() if operation is None else operation.unmasked
@@ -134,7 +141,6 @@ class MaskedKernel:
 
 
 def _mask_texts(value: Any, unmasked: frozenset[str], mask: Callable[[str], str]) -> Any:
-    """Mask all texts in a value but those of the unmasked fields."""
     if type(value) is str:  # no member of an enum
         return mask(value)
     if isinstance(value, list | tuple):

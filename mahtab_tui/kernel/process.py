@@ -6,19 +6,26 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
+from functools import partial
 from typing import Any
 
 from mahtab_tui.kernel.base import (
+    Kernel,
     KernelError,
     KernelHost,
     KernelInfo,
+    KernelState,
     OnDisplay,
     OnOutput,
+    Operation,
+    Operations,
+    T,
+    UndoAnswer,
 )
-from mahtab_tui.kernel.launch import Launcher, LocalLauncher
-from mahtab_tui.kernel.operations import Operation, Operations, T, UndoAnswer, WorkerOperations
-from mahtab_tui.kernel.supervisor import KernelSupervisor
+from mahtab_tui.kernel.launch import ConnectionState, Launcher, LocalLauncher
+from mahtab_tui.kernel.reattach import CLAIMED
+from mahtab_tui.kernel.requests import KernelReady
 from mahtab_tui.kernel.values import (
     RESET,
     CellResult,
@@ -30,12 +37,22 @@ from mahtab_tui.kernel.values import (
     SaveTarget,
     Status,
 )
+from mahtab_tui.kernel.worker_process import WorkerProcess
+from mahtab_tui.system.processes import existing_folder, moved_message
 
 SLOW_DISK = 20_000_000
 """Bytes per second."""
 
+ATTEMPTS = 3
+"""Failed starts in a row after which a dead kernel stays dead."""
 
-class ProcessKernel(WorkerOperations):
+STARTUP_OUTPUT = 4_000
+"""Characters of the startup code's output to report if it fails."""
+
+CLOSED = "The session was closed."
+
+
+class ProcessKernel(Kernel):
     """A `Kernel` in a separate process, which is replaced by a new one when it dies."""
 
     def __init__(
@@ -58,23 +75,51 @@ class ProcessKernel(WorkerOperations):
         steps are dropped first. keep: where the namespace is saved; None for nowhere. launcher:
         where the kernel runs; None for this machine.
         """
-        self._launcher = launcher or LocalLauncher()
+        self._launcher = launcher = launcher or LocalLauncher()
         self._python = python
-        self._save_target = keep
+        self._cwd = cwd or ("" if launcher.label else os.getcwd())
+        self._color = color
+        self._startup = startup
+        self._reload = reload
         self._undo_limits = {"steps": undo_steps, "megabytes": undo_memory}
-        self._turn = threading.Lock()
-        self._processes = KernelSupervisor(
-            self._launcher,
-            cwd,
-            color,
-            startup=startup,
-            reload=reload,
-            undo_limits=self._undo_limits,
-            keep=keep,
+        self._save_target = keep
+        self._wire = ConnectionState(
+            launcher.label,
+            lambda text: self._host.kernel_state(self.info(), text),
+            lambda name, args: self._host.call(name, args),
         )
+        self._size = self._size_sent = (80, 24)
+        """Columns and lines for code, now and when the newest process was started."""
+        self._turn = threading.Lock()
+        self._swap = threading.Lock()
+        """Held while one process replaces another."""
+        self._changed = threading.Condition()
+        self._worker: WorkerProcess | None = None
+        """The running process."""
+        self._starting: WorkerProcess | None = None
+        self._executable = ""
+        """The interpreter of the last process; empty before the first one."""
+        self._failure = "The kernel was not started."
+        """Why there is no process."""
+        self._moved = ""
+        """A sentence that a new process runs in another folder, until it is reported."""
+        self._attached = launcher.will_reattach
+        """Whether the process was waiting for this host."""
+        self._closed = False
 
     def start(self, host: KernelHost) -> None:
-        self._processes.start(host, self._python)
+        self._host = host
+        self._report(KernelState.STARTING, "")
+        try:
+            executable = self._launcher.find(self._python)
+            with self._swap:
+                self._set_worker(self._launch(executable), executable)
+        except KernelError as error:
+            if not self._closed:
+                self._failure = str(error)
+                self._report(KernelState.DEAD, "")  # the caller reports the reason
+            raise
+        self._begin("")
 
     def execute(
         self,
@@ -88,76 +133,84 @@ class ProcessKernel(WorkerOperations):
         lock: Lock | None = None,
     ) -> CellResult:
         with nullcontext() if nested else self._turn:
-            worker = self._processes.ready()
+            worker = self._ready()
             if worker is None:
-                return CellResult(cell, Status.DIED, "", (), 0.0, (), self._processes.failure)
-            with self._processes.busy(nested):
+                return CellResult(cell, Status.DIED, "", (), 0.0, (), self._failure)
+            with self._busy(nested):
                 return worker.execute(code, cell, on_output, limit, nested, on_display, lock)
 
     @property
     def can_detach(self) -> bool:
-        return self._processes.worker is not None and self._processes.worker.can_detach
+        return self._worker is not None and self._worker.can_detach
 
     @property
     def was_reattached(self) -> bool:
-        return self._processes.attached
+        return self._attached
 
     def resume_cell(
         self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False
     ) -> CellResult | None:
         with nullcontext() if nested else self._turn:
-            worker = self._processes.require()
+            worker = self._require()
             if not worker.was_reattached:  # the kernel died meanwhile
                 return None
-            with self._processes.busy(nested):
+            with self._busy(nested):
                 return worker.detach_state.resume_cell(cell, on_output, on_display)
 
     def acknowledge(self, cell: int) -> None:
-        if self._processes.worker is not None:
-            self._processes.worker.detach_state.on_stored(cell)
+        if self._worker is not None:
+            self._worker.detach_state.on_stored(cell)
 
     def saved_before(self) -> tuple[Sequence[str] | None, Sequence[str]]:
-        saved = self._processes.require().detach_state.saved(Operations.saved_before.timeout)
+        saved = self._require().detach_state.saved(Operations.saved_before.timeout)
         return saved.carried, saved.lost
 
     def interrupt(self) -> bool:
-        worker = self._processes.worker
+        worker = self._worker
         return worker is not None and worker.interrupt()
 
     def kill(self) -> None:
-        self._processes.kill()
+        """Kill the process, and wait for the next one."""
+        with self._changed:
+            worker = self._worker
+        if worker is None:
+            raise KernelError("There is no kernel to kill.")
+        worker.kill("The kernel was killed.")
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._worker is not worker and self._state is not KernelState.STARTING
+            )
 
     def reset(self) -> None:
-        self._processes.replace(
-            self._processes.executable or self._launcher.find(self._python),
+        self._replace(
+            self._executable or self._launcher.find(self._python),
             RESET,
             "Started a fresh kernel; its namespace is empty.",
         )
 
     def activate(self, python: str) -> None:
-        executable = self._launcher.find(python)
-        now = self._processes.new_process_text("Switched to {executable} (Python {python})")
-        self._processes.replace(executable, "The interpreter was changed.", now)
+        now = self._about_new_process("Switched to {executable} (Python {python})")
+        self._replace(self._launcher.find(python), "The interpreter was changed.", now)
         self._python = python
 
     def change_directory(self, path: str) -> str:
-        worker = self._processes.require()
+        worker = self._require()
         worker.cwd = worker.ask(Operations.change_directory, path=path)
         return worker.cwd
 
     def set_size(self, columns: int, lines: int) -> None:
-        self._processes.size = (columns, lines)
-        if self._processes.worker is not None:
-            self._processes.worker.send("size", columns=columns, lines=lines)
+        self._size = (columns, lines)
+        if self._worker is not None:
+            self._worker.send("size", columns=columns, lines=lines)
 
     def set_reload(self, on: bool) -> None:
-        self._processes.reload = on
-        if self._processes.worker is not None:
-            self._processes.worker.send("reload", on=on)
+        self._reload = on
+        if self._worker is not None:
+            self._worker.send("reload", on=on)
 
     def _ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
         typing = operation in (Operations.complete, Operations.explain)  # these never wait
-        worker = self._processes.require(wait=not typing)
+        worker = self._require(wait=not typing)
         reply = worker.ask(operation, timeout, **fields)
         if isinstance(reply, UndoAnswer):
             worker.cwd = reply.cwd or worker.cwd
@@ -185,7 +238,7 @@ class ProcessKernel(WorkerOperations):
         return self._ask(Operations.keep, seconds, carried=list(carried), lost=list(lost))
 
     def restore(self, file: SavedFile) -> RestoredFile:
-        worker = self._processes.require()
+        worker = self._require()
         with self._turn:
             try:
                 return worker.restore(file.name, Operations.restore.timeout + file.size / SLOW_DISK)
@@ -194,7 +247,198 @@ class ProcessKernel(WorkerOperations):
                 raise
 
     def info(self) -> KernelInfo:
-        return self._processes.info()
+        return self._info(self._worker, self._state)
 
     def close(self, *, leave: bool = False, on_purpose: bool = False) -> None:
-        self._processes.close(leave=leave, on_purpose=on_purpose)
+        self._closed, self._failure = True, CLOSED
+        if not leave or self._worker is None:
+            self._wire.given_up.set()
+        if (starting := self._starting) is not None:
+            starting.kill(CLOSED)
+        with self._swap:
+            worker, self._worker = self._worker, None
+        if worker is not None and leave:
+            worker.leave(on_purpose)
+        elif worker is not None:
+            worker.end(Status.KILLED, CLOSED)
+        self._report(KernelState.DEAD, "")
+
+    # Processes, one after the other
+
+    def _ready(self) -> WorkerProcess | None:
+        """Return the process, once it has started; None if there will be none."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._state is not KernelState.STARTING)
+            return self._worker
+
+    def _require(self, *, wait: bool = True) -> WorkerProcess:
+        """Return the process. wait: also wait for one that is starting. Raises `KernelError` if
+        there is none."""
+        worker = self._ready() if wait else self._worker
+        if worker is None:
+            raise KernelError(self._failure)
+        return worker
+
+    def _report(self, state: KernelState, text: str) -> None:
+        with self._changed:
+            if self._state is KernelState.CLAIMED_ELSEWHERE:  # no state follows
+                return
+            self._state = state
+            self._changed.notify_all()
+        self._host.kernel_state(self.info(), text)
+
+    def _replace(self, executable: str, why: str, now: str) -> None:
+        """Replace the running process by another one. Raises `KernelError`.
+
+        why: a detail for the results of the old one's cells. now: the notice once the new one is
+        ready, with placeholders for its ready message.
+        """
+        with self._swap:
+            if self._closed:
+                raise KernelError(self._failure)
+            old = self._worker
+            new = self._launch(executable)
+            self._set_worker(new, executable)
+            self._state = KernelState.STARTING
+        if old is not None:
+            old.end(Status.KILLED, why)
+        self._begin(now.format(python=new.hello.python, executable=new.hello.executable))
+
+    def _about_new_process(self, event: str) -> str:
+        """Return the sentence about a new process. If variables are saved, the session reports
+        which of them are restored."""
+        return f"{event}{'; its namespace is empty' if self._save_target is None else ''}."
+
+    def _launch(self, executable: str) -> WorkerProcess:
+        cwd = self._worker.cwd if self._worker is not None else self._cwd
+        folder = cwd if self._launcher.label else existing_folder(cwd)  # a station checks itself
+        self._size_sent = self._size
+        start = partial(
+            self._launcher.start, executable, folder, self._color, self._size_sent, self._wire
+        )
+        worker = WorkerProcess(
+            executable, folder, start, self._host, self._on_end, self._on_claimed
+        )
+        self._starting = worker
+        try:
+            worker.start()
+        finally:
+            self._starting = None
+        self._attached = worker.was_reattached
+        self._wire.next_try = 0.0
+        if worker.cwd != cwd and (folder != cwd or (self._launcher.label and cwd)):
+            self._moved = moved_message(cwd, worker.cwd)
+        return worker
+
+    def _set_worker(self, worker: WorkerProcess, executable: str) -> None:
+        with self._changed:
+            if worker.over:
+                raise KernelError(f"The kernel of {executable} ended as soon as it was ready.")
+            if worker.claimed:
+                raise KernelError(CLAIMED)
+            self._worker, self._executable = worker, executable
+        if self._size != self._size_sent:  # it was changed meanwhile
+            columns, lines = self._size
+            worker.send("size", columns=columns, lines=lines)
+
+    def _begin(self, text: str) -> None:
+        """Run the startup code of a new process, and report that it is ready. Cells wait until
+        then."""
+        with self._changed:
+            worker, startup = self._worker, self._startup
+            if startup:
+                self._startup = ""  # startup code that ends the process must not end the next one
+        if worker is None:
+            return
+        if self._attached:
+            self._report(KernelState.IDLE, "")
+            return
+        if self._launcher.label:
+            worker.send("elsewhere")
+        worker.send(
+            "functions", functions=[function._asdict() for function in self._host.functions()]
+        )
+        if servers := self._host.servers():
+            worker.send("servers", servers=[server._asdict() for server in servers])
+        if self._reload:
+            worker.send("reload", on=True)
+        if self._undo_limits["steps"]:
+            worker.send("undo_limits", **self._undo_limits)
+        if startup:
+            result = worker.execute(startup, 0, lambda kind, text: None, None, False)
+            if result.output and result.status is Status.OK:
+                self._host.background_output(result.output)
+            if result.status in (Status.DIED, Status.KILLED):
+                return
+            self._startup = startup
+            if result.status is not Status.OK:
+                text = f"{text} {startup_failure(result)}".lstrip()
+        if self._save_target is not None:
+            with suppress(KernelError):  # `saved_before` raises it
+                worker.send("keep_in", **self._launcher.keep_settings(self._save_target))
+        text, self._moved = f"{text} {self._moved} {self._launcher.problem}".strip(), ""
+        self._report(KernelState.IDLE, text)
+
+    def _info(self, worker: WorkerProcess | None, state: KernelState) -> KernelInfo:
+        hello = KernelReady("", self._executable, "", 0) if worker is None else worker.hello
+        return KernelInfo(
+            hello.python,
+            hello.executable,
+            self._cwd if worker is None else worker.cwd,
+            hello.pid,
+            state,
+            self._launcher.label,
+            0.0 if worker is None else self._wire.next_try,
+            self._launcher.address,
+        )
+
+    # Called on a process's reader thread
+
+    def _on_claimed(self, worker: WorkerProcess, how: str) -> None:
+        with self._changed:
+            if self._closed or self._worker not in (worker, None):  # None: right after its start
+                return
+            self._worker = None
+            self._cwd = worker.cwd
+            self._closed, self._failure = True, how  # a new one would wait for the same session
+        self._report(KernelState.CLAIMED_ELSEWHERE, how)
+
+    def _on_end(self, worker: WorkerProcess, how: str) -> None:
+        with self._changed:
+            if self._closed or self._worker is not worker:
+                return
+            self._worker = None
+            self._cwd = worker.cwd
+            self._state = KernelState.STARTING
+        try:
+            self._host.kernel_state(self._info(worker, KernelState.DEAD), how)
+            self._restart()
+        except Exception as error:  # the thread's outermost frame: cells wait for the outcome
+            self._fail(f"Could not start a new kernel: {type(error).__name__}: {error}")
+
+    def _restart(self) -> None:
+        """Replace a process that died by a new one."""
+        for attempt in range(1, ATTEMPTS + 1):
+            with self._swap:
+                if self._closed or self._worker is not None:
+                    return
+                try:
+                    self._set_worker(self._launch(self._executable), self._executable)
+                except KernelError as error:
+                    if attempt == ATTEMPTS:
+                        self._fail(
+                            f"A new kernel failed to start {ATTEMPTS} times in a row: {error}"
+                        )
+                    continue
+            self._begin(self._about_new_process("Started a new kernel"))
+            return
+
+    def _fail(self, text: str) -> None:
+        self._failure = text
+        self._report(KernelState.DEAD, text)
+
+
+def startup_failure(result: CellResult) -> str:
+    """Return the sentence about startup code that failed, with its output."""
+    output = result.output[-STARTUP_OUTPUT:].rstrip()
+    return f"The code that every kernel starts with failed:\n{output}"

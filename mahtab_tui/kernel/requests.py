@@ -16,8 +16,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from mahtab_tui.kernel.base import KernelError, KernelHost
-from mahtab_tui.kernel.operations import Operation, Operations
+from mahtab_tui.kernel.base import KernelError, KernelHost, Operation, Operations
 from mahtab_tui.kernel.values import Change, OutputKind, Status
 from mahtab_tui.worker.frames import Frame, encode
 
@@ -140,8 +139,6 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class KernelReady:
-    """The first message of a kernel."""
-
     python: str
     executable: str
     cwd: str
@@ -150,8 +147,6 @@ class KernelReady:
 
 @dataclass(frozen=True, slots=True)
 class CellEnd:
-    """The end of a cell."""
-
     cell: int
     status: Status
     pieces: tuple[tuple[OutputKind, str], ...]
@@ -166,8 +161,6 @@ class CellEnd:
 
 @dataclass(frozen=True, slots=True)
 class HostCall:
-    """A call from kernel code to the host."""
-
     id: int
     name: str
     args: dict[str, Any]
@@ -176,13 +169,12 @@ class HostCall:
 def checked(kind: type[T], reply: object) -> T:
     """Convert JSON values to an object of `kind`. Raises `KernelError` if they are invalid."""
     try:
-        value: T = _adapter(cast("Hashable", kind)).validate_python(reply)
+        return cast("T", _adapter(cast("Hashable", kind)).validate_python(reply))
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         field = ".".join(str(part) for part in first["loc"])
         name = getattr(kind, "__name__", kind)
         raise KernelError(f"{name} {field}: {first['msg']}") from None
-    return value
 
 
 @functools.cache
@@ -208,14 +200,12 @@ class Answers:
         ).start()
 
     def cancel(self, number: int) -> None:
-        """Cancel a call that the caller no longer waits for."""
         with self._lock:
             cancel = self._open.pop(number, None)
         if cancel is not None:
             cancel()
 
     def cancel_all(self) -> None:
-        """Cancel all calls, because the caller has ended."""
         for number in list(self._open):
             self.cancel(number)
 
@@ -248,7 +238,7 @@ class CallAnswers(Answers):
         )
 
 
-ONE_BY_ONE = frozenset({Operations.complete.name})
+ONE_BY_ONE = (Operations.complete.name,)
 """Requests made at each key press. The next one is sent only after the last reply, so that they do
 not pile up in a busy kernel."""
 
@@ -257,7 +247,6 @@ STALE_AFTER = 10.0
 disk."""
 
 MOST = 100
-"""Maximum number of open requests."""
 
 NO_ANSWER = (
     "The kernel does not answer: code that cannot be interrupted keeps its interpreter busy."
@@ -328,11 +317,9 @@ class ControlRequests:
             request.reply.set_exception(KernelError(how))
 
     def _may_send(self, op: str, now: float) -> bool:
-        if op in ONE_BY_ONE and any(
-            request.op == op and now - request.sent < STALE_AFTER for request in self._open.values()
-        ):
-            return False
-        return len(self._open) < MOST
+        recent = (each for each in self._open.values() if now - each.sent < STALE_AFTER)
+        waits = op in ONE_BY_ONE and any(each.op == op for each in recent)
+        return not waits and len(self._open) < MOST
 
     def _take(self, number: int) -> _Request | None:
         with self._changed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 Origin = Literal["user", "assistant"]
 OutputKind = Literal["stdout", "value", "traceback", "display"]
@@ -20,7 +20,6 @@ CHANGE_SIGNS: Mapping[str, str] = {
     "perhaps": "?",
     "deleted": "−",
 }
-"""The symbol for each kind of change."""
 
 
 RESET = "The kernel was reset."
@@ -31,8 +30,6 @@ Lock = Literal["keep", "discard"]
 
 
 class Status(StrEnum):
-    """How a cell ended."""
-
     OK = "ok"
     ERROR = "error"
     INTERRUPTED = "interrupted"
@@ -69,7 +66,6 @@ class Change:
     """``rebound``: the name refers to another object. ``changed``: the object was changed in place.
     ``perhaps``: it may have been changed in place, but comparing it would take too long."""
     variable: Variable | None
-    """The variable after the change; None if it was deleted."""
     before: Variable | None = None
     """The variable before the change, for an undo; otherwise None."""
 
@@ -93,7 +89,6 @@ class Display:
 
     mime: Mime
     data: str
-    """Base64 for pictures."""
     text: str
     """A description, for readers that cannot see the data."""
     value: str = ""
@@ -102,8 +97,6 @@ class Display:
 
 @dataclass(frozen=True, slots=True)
 class TracebackFrame:
-    """A location named by a traceback."""
-
     file: str
     """As named by Python; ``In [3]`` for a cell."""
     line: int
@@ -117,8 +110,6 @@ class TracebackFrame:
 
 @dataclass(frozen=True, slots=True)
 class CellResult:
-    """The result of a cell."""
-
     cell: int
     status: Status
     output: str
@@ -126,7 +117,6 @@ class CellResult:
     kinds: tuple[tuple[OutputKind, int], ...]
     """The kinds of the pieces of `output`, in order, with their lengths in characters."""
     duration: float
-    """Seconds."""
     changes: tuple[Change, ...]
     detail: str = ""
     """For `died` and `killed`: a sentence on how."""
@@ -143,24 +133,17 @@ class CellResult:
 
 @dataclass(frozen=True, slots=True)
 class NotRestored:
-    """Something that an undo cannot restore."""
-
     name: str
-    """The variable; empty if it concerns several."""
     reason: str
-    """A sentence for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restoration:
-    """The effect of an undo or a redo."""
-
     changes: tuple[Change, ...]
     """The effect on each name: ``added`` (the name is restored), ``deleted`` (it is removed),
     ``rebound``, ``changed`` (in place)."""
     not_restored: tuple[NotRestored, ...]
     exact: bool
-    """Whether everything is restored."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Callable[[Any], Any]) -> Any:
@@ -182,7 +165,6 @@ class UndoStep:
 
     cell: int
     bytes: int
-    """Memory used only by this step."""
 
 
 class SaveTarget(NamedTuple):
@@ -207,28 +189,20 @@ class NotSaved:
 
 @dataclass(frozen=True, slots=True)
 class SavedFile:
-    """A file of variables that are restored together."""
-
     name: str
     size: int
-    """Bytes."""
     variables: tuple[Variable, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SavedNamespace:
-    """Variables saved from an earlier kernel of the session."""
-
     files: tuple[SavedFile, ...]
     missing: tuple[NotSaved, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class KeepResult:
-    """The result of saving the namespace."""
-
     size: int = 0
-    """Bytes of everything that is saved."""
     names: int = 0
     missing: int = 0
     """Number of variables that are saved, and that are not."""
@@ -242,7 +216,6 @@ class RestoredFile:
     """The result of restoring saved variables."""
 
     changes: tuple[Change, ...]
-    """The restored names."""
     missing: Mapping[str, str]
     """The names that were not restored, and why, as the end of a sentence."""
 
@@ -289,12 +262,8 @@ class Detail:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A possible completion at the cursor."""
-
     label: str
-    """The displayed text."""
     text: str
-    """The inserted text."""
     kind: CompletionKind
     doc: str
     """One line: type and summary for data; parameters and first line of the docstring for a
@@ -309,7 +278,6 @@ class Completions:
     """The start, in characters, of the text that a completion replaces; its end is the cursor."""
     items: tuple[Completion, ...]
     more: int
-    """Number of completions left out."""
     pending: bool = False
     """Whether more will follow soon, because an MCP server is starting."""
 
@@ -319,7 +287,6 @@ class Explanation:
     """Help on the name or call at the cursor."""
 
     name: str
-    """The expression, as written."""
     signature: str
     """The signature of a callable; type and summary of anything else."""
     doc: str
@@ -327,9 +294,6 @@ class Explanation:
     """File and line of its source; empty if there is none."""
     source: str
     """Empty unless requested."""
-
-
-_T = TypeVar("_T")
 
 
 class Author(NamedTuple):
@@ -341,58 +305,49 @@ class Author(NamedTuple):
     """Whether a later cell may have changed it in place."""
 
 
-class _PreviousState(NamedTuple):
-    """The author and description of a name before a cell changed it."""
+class _Origin(NamedTuple):
+    """The author and the description of a name after its last change."""
 
-    cell: int
-    name: str
-    author: Author | None
-    variable: Variable | None
+    author: Author | None = None
+    variable: Variable | None = None
 
 
 class Provenance:
     """Tracks authors of names, from the changes of cells."""
 
     def __init__(self) -> None:
-        self._authors: dict[str, Author] = {}
-        self._described: dict[str, Variable] = {}
-        self._replaced: list[_PreviousState] = []
+        self._origins: dict[str, _Origin] = {}
+        self._replaced: list[tuple[int, str, _Origin]] = []
+        """Cell, name and earlier origin of each change."""
 
     def fold(self, cell: int, party: str, changes: Sequence[Change]) -> None:
         for change in changes:
-            name = change.name
-            before = _PreviousState(cell, name, self._authors.get(name), self._described.get(name))
-            if change.variable is None:
-                self._described.pop(change.name, None)
-            else:
-                self._described[change.name] = change.variable
-            known = self._authors.get(change.name)
+            before = self._origins.get(change.name, _Origin())
+            author: Author | None = Author(party, cell, change.change == "perhaps")
             if change.change == "deleted":
-                self._authors.pop(change.name, None)
-            elif change.change == "perhaps" and known is not None:
-                self._authors[change.name] = known._replace(perhaps=True)
-            else:
-                self._authors[change.name] = Author(party, cell, change.change == "perhaps")
-            if (self._authors.get(name), self._described.get(name)) != before[2:]:
-                self._replaced.append(before)
+                author = None
+            elif change.change == "perhaps" and before.author is not None:
+                author = before.author._replace(perhaps=True)
+            after = _Origin(author, change.variable)
+            if after != before:
+                self._origins[change.name] = after
+                self._replaced.append((cell, change.name, before))
 
     def rewind(self, cell: int) -> None:
         """Restore the state from before a cell."""
-        first = next((n for n, entry in enumerate(self._replaced) if entry.cell >= cell), None)
-        if first is None:
-            return
-        for _, name, author, variable in reversed(self._replaced[first:]):
-            _put(self._authors, name, author)
-            _put(self._described, name, variable)
+        numbers = (n for n, (changed_by, _, _) in enumerate(self._replaced) if changed_by >= cell)
+        first = next(numbers, len(self._replaced))
+        for _, name, before in reversed(self._replaced[first:]):
+            self._origins[name] = before
         del self._replaced[first:]
 
     def author(self, name: str) -> Author | None:
         """Return the author of the last change to a name; None if no cell changed it."""
-        return self._authors.get(name)
+        return self._origins.get(name, _Origin()).author
 
     def described(self, name: str) -> Variable | None:
         """Return a variable's description after its last change; None if no cell changed it."""
-        return self._described.get(name)
+        return self._origins.get(name, _Origin()).variable
 
     def copy(self) -> Provenance:
         other = Provenance()
@@ -401,19 +356,9 @@ class Provenance:
 
     def restore(self, other: Provenance) -> None:
         """Restore the state that was copied to `other`."""
-        self._authors = dict(other._authors)
-        self._described = dict(other._described)
+        self._origins = dict(other._origins)
         self._replaced = list(other._replaced)
 
     def clear(self) -> None:
-        """Forget everything, for a new namespace."""
-        self._authors.clear()
-        self._described.clear()
+        self._origins.clear()
         self._replaced.clear()
-
-
-def _put(known: dict[str, _T], name: str, value: _T | None) -> None:
-    if value is None:
-        known.pop(name, None)
-    else:
-        known[name] = value

@@ -11,17 +11,22 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, cast
 
-from mahtab_tui.kernel.base import KernelError, KernelHost, OnDisplay, OnOutput
+from mahtab_tui.kernel.base import KernelError, KernelHost, OnDisplay, OnOutput, Operations
 from mahtab_tui.kernel.cells import Chunks, RunningCell, RunningCells
-from mahtab_tui.kernel.endings import describe_end, describe_failed_start
-from mahtab_tui.kernel.launch import DetachHandle, Process
-from mahtab_tui.kernel.operations import Operations
+from mahtab_tui.kernel.launch import (
+    DetachHandle,
+    Output,
+    Process,
+    SeekableOutput,
+    describe_end,
+    describe_failed_start,
+)
+from mahtab_tui.kernel.reattach import CLAIMED, DetachState, EventBacklog
 from mahtab_tui.kernel.requests import (
-    NO_ANSWER,
     CallAnswers,
     CellEnd,
     ControlRequests,
@@ -35,192 +40,6 @@ from mahtab_tui.kernel.requests import (
 from mahtab_tui.kernel.values import CellResult, Lock, RestoredFile, Status
 from mahtab_tui.system.processes import wait_for_result
 from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
-from mahtab_tui.worker.spool import PIECE, Spool, format_omission, pending_bytes
-
-if TYPE_CHECKING:
-    from mahtab_tui.kernel.supervisor import BacklogCells, EventBacklog, SavedBefore
-
-RELEASE_SIZE = 2**20
-"""Bytes from which releasing their memory is worthwhile."""
-
-
-class Output(Protocol):
-    """A kernel's output. `read` is called when its pipe is readable."""
-
-    def read(self) -> bytes | None:
-        """Return the next bytes; empty at the end, None if there are none now."""
-
-    def available(self) -> Iterator[bytes]:
-        """Yield what is available now, and no more, because a thread of the user's may print
-        endlessly."""
-
-
-class SeekableOutput(Output, Protocol):
-    """Output that another host can read again. Offsets count bytes."""
-
-    @property
-    def position(self) -> int:
-        """The offset of the next byte to read."""
-
-    def go_to(self, offset: int) -> None:
-        """Skip to an offset, if it has not been read yet."""
-
-    def until(self, end: int) -> Iterator[bytes]:
-        """Yield the bytes before an offset, as far as they have been printed."""
-
-    def release(self, offset: int) -> bool:
-        """Note that output before an offset is stored and no longer needed. Returns whether that
-        was much."""
-
-
-class PipeOutput:
-    """Output that is gone once it has been read."""
-
-    def __init__(self, pipe: int) -> None:
-        self._pipe = pipe
-
-    def read(self) -> bytes | None:
-        return os.read(self._pipe, PIECE)
-
-    def available(self) -> Iterator[bytes]:
-        left = pending_bytes(self._pipe)
-        while left > 0 and (data := os.read(self._pipe, min(left, PIECE))):
-            yield data
-            left -= len(data)
-
-
-class SpooledOutput:
-    """The `SeekableOutput` of a kernel on this machine. Bytes are moved from the pipe to the spool,
-    and read there."""
-
-    def __init__(self, spool: Spool) -> None:
-        self._spool = spool
-        self.position = 0
-
-    def go_to(self, offset: int) -> None:
-        self.position = max(self.position, offset)
-
-    def read(self, most: int = PIECE) -> bytes | None:
-        try:
-            if self.position >= self._spool.size and self._spool.move() == 0:
-                return b""
-        except BlockingIOError:
-            return None
-        if data := self._spool.read(self.position, most):
-            self.position += len(data)
-            return data
-        start, self.position = (
-            self.position,
-            max(self.position, self._spool.next_byte(self.position)),
-        )
-        return format_omission(self.position - start)
-
-    def available(self) -> Iterator[bytes]:
-        return self.until(self._spool.printed_size())
-
-    def until(self, end: int) -> Iterator[bytes]:
-        while self.position < end and (data := self.read(min(end - self.position, PIECE))):
-            yield data
-
-    def release(self, offset: int) -> bool:
-        if offset - self._spool.start < RELEASE_SIZE:
-            return False
-        self._spool.release(offset)
-        return True
-
-
-CLAIMED = "The other terminal now has the kernel and its variables."
-
-
-class DetachState:
-    """State that a later host of the same kernel needs. Any thread may use it, but only the reader
-    thread calls `receive`, `on_cell_end` and `printed_outside`."""
-
-    def __init__(self, send: Callable[[bytes], None]) -> None:
-        self.output: SeekableOutput | None = None
-        """The kernel's output, if it can outlive this host."""
-        self._send = send
-        self._lock = threading.Lock()
-        self._story: Future[EventBacklog] = Future()
-        self._resumed: BacklogCells = {}
-        self._stored: list[int] = []
-        """Cells stored since the last acknowledgement."""
-        self._received = 0
-        self._ends: dict[int, int] = {}
-        """Offset of the end of each unstored cell's output, by cell number."""
-
-    @property
-    def has_received(self) -> bool:
-        """Whether the kernel has sent the events from before this host attached."""
-        return self._story.done()
-
-    def receive(self, story: EventBacklog, cells: BacklogCells) -> None:
-        self._resumed = dict(cells)
-        self._story.set_result(story)
-
-    def end(self, how: str) -> None:
-        """Note that nothing more will be received."""
-        if not self._story.done():
-            self._story.set_exception(KernelError(how))
-
-    def resume_cell(
-        self, cell: int, on_output: OnOutput, on_display: OnDisplay
-    ) -> CellResult | None:
-        """Wait for the end of a cell that began under an earlier host; it may have ended since.
-        Returns None if the kernel does not know it."""
-        with contextlib.suppress(KernelError):
-            wait_for_result(self._story)
-        resumed = self._resumed.pop(cell, None)
-        if resumed is None:
-            return None
-        running, late = resumed
-        late.listen(on_output, on_display)
-        return wait_for_result(running.result)
-
-    def saved(self, seconds: float) -> SavedBefore:
-        """Return the earlier host's report on the saved variables. Raises `KernelError` if it does
-        not arrive in time."""
-        try:
-            return self._story.result(seconds).saved
-        except TimeoutError:
-            raise KernelError(NO_ANSWER) from None
-
-    def on_cell_end(self, cell: int) -> None:
-        """Note that a cell has ended, and all its output was read."""
-        if self.output is not None:
-            with self._lock:
-                self._ends[cell] = self.output.position
-
-    def printed_outside(self) -> None:
-        """Note that output outside cells is stored."""
-        if self.output is not None:
-            with self._lock:
-                self._received = self.output.position
-            self.acknowledge()
-
-    def on_stored(self, cell: int) -> None:
-        """Note that a cell's end and output are stored, so that the kernel need not send them to
-        another host."""
-        with self._lock:
-            if self.output is None:
-                return
-            self._stored.append(cell)
-            end = self._ends.pop(cell, 0)
-        if self.output.release(end):
-            self.acknowledge()
-
-    def acknowledge(self) -> None:
-        """Tell the kernel what is stored."""
-        self._send(encode({"op": "stored", **self.news()}))
-
-    def news(self) -> Frame:
-        """Return what was stored since the last call. It is sent with the next cell, because a
-        separate frame costs time."""
-        with self._lock:
-            cells, self._stored = self._stored, []
-            received, self._received = self._received, 0
-        return {"stored": cells, "heard": received} if cells or received else {}
-
 
 START_TIMEOUT = 20.0
 """Seconds that an interpreter may take to get ready, for example with a cold disk or a large
@@ -233,17 +52,6 @@ _RESTORING = -1
 """The number that stands for a cell while variables are restored."""
 
 
-class Listener(Protocol):
-    """Gets reports about the end of a kernel process, on its reader thread."""
-
-    def ended(self, worker: WorkerProcess, how: str) -> None:
-        """The process is over, and its cells have their results. Not called for one that never was
-        ready."""
-
-    def claimed(self, worker: WorkerProcess, how: str) -> None:
-        """Another host has attached to the kernel."""
-
-
 class WorkerProcess:
     """A kernel process. Methods may be called from any thread."""
 
@@ -253,15 +61,19 @@ class WorkerProcess:
         cwd: str,
         start: Callable[[], Process],
         host: KernelHost,
-        listener: Listener,
+        on_end: Callable[[WorkerProcess, str], None],
+        on_claimed: Callable[[WorkerProcess, str], None],
     ) -> None:
-        """start: starts the process, on the reader thread."""
+        """start: starts the process, on the reader thread. on_end, on_claimed: called there with a
+        sentence when the process is over and its cells have their results, or when another host
+        has attached to it; not for a process that was never ready."""
         self.hello = KernelReady("", executable, cwd, 0)
         self.cwd = cwd
         self._executable = executable
         self._start = start
         self._host = host
-        self._listener = listener
+        self._on_end = on_end
+        self._on_claimed = on_claimed
         self._started: Future[None] = Future()
         self._ready: Future[None] = Future()
         self._lock = threading.RLock()
@@ -269,9 +81,7 @@ class WorkerProcess:
         self._process: Process | None = None
         self._detach_handle: DetachHandle | None = None
         self.over = False
-        """Whether the process has ended."""
         self.claimed = False
-        """Whether another host has attached to it."""
         self._intent: tuple[Status, str] | None = None
         self._cells = RunningCells()
         self._restoring: RunningCell | None = None
@@ -313,25 +123,22 @@ class WorkerProcess:
         for code too large to send."""
         running = RunningCell(cell, on_output, limit, on_display)
         running.seal = os.urandom(16).hex()
+        frame = {
+            "op": "execute",
+            "cell": cell,
+            "code": code,
+            "limit": limit,
+            "nested": nested,
+            "lock": lock,
+            "seal": running.seal,
+            **self.detach_state.news(),
+        }
+        over = (Status.DIED, "The kernel had ended before the cell began.")
         try:
-            frame = {
-                "op": "execute",
-                "cell": cell,
-                "code": code,
-                "limit": limit,
-                "nested": nested,
-                "lock": lock,
-                "seal": running.seal,
-            }
-            data = encode({**frame, **self.detach_state.news()})
+            data = encode(frame)
             with self._lock:
                 if self.over:
-                    running.lost(
-                        *(
-                            self._intent
-                            or (Status.DIED, "The kernel had ended before the cell began.")
-                        )
-                    )
+                    running.lost(*(self._intent or over))
                 else:
                     self._cells.add(running)
             self._outbox.send_data(data)
@@ -342,12 +149,10 @@ class WorkerProcess:
 
     @property
     def can_detach(self) -> bool:
-        """Whether the process can continue without this host."""
         return self._detach_handle is not None and not self.over
 
     @property
     def was_reattached(self) -> bool:
-        """Whether this host attached to the process, rather than starting it."""
         return self._detach_handle is not None and self._detach_handle.was_reattached
 
     def send(self, op: str, **fields: Any) -> None:
@@ -361,10 +166,7 @@ class WorkerProcess:
         if cell is not None and not cell.interrupting:
             cell.interrupting = True
             threading.Thread(
-                target=self._interrupt,
-                args=(cell, time.monotonic()),
-                name="mahtab-interrupt",
-                daemon=True,
+                target=self._interrupt, args=(cell, time.monotonic()), daemon=True
             ).start()
         return cell is not None
 
@@ -425,7 +227,6 @@ class WorkerProcess:
         self._signal(signal.SIGKILL)
 
     def _break(self, why: str) -> None:
-        """Handle a process that can no longer be communicated with."""
         with self._lock:
             self._intent = self._intent or (Status.DIED, f"The kernel died: {why}.")
         self._signal(signal.SIGKILL)
@@ -444,10 +245,9 @@ class WorkerProcess:
             self._started.set_exception(error)
             return
         except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
             self._started.set_exception(
-                KernelError(
-                    f"{self._executable} cannot be started: {getattr(error, 'strerror', None) or error}."
-                )
+                KernelError(f"{self._executable} cannot be started: {why}.")
             )
             return
         self._started.set_result(None)
@@ -470,7 +270,7 @@ class WorkerProcess:
             return
         code = self._reap(process)
         try:
-            self._drain(output)
+            self._feed(output.available())
             self._chunks.end()
         finally:
             outgoing.close()
@@ -480,7 +280,6 @@ class WorkerProcess:
             self._over(code)
 
     def _let_go(self, process: Process, outgoing: SendQueue) -> None:
-        """Detach the process from this host."""
         assert self._detach_handle is not None
         with self._lock:
             self._left = True
@@ -496,7 +295,7 @@ class WorkerProcess:
             cell.lost(Status.KILLED, CLAIMED)
         self._answers.cancel_all()
         self.claimed = True
-        self._listener.claimed(self, CLAIMED)
+        self._on_claimed(self, CLAIMED)
 
     def _over(self, code: int) -> None:
         if not self._ready.done():
@@ -514,7 +313,7 @@ class WorkerProcess:
         try:
             self._answers.cancel_all()
         finally:
-            self._listener.ended(self, how)
+            self._on_end(self, how)
 
     def _read(self, process: Process, output: Output) -> bool:
         """Read until the end; returns whether another host has attached to the kernel."""
@@ -548,11 +347,8 @@ class WorkerProcess:
                     except ConnectionError:
                         data = b""
                     if not data:
-                        return (
-                            lifeline is not None
-                            and bool(select.select([lifeline], [], [], 0)[0])
-                            and bool(lifeline.recv(1))
-                        )
+                        claimed = lifeline is not None and select.select([lifeline], [], [], 0)[0]
+                        return bool(claimed and claimed[0].recv(1))
                     for frame in frames.feed(data):
                         self._handle(output, frame)
                     # Earlier output is read with the backlog.
@@ -560,8 +356,8 @@ class WorkerProcess:
                         reads = True
                         selector.register(process.output, selectors.EVENT_READ)
 
-    def _drain(self, output: Output) -> None:
-        for data in output.available():
+    def _feed(self, output: Iterable[bytes]) -> None:
+        for data in output:
             self._chunks.feed(data)
 
     def _reap(self, process: Process) -> int:
@@ -594,26 +390,34 @@ class WorkerProcess:
         self.cwd = hello.cwd or self.cwd
         self._ready.set_result(None)
 
-    def _receive(self, message: object) -> None:
-        """Receive the events from before this host attached. May raise any exception if the message
-        is malformed."""
-        from mahtab_tui.kernel.supervisor import EventBacklog, backlog_cells, replay
-
-        story = checked(EventBacklog, message)
-        cells = backlog_cells(story)
-        assert self.detach_state.output is not None
+    def _receive(self, message: object, output: SeekableOutput) -> None:
+        """Replay the events from before this host attached, with the output of that time. May raise
+        any exception if the message is malformed."""
+        backlog = checked(EventBacklog, message)
+        cells = backlog.cells()
         with self._cells.replaying():
-            self.detach_state.receive(story, cells)
-            replay(
-                story,
-                self.detach_state.output,
-                cells,
-                self._cells,
-                self._chunks,
-                self._shown,
-                self._done,
-            )
-        for call in story.calls:
+            self.detach_state.receive(backlog, cells)
+            output.go_to(backlog.events[0]["at"] if backlog.events else backlog.acknowledged)
+            depth = 0
+            for event in backlog.events:
+                if not depth:
+                    output.go_to(min(backlog.acknowledged, event["at"]))
+                self._feed(output.until(event["at"]))
+                if "begin" in event:
+                    self._chunks.flush()
+                    self._cells.add_replayed(cells[event["begin"]][0])
+                    depth += 1
+                elif "shown" in event:
+                    self._chunks.flush()
+                    self._shown(event["shown"])
+                else:
+                    self._chunks.end()
+                    self._done(checked(CellEnd, event["done"]))
+                    depth -= 1
+            if not depth:
+                output.go_to(backlog.acknowledged)
+            self._feed(output.available())
+        for call in backlog.calls:
             self._answers.begin(call)
 
     def _handle(self, output: Output, frame: Frame) -> None:
@@ -622,16 +426,16 @@ class WorkerProcess:
         if not self._ready.done():
             self._on_ready(checked(KernelReady, frame))
         elif op == "done":
-            self._drain(output)
+            self._feed(output.available())
             self._chunks.end()
             self._done(checked(CellEnd, frame))
         elif op == "call" and frame["name"] == "display":
-            self._drain(output)
+            self._feed(output.available())
             self._chunks.flush()
             self._shown(frame["args"])
             self._outbox.answer({"op": "answer", "id": frame["id"], "value": None})
         elif op == "ready" and self.was_reattached and not self.detach_state.has_received:
-            self._receive(frame["story"])
+            self._receive(frame["story"], cast("SeekableOutput", output))
         elif op == "reply":
             self._requests.on_reply(frame)
         elif op == "call":

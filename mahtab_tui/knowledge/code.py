@@ -1,8 +1,14 @@
-"""Searching and reading the project's source, without leaving its folder."""
+"""Searching and reading the project's source, without leaving its folder.
+
+A process of its own (`main`) searches, so that it can be killed if a regular expression backtracks
+endlessly. A request is one JSON object on stdin; matches, or the paths of files, are JSON lines on
+stdout, as they are found.
+"""
 
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import os
 import re
@@ -11,13 +17,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from itertools import groupby
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mahtab_tui.knowledge.confined_folder import (
     READ_LIMIT,
@@ -37,7 +43,7 @@ _RIPGREP = (
     f"--no-ignore-dot --max-filesize={READ_LIMIT}"
 ).split()
 _NOT_ASCII = r"(?-u)[\x80-\xff]"
-"""Files that are not ASCII are decoded and searched here, however ripgrep would decode them."""
+"""Such files are decoded and searched here."""
 
 
 class RipgrepError(Exception):
@@ -68,7 +74,7 @@ def source_files(folder: Path) -> Iterator[str]:
     """Yield the paths relative to the folder."""
     confined = ConfinedFolder(folder)
     waiting: list[tuple[str, tuple[_Level, ...] | None]] = [("", ())]
-    """Paths still to visit, the next one last: folders with the levels above them, and files."""
+    """The next one last."""
     while waiting:
         path, above = waiting.pop()
         if above is None:
@@ -80,18 +86,14 @@ def source_files(folder: Path) -> Iterator[str]:
 def _scan_folder(
     confined: ConfinedFolder, levels: tuple[_Level, ...]
 ) -> Iterator[tuple[str, tuple[_Level, ...] | None]]:
-    """Yield a folder's contents: folders with the levels above them, and files."""
+    """Yield folders with the levels above them, and files."""
     here = levels[-1].path
     try:
         with os.scandir(confined.folder / here) as entries:
-            # Sort folders by name without a slash, so that the order is that of the paths' parts.
+            # By name without a slash, so that the order is that of the paths' parts.
             found = sorted(
-                (
-                    entry.name,
-                    entry.is_dir(follow_symlinks=False),
-                    entry.is_file(follow_symlinks=False),
-                )
-                for entry in entries
+                (each.name, each.is_dir(follow_symlinks=False), each.is_file(follow_symlinks=False))
+                for each in entries
             )
     except OSError:
         return
@@ -182,15 +184,11 @@ class Match(NamedTuple):
 
 
 class Matches(NamedTuple):
-    """The matches of a search, by path and line."""
-
     found: tuple[Match, ...]
     ended: Literal["all", "limit", "size", "time", "cancelled"]
-    """Why the search ended."""
 
     def as_text(self) -> str:
-        """Format the output of `search_code`: numbered lines under each path, with ``:`` after the
-        numbers of matching lines."""
+        """Format for `search_code`: ``:`` marks the numbers of matching lines."""
         parts: list[str] = []
         for path, found in groupby(self.found, key=lambda match: match.path):
             parts += [path, *_numbered_lines(list(found))]
@@ -209,8 +207,7 @@ class CodeSearcher:
     """Searches and reads the text files of one folder. May be used from any thread."""
 
     def __init__(self, code_dir: Path | str = ".", ripgrep: str | None = "rg") -> None:
-        """ripgrep: the program to use if it is installed; None for pure Python. The results are the
-        same."""
+        """ripgrep: None for pure Python, with the same results."""
         self.folder = Path(code_dir).absolute()
         self._ripgrep = find_program(ripgrep) if ripgrep else None
 
@@ -226,13 +223,9 @@ class CodeSearcher:
         encoding: str | None = None,
         cancelled: threading.Event | None = None,
     ) -> Matches:
-        """Find the lines that match a Python regular expression, with lines around them. Raises
-        `CodeError`.
-
-        file_pattern: for names (``*.py``) or, with a slash, for paths. encoding: of all files
-        (``cp037``), if it cannot be detected. Hidden files, binary files and what a ``.gitignore``
-        names are skipped.
-        """
+        """Find lines that match a Python regular expression. Hidden files, binary files and files
+        that a ``.gitignore`` names are skipped. Raises `CodeError`. file_pattern: for names
+        (``*.py``) or, with a slash, for paths. encoding: of all files (``cp037``)."""
         try:
             re.compile(pattern)
         except (re.error, OverflowError, RecursionError) as error:
@@ -251,18 +244,18 @@ class CodeSearcher:
             "encoding": encoding,
             "ripgrep": self._ripgrep,
         }
-        lines, ended = _run(json.dumps(request), seconds, (cancelled or threading.Event()).is_set)
+        lines, ended = _run(request, seconds, (cancelled or threading.Event()).is_set)
         found = [
-            Match(m["path"], m["line"], m["text"], tuple(m["before"]), tuple(m["after"]))
-            for m in map(json.loads, lines)
+            Match(path, line, text, tuple(before), tuple(after))
+            for path, line, text, before, after in lines
         ]
         return Matches(tuple(found[:limit]), "limit" if len(found) > limit else ended)
 
     def read_file(
         self, path: str, start: int = 1, end: int | None = None, encoding: str | None = None
     ) -> str:
-        """Return the lines of a file from `start` to `end` (from 1, both included) with their
-        numbers. Raises `CodeError`."""
+        """Return numbered lines from `start` to `end` (from 1, both included). Raises
+        `CodeError`."""
         try:
             lines = split_lines(ConfinedFolder(self.folder).read_text(path, encoding=encoding))
         except ConfinedFolderError as error:
@@ -312,16 +305,16 @@ def list_files(
 ) -> tuple[list[str], bool]:
     """List the source files of a folder, and tell whether the list is incomplete. Raises
     `CodeError`."""
-    lines, ended = _run(json.dumps({"folder": str(folder), "most": most}), seconds, cancelled)
-    return [json.loads(line) for line in lines], ended != "all"
+    paths, ended = _run({"folder": str(folder), "most": most}, seconds, cancelled)
+    return paths, ended != "all"
 
 
 def _run(
-    request: str, seconds: float, cancelled: Callable[[], bool]
-) -> tuple[list[bytes], Literal["all", "size", "time", "cancelled"]]:
-    """Run the search process and return the lines that it wrote. Raises `CodeError`."""
+    request: Mapping[str, Any], seconds: float, cancelled: Callable[[], bool]
+) -> tuple[list[Any], Literal["all", "size", "time", "cancelled"]]:
+    """Return the results of the search process. Raises `CodeError`."""
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
-    command = tie_to_parent([sys.executable, "-P", "-m", "mahtab_tui.knowledge.scanning"])
+    command = tie_to_parent([sys.executable, "-P", "-m", "mahtab_tui.knowledge.code"])
     until = time.monotonic() + seconds
     ended: Literal["all", "size", "time", "cancelled"] = "all"
     with subprocess.Popen(
@@ -335,20 +328,19 @@ def _run(
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            process.stdin.write(request.encode())
+            process.stdin.write(json.dumps(request).encode())
             process.stdin.close()
             written = bytearray()
             with DefaultSelector() as selector:
                 selector.register(process.stdout, EVENT_READ)
                 while True:
-                    if cancelled() or time.monotonic() > until or len(written) > _MOST:
-                        ended = (
-                            "cancelled"
-                            if cancelled()
-                            else "size"
-                            if len(written) > _MOST
-                            else "time"
-                        )
+                    if cancelled():
+                        ended = "cancelled"
+                    elif len(written) > _MOST:
+                        ended = "size"
+                    elif time.monotonic() > until:
+                        ended = "time"
+                    if ended != "all":
                         break
                     if selector.select(_CHECK_CANCELLED):
                         data = os.read(process.stdout.fileno(), 1 << 16)
@@ -362,4 +354,66 @@ def _run(
     if ended == "all" and process.returncode != 0:
         raise CodeError("The search failed: its process ended early.")
     *whole, _ = bytes(written).split(b"\n")
-    return whole, ended
+    return [json.loads(line) for line in whole], ended
+
+
+LINE_WIDTH = 500
+"""Characters of a line that are returned."""
+
+_AMBIGUOUS = re.compile(r"\[\[|&&|--|~~|\{,|\(\?[a-zA-Z]*x")
+"""Syntax that Python and ripgrep interpret differently."""
+
+
+def matches(request: Mapping[str, Any]) -> Iterator[list[Any]]:
+    """Yield the fields of each `Match`, by path and line."""
+    confined = ConfinedFolder(request["folder"])
+    compiled = re.compile(request["pattern"], re.IGNORECASE if request["ignore_case"] else 0)
+    around, left = request["context_lines"], request["limit"]
+    for path in _files(request):
+        if left <= 0:
+            return
+        if not is_wanted(path, request["file_pattern"]):
+            continue
+        with suppress(ConfinedFolderError):  # it is binary, too large, or gone
+            lines = split_lines(confined.read_text(path, encoding=request["encoding"]))
+            for number, line in enumerate(lines):
+                if left > 0 and compiled.search(line):
+                    left -= 1
+                    first, end = max(0, number - around), number + 1 + around
+                    yield [
+                        path,
+                        number + 1,
+                        _cut(line),
+                        [_cut(text) for text in lines[first:number]],
+                        [_cut(text) for text in lines[number + 1 : end]],
+                    ]
+
+
+def _files(request: Mapping[str, Any]) -> Iterable[str]:
+    folder = Path(request["folder"])
+    # With a given encoding, no file can be skipped because of its bytes.
+    if request["ripgrep"] and not request["encoding"] and not _AMBIGUOUS.search(request["pattern"]):
+        with suppress(RipgrepError, OSError):
+            return ripgrep_files(
+                request["ripgrep"], folder, request["pattern"], request["ignore_case"]
+            )
+    return source_files(folder)
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= LINE_WIDTH else f"{line[:LINE_WIDTH]}… ({len(line):,} characters)"
+
+
+def main() -> None:
+    request = json.load(sys.stdin)
+    found: Iterable[Any] = (  # patterns in a ``.gitignore`` may backtrack, too
+        itertools.islice(source_files(Path(request["folder"])), request["most"])
+        if "most" in request
+        else matches(request)
+    )
+    for each in found:
+        print(json.dumps(each), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -40,7 +40,7 @@ class Instructions(NamedTuple):
     path: Path
     parts: tuple[InstructionPart, ...]
     trusted: bool
-    """The user's own file, or a project's file that the user has trusted as it is now."""
+    """Whether it is the user's own, or trusted as it is now."""
 
     @property
     def name(self) -> str:
@@ -48,13 +48,12 @@ class Instructions(NamedTuple):
 
     @property
     def value(self) -> dict[str, list[list[str]]]:
-        """Text of all parts, which the user trusts."""
+        """All texts, which the user trusts together."""
         return {_TRUSTED: [list(part) for part in self.parts]}
 
 
 class FoundInstructions(NamedTuple):
-    """All files with instructions: the user's, then the project's from its root to the present
-    folder."""
+    """The user's file, then the project's from its root."""
 
     files: tuple[Instructions, ...]
     problems: tuple[str, ...]
@@ -62,12 +61,11 @@ class FoundInstructions(NamedTuple):
 
     @property
     def untrusted(self) -> tuple[Instructions, ...]:
-        """The project's files that the user has not trusted as they are now."""
+        """The project's files that are not trusted as they are now."""
         return tuple(each for each in self.files if not each.trusted)
 
     def texts(self) -> dict[str, str]:
-        """Return what the model gets, by file. The nearest files come first if there is too
-        much; of the first that does not fit, the beginning."""
+        """Return the texts for the model by file; the nearest files have precedence."""
         room, texts = LIMIT, dict[str, str]()
         parts = [part for each in self.files if each.trusted for part in each.parts]
         for part in reversed(parts):
@@ -98,15 +96,13 @@ def find_instructions(folder: Path) -> FoundInstructions:
 
 
 def _folders(folder: Path) -> list[Path]:
-    """Return the folders from the repository's root to this one; without a repository only this
-    one."""
+    """Return the folders from the repository's root; without one, only this folder."""
     above = [folder, *folder.parents]
     root = next((index for index, each in enumerate(above) if (each / ".git").exists()), 0)
     return above[root::-1]
 
 
 def _read(path: Path, root: Path, problems: list[str], *, own: bool) -> Iterator[Instructions]:
-    """Yield the instructions of a file, if it is there and can be read."""
     if not os.path.lexists(path):
         return
     try:

@@ -33,12 +33,9 @@ QUERY_WORDS = 12
 """Words of a query that are searched: the longest, which are the most specific."""
 
 _HASH_SIZE = 32 * 1024 * 1024
-"""Bytes that FTS5 collects before it writes to a table; with less, it spends most of its time on
-merging."""
+"""Bytes that FTS5 collects before it writes; with less, it mostly merges."""
 _WEIGHTS = "10.0, 5.0, 1.0"
 """Weights of a hit in name, description, content."""
-_COLUMNS = ("name", "name description", "name description content")
-"""Columns to search, from the most specific to all."""
 _WORDS = re.compile(r"\w+")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _NO_WORD = re.compile(r"[A-Z0-9_]")
@@ -50,12 +47,9 @@ _COMMON = frozenset(
 _PARTS = 0.4
 """Weight of a hit in the table of parts, relative to the table of stems."""
 _PARTS_OF_IDENTIFIERS = 2.0
-"""Weight of a hit there for a query with an identifier such as `read_file`, which the table of stems
-treats as two words."""
-_FREQUENT = 500
-"""A word that more skills have is not specific."""
+"""Its weight for a query with an identifier, which the stems split."""
 _RANKED = 500
-"""How many skills of each table are ranked, the best ones."""
+"""Skills of each table that are ranked."""
 _SHORTEST = 3
 """The shortest word that the trigram table can find."""
 
@@ -82,23 +76,16 @@ class SkillsIndex:
         return self._skills.get(name)
 
     def search(self, query: str, limit: int = 5) -> list[Hit]:
-        """Return the skills that match a query best, the best first, equal ones by name. Any text
-        is a valid query.
-
-        A match within a longer word (`CBPAUP` in `CBPAUP0C`) counts less than a whole word.
-        """
+        """Return the skills that match any text best; equal ones by name. Whole words count more
+        than parts of words."""
         words = _query_words(query)
         if not words or limit < 1:
             return []
         identifiers = any("_" in word for word in words)
         parts = _PARTS_OF_IDENTIFIERS if identifiers else _PARTS
         scores: dict[int, float] = {}
-        with self._lock:
-            of_parts = self._found("parts", words, limit, _COLUMNS)
-            of_stems = self._found(
-                "stems", words, limit, _COLUMNS[:2] if identifiers and of_parts else _COLUMNS
-            )
-        for found, factor in ((of_stems, 1.0), (of_parts, parts)):
+        for table, factor in (("stems", 1.0), ("parts", parts)):
+            found = self._found(table, words)
             best = found[0][1] if found else 0.0
             for row, score in found:
                 scores[row] = scores.get(row, 0.0) + factor * (score / best if best else 1.0)
@@ -116,44 +103,13 @@ class SkillsIndex:
         with self._lock:
             self._database.close()
 
-    def _found(
-        self, table: str, words: list[str], limit: int, columns: tuple[str, ...]
-    ) -> list[tuple[int, float]]:
-        """Return row and score, the best first. Frequent words are searched only if there is no
-        rarer one, and column by column."""
-        counts = self._counts(table, words)
-        if rare := [word for word, count in counts if count <= _FREQUENT]:
-            return self._ranked(table, rare, _COLUMNS[-1])
-        found: list[tuple[int, float]] = []
-        for where in columns if counts else ():
-            found = self._ranked(table, [word for word, _ in counts[:2]], where)
-            if len(found) >= max(limit, _FREQUENT):
-                break
-        return found
-
-    def _counts(self, table: str, words: list[str]) -> list[tuple[str, int]]:
-        """Return the words that a table has, with the number of skills for each, the rarest
-        first."""
-        statement = f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {table} MATCH ? LIMIT {_FREQUENT + 1})"
-        long_enough = [word for word in words if table == "stems" or len(word) >= _SHORTEST]
-        counted = [
-            (word, int(self._database.execute(statement, (_quoted(word),)).fetchone()[0]))
-            for word in long_enough
-        ]
-        return sorted((pair for pair in counted if pair[1]), key=lambda pair: pair[1])
-
-    def _ranked(self, table: str, words: list[str], columns: str) -> list[tuple[int, float]]:
-        """Return the skills that have one of the words in these columns."""
+    def _found(self, table: str, words: list[str]) -> list[tuple[int, float]]:
+        """Return row and score of the best skills that have one of the words."""
+        phrases = [f'"{word}"' for word in words if table == "stems" or len(word) >= _SHORTEST]
         statement = f"SELECT rowid, -bm25({table}, {_WEIGHTS}) AS score FROM {table} WHERE {table} MATCH ? ORDER BY score DESC, rowid LIMIT {_RANKED}"
-        phrases = " OR ".join(map(_quoted, words))
-        return [
-            (int(row), float(score))
-            for row, score in self._database.execute(statement, (f"{{{columns}}} : ({phrases})",))
-        ]
-
-
-def _quoted(word: str) -> str:
-    return f'"{word}"'  # a word has no quotes, since `_WORDS` does not match them
+        with self._lock:
+            rows = self._database.execute(statement, (" OR ".join(phrases),)) if phrases else ()
+            return [(int(row), float(score)) for row, score in rows]
 
 
 def _filled(skills: Iterable[Skill]) -> sqlite3.Connection:
@@ -182,12 +138,11 @@ def _filled(skills: Iterable[Skill]) -> sqlite3.Connection:
 
 
 def _identifiers(text: str) -> dict[str, None]:
-    """Return the identifiers in order, without duplicates."""
     return dict.fromkeys(name for name in _NAME.findall(text) if _NO_WORD.search(name, 1))
 
 
 def _query_words(query: str) -> list[str]:
-    """Return the specific words of a query; all words if none is specific."""
+    """Return the specific words of a query, or all."""
     words = list(dict.fromkeys(_WORDS.findall(query.replace("\0", " ").lower())))
     specific = [word for word in words if word not in _COMMON] or words
     return sorted(specific, key=len, reverse=True)[:QUERY_WORDS]
@@ -196,7 +151,7 @@ def _query_words(query: str) -> list[str]:
 FRESH = 1.0
 """Seconds for which files are assumed to be unchanged."""
 _NAMED = 30
-"""Up to this many skills are all named in the message about a missing one."""
+"""Skills that are all named if one is missing."""
 
 
 class SkillNotFound(RuntimeError):
@@ -218,7 +173,6 @@ class SkillLibrary:
         self._on_problem = on_problem
         self._meaning = meaning
         self._texts: dict[str, str] = {}
-        """Text of each skill, for `_meaning`."""
         self._lock = threading.Lock()
         self._skills: dict[str, Skill] = {}
         self._index: SkillsIndex | None = None
@@ -227,7 +181,7 @@ class SkillLibrary:
         self._looked = float("-inf")
 
     def skills(self) -> dict[str, Skill]:
-        """Return all skills by name, as the files are now; waits for the first loading."""
+        """Return all skills by name, as the files are now."""
         with self._lock:
             if time.monotonic() - self._looked > FRESH:
                 found = {skill.name: skill for skill in self._loader.load_all()}
@@ -252,22 +206,21 @@ class SkillLibrary:
         return skills
 
     def invalidate(self) -> None:
-        """Read changed files at the next use, even if they were read just now."""
+        """Read changed files at the next use."""
         with self._lock:
             self._looked = float("-inf")
 
     @property
     def broken(self) -> dict[str, Path | None]:
-        """For each unusable skill, a sentence saying why, and its file."""
+        """The unusable skills: a sentence, and the file."""
         return {problem: self._loader.broken.get(problem) for problem in self._loader.problems}
 
     @property
     def untrusted(self) -> tuple[Skill, ...]:
-        """The project's skills that the user has not trusted as they are now."""
         return self._loader.untrusted
 
     def index(self) -> SkillsIndex:
-        """Return the index of all skills, as the files are now; waits until it is made."""
+        """Return the index of the current skills."""
         with self._indexing:
             skills = self.skills()
             with self._lock:
@@ -280,12 +233,10 @@ class SkillLibrary:
             return index
 
     def search(self, query: str, limit: int = 5) -> list[Hit]:
-        """Return the skills that match a query, the best first."""
         return self.index().search(query, limit)
 
     def descriptions(self, *, bundled: bool = True) -> dict[str, str]:
-        """Return descriptions by name. bundled: also of the skills that come with the program,
-        which the model searches when it needs one."""
+        """Return descriptions by name. bundled: also of skills that come with the program."""
         shipped = resource_folder("skills")
         return {
             name: skill.description
@@ -305,8 +256,8 @@ class SkillLibrary:
         return skills[name]
 
     def instructions(self, name: str, args: str = "") -> str:
-        """Return the instructions of a skill, with the arguments and the names of its other files.
-        Raises `SkillNotFound`."""
+        """Return a skill's instructions with arguments and the names of its files. Raises
+        `SkillNotFound`."""
         skill = self.get(name)
         parts = [skill.content]
         if args:
@@ -327,8 +278,7 @@ class SkillLibrary:
         )
 
     def nearest(self, query: str, limit: int) -> list[str]:
-        """Return the names of the skills that fit a query best, by words, and by meaning if there
-        is an embedding model."""
+        """Return the names of the skills that fit best, by words and by meaning."""
         if self._meaning is None:
             return [hit.name for hit in self.search(query, limit)]
         from mahtab_tui.knowledge.semantic_index import NEAREST, merge_rankings
@@ -362,8 +312,7 @@ class SkillLibrary:
 
 
 def load_skill_descriptions(skills_dir: Path | str | None = None) -> dict[str, str]:
-    """Return the descriptions of the skills in a folder by name; by default of those that a session
-    here would have. Broken ones are left out."""
+    """Return the descriptions of the skills in a folder; by default of those of a session here."""
     return {skill.name: skill.description for skill in _loader(skills_dir).load_all()}
 
 
@@ -373,8 +322,7 @@ def load_skill_content(name: str, skills_dir: Path | str | None = None) -> str:
 
 
 def skill_library(skills_dir: Path | str | None = None) -> SkillLibrary:
-    """Return the skills of a folder; by default those that a session here would have. Broken ones
-    are left out silently."""
+    """Return the skills of a folder; by default of a session here."""
     return SkillLibrary(_loader(skills_dir), lambda problem: None)
 
 
@@ -405,7 +353,7 @@ class LoadedSkills:
         self._log = log
         self._lock = threading.RLock()
         self._sizes: dict[str, int] = {}
-        """Characters of each skill, in the order of loading."""
+        """In the order of loading."""
 
     def fold(self, record: Record) -> None:
         """Apply a record of a resumed session."""
@@ -456,8 +404,8 @@ class LoadedSkills:
             self._report(name, None)
 
     def instructions(self) -> dict[str, str]:
-        """Return the current instructions of the loaded skills by name. Unload skills that are gone
-        or exceed the budget."""
+        """Return the loaded instructions by name. Skills that are gone or too large are
+        unloaded."""
         texts: dict[str, str] = {}
         for name in self.names:
             try:
@@ -478,7 +426,7 @@ class LoadedSkills:
         return texts
 
     def _report(self, name: str, size: int | None) -> None:
-        """Log a change. size: characters; None if the skill is unloaded."""
+        """size: None if it is unloaded."""
         chars = self._sizes.pop(name, 0) if size is None else size
         if size is not None:
             self._sizes[name] = size

@@ -1,26 +1,37 @@
-"""Finds texts by meaning: with vectors of an embedding model, which are made in the background and
-kept."""
+"""Finds texts by meaning, and parts of the project's source by words and meaning.
+
+The vectors of an embedding model are made in the background, and kept.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import queue
+import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from mahtab_tui.knowledge.code import CodeError, is_wanted, list_files
+from mahtab_tui.knowledge.confined_folder import ConfinedFolder, ConfinedFolderError, split_lines
+from mahtab_tui.knowledge.library import SkillsIndex
+from mahtab_tui.knowledge.skills import Skill
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from mahtab_tui.store.session_search import Vectors
 
 NEAREST = 50
 """Texts that are ranked by meaning."""
 LONGEST = 4_000
 """Characters of a text that are embedded."""
 _RANK = 60
-"""The constant of reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009): how little the first
-ranks are preferred to the next."""
+"""The constant of reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009)."""
 _BATCH = 64
 """Texts that are sent to the model at a time."""
 _PATIENCE = 5.0
@@ -44,21 +55,8 @@ class Embedder(Protocol):
         """Return the vector of a query."""
 
 
-class VectorStore(Protocol):
-    """Keeps vectors by model and digest of the text."""
-
-    def known(self, model: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return the vectors that are known."""
-
-    def keep(self, model: str, vectors: Mapping[bytes, bytes]) -> None:
-        """Keep vectors."""
-
-    def close(self) -> None: ...
-
-
 def merge_rankings(*rankings: Sequence[str]) -> list[str]:
-    """Join rankings by reciprocal ranks: each adds 1 / (60 + rank) to what it names. Equal ones
-    stay in the order of the first rankings."""
+    """Join rankings: each adds 1 / (60 + rank) to its names."""
     scores: dict[str, float] = {}
     for ranking in rankings:
         for rank, name in enumerate(ranking, 1):
@@ -73,7 +71,7 @@ class SemanticIndex:
     def __init__(
         self,
         embedder: Embedder,
-        vectors: Callable[[], VectorStore],
+        vectors: Callable[[], Vectors],
         mask: Callable[[str], str],
         on_problem: Callable[[str], None],
     ) -> None:
@@ -84,7 +82,7 @@ class SemanticIndex:
         self._mask = mask
         self._on_problem = on_problem
         self._lock = threading.Lock()
-        self._store: VectorStore | None = None
+        self._store: Vectors | None = None
         self._corpora: dict[str, _Corpus] = {}
         self._queries: OrderedDict[str, np.ndarray[Any, Any]] = OrderedDict()
         self._pause_until = float("-inf")
@@ -92,12 +90,8 @@ class SemanticIndex:
         self._closed = threading.Event()
 
     def nearest(self, kind: str, query: str, texts: Mapping[str, str]) -> list[str]:
-        """Return the keys of the texts that are nearest to a query, the nearest first; empty if the
-        model does not answer in time.
-
-        kind: names the collection of texts, whose vectors stay in memory until it changes. Texts
-        whose vectors are not there yet are left out.
-        """
+        """Return the keys of the nearest texts; empty if the model does not answer in time. kind:
+        names the collection, whose vectors stay in memory. Texts without a vector are left out."""
         if (
             not query.strip()
             or not texts
@@ -110,7 +104,8 @@ class SemanticIndex:
             corpus = self._corpora.get(kind)
             if corpus is None or (corpus.texts is not texts and corpus.texts != texts):
                 corpus = self._corpora[kind] = _Corpus(texts)
-        if corpus.begin():
+            begins, corpus.begun = not corpus.begun, True
+        if begins:
             threading.Thread(target=self._fill, args=(corpus,), name="meaning", daemon=True).start()
         vector = self._vector(query, until)
         corpus.ready.wait(max(0.0, until - time.monotonic()))
@@ -119,7 +114,7 @@ class SemanticIndex:
     def missing(self, kind: str) -> int:
         """Return how many texts of a collection have no vector yet."""
         corpus = self._corpora.get(kind)
-        return 0 if corpus is None else len(corpus.texts) - corpus.count
+        return 0 if corpus is None else len(corpus.texts) - len(corpus.vectors)
 
     def close(self) -> None:
         """Ask the model nothing more."""
@@ -129,7 +124,7 @@ class SemanticIndex:
                 self._store.close()
 
     def _vector(self, query: str, until: float) -> np.ndarray[Any, Any] | None:
-        """Return the vector of a query; None if the model does not answer in time."""
+        """Return a query's vector; None if the model does not answer in time."""
         query = self._mask(query)[:LONGEST]
         with self._lock:
             if (known := self._queries.get(query)) is not None:
@@ -158,7 +153,7 @@ class SemanticIndex:
         return vector
 
     def _fill(self, corpus: _Corpus) -> None:
-        """Get the vectors of all texts: those that are kept, and then the others from the model."""
+        """Get the vectors from the store, and the missing ones from the model."""
         try:
             texts: dict[bytes, str] = {}
             keys: dict[bytes, list[str]] = {}
@@ -173,7 +168,9 @@ class SemanticIndex:
                 store = self._store
             model = self._embedder.identity
             known = store.known(model, list(texts))
-            corpus.add([(key, data) for digest, data in known.items() for key in keys[digest]])
+            corpus.vectors = corpus.vectors | {
+                key: known[digest] for digest in known for key in keys[digest]
+            }
             missing = [digest for digest in texts if digest not in known]
             for start in range(0, len(missing), _BATCH):
                 batch = missing[start : start + _BATCH]
@@ -182,11 +179,11 @@ class SemanticIndex:
                 made = _unit(self._embedder.documents([texts[digest] for digest in batch]))
                 vectors = {digest: row.tobytes() for digest, row in zip(batch, made, strict=True)}
                 store.keep(model, vectors)
-                corpus.add(
-                    [(key, data) for digest, data in vectors.items() for key in keys[digest]]
-                )
+                corpus.vectors = corpus.vectors | {
+                    key: vectors[digest] for digest in batch for key in keys[digest]
+                }
         except Exception as error:  # the thread's outermost frame
-            corpus.reset()
+            corpus.begun = False  # the next search tries again
             self._fail(error)
         finally:
             corpus.ready.set()
@@ -204,63 +201,29 @@ class _Corpus:
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self.texts = texts
+        self.begun = False
         self.ready = threading.Event()
         """Set when there is nothing more to wait for."""
-        self._lock = threading.Lock()
-        self._begun = False
-        self._waiting: list[tuple[str, bytes]] = []
-        """Keys and vectors that are not in a table yet."""
-        self._keys: dict[int, list[str]] = {}
-        self._tables: dict[int, np.ndarray[Any, Any]] = {}
-        """Keys and vectors by the length of the vectors in bytes: a service may change its model,
-        and vectors of others cannot be compared."""
-
-    @property
-    def count(self) -> int:
-        """The number of texts with a vector."""
-        return len(self._waiting) + sum(map(len, self._keys.values()))
-
-    def begin(self) -> bool:
-        """Return whether the vectors have to be got, once."""
-        with self._lock:
-            begun, self._begun = self._begun, True
-            return not begun
-
-    def reset(self) -> None:
-        """Let them be got again: it has failed."""
-        with self._lock:
-            self._begun, self._waiting, self._keys, self._tables = False, [], {}, {}
-
-    def add(self, vectors: Iterable[tuple[str, bytes]]) -> None:
-        """Add keys with vectors of length 1, as float32."""
-        with self._lock:
-            self._waiting += vectors
+        self.vectors: dict[str, bytes] = {}
+        """By key, with length 1, as float32. It is replaced, not changed."""
 
     def nearest(self, vector: np.ndarray[Any, Any]) -> list[str]:
-        """Return the keys of the nearest texts."""
         import numpy as np
 
         size = len(vector) * vector.itemsize
-        with self._lock:
-            if new := [each for each in self._waiting if len(each[1]) == size]:
-                table = np.frombuffer(b"".join(data for _, data in new), np.float32).reshape(
-                    len(new), -1
-                )
-                self._tables[size] = (
-                    np.concatenate([self._tables[size], table]) if size in self._tables else table
-                )
-                self._keys.setdefault(size, []).extend(key for key, _ in new)
-                self._waiting = [each for each in self._waiting if len(each[1]) != size]
-            if size not in self._tables:
-                return []
-            table, keys = self._tables[size], self._keys[size]
+        # A service may change its model, and vectors of different lengths cannot be compared.
+        alike = {key: data for key, data in self.vectors.items() if len(data) == size}
+        if not alike:
+            return []
+        table = np.frombuffer(b"".join(alike.values()), np.float32).reshape(len(alike), -1)
         scores = table @ vector
         best = np.argpartition(-scores, min(NEAREST, len(scores) - 1))[:NEAREST]
+        keys = list(alike)
         return [keys[row] for row in sorted(best.tolist(), key=lambda row: (-scores[row], row))]
 
 
 def _unit(vectors: Sequence[Sequence[float]]) -> np.ndarray[Any, Any]:
-    """Return vectors with length 1, as float32. Raises `ValueError` if they are none."""
+    """Return vectors of length 1. Raises `ValueError`."""
     import numpy as np
 
     made = np.asarray(vectors, np.float32)
@@ -269,3 +232,134 @@ def _unit(vectors: Sequence[Sequence[float]]) -> np.ndarray[Any, Any]:
     lengths = np.linalg.norm(made, axis=1, keepdims=True)
     made /= np.where(lengths > 0, lengths, 1)
     return made
+
+
+MOST = 5_000
+"""Parts of a project that are searched."""
+_FILES = 20_000
+"""Files that are listed."""
+_FILE_PARTS = 100
+"""Parts of one file; what is longer is data."""
+_LINES, _FEW_LINES = 40, 8
+"""Lines of a part at most, and before it may end where a definition begins."""
+_CHARACTERS = 3_000
+_SHOWN, _SHOWN_LINES, _WIDTH = 5, 12, 200
+"""Parts that are shown, lines of each, and characters of a line."""
+_LISTING_SECONDS = 20.0
+_WORDS = re.compile(r"[^\W_][\w'-]*(?:[ ,]+[\w'-]+)+[ ?.!]*")
+"""A pattern that is not a regular expression: some words."""
+_TOP = re.compile(r"[^\s)\]}#]")
+"""Begins a line on which a definition may begin."""
+
+
+class _Part(NamedTuple):
+    path: str
+    first: int
+    """Its first line, from 1."""
+    text: str
+
+
+class CodeParts:
+    """The parts of the text files of a folder. Any thread may call it."""
+
+    def __init__(self, folder: Path, meaning: SemanticIndex) -> None:
+        self._folder = folder.absolute()
+        self._meaning = meaning
+        self._lock = threading.Lock()
+        self._files: dict[str, tuple[tuple[int, int], list[_Part]]] = {}
+        """Time, size and parts of each file."""
+        self._parts: dict[str, _Part] = {}
+        self._texts: dict[str, str] = {}
+        self._index: SkillsIndex | None = None
+        self._omitted = 0
+        """Files that are not searched."""
+
+    def search(self, words: str, file_pattern: str, cancelled: Callable[[], bool]) -> str:
+        """Return the parts that fit some words best; empty for a regular expression or one word."""
+        if not _WORDS.fullmatch(words.strip()):
+            return ""
+        with self._lock:
+            try:
+                self._read(cancelled)
+            except CodeError as error:
+                return str(error)
+            parts, texts, index, omitted = self._parts, self._texts, self._index, self._omitted
+        if index is None or cancelled():
+            return ""
+        by_words = [hit.name for hit in index.search(words, NEAREST)]
+        by_meaning = self._meaning.nearest("code", words, texts)
+        found = [
+            parts[key]
+            for key in merge_rankings(by_words, by_meaning)
+            if is_wanted(parts[key].path, file_pattern)
+        ]
+        if not found:
+            return ""
+        lines = ["Near in words and meaning:" if by_meaning else "Near in words:"]
+        for part in found[:_SHOWN]:
+            shown = part.text.split("\n")
+            lines.append(f"{part.path}:{part.first}-{part.first + len(shown) - 1}")
+            lines += [
+                f"{number:>6}  {line[:_WIDTH]}"
+                for number, line in enumerate(shown[:_SHOWN_LINES], part.first)
+            ]
+        if omitted:
+            lines.append(
+                f"[The project is large: only its first {len(parts):,} parts are searched, {omitted:,} files are not.]"
+            )
+        if by_meaning and (missing := self._meaning.missing("code")):
+            lines.append(
+                f"[{missing:,} parts of the project are not known by meaning yet. Search again in a while.]"
+            )
+        return "\n".join(lines)
+
+    def _read(self, cancelled: Callable[[], bool]) -> None:
+        """Read the files that have changed. Raises `CodeError`."""
+        listed, _ = list_files(self._folder, _FILES, _LISTING_SECONDS, cancelled)
+        confined, files = ConfinedFolder(self._folder), {}
+        count = omitted = 0
+        for path in listed:
+            if count >= MOST or cancelled():
+                omitted += 1
+                continue
+            with suppress(ConfinedFolderError, OSError):  # it is binary, too large, or gone
+                status = (self._folder / path).stat()
+                stamp, known = (status.st_mtime_ns, status.st_size), self._files.get(path)
+                files[path] = (
+                    known
+                    if known is not None and known[0] == stamp
+                    else (stamp, _split_file(path, confined.read_text(path)))
+                )
+                count += len(files[path][1])
+        if files == self._files and self._index is not None:
+            return
+        self._files, self._omitted = files, omitted
+        self._parts = {
+            f"{part.path}:{part.first}": part for _, parts in files.values() for part in parts
+        }
+        self._texts = {key: f"{part.path}\n{part.text}" for key, part in self._parts.items()}
+        if self._index is not None:
+            self._index.close()
+        self._index = SkillsIndex(
+            Skill(key, part.path, None, part.text, Path(part.path))
+            for key, part in self._parts.items()
+        )
+
+
+def _split_file(path: str, text: str) -> list[_Part]:
+    """Divide a file where definitions begin, and where a part is long."""
+    parts: list[_Part] = []
+    lines: list[str] = []
+    first = size = 0
+    for number, line in enumerate(split_lines(text), 1):
+        full = len(lines) >= _LINES or size + len(line) > _CHARACTERS
+        if lines and (full or (len(lines) >= _FEW_LINES and _TOP.match(line))):
+            parts.append(_Part(path, first, "\n".join(lines)))
+            lines, size = [], 0
+        if not lines:
+            first = number
+        lines.append(line[:_CHARACTERS])
+        size += len(line)
+    if lines:
+        parts.append(_Part(path, first, "\n".join(lines)))
+    return [part for part in parts if part.text.strip()][:_FILE_PARTS]

@@ -46,16 +46,16 @@ class Skill(NamedTuple):
     name: str
     description: str
     folder: Path | None
-    """The folder of files that the instructions name; None for a single ``NAME.md``."""
+    """None for a single ``NAME.md``."""
     content: str
-    """The instructions, without the frontmatter."""
+    """Without the frontmatter."""
     file: Path
     license: str = ""
     compatibility: str = ""
     metadata: Mapping[str, str] = {}
     allowed_tools: tuple[str, ...] = ()
     of_project: bool = False
-    """It came with the project, so anybody may have written it."""
+    """Anybody may have written it."""
 
 
 class SkillError(Exception):
@@ -63,10 +63,8 @@ class SkillError(Exception):
 
 
 def read_skill(path: Path, project: Path | None = None) -> Skill:
-    """Read a skill from a ``SKILL.md`` or a ``NAME.md``. Raises `SkillError`.
-
-    project: the folder that it came with; links out of that folder are not followed.
-    """
+    """Read a ``SKILL.md`` or ``NAME.md``. Raises `SkillError`. project: its folder, out of which no
+    link is followed."""
     text = _text(path) if project is None else _text_within(path, project)
     matched = _FRONTMATTER.match(text)
     whole = path.name == SKILL_FILE
@@ -81,18 +79,42 @@ def read_skill(path: Path, project: Path | None = None) -> Skill:
     expected = path.parent.name if whole else path.stem
     if whole and "name" not in fields:
         raise SkillError(f"{path}: the name is missing.")
-    folder = (
-        path.parent if project is None else Path(os.path.realpath(path.parent))
-    )  # in a project what was checked, not a link to it
+    name = _text_field(path, fields, "name") or expected
+    if problem := name_problem(name):
+        raise SkillError(f"{path}: the name {name!r} cannot be used: {problem}.")
+    if name != expected:
+        kind = "folder" if whole else "file"
+        raise SkillError(f"{path}: the name is {name!r}, but the {kind} is {expected!r}.")
+    description = " ".join(_text_field(path, fields, "description").splitlines())
+    if not whole:
+        description = description or first_paragraph(content)
+    if not description:
+        raise SkillError(f"{path}: the description is missing.")
+    if len(description) > DESCRIPTION_LENGTH:
+        raise SkillError(
+            f"{path}: the description has {len(description):,} characters; at most {DESCRIPTION_LENGTH:,} are allowed."
+        )
+    compatibility = _text_field(path, fields, "compatibility")
+    if len(compatibility) > COMPATIBILITY_LENGTH:
+        raise SkillError(
+            f"{path}: compatibility has {len(compatibility):,} characters; at most {COMPATIBILITY_LENGTH} are allowed."
+        )
+    metadata = fields.get("metadata") or {}
+    if not isinstance(metadata, dict) or not all(
+        isinstance(word, str) for pair in metadata.items() for word in pair
+    ):
+        raise SkillError(f"{path}: metadata must be lines of the form key: text.")
+    # In a project, the folder that was checked, not a link to it.
+    folder = path.parent if project is None else Path(os.path.realpath(path.parent))
     return Skill(
-        _name(path, _word(path, fields, "name") or expected, expected),
-        _description(path, fields, "" if whole else first_paragraph(content)),
+        name,
+        description,
         folder if whole else None,
         content,
         path,
-        _word(path, fields, "license"),
-        _compatibility(path, fields),
-        _metadata(path, fields.get("metadata") or {}),
+        _text_field(path, fields, "license"),
+        compatibility,
+        metadata,
         _tools(path, fields.get("allowed-tools") or ()),
         of_project=project is not None,
     )
@@ -102,6 +124,8 @@ def create_skill(folder: Path, name: str, description: str | None = None) -> Pat
     """Make ``NAME/SKILL.md`` in a folder of skills and return its path. Raises `SkillError`."""
     if problem := name_problem(name):
         raise SkillError(f"The name {name!r} cannot be used: {problem}.")
+    import yaml
+
     words = " ".join((description or _DESCRIPTION).split())
     if any("\ud800" <= character <= "\udfff" for character in words):
         raise SkillError("The description is not valid text.")
@@ -113,13 +137,9 @@ def create_skill(folder: Path, name: str, description: str | None = None) -> Pat
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
-            file.write(
-                _TEMPLATE.format(
-                    name=name,
-                    description=_as_yaml(words),
-                    title=name.replace("-", " ").capitalize(),
-                )
-            )
+            quoted = yaml.dump(words, default_style='"', allow_unicode=True, width=10_000).strip()
+            title = name.replace("-", " ").capitalize()
+            file.write(_TEMPLATE.format(name=name, description=quoted, title=title))
     except FileExistsError:
         raise SkillError(f"{path} already exists.") from None
     except OSError as error:
@@ -129,16 +149,8 @@ def create_skill(folder: Path, name: str, description: str | None = None) -> Pat
     return path
 
 
-def _as_yaml(words: str) -> str:
-    """Quote a text, because a colon or a # has a meaning in YAML."""
-    import yaml
-
-    quoted: str = yaml.dump(words, default_style='"', allow_unicode=True, width=10_000)
-    return quoted.strip()
-
-
 def name_problem(name: str) -> str:
-    """Return what is wrong with a skill's name, as the end of a sentence; empty if nothing."""
+    """Return the problem of a name, as the end of a sentence."""
     if len(name) > NAME_LENGTH:
         return f"a name has at most {NAME_LENGTH} characters"
     if not _NAME.fullmatch(name):
@@ -147,8 +159,7 @@ def name_problem(name: str) -> str:
 
 
 def first_paragraph(content: str) -> str:
-    """Return the first paragraph that is not a heading, or the first heading, as one line cut to
-    the length of a description."""
+    """Return the first paragraph, or the first heading, as one line."""
     heading = ""
     for block in re.split(r"\n\s*\n", content):
         lines = [line.strip() for line in block.strip().splitlines()]
@@ -174,7 +185,7 @@ def _text_within(path: Path, project: Path) -> str:
 
 
 def _open(name: str, flags: int) -> int:
-    """Open without waiting: the file may have been replaced by a pipe."""
+    """The file may have been replaced by a pipe: do not wait."""
     return os.open(name, flags | os.O_NONBLOCK)
 
 
@@ -197,27 +208,21 @@ def _text(path: Path, opener: Callable[[str, int], int] = _open) -> str:
 def _fields(path: Path, text: str) -> dict[str, Any]:
     import yaml
 
-    # All scalars stay text, as the specification requires: `name: 007` is not a number, and no date
-    # can be out of range.
+    # All scalars stay text, as specified: `name: 007` is not a number.
     loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
         depth = 0
         for event in yaml.parse(text, Loader=loader):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(
-                event, yaml.CollectionEndEvent
-            )
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > _DEPTH:  # PyYAML's composer recurses without a limit
                 raise SkillError(f"{path}: the frontmatter is nested more than {_DEPTH} deep.")
         fields = yaml.load(text, Loader=loader)
-    except yaml.MarkedYAMLError as error:
-        line = min(error.problem_mark.line, text.count("\n") - 1) + 2 if error.problem_mark else 1
-        raise SkillError(
-            f"{path}, line {line}: the frontmatter is not valid YAML: {error.problem}."
-        ) from None
     except yaml.YAMLError as error:
-        raise SkillError(
-            f"{path}: the frontmatter is not valid YAML: {str(error).splitlines()[0]}."
-        ) from None
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {min(mark.line, text.count(chr(10)) - 1) + 2}" if mark else ""
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise SkillError(f"{path}{line}: the frontmatter is not valid YAML: {problem}.") from None
     if fields in (None, ""):
         return {}
     if not isinstance(fields, dict):
@@ -225,55 +230,15 @@ def _fields(path: Path, text: str) -> dict[str, Any]:
     return fields
 
 
-def _word(path: Path, fields: Mapping[str, Any], key: str) -> str:
+def _text_field(path: Path, fields: Mapping[str, Any], key: str) -> str:
     value = fields.get(key, "")
     if not isinstance(value, str):
         raise SkillError(f"{path}: {key} must be text.")
     return value.strip()
 
 
-def _name(path: Path, name: str, expected: str) -> str:
-    if problem := name_problem(name):
-        raise SkillError(f"{path}: the name {name!r} cannot be used: {problem}.")
-    if name != expected:
-        raise SkillError(
-            f"{path}: the name is {name!r}, but the {'folder' if path.name == SKILL_FILE else 'file'} is {expected!r}."
-        )
-    return name
-
-
-def _description(path: Path, fields: Mapping[str, Any], otherwise: str) -> str:
-    description = (
-        " ".join(_word(path, fields, "description").splitlines()) or otherwise
-    )  # shown on one line
-    if not description:
-        raise SkillError(f"{path}: the description is missing.")
-    if len(description) > DESCRIPTION_LENGTH:
-        raise SkillError(
-            f"{path}: the description has {len(description):,} characters; at most {DESCRIPTION_LENGTH:,} are allowed."
-        )
-    return description
-
-
-def _compatibility(path: Path, fields: Mapping[str, Any]) -> str:
-    compatibility = _word(path, fields, "compatibility")
-    if len(compatibility) > COMPATIBILITY_LENGTH:
-        raise SkillError(
-            f"{path}: compatibility has {len(compatibility):,} characters; at most {COMPATIBILITY_LENGTH} are allowed."
-        )
-    return compatibility
-
-
-def _metadata(path: Path, value: Any) -> dict[str, str]:
-    if not isinstance(value, dict) or not all(
-        isinstance(word, str) for pair in value.items() for word in pair
-    ):
-        raise SkillError(f"{path}: metadata must be lines of the form key: text.")
-    return value
-
-
 def _tools(path: Path, value: Any) -> tuple[str, ...]:
-    """Split names at blanks, as specified; lists and commas are accepted too."""
+    """Split names at blanks, as specified, or commas."""
     if isinstance(value, str):
         # A blank inside parentheses belongs to the tool: Bash(git add:*).
         return tuple(re.findall(r"[^\s,(]+(?:\([^)]*(?:\)|\Z))?", value))
@@ -287,12 +252,11 @@ def _tools(path: Path, value: Any) -> tuple[str, ...]:
 _KEY = "skill"
 """The name of a text in the record of what the user trusts."""
 _FILES = 50
-"""Further files of a skill that are named at most."""
+"""Further files that are named."""
 
 
 def skill_files(skill: Skill) -> list[str]:
-    """List the other files in a skill's folder by relative path, without those with unprintable
-    names."""
+    """List the other printable files of a skill by relative path."""
     if skill.folder is None:
         return []
     found: list[str] = []
@@ -311,8 +275,7 @@ def skill_files(skill: Skill) -> list[str]:
 
 
 def skill_texts(skill: Skill) -> dict[Path, str]:
-    """Return everything that a model can read of a skill, by file: instructions, then other
-    texts."""
+    """Return all texts of a skill that a model can read."""
     texts = {skill.file: instructions_text(skill)}
     for name in skill_files(skill):
         assert skill.folder is not None
@@ -331,13 +294,13 @@ def trust_texts(texts: Mapping[Path, str]) -> None:
 
 
 def is_trusted(record: Mapping[str, Mapping[str, Any]], skill: Skill) -> bool:
-    """Return whether the user has trusted the instructions as they are now. record: from
+    """Return whether the user trusts the instructions as they are now. record: from
     `read_record`."""
     return _is_trusted(record, skill.file, instructions_text(skill))
 
 
 def is_trusted_file(skill: Skill, name: str, text: str) -> bool:
-    """Return whether the model may read a further file of a skill with this text."""
+    """Return whether the model may read a file of a skill."""
     assert skill.folder is not None
     path = skill.folder / os.path.normpath(name)
     return not skill.of_project or _is_trusted(sources.read_record(), path, text)
@@ -348,7 +311,7 @@ def _is_trusted(record: Mapping[str, Mapping[str, Any]], path: Path, text: str) 
 
 
 def instructions_text(skill: Skill) -> str:
-    """Return what a model gets of a skill without its further files."""
+    """Return a skill without its further files."""
     return f"{skill.name}: {skill.description}\n\n{skill.content}"
 
 
@@ -360,8 +323,7 @@ _NAMED = 5
 
 
 class ProjectFolder(NamedTuple):
-    """A folder of skills inside a project. Anyone may have written it, so links out of the project
-    are not followed."""
+    """A folder of skills in a project, out of which no link is followed."""
 
     folder: Path
     project: Path
@@ -370,13 +332,9 @@ class ProjectFolder(NamedTuple):
 def skill_folders(
     project: Path, extra: Sequence[Path] = (), *, of_project: bool = False
 ) -> tuple[Path | ProjectFolder, ...]:
-    """Return the folders of skills; if names clash, a later folder wins, and the user's own win
-    over the project's.
-
-    extra: the folders in the settings; if there are none, the project's ``skills``. of_project:
-    whether a file of the project names them. It can name folders outside the project only if the
-    user trusts it.
-    """
+    """Return the folders of skills; a later folder wins. extra: from the settings, instead of the
+    project's ``skills``. of_project: whether a file of the project names them; folders outside the
+    project then need trust."""
     root = os.path.realpath(project)
 
     def of(folder: Path) -> Path | ProjectFolder:
@@ -395,8 +353,7 @@ def skill_folders(
 
 
 _Stamp = tuple[int, int, int]
-"""Identifies a version of a file: when it was changed, its permissions and name included, its size
-and its inode."""
+"""Time of change, size and inode of a file."""
 
 
 class SkillsLoader:
@@ -404,17 +361,16 @@ class SkillsLoader:
     time."""
 
     def __init__(self, *skills_dirs: Path | str | ProjectFolder) -> None:
-        """skills_dirs: if names clash, a later folder wins; a missing folder has no skills. Links
-        may lead anywhere, except in a project's folder."""
+        """skills_dirs: a later folder wins. Links may lead anywhere, except in a project's
+        folder."""
         self.folders = tuple(
             folder if isinstance(folder, ProjectFolder) else Path(folder) for folder in skills_dirs
         )
         self.problems: tuple[str, ...] = ()
-        """A sentence for each skill that was unusable when last read."""
+        """A sentence for each unusable skill."""
         self.broken: dict[str, Path] = {}
         """The file of each sentence, if it is about one."""
         self.untrusted: tuple[Skill, ...] = ()
-        """The project's skills that the user has not trusted as they are now."""
         self._known: dict[Path, tuple[_Stamp, Skill]] = {}
 
     @property
@@ -432,20 +388,14 @@ class SkillsLoader:
 
     def load_all(self) -> list[Skill]:
         """Return all usable skills, sorted by name; `problems` describes the others."""
-        return sorted(self.iter_skills(), key=lambda skill: skill.name)
-
-    def iter_skills(self) -> Iterator[Skill]:
-        """Yield skills as they are read, each name once, from the strongest folder to the
-        weakest."""
         seen: dict[str, Skill] = {}
         untrusted: list[Skill] = []
         met: dict[Path, tuple[_Stamp, Skill]] = {}
         problems: list[str] = []
         broken: dict[str, Path] = {}
-        for folder, project in _distinct(self.folders):
-            if project is not None and not (real := Path(os.path.realpath(folder))).is_relative_to(
-                os.path.realpath(project)
-            ):
+        for folder, project in _distinct(self.folders):  # the strongest first
+            real = Path(os.path.realpath(folder))
+            if project is not None and not real.is_relative_to(os.path.realpath(project)):
                 problems.append(
                     f"{folder}: this folder of skills is a link out of the project, to {real}, so it is not read."
                 )
@@ -458,7 +408,8 @@ class SkillsLoader:
                 )
                 continue
             here: dict[str, Skill] = {}
-            record = None if _is_own(project) else sources.read_record()
+            is_own = project is None or os.path.realpath(project) == os.path.realpath(Path.home())
+            record = None if is_own else sources.read_record()
             for path in files:
                 try:
                     met[path] = self._read(path, project)
@@ -477,70 +428,56 @@ class SkillsLoader:
                     untrusted.append(found)
                 else:
                     here[found.name] = found
-                    yield found
             seen.update(here)
         self._known, self.problems, self.broken = met, tuple(problems), broken
         self.untrusted = tuple(sorted(untrusted, key=lambda skill: skill.name))
+        return sorted(seen.values(), key=lambda skill: skill.name)
 
     def _read(self, path: Path, project: Path | None) -> tuple[_Stamp, Skill]:
-        """Read a skill, with its file's stamp. Raises `SkillError`. A broken skill is read each
-        time, since the cause may be outside its file."""
+        """Read a skill that has changed, or is broken. Raises `SkillError`."""
         try:
             status = path.stat()
         except OSError:
             return (0, 0, 0), read_skill(path, project)  # raises and says why
         stamp = (status.st_ctime_ns, status.st_size, status.st_ino)
         known = self._known.get(path)
-        return (
-            known if known is not None and known[0] == stamp else (stamp, read_skill(path, project))
-        )
-
-
-def _is_own(project: Path | None) -> bool:
-    """Return whether a folder of skills is the user's: it is of no project, or of the home
-    folder."""
-    return project is None or os.path.realpath(project) == os.path.realpath(Path.home())
+        return known if known and known[0] == stamp else (stamp, read_skill(path, project))
 
 
 def _skill_files(folder: Path) -> Iterator[Path]:
-    """Yield each folder's ``SKILL.md``, then the ``NAME.md`` files, both by name. Raises
-    `OSError`."""
+    """Yield ``SKILL.md`` files, then ``NAME.md`` files. Raises `OSError`."""
     if not folder.is_dir():
         return
     with os.scandir(folder) as entries:
         # A circular link must not hide the other skills.
-        named = [
+        named = sorted(
             (entry.name, os.path.isdir(entry) if entry.is_symlink() else entry.is_dir())
             for entry in entries
-        ]
-    names = sorted((name, is_folder) for name, is_folder in named if not name.startswith("."))
-    for name, is_folder in names:
+            if not entry.name.startswith(".")
+        )
+    for name, is_folder in named:
         if is_folder and _may_exist(path := folder / name / SKILL_FILE):
             yield path
-    for name, is_folder in names:
-        if (
-            not is_folder
-            and name.endswith(".md")
-            and name.lower() not in _NO_SKILLS
-            and name != SKILL_FILE
-        ):
+    for name, is_folder in named:
+        is_other = name.lower() in _NO_SKILLS or name == SKILL_FILE
+        if not is_folder and name.endswith(".md") and not is_other:
             yield folder / name
 
 
 def _may_exist(path: Path) -> bool:
-    """Tell whether a file exists; True if that is unknown, so that reading it reports why."""
+    """Return True also if that is unknown: reading it reports why."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:
-        return True
+        pass
     return True
 
 
 def _distinct(folders: Sequence[Path | ProjectFolder]) -> Iterator[tuple[Path, Path | None]]:
-    """Yield each real folder once, the last first, with its project. A folder that is also the
-    user's own counts as the user's."""
+    """Yield each real folder once, the last first, with its project; the user's own folders have
+    none."""
     owns = {os.path.realpath(each) for each in folders if isinstance(each, Path)}
     seen = set()
     for each in reversed(folders):

@@ -1,8 +1,15 @@
-"""Errors of models, and interfaces that only some models implement."""
+"""Errors of models, failures of services as sentences, and interfaces that only some models
+implement."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+import json
+import math
+import time
+from collections.abc import Iterator, Mapping
+from email.message import Message
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -56,3 +63,204 @@ class Stoppable(Protocol):
 
     def close(self) -> None:
         """Close processes and connections."""
+
+
+LONGEST_PAUSE = 120.0
+"""Seconds; a service that asks to wait longer counts as failed."""
+_LONGEST = 300
+"""Characters of a service's own message."""
+_TOO_LONG = (
+    "context_length_exceeded",
+    "context length",
+    "context window",
+    "context size",
+    "prompt is too long",
+    "input is too long",
+    "maximum context",
+    "exceed_context_size",
+)
+BUSY_STATUSES = {
+    408: "The service took too long",
+    409: "The service is busy",
+    429: "The service's limit is reached",
+    500: "The service failed",
+    502: "The service failed",
+    503: "The service is not available",
+    504: "The service took too long",
+    524: "The service took too long",
+    529: "The service is overloaded",
+}
+"""HTTP statuses after which the same call may work in a moment."""
+_BUSY_KINDS = {
+    "overloaded_error": 529,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "api_error": 500,
+    "server_error": 500,
+}
+"""The statuses of errors in the middle of a stream, which have only a name."""
+_FINAL = {
+    400: "The service rejected the request",
+    402: "The account cannot pay for the answer",
+    403: "This account may not use the model",
+    404: "The model does not exist or is not available to this account",
+    413: "The request is too large for the service",
+    422: "The service rejected the request",
+}
+_UNREACHABLE = ("ConnectError", "ConnectionError", "ConnectionRefusedError", "gaierror")
+_NO_ANSWER = {"JSONDecodeError", "UnicodeDecodeError", "ValidationError"}
+"""Responses that cannot be read."""
+_NOTHING = "No generation"
+"""LangChain's message for a stream without an answer."""
+BROKE_OFF = "The connection broke off in the middle of the answer."
+NOT_AN_ANSWER = "The service sent something that is not a model's answer."
+_UNPAID = ("insufficient_quota", "credit balance")
+"""These come with the status of a limit or a bad request, but waiting does not help."""
+
+
+class ServiceError(Exception):
+    """A service's own description of what is wrong."""
+
+    def __init__(
+        self, body: object, status: int | None = None, headers: Message | None = None
+    ) -> None:
+        """body: as JSON gives it, or the bytes. status: of HTTP; None in the middle of an answer.
+        headers: of the response."""
+        super().__init__("")
+        self.body = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
+        self.status_code = status
+        self.headers = headers
+
+
+def no_response_error(timeout: float | None) -> ModelError:
+    """Make the error for a service that has sent nothing for so many seconds."""
+    waited = f" for {timeout:g} s" if timeout is not None else ""
+    return ModelError(f"The model has not responded{waited}, so the answer was abandoned.")
+
+
+def explain_error(
+    error: Exception, *, key: str = "", secret: str = "", timeout: float | None = None
+) -> ModelError:
+    """Convert an exception of a provider's code for the user.
+
+    key: the variable that holds the key. secret: the key, to be masked. timeout: the seconds of
+    silence that were allowed.
+    """
+    if isinstance(error, ModelError):
+        return error
+    response = getattr(error, "response", None)
+    status = _number(getattr(error, "status_code", None) or getattr(response, "status_code", None))
+    text = _error_text(error, secret)
+    reason = f": {text.rstrip('.')}." if text else "."
+    kind = f"{_field(error, 'code')} {_field(error, 'type')} {text}".lower()
+    if status in (None, 200, -1):  # in the middle of a stream
+        status = next(
+            (code for name, code in _BUSY_KINDS.items() if name in kind.split()),
+            _number(_field(error, "code")),
+        )
+    if status == 413 or any(mark in kind for mark in _TOO_LONG):
+        return ContextTooLong(f"The conversation is too long for the model{reason}")
+    if any(mark in kind for mark in _UNPAID):
+        return ModelError(f"The account cannot pay for the answer{reason}")
+    if status == 401:
+        return ModelError(f"The key was not accepted{reason}" + (f" Check {key}." if key else ""))
+    if status in BUSY_STATUSES:
+        pause = retry_after(error)
+        wait = f" It asks to wait for {_duration(pause)}." if pause > LONGEST_PAUSE else ""
+        return ModelBusy(f"{BUSY_STATUSES[status]}{reason}{wait}", pause)
+    if status in _FINAL:
+        return ModelError(f"{_FINAL[status]}{reason}")
+    names = {cls.__name__ for cls in type(error).__mro__}
+    if any("Timeout" in name for name in names):
+        return no_response_error(timeout)
+    causes = [*_causes(error)]
+    if any(type(cause).__name__ in _UNREACHABLE for cause in causes):
+        why = " ".join(str(causes[-1]).split()).rstrip(".") or "there is no connection"
+        return ModelError(f"The service cannot be reached: {why}.")
+    if names & {"TransportError", "APIConnectionError"}:
+        return ModelError(BROKE_OFF)
+    if names & _NO_ANSWER or _NOTHING in text:
+        return ModelError(NOT_AN_ANSWER)
+    if isinstance(error, ServiceError):
+        return ModelError(f"The model could not answer{reason}")
+    return ModelError(f"The model could not answer: {type(error).__name__}{reason}")
+
+
+def is_busy(error: Exception) -> bool:
+    """Tell whether the same call may work in a moment."""
+    return isinstance(explain_error(error), ModelBusy)
+
+
+def retry_after(error: Exception) -> float:
+    """Return the seconds that a service asks to wait; 0 if it does not say."""
+    if isinstance(error, ModelBusy):
+        return error.pause or 0.0
+    headers: Any = getattr(getattr(error, "response", None), "headers", None)
+    headers = headers or getattr(error, "headers", None) or {}
+    try:
+        asked = str(headers.get("retry-after") or "0")
+        if asked.replace(".", "", 1).isdigit():
+            return float(asked)
+        return max(0.0, parsedate_to_datetime(asked).timestamp() - time.time())
+    except (TypeError, ValueError, AttributeError):
+        return 0.0
+
+
+def _duration(seconds: float) -> str:
+    minutes = math.ceil(seconds / 60)
+    return f"{minutes} minutes" if minutes < 120 else f"{math.ceil(minutes / 60):,} hours"
+
+
+def _number(value: object) -> int | None:
+    try:
+        return int(str(value))
+    except ValueError:
+        return None
+
+
+def _descriptions(error: Exception) -> Iterator[Mapping[str, Any]]:
+    body = getattr(error, "body", None)
+    if isinstance(body, str):
+        try:
+            body = json.loads(body)
+        except (ValueError, RecursionError):
+            return
+    if isinstance(body, Mapping):
+        inner = body.get("error")
+        if isinstance(inner, Mapping):
+            yield inner
+        elif isinstance(inner, str):  # Ollama
+            yield {"message": inner}
+        yield body
+
+
+def _field(error: Exception, name: str) -> str:
+    values = (body.get(name) for body in _descriptions(error))
+    return next((str(value) for value in values if value not in (None, "", "error")), "")
+
+
+def _error_text(error: Exception, secret: str) -> str:
+    words = _field(error, "message")
+    for body in _descriptions(error):
+        # The provider behind OpenRouter, whose own message is only "Provider returned error".
+        details = body.get("metadata")
+        raw = details.get("raw") if isinstance(details, Mapping) else None
+        if isinstance(raw, str) and raw.strip():
+            words = _field(ServiceError(raw), "message") or raw
+    if not words:
+        words = str(getattr(error, "error", "") or getattr(error, "message", "") or error)
+    if not words and isinstance(error, ServiceError) and not any(_descriptions(error)):
+        text = str(error.body or "")
+        words = "" if text.lstrip().startswith("<") else text  # a page is for browsers
+    from mahtab_tui.bus.masking import masked  # the first picture does not need it
+
+    # Masked before it is cut, which could leave a part of the key.
+    line = str(masked(" ".join(words.split()), secret))
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__

@@ -11,26 +11,25 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.chat_models import generate_from_stream
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
+from langchain_core.messages.ai import InputTokenDetails
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ConfigDict, PrivateAttr, SecretStr
 
-from mahtab_tui.llm.chat_client import ChatClient, Dialect
-from mahtab_tui.llm.chat_stream import AnswerEnd, ChatChunk
+from mahtab_tui.llm.chat_client import ChatClient
+from mahtab_tui.llm.chat_protocols import AnswerEnd, ChatChunk, Dialect
 from mahtab_tui.llm.providers import Service
 
 _ROLES = {"system": "system", "human": "user", "ai": "assistant", "tool": "tool"}
-_CHOICES = {"any": "required", True: "required"}
-"""LangChain's words for a choice of tools, where they differ from the protocol's."""
 _SEEING = re.compile(r"gpt-4o|gpt-4\.|gpt-4-turbo|gpt-[5-9]|o[1-9]")
 """OpenAI's models that see pictures."""
 
 
 class ChatService(BaseChatModel):
-    """A model of a service. Its failures are sentences (`ModelError`). It does not retry. Several
-    threads may use it."""
+    """A model of a service, with the fields of `providers.Service`. Its failures are sentences
+    (`ModelError`). It does not retry. Several threads may use it."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
@@ -38,19 +37,12 @@ class ChatService(BaseChatModel):
     address: str
     model: str
     provider: str
-    """The part of the name before the colon."""
     priced_as: str
-    """Name whose prices apply: a provider of genai-prices, a service's address, "local" if free."""
     timeout: float
-    """Seconds without a byte before the answer is abandoned."""
     key: str = ""
-    """The variable that holds the key."""
     secret: SecretStr = SecretStr("")
-    """The key."""
     max_tokens: int | None = None
-    """Most tokens of one answer; None: the model's limit."""
     num_ctx: int | None = None
-    """The context window that Ollama is asked for."""
     temperature: float | None = None
     top_p: float | None = None
     seed: int | None = None
@@ -63,12 +55,11 @@ class ChatService(BaseChatModel):
         return cls(**{**asdict(service), "secret": SecretStr(service.secret)})
 
     def model_post_init(self, context: Any, /) -> None:
-        secret = self.secret.get_secret_value()
         self._client = ChatClient(
             self.dialect,
             self.address,
             self.model,
-            key=secret,
+            key=self.secret.get_secret_value(),
             key_name=self.key,
             timeout=self.timeout,
         )
@@ -119,12 +110,9 @@ class ChatService(BaseChatModel):
         options = {name: getattr(self, name) for name in fields} | {"stop": stop} | kwargs
         if (choice := options.get("tool_choice")) is not None:
             options["tool_choice"] = _tool_choice(choice)
-        yield ChatGenerationChunk(
-            message=AIMessageChunk(content="")
-        )  # a stopped answer has a chunk, too
-        for chunk in self._client.stream(
-            [_to_client_message(message) for message in messages], **options
-        ):
+        # A stopped answer has a chunk, too.
+        yield ChatGenerationChunk(message=AIMessageChunk(content=""))
+        for chunk in self._client.stream([*map(_to_client_message, messages)], **options):
             yield ChatGenerationChunk(message=self._message(chunk))
 
     def _generate(
@@ -154,37 +142,31 @@ class ChatService(BaseChatModel):
             "finish_reason": end.reason,
             "cost": end.cost,
         }
-        message = AIMessageChunk(
-            content="",
-            response_metadata={
-                name: value for name, value in metadata.items() if value is not None
-            },
-        )
+        known = {name: value for name, value in metadata.items() if value is not None}
+        message = AIMessageChunk(content="", response_metadata=known)
         if end.reasoning_details:
             message.additional_kwargs["reasoning_details"] = list(end.reasoning_details)
         if (usage := end.usage) is not None:
+            details = InputTokenDetails(cache_read=usage.from_cache, cache_creation=usage.to_cache)
             message.usage_metadata = {
                 "input_tokens": usage.read,
                 "output_tokens": usage.written,
                 "total_tokens": usage.read + usage.written,
-                "input_token_details": {
-                    "cache_read": usage.from_cache,
-                    "cache_creation": usage.to_cache,
-                },
+                "input_token_details": details,
             }
         return message
 
 
 def _tool_choice(choice: Any) -> Any:
-    """Return a choice of tools in the protocol's words; a tool may be named."""
-    choice = _CHOICES.get(choice, choice) if isinstance(choice, str | bool) else choice
+    """Return LangChain's choice of tools in the protocol's words; a tool may be named."""
+    if choice in ("any", True):
+        return "required"
     if isinstance(choice, str) and choice not in ("auto", "none", "required"):
         return {"type": "function", "function": {"name": choice}}
     return choice
 
 
 def _to_client_message(message: BaseMessage) -> dict[str, Any]:
-    """Return a message as the client takes it."""
     sent: dict[str, Any] = {"role": _ROLES.get(message.type, "user"), "content": _content(message)}
     if isinstance(message, ToolMessage):
         sent["tool_call_id"] = message.tool_call_id
@@ -206,7 +188,6 @@ def _to_client_message(message: BaseMessage) -> dict[str, Any]:
 
 
 def _content(message: BaseMessage) -> str | list[dict[str, Any]]:
-    """Return a text, or blocks if there are pictures among them."""
     blocks: list[dict[str, Any]] = []
     for block in message.content if isinstance(message.content, list) else ():
         if isinstance(block, str):

@@ -8,7 +8,7 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
@@ -20,8 +20,16 @@ from pydantic import ConfigDict, PrivateAttr
 from mahtab_tui.bus.prompt import escape_tags
 from mahtab_tui.bus.terminal_screen import escape_for_model
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.claude_events import ClaudeNotice, ClaudeTurn, Restart, Thought
-from mahtab_tui.llm.claude_process import REACTION, ClaudeProcess, environment, login_hint
+from mahtab_tui.llm.claude_process import (
+    REACTION,
+    ClaudeNotice,
+    ClaudeProcess,
+    ClaudeTurn,
+    Restart,
+    Thought,
+    environment,
+    login_hint,
+)
 from mahtab_tui.llm.messages import RESTARTED, message_text
 from mahtab_tui.llm.prompts import STOPPED_ANSWER
 
@@ -32,7 +40,6 @@ _CHECK_STOP = 0.1
 """Seconds between two checks whether the answer shall stop."""
 _TURN_TAGS = ("conversation", "human", "assistant")
 _Content = str | list[dict[str, Any]]
-"""A text, or blocks."""
 _USUAL_WINDOW = 200_000
 """Tokens that a model can read, until the CLI has told."""
 
@@ -45,6 +52,16 @@ class ClaudeMessage(NamedTuple):
     parts: tuple[str | tuple[str, str], ...]
     """Its texts and pictures (type and base64), in order."""
 
+    def is_in(self, known: ClaudeMessage) -> bool:
+        """Tell whether this is a message that a process knows. It may know more of a stopped answer
+        than has arrived."""
+        answer = self.text.removesuffix(STOPPED_ANSWER)
+        return self == known or (
+            self.type == known.type == "ai"
+            and answer != self.text
+            and known.text.startswith(answer.rstrip())
+        )
+
 
 class ClaudeConversation:
     """A process and the messages that it knows; none before its first question."""
@@ -55,10 +72,8 @@ class ClaudeConversation:
 
     def continues(self, sent: Sequence[ClaudeMessage]) -> bool:
         """Tell whether a conversation is the one that the process knows plus one message."""
-        return (
-            bool(self.sent)
-            and len(sent) == len(self.sent) + 1
-            and all(map(_is_known, sent, self.sent))
+        return 0 < len(self.sent) == len(sent) - 1 and all(
+            map(ClaudeMessage.is_in, sent, self.sent)
         )
 
 
@@ -74,7 +89,6 @@ class ChatClaudeCLI(BaseChatModel):
     """Most tokens of one message, thinking included; the CLI continues by itself after it. None:
     the model's limit."""
     thinking: bool = True
-    """Whether it thinks before it answers."""
     folder: Callable[[], str] | None = None
     """Returns the folder to run in, before each call, since the CLI tells its model the folder; it
     reads nothing there. This program's folder if None, or if the folder cannot be entered."""
@@ -84,12 +98,10 @@ class ChatClaudeCLI(BaseChatModel):
     """Whether the process gets the environment's ANTHROPIC_API_KEY, which is billed instead of the
     login."""
     processes: int = PROCESSES
-    """How many conversations are kept open."""
     for_checks: bool = False
     """Whether it checks answers: at low effort, and each conversation has only one question, so
     that a new process is started as soon as one was used."""
     on_notice: Callable[[str, str], None] | None = None
-    """Called with what the user should know: retries, billing."""
 
     reports_cost: ClassVar[bool] = True
     priced_as: ClassVar[str] = "anthropic"
@@ -136,9 +148,7 @@ class ChatClaudeCLI(BaseChatModel):
             return
         try:
             folder = self._folder()
-            if not self._closed and not any(
-                conversation.process.matches(system, folder) for conversation in self._conversations
-            ):
+            if not self._closed and not self._fitting(system, folder):
                 self._begin(system, folder)
         finally:
             self._one_at_a_time.release()
@@ -168,12 +178,9 @@ class ChatClaudeCLI(BaseChatModel):
         with self._one_at_a_time:
             self._stopped.clear()
             self._closed = False
-            system = "\n\n".join(
-                message_text(message) for message in messages if isinstance(message, SystemMessage)
-            )
-            sent = [
-                _message(message) for message in messages if not isinstance(message, SystemMessage)
-            ]
+            systems = [each for each in messages if isinstance(each, SystemMessage)]
+            system = "\n\n".join(map(message_text, systems))
+            sent = [_message(each) for each in messages if not isinstance(each, SystemMessage)]
             conversation, prompt = self._conversation(system, sent)
             turn = ClaudeTurn(conversation.process.spent, login_hint(use_api_key=self.use_api_key))
             failure: ModelError | None = None
@@ -195,11 +202,9 @@ class ChatClaudeCLI(BaseChatModel):
             else:  # also if it was stopped, which the process knows
                 conversation.sent = [*sent, ClaudeMessage("ai", turn.text, (turn.text,))]
             if self.for_checks:
+                args = (conversation, system)
                 threading.Thread(
-                    target=self._replace,
-                    args=(conversation, system),
-                    name="claude-spare",
-                    daemon=True,
+                    target=self._replace, args=args, name="claude-spare", daemon=True
                 ).start()
             if failure is None or any(turn.usage):
                 yield self._last_chunk(turn)
@@ -220,45 +225,35 @@ class ChatClaudeCLI(BaseChatModel):
         """Return a process that knows all but the last message, and that message; otherwise a new
         process and everything as one message."""
         folder = self._folder()
-        fitting = [
-            conversation
-            for conversation in self._conversations
-            if conversation.process.matches(system, folder)
-        ]
-        if (
-            found := next(
-                (conversation for conversation in fitting if conversation.continues(sent)), None
-            )
-        ) is not None:
-            self._conversations.remove(found)
-            self._conversations.append(found)
-            return found, _content(sent[-1].parts)
+        fitting = self._fitting(system, folder)
+        for conversation in fitting:
+            if conversation.continues(sent):
+                self._conversations.remove(conversation)
+                self._conversations.append(conversation)
+                return conversation, _content(sent[-1].parts)
         waiting = next((conversation for conversation in fitting if not conversation.sent), None)
         return waiting or self._begin(system, folder), _flattened(sent)
 
     def _folder(self) -> str:
         return self.folder() if self.folder is not None else ""
 
+    def _fitting(self, system: str, folder: str) -> list[ClaudeConversation]:
+        return [each for each in self._conversations if each.process.matches(system, folder)]
+
     def _begin(self, system: str, folder: str) -> ClaudeConversation:
         """Start a process. If there are too many, the least recently used one ends."""
-        for waiting in [
-            conversation for conversation in self._conversations if not conversation.sent
-        ]:
+        for waiting in [each for each in self._conversations if not each.sent]:
             self._drop(waiting)  # the question that it was started for did not come
         while len(self._conversations) >= self.processes:
             self._conversations.pop(0).process.close()
         env = environment(self.max_tokens, thinking=self.thinking, use_api_key=self.use_api_key)
-        effort = (
-            "low" if self.for_checks else None
-        )  # else as in the user's settings, otherwise the model's default
-        conversation = ClaudeConversation(
-            ClaudeProcess(system, model=self.model, effort=effort, folder=folder, env=env)
-        )
-        self._conversations.append(conversation)
-        return conversation
+        # Otherwise as in the user's settings, or the model's default.
+        effort = "low" if self.for_checks else None
+        process = ClaudeProcess(system, model=self.model, effort=effort, folder=folder, env=env)
+        self._conversations.append(ClaudeConversation(process))
+        return self._conversations[-1]
 
     def _replace(self, used: ClaudeConversation, system: str) -> None:
-        """Replace a process that has answered its one question."""
         with self._one_at_a_time:
             if self._closed:
                 return
@@ -272,7 +267,6 @@ class ChatClaudeCLI(BaseChatModel):
         conversation.process.close()
 
     def _answer(self, process: ClaudeProcess, turn: ClaudeTurn) -> Iterator[ChatGenerationChunk]:
-        """Yield the words of a turn as they come, until it ends or is stopped."""
         last_event = time.monotonic()
         stopping = 0.0
         while not turn.ended:
@@ -295,18 +289,12 @@ class ChatClaudeCLI(BaseChatModel):
                 elif stopping:
                     continue
                 elif isinstance(piece, Restart):
-                    yield ChatGenerationChunk(
-                        message=AIMessageChunk(content="", response_metadata=RESTARTED)
-                    )
-                    yield ChatGenerationChunk(message=AIMessageChunk(content=piece.text))
+                    yield _chunk(response_metadata=RESTARTED)
+                    yield _chunk(piece.text)
                 elif isinstance(piece, Thought):
-                    yield ChatGenerationChunk(
-                        message=AIMessageChunk(
-                            content="", additional_kwargs={"reasoning_content": piece.text}
-                        )
-                    )
+                    yield _chunk(additional_kwargs={"reasoning_content": piece.text})
                 else:
-                    yield ChatGenerationChunk(message=AIMessageChunk(content=piece))
+                    yield _chunk(piece)
             if turn.key_source not in ("", "none"):
                 text = f"Answers are billed to a key, not to a subscription (apiKeySource: {turn.key_source})."
                 self._report(ClaudeNotice("info", text, "billing"))
@@ -317,7 +305,7 @@ class ChatClaudeCLI(BaseChatModel):
                 elif now - stopping > 2 * REACTION:
                     return  # `close` kills it
                 elif now - stopping > REACTION:
-                    process.signal_group(signal.SIGINT)
+                    process.send_signal(signal.SIGINT)
             elif now - last_event > self.timeout:
                 raise ModelError(
                     f"The model has not responded for {self.timeout:.0f} s, so the answer was abandoned."
@@ -332,20 +320,14 @@ class ChatClaudeCLI(BaseChatModel):
         if turn.stop_reason:
             metadata["stop_reason"] = turn.stop_reason
         usage = turn.usage
-        message = AIMessageChunk(
-            content="",
-            response_metadata=metadata,
-            usage_metadata={
-                "input_tokens": usage.input,
-                "output_tokens": usage.output,
-                "total_tokens": usage.input + usage.output,
-                "input_token_details": {
-                    "cache_read": usage.cache_read,
-                    "cache_creation": usage.cache_creation,
-                },
-            },
-        )
-        return ChatGenerationChunk(message=message)
+        details = {"cache_read": usage.cache_read, "cache_creation": usage.cache_creation}
+        counts = {
+            "input_tokens": usage.input,
+            "output_tokens": usage.output,
+            "total_tokens": usage.input + usage.output,
+            "input_token_details": details,
+        }
+        return _chunk(response_metadata=metadata, usage_metadata=counts)
 
     def _report(self, notice: ClaudeNotice) -> None:
         if notice.once in self._reported_once:
@@ -356,8 +338,11 @@ class ChatClaudeCLI(BaseChatModel):
             self.on_notice(notice.level, notice.text)
 
 
+def _chunk(text: str = "", **fields: Any) -> ChatGenerationChunk:
+    return ChatGenerationChunk(message=AIMessageChunk(content=text, **fields))
+
+
 def _message(message: BaseMessage) -> ClaudeMessage:
-    """Return a message as the CLI takes it."""
     if isinstance(message.content, str):
         return ClaudeMessage(message.type, message.content, (message.content,))
     parts: list[str | tuple[str, str]] = []
@@ -371,27 +356,19 @@ def _message(message: BaseMessage) -> ClaudeMessage:
     return ClaudeMessage(message.type, message_text(message), tuple(parts))
 
 
-def _content(parts: Iterable[str | tuple[str, str]]) -> _Content:
-    """Return what is sent: a text, or blocks if there are pictures among the parts."""
+def _content(parts: Sequence[str | tuple[str, str]]) -> _Content:
+    if all(isinstance(part, str) for part in parts):
+        return "".join(map(str, parts))
     blocks: list[dict[str, Any]] = []
-    texts: list[str] = []
-    for part in (*parts, None):
-        if isinstance(part, str):
-            texts.append(part)
-            continue
-        if texts:
-            blocks.append({"type": "text", "text": "".join(texts)})
-            texts = []
-        if part is not None:
-            mime, data = part
-            blocks.append(
-                {"type": "image", "source": {"type": "base64", "media_type": mime, "data": data}}
-            )
-    return (
-        blocks
-        if any(block["type"] == "image" for block in blocks)
-        else "".join(block["text"] for block in blocks)
-    )
+    for part in parts:
+        if not isinstance(part, str):
+            source = {"type": "base64", "media_type": part[0], "data": part[1]}
+            blocks.append({"type": "image", "source": source})
+        elif blocks and blocks[-1]["type"] == "text":
+            blocks[-1]["text"] += part
+        else:
+            blocks.append({"type": "text", "text": part})
+    return blocks
 
 
 def _flattened(messages: Sequence[ClaudeMessage]) -> _Content:
@@ -405,22 +382,8 @@ def _flattened(messages: Sequence[ClaudeMessage]) -> _Content:
             for part in message.parts
         ]
         name = "assistant" if message.type == "ai" else "human"
-        parts += (
-            ["</conversation>\n\n", *texts]
-            if message is messages[-1]
-            else [f"<{name}>", *texts, f"</{name}>"]
-        )
+        if message is messages[-1]:
+            parts += ["</conversation>\n\n", *texts]
+        else:
+            parts += [f"<{name}>", *texts, f"</{name}>"]
     return _content(parts)
-
-
-def _is_known(message: ClaudeMessage, known: ClaudeMessage) -> bool:
-    """Tell whether a process knows a message. It may know more of a stopped answer than has
-    arrived."""
-    if message == known:
-        return True
-    answer = message.text.removesuffix(STOPPED_ANSWER)
-    return (
-        message.type == known.type == "ai"
-        and answer != message.text
-        and known.text.startswith(answer.rstrip())
-    )

@@ -1,4 +1,5 @@
-"""One `claude` process, and how it reaches its service.
+"""One `claude` process, how it reaches its service, and the events that it prints in a turn, as
+version 2.1 formats them.
 
 Only the environment's ANTHROPIC_API_KEY is withheld from it, because it would bill the key instead
 of the login. A gateway's address is never withheld, since prompts would then go where the user does
@@ -17,16 +18,314 @@ import threading
 import uuid
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.claude_events import NOTHING_SPENT
-from mahtab_tui.system.processes import find_program, safe_path, tie_to_parent
+from mahtab_tui.llm.base import BUSY_STATUSES, ContextTooLong, ModelBusy, ModelError
+from mahtab_tui.llm.messages import REFUSED
+from mahtab_tui.system.processes import find_program, safe_path, signal_group, tie_to_parent
+
+# The events of a turn
+
+_SYNTHETIC = "<synthetic>"
+"""The model's name in messages by the CLI itself, which are errors."""
+
+_BY_STATUS = {
+    401: "The login or key of `claude` was not accepted. Run `claude`, then /login in it. {hint}",
+    402: "The account cannot pay for the answer: {said}",
+    403: "This account may not use the model: {said}",
+    **{
+        status: f"{words}: {{said}} Ask again in a moment."
+        for status, words in BUSY_STATUSES.items()
+    },
+    429: f"{BUSY_STATUSES[429]}: {{said}}",
+    529: f"{BUSY_STATUSES[529]}. Ask again in a moment.",
+}
+_BY_KIND = {
+    "authentication_failed": "You are not logged in to `claude`. Run `claude`, then /login in it. {hint}",
+    "billing_error": "The account cannot pay for the answer: {said}",
+    "model_not_found": "The model does not exist or is not available to this account: {said}",
+}
+_REASONS = {
+    "overloaded": BUSY_STATUSES[529],
+    "rate_limit": BUSY_STATUSES[429],
+    "server_error": BUSY_STATUSES[500],
+    "authentication_failed": "The login was not accepted",
+}
+_LIMITS = {
+    "five_hour": "five-hour",
+    "seven_day": "weekly",
+    "seven_day_opus": "weekly Opus",
+    "seven_day_sonnet": "weekly Sonnet",
+}
+_COUNTS = "input_tokens cache_read_input_tokens cache_creation_input_tokens output_tokens".split()
+_COUNTS_OF_MODELS = "inputTokens cacheReadInputTokens cacheCreationInputTokens outputTokens".split()
+_COMPACTED = "`claude` has replaced the beginning of this conversation with its own summary, so the model may have forgotten details."
+
+
+class ClaudeNotice(NamedTuple):
+    """A message for the user."""
+
+    level: str
+    text: str
+    once: str = ""
+    """A key for messages that are shown only once; empty for others."""
+
+
+class Restart(NamedTuple):
+    """The answer starts again; what was streamed no longer counts."""
+
+    text: str
+    """The part of it that is kept."""
+
+
+class Thought(NamedTuple):
+    """A piece of what the model thinks before it answers."""
+
+    text: str
+
+
+class TokenCounts(NamedTuple):
+    new: int = 0
+    """Read, but neither from the cache nor written to it."""
+    cache_read: int = 0
+    cache_creation: int = 0
+    output: int = 0
+
+    @property
+    def input(self) -> int:
+        """All tokens read."""
+        return self.new + self.cache_read + self.cache_creation
+
+
+class ProcessTotals(NamedTuple):
+    """Usage of a process since its start."""
+
+    cost: float = 0.0
+    usage: TokenCounts = TokenCounts()
+
+
+NOTHING_SPENT = ProcessTotals()
+
+
+class ClaudeTurn:
+    """Folds the events of one turn; unknown events are ignored."""
+
+    def __init__(self, before: ProcessTotals = NOTHING_SPENT, login_hint: str = "") -> None:
+        """before: what the process had used before the turn. login_hint: added to the message if
+        the login is not accepted."""
+        self.streamed = ""
+        """Streamed text that still counts."""
+        self.began_anew = False
+        """Whether some of what was streamed no longer counts."""
+        self.ended = False
+        self.model = ""
+        self.stop_reason: str | None = None
+        self.spent = before
+        self.key_source = ""
+        self.window: int | None = None
+        """The tokens that the model can read, once the CLI has told."""
+        self._before = before
+        self._login_hint = login_hint
+        self._whole: list[str] = []
+        self._standing = (0, 0)
+        """How much of `streamed` and of `_whole` comes from messages that ended normally."""
+        self._cut = False
+        self._error: tuple[str, str] | None = None
+        self._result: Mapping[str, Any] = {}
+        self._streamed_usage = TokenCounts()
+        """For the messages that have ended."""
+        self._message_usage = TokenCounts()
+        """For the message that is being streamed."""
+
+    @property
+    def cost(self) -> float:
+        """US dollars of this turn."""
+        return max(0.0, self.spent.cost - self._before.cost)
+
+    @property
+    def usage(self) -> TokenCounts:
+        """Tokens of this turn: the greatest of three counts of the CLI, since each is incomplete.
+
+        modelUsage of the result    lacks calls that broke off
+        usage of the result         lacks the CLI's own calls, and everything after an interrupt
+        stream events               lack what was not streamed
+        """
+        pairs = zip(self.spent.usage, self._before.usage, strict=True)
+        sums = TokenCounts(*(now - then for now, then in pairs))
+        streamed = _each(sum, self._streamed_usage, self._message_usage)
+        return _each(max, sums, _usage(self._result.get("usage")), streamed)
+
+    @property
+    def text(self) -> str:
+        """The answer: the complete messages, or what was streamed."""
+        return "".join(self._whole) or self.streamed
+
+    def fold(self, event: Mapping[str, Any]) -> Iterator[str | Thought | Restart | ClaudeNotice]:
+        """Fold an event; yields words and thoughts as they come, restarts, and messages for the
+        user."""
+        kind = event.get("type")
+        if kind == "stream_event":
+            yield from self._stream(_mapping(event.get("event")))
+        elif kind == "assistant":
+            self._assistant(event)
+        elif kind == "system":
+            yield from self._system(event)
+        elif kind == "rate_limit_event":
+            yield from _limit_notices(_mapping(event.get("rate_limit_info")))
+        elif kind == "result":
+            self._finish(event)
+
+    def check(self) -> None:
+        """Raise `ModelError` if the turn ended in an error."""
+        result = self._result
+        if not result.get("is_error") or result.get("terminal_reason") == "aborted_streaming":
+            return
+        if result.get("subtype") == "error_max_turns":
+            raise ModelError(
+                "The model tried again and again to use a tool that it does not have here. Ask again in other words."
+            )
+        reason, kind = self._error or ("", "")
+        if not self._error:
+            reason = str(result.get("result") or "; ".join(map(str, result.get("errors") or ())))
+        is_too_long = "prompt is too long" in reason.lower()
+        if is_too_long or result.get("terminal_reason") == "prompt_too_long":
+            raise ContextTooLong("The conversation is too long for the model.")
+        if result.get("stop_reason") == "refusal":
+            raise ModelError(REFUSED)
+        status = result.get("api_error_status")
+        sentence = _BY_STATUS.get(status or 0) or _BY_KIND.get(kind)
+        sentence = sentence or "The model could not answer: {said}"
+        failure = ModelBusy if status in BUSY_STATUSES else ModelError
+        raise failure(sentence.format(said=reason.strip(), hint=self._login_hint).strip())
+
+    def _stream(self, event: Mapping[str, Any]) -> Iterator[str | Thought | Restart]:
+        kind, delta = event.get("type"), _mapping(event.get("delta"))
+        if kind == "message_start":
+            yield from self._begin_message(_mapping(event.get("message")))
+        elif kind == "content_block_delta" and delta.get("type") == "text_delta":
+            text = str(delta.get("text", ""))
+            self.streamed += text
+            yield text
+        elif kind == "content_block_delta" and delta.get("type") == "thinking_delta":
+            yield Thought(str(delta.get("thinking", "")))
+        elif kind == "message_delta":
+            self.stop_reason = delta.get("stop_reason") or self.stop_reason
+            self._cut = delta.get("stop_reason") == "max_tokens"
+            self._message_usage = _each(max, self._message_usage, _usage(event.get("usage")))
+            if delta.get("stop_reason") != "refusal":
+                self._standing = (len(self.streamed), len(self._whole))
+
+    def _begin_message(self, message: Mapping[str, Any]) -> Iterator[Restart]:
+        """Start the turn's next message. The last one counts only if it ended normally: the CLI
+        repeats a broken stream and replaces a refused message."""
+        self._streamed_usage = _each(sum, self._streamed_usage, self._message_usage)
+        self._message_usage = _usage(message.get("usage"))
+        streamed, whole = self._standing
+        del self._whole[whole:]
+        if len(self.streamed) > streamed:
+            self.streamed = self.streamed[:streamed]
+            self.began_anew = True
+            yield Restart(self.streamed)
+
+    def _assistant(self, event: Mapping[str, Any]) -> None:
+        message = _mapping(event.get("message"))
+        content = message.get("content")
+        blocks = content if isinstance(content, list) else []
+        text = "".join(
+            str(_mapping(block).get("text", ""))
+            for block in blocks
+            if _mapping(block).get("type") == "text"
+        )
+        if message.get("model") == _SYNTHETIC:
+            self._error = (text, str(event.get("error") or ""))
+            return
+        self.model = str(message.get("model") or self.model)
+        if text:
+            # After the token limit the CLI continues in the middle of a sentence.
+            if self._whole and not self._cut:
+                self._whole.append("\n\n")
+            self._whole.append(text)
+
+    def _system(self, event: Mapping[str, Any]) -> Iterator[ClaudeNotice]:
+        if event.get("subtype") == "init":
+            self.key_source = str(event.get("apiKeySource") or "")
+            self.model = str(event.get("model") or self.model)
+        elif event.get("subtype") == "api_retry":
+            status = event.get("error_status")
+            reason = BUSY_STATUSES.get(status) if isinstance(status, int) else None
+            reason = reason or _REASONS.get(str(event.get("error"))) or "The connection failed"
+            seconds = float(event.get("retry_delay_ms") or 0) / 1000
+            tries = f"{event.get('attempt')} of {event.get('max_retries')}"
+            yield ClaudeNotice("warning", f"{reason}; trying again ({tries}) in {seconds:.0f} s.")
+        elif event.get("subtype") == "informational":
+            level = "warning" if event.get("level") == "warning" else "info"
+            yield ClaudeNotice(level, f"claude: {event.get('content')}")
+        elif event.get("subtype") == "compact_boundary":
+            yield ClaudeNotice("warning", _COMPACTED)
+
+    def _finish(self, event: Mapping[str, Any]) -> None:
+        self.ended = True
+        self._result = event
+        used_by = _mapping(event.get("modelUsage"))
+        self.window = _window(used_by, self.model)
+        sums = [_usage(used, _COUNTS_OF_MODELS) for used in used_by.values()]
+        usage = _each(max, self._before.usage, _each(sum, *sums)) if sums else self._before.usage
+        self.spent = ProcessTotals(float(event.get("total_cost_usd") or self.spent.cost), usage)
+        self.stop_reason = event.get("stop_reason") or self.stop_reason
+
+
+def _limit_notices(info: Mapping[str, Any]) -> Iterator[ClaudeNotice]:
+    status, kind = info.get("status"), str(info.get("rateLimitType") or "")
+    until, extra = "", bool(info.get("isUsingOverage"))
+    with contextlib.suppress(OverflowError, OSError, ValueError, TypeError):
+        until = datetime.fromtimestamp(info.get("resetsAt")).strftime("on %A at %H:%M")  # type: ignore[arg-type]
+    if not (kind or until or extra):
+        return  # not one of the account's; the CLI says itself what is the matter
+    limit = f"The {_LIMITS[kind]} limit" if kind in _LIMITS else "The limit"
+    text = ""
+    if extra:
+        text = "is used up; answers are now billed as extra usage"
+    elif status == "rejected":
+        text = "is reached"
+    elif status == "allowed_warning":
+        used = info.get("utilization")
+        share = f": {used:.0%} of it is used" if isinstance(used, float) and 0 <= used <= 1 else ""
+        text = f"is nearly reached{share}"
+    if text:
+        again = f" It resets {until}." if until else ""
+        once = f"limit {status} {kind} {until} {extra}"
+        yield ClaudeNotice("warning", f"{limit} of the account {text}.{again}", once)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _window(used_by: Mapping[str, Any], model: str) -> int | None:
+    """Return the context window of the model that answered; others have only helped the CLI. Its
+    name there may end with "[1m]"."""
+    sizes = {name: _mapping(used).get("contextWindow") for name, used in used_by.items()}
+    likes = [name for name in sizes if name.partition("[")[0] == model.partition("[")[0]]
+    size = sizes.get(model) or next((sizes[name] for name in likes), None)
+    return size if isinstance(size, int) and size > 0 else None
+
+
+def _usage(usage: Any, names: Sequence[str] = _COUNTS) -> TokenCounts:
+    counts = (_mapping(usage).get(name) for name in names)
+    return TokenCounts(*(count if isinstance(count, int) else 0 for count in counts))
+
+
+def _each(fold: Callable[[Iterable[int]], int], *usages: TokenCounts) -> TokenCounts:
+    return TokenCounts(*(fold(counts) for counts in zip(*usages, strict=True)))
+
+
+# How the process reaches its service
 
 KEY = "ANTHROPIC_API_KEY"
 _GATEWAY = "ANTHROPIC_BASE_URL"
@@ -70,24 +369,19 @@ def login_hint(*, use_api_key: bool) -> str:
 
 
 def gateway_address() -> str:
-    """Return the gateway that the user has set for `claude`, or an empty string. Like `claude`, it
-    prefers the settings to the environment."""
-    file = Path(
-        os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude"), "settings.json"
-    )
+    """Return scheme, host and port of the gateway that the user has set for `claude`, or an empty
+    string. Like `claude`, it prefers the settings to the environment."""
+    folder = os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
     try:
-        address = json.loads(file.read_bytes())["env"][_GATEWAY]
+        address = json.loads(Path(folder, "settings.json").read_bytes())["env"][_GATEWAY]
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         address = None
-    return _host(address if isinstance(address, str) and address else os.environ.get(_GATEWAY, ""))
-
-
-def _host(address: str) -> str:
-    """Return scheme, host and port of an address, without path and query, which may hold a password
-    or key."""
+    if not isinstance(address, str) or not address:
+        address = os.environ.get(_GATEWAY, "")
     if not address:
         return ""
     try:
+        # Without path and query, which may hold a password or key.
         parts = urlsplit(address if "://" in address else f"//{address}")
         host, port = parts.hostname, f":{parts.port}" if parts.port else ""
     except ValueError:
@@ -125,6 +419,8 @@ def _is_withheld(use_api_key: bool) -> bool:
     return bool(os.environ.get(KEY)) and not use_api_key and not gateway_address()
 
 
+# The process
+
 _NEUTRAL = json.dumps({"outputStyle": "default", "permissions": {"defaultMode": "default"}})
 """Overrides the user's settings, since their output style would affect every answer, even
 checks."""
@@ -132,7 +428,6 @@ _MOST_TURNS = "3"
 """The CLI answers a call of a tool, of which there are none, by an error, and the model goes on in
 another turn."""
 _LONGEST_ERROR = 10_000
-"""Bytes that are kept of a line that is no event."""
 RETRIES = 4
 REACTION = 2.0
 """Seconds that the process gets to react to an interrupt, and then to a signal."""
@@ -162,16 +457,8 @@ def environment(
 def command(executable: str, model: str | None, effort: str | None, system_file: str) -> list[str]:
     """Return the command line: text only, no tools, nothing read from the folder; prompts come on
     stdin."""
-    argv = [
-        executable,
-        "-p",
-        "--input-format",
-        "stream-json",
-        "--output-format",
-        "stream-json",
-        "--verbose",
-        "--include-partial-messages",
-    ]
+    argv = [executable, "-p", "--input-format", "stream-json", "--output-format", "stream-json"]
+    argv += ["--verbose", "--include-partial-messages"]
     argv += ["--system-prompt-file", system_file, "--tools", "", "--strict-mcp-config"]
     argv += [*USER_SETTINGS, "--settings", _NEUTRAL]
     argv += ["--no-session-persistence", "--disable-slash-commands", "--max-turns", _MOST_TURNS]
@@ -202,31 +489,19 @@ class ClaudeProcess:
         self._system = system
         self._folder = folder
         self.spent = NOTHING_SPENT
-        """Its usage since its start."""
         self._lines: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._errors: deque[str] = deque(maxlen=20)
         self._writing = threading.Lock()
         started: Future[subprocess.Popen[bytes]] = Future()
+        start = partial(_start, executable, model, effort, system, folder, env)
         # Neither thread refers to this object, so that the process also ends when the object is
         # garbage-collected.
-        reading = (
-            partial(_start, executable, model, effort, system, folder, env),
-            started,
-            self._lines,
-            self._errors,
-        )
-        self._threads = [threading.Thread(target=_live, args=reading, name="claude", daemon=True)]
-        self._threads[0].start()
+        self._threads = [_run(_live, start, started, self._lines, self._errors)]
         try:
             self._child = started.result()
         except OSError as error:
             raise ModelError(f"`claude` could not be started: {error.strerror}.") from None
-        self._threads.append(
-            threading.Thread(
-                target=_read_errors, args=(self._child, self._errors), name="claude", daemon=True
-            )
-        )
-        self._threads[1].start()
+        self._threads.append(_run(_read_errors, self._child, self._errors))
         # Ends the process even without `close`: when the interpreter exits or the model is
         # garbage-collected.
         self._finalizer = weakref.finalize(self, _end, self._child)
@@ -243,18 +518,11 @@ class ClaudeProcess:
         """Send a question, a text or blocks, on a thread, so that neither side can block the
         other."""
         with contextlib.suppress(queue.Empty):
-            while (
-                self.next_event(0) is not None
-            ):  # what is left of the last turn, such as an answer to a control request
+            # What is left of the last turn, such as an answer to a control request.
+            while self.next_event(0) is not None:
                 pass
-        message = {
-            "type": "user",
-            "message": {"role": "user", "content": content},
-            "client_composed": True,
-        }
-        threading.Thread(
-            target=self._write, args=(message,), name="claude-write", daemon=True
-        ).start()
+        message = {"role": "user", "content": content}
+        _run(self._write, {"type": "user", "message": message, "client_composed": True})
 
     def next_event(self, timeout: float) -> dict[str, Any] | None:
         """Return the next event, or None if the process has ended. Raises `queue.Empty` after
@@ -266,19 +534,12 @@ class ClaudeProcess:
 
     def interrupt(self) -> None:
         """Ask it to stop the turn."""
-        request = {
-            "type": "control_request",
-            "request_id": str(uuid.uuid4()),
-            "request": {"subtype": "interrupt"},
-        }
-        threading.Thread(
-            target=self._write, args=(request,), name="claude-write", daemon=True
-        ).start()
+        request = {"type": "control_request", "request_id": str(uuid.uuid4())}
+        _run(self._write, {**request, "request": {"subtype": "interrupt"}})
 
-    def signal_group(self, number: signal.Signals) -> None:
+    def send_signal(self, number: signal.Signals) -> None:
         """Send a signal to the process and its children."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._child.pid, number)
+        signal_group(self._child.pid, number)
 
     def describe_exit(self) -> str:
         """Describe how it ended and its last error output in a sentence."""
@@ -306,6 +567,12 @@ class ClaudeProcess:
             self._child.stdin.flush()
 
 
+def _run(work: Callable[..., None], *args: object) -> threading.Thread:
+    thread = threading.Thread(target=work, args=args, name="claude", daemon=True)
+    thread.start()
+    return thread
+
+
 def _start(
     executable: str,
     model: str | None,
@@ -319,10 +586,9 @@ def _start(
     with tempfile.TemporaryFile() as file:
         file.write(system.encode("utf-8", "replace"))
         file.seek(0)
+        argv = command(executable, model, effort, f"/dev/fd/{file.fileno()}")
         return subprocess.Popen(
-            tie_to_parent(
-                command(executable, model, effort, f"/dev/fd/{file.fileno()}"), signal.SIGTERM
-            ),
+            tie_to_parent(argv, signal.SIGTERM),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -339,7 +605,6 @@ def _live(
     lines: queue.Queue[dict[str, Any] | None],
     errors: deque[str],
 ) -> None:
-    """Start the process and read its output until it ends."""
     try:
         child = start()
     except BaseException as error:
@@ -370,14 +635,11 @@ def _read_errors(child: subprocess.Popen[bytes], errors: deque[str]) -> None:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """End a process group, which would otherwise outlive this program."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(child.pid, signal.SIGTERM)
+    signal_group(child.pid, signal.SIGTERM)
     try:
         child.wait(REACTION)
     except subprocess.TimeoutExpired:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(child.pid, signal.SIGKILL)
+        signal_group(child.pid, signal.SIGKILL)
         child.wait()
     for stream in (child.stdin, child.stdout, child.stderr):
         if stream is not None:

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus.records import Usage
-from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.failures import explain_error
+from mahtab_tui.llm.base import ModelError, explain_error
 from mahtab_tui.llm.usage import LOCAL, OverBudget, Spending, estimate_message_tokens, price
 from mahtab_tui.system.imports import IMPORTS
 
@@ -98,7 +97,6 @@ class EmbeddingModel:
         return os.environ.get(f"{name.upper()}_API_KEY") or self._api_keys.get(name, "")
 
     def _make(self) -> Embeddings:
-        """Make the model. Raises `ModelError`."""
         try:
             import numpy  # noqa: F401 - what its vectors are compared with
             from langchain.embeddings import init_embeddings

@@ -19,28 +19,25 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from mahtab_tui import __version__
-from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.failures import BROKE_OFF, NOT_AN_ANSWER, no_response_error
+from mahtab_tui.llm.base import BROKE_OFF, NOT_AN_ANSWER, ModelError, no_response_error
 
 _PIECE = 65_536
-"""Bytes that are read at once."""
 _IDLE_SECONDS = 30.0
 """How long an unused connection is kept. Later a router on the way may have forgotten it."""
 _END_SECONDS = 0.2
 """How long the end of a response is awaited that has nothing more to say."""
 _LARGEST_JSON = 4_000_000
 """Bytes of a JSON document."""
-_NO_HEADERS: Mapping[str, str] = {}
 
 
 class HttpService:
     """The address of a service, and its open connections. Any thread may use it."""
 
-    def __init__(self, address: str, headers: Mapping[str, str] = _NO_HEADERS) -> None:
+    def __init__(self, address: str, headers: Mapping[str, str] | None = None) -> None:
         """headers: sent with each request, and never to another address: redirects are not
         followed."""
         self.address = address
-        self.headers = {"User-Agent": f"mahtab-tui/{__version__}", **headers}
+        self.headers = {"User-Agent": f"mahtab-tui/{__version__}", **(headers or {})}
         self._idle: list[tuple[http.client.HTTPConnection, float]] = []
         self._lock = threading.Lock()
 
@@ -68,6 +65,13 @@ class HttpService:
             connection.close()
 
 
+def _is_quiet(sock: socket.socket) -> bool:
+    """Tell whether nothing waits to be read from an unused connection: its end would."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(sock, selectors.EVENT_READ)
+        return not selector.select(0)
+
+
 class Exchange:
     """A request and its response, for one thread; any other may stop it."""
 
@@ -75,7 +79,6 @@ class Exchange:
         """timeout: seconds without a byte before it fails."""
         self.status = 0
         self.headers = Message()
-        """Headers of the response."""
         self._service = service
         self._timeout = timeout
         self._lock = threading.Lock()
@@ -85,10 +88,8 @@ class Exchange:
         self._response: http.client.HTTPResponse | None = None
 
     def send(self, method: str, path: str, body: bytes | None = None) -> None:
-        """Send the request, and wait for the head of the response. Raises `ModelError`.
-
-        path: follows the service's address.
-        """
+        """Send the request, and wait for the head of the response. path: follows the service's
+        address. Raises `ModelError`."""
         try:
             if (connection := self._service.idle_connection()) is not None:
                 with contextlib.suppress(ConnectionError):  # the service has just closed it
@@ -111,12 +112,8 @@ class Exchange:
                 yield piece
         except TimeoutError:
             raise no_response_error(self._timeout) from None
-        except (
-            OSError,
-            ValueError,
-            AttributeError,
-            http.client.HTTPException,
-        ):  # also if `stop` has closed it meanwhile
+        # Also if `stop` has closed it meanwhile.
+        except (OSError, ValueError, AttributeError, http.client.HTTPException):
             raise ModelError(BROKE_OFF) from None
 
     def body(self, limit: int) -> bytes:
@@ -183,15 +180,16 @@ class Exchange:
         self.status, self.headers = self._response.status, self._response.headers
 
     def _connected(self) -> http.client.HTTPConnection:
-        """Open a connection. Raises `ModelError`."""
         try:
             connection = _connection(urlsplit(self._service.address), self._timeout)
             connection.connect()
         except TimeoutError:
-            raise no_response_error(self._timeout) from None
+            raise
         except (OSError, ValueError, http.client.HTTPException) as error:
+            text = (isinstance(error, OSError) and error.strerror) or str(error)
+            reason = " ".join((text or type(error).__name__).split()).rstrip(".")[:200]
             raise ModelError(
-                f"The service cannot be reached: {_reason(error)} ({self._service.address})."
+                f"The service cannot be reached: {reason} ({self._service.address})."
             ) from None
         return connection
 
@@ -219,15 +217,14 @@ def fetch_json(service: HttpService, path: str, seconds: float) -> Any:
 def _connection(url: SplitResult, timeout: float) -> http.client.HTTPConnection:
     """Return a connection that is not open yet: to the service, or to the proxy that the
     environment names for it."""
-    host = url.hostname or ""
     proxy = _proxy(url)
     server = url if proxy is None else proxy
-    address = server.hostname or "", server.port
+    host, port = server.hostname or "", server.port
     if url.scheme != "https":
-        return http.client.HTTPConnection(*address, timeout=timeout)
-    connection = http.client.HTTPSConnection(*address, timeout=timeout, context=_certificates())
+        return http.client.HTTPConnection(host, port, timeout=timeout)
+    connection = http.client.HTTPSConnection(host, port, timeout=timeout, context=_certificates())
     if proxy is not None:
-        connection.set_tunnel(host, url.port, _proxy_authorization(proxy))
+        connection.set_tunnel(url.hostname or "", url.port, _proxy_authorization(proxy))
     return connection
 
 
@@ -263,27 +260,9 @@ def is_loopback(host: str) -> bool:
 def _certificates() -> ssl.SSLContext:
     context = ssl.create_default_context()
     paths = ssl.get_default_verify_paths()
-    if (
-        paths.cafile is None and paths.capath is None
-    ):  # some builds of Python find none of the system's
+    if paths.cafile is None and paths.capath is None:  # as in some builds of Python
         with contextlib.suppress(ImportError):
             import certifi
 
             context.load_verify_locations(certifi.where())
     return context
-
-
-def _is_quiet(sock: socket.socket) -> bool:
-    """Tell whether nothing waits to be read from an unused connection: its end would."""
-    with selectors.DefaultSelector() as selector:
-        selector.register(sock, selectors.EVENT_READ)
-        return not selector.select(0)
-
-
-def _reason(error: Exception) -> str:
-    text = (
-        (error.strerror if isinstance(error, OSError) else None)
-        or str(error)
-        or type(error).__name__
-    )
-    return " ".join(text.split()).rstrip(".")[:200]

@@ -64,14 +64,12 @@ def masked_messages(messages: Sequence[Message], secrets: Secrets) -> list[Messa
     """Return the messages; those with secrets or private texts are replaced by masked copies."""
     if not secrets.may_redact:
         return list(messages)
-    return [_masked(message, secrets) for message in messages]
-
-
-def _masked(message: Message, secrets: Secrets) -> Message:
-    content = _content(message.content, secrets)
-    return (
-        message if content == message.content else message.model_copy(update={"content": content})
-    )
+    masked = []
+    for message in messages:
+        content = _content(message.content, secrets)
+        is_same = content == message.content
+        masked.append(message if is_same else message.model_copy(update={"content": content}))
+    return masked
 
 
 def _content(content: Any, secrets: Secrets) -> Any:

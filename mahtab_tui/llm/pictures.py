@@ -47,7 +47,6 @@ class EncodedPicture(NamedTuple):
     """base64."""
     width: int
     height: int
-    """Pixels."""
 
     @property
     def id(self) -> str:

@@ -164,8 +164,7 @@ class ListedServer(NamedTuple):
 
 
 def system_prompt(functions: Sequence[HostFunction] = ()) -> str:
-    """Return the system prompt, which stays the same in a session. functions: of the namespace; not
-    those that are offered as tools."""
+    """Return the system prompt, which stays the same in a session. functions: of the namespace."""
     names = "".join(
         f", {function.name}{_signature(function)}"
         for function in functions
@@ -181,11 +180,8 @@ def background(
     servers: Sequence[ListedServer] = (),
 ) -> dict[str, str]:
     """Return the sections that precede a question when they are new or have changed; a section
-    without content is empty.
-
-    skills: descriptions by name. loaded: instructions of skills by name. instructions: texts by
-    file.
-    """
+    without content is empty. skills: descriptions by name. loaded: instructions by name of a skill.
+    instructions: texts by file."""
     files = (
         f'<file name="{escape_for_model(name)}">\n{escape_tags(escape_for_model(words), "file")}\n</file>'
         for name, words in (instructions or {}).items()
@@ -203,11 +199,7 @@ def background(
 
 
 def _server_lines(servers: Sequence[ListedServer]) -> str:
-    """List the servers, then the tools that were used, as many as fit."""
-    lines = [
-        f"- {server.name}: {server.about}" if server.about else f"- {server.name}"
-        for server in servers
-    ]
+    lines = [f"- {each.name}{f': {each.about}' if each.about else ''}" for each in servers]
     used = [f"- {server.name}.{tool}" for server in servers for tool in server.used]
     shown, room = list[str](), SERVERS_ROOM
     for line in [*lines, *(["Tools that were used:", *used] if used else [])]:
@@ -216,24 +208,21 @@ def _server_lines(servers: Sequence[ListedServer]) -> str:
         if room < 0:
             break
         shown.append(described)
-    if left := len(lines) - len(shown):
-        shown += [f"- … and {left:,} more servers"] if left > 0 else []
+    if (left := len(lines) - len(shown)) > 0:
+        shown.append(f"- … and {left:,} more servers")
     return "\n".join(shown)
 
 
 def _listed(skills: Mapping[str, str]) -> str:
-    """List as many skills as fit, one a line; the model can search for the rest."""
-    lines, room = [], SKILLS_ROOM
+    lines, room = list[str](), SKILLS_ROOM
     for name, description in sorted(skills.items()):
-        lines.append(
-            escape_for_model(f"- {name}: {_SENTENCE_END.split(description, maxsplit=1)[0]}")
-        )
-        room -= len(lines[-1])
+        sentence = _SENTENCE_END.split(description, maxsplit=1)[0]
+        line = escape_for_model(f"- {name}: {sentence}")
+        room -= len(line)
         if room < 0:
-            lines[-1] = (
-                f"- … and {len(skills) - len(lines) + 1:,} more: print(search_skills(words)) finds them"
-            )
-            break
+            more = f"{len(skills) - len(lines):,} more: print(search_skills(words)) finds them"
+            return "\n".join([*lines, f"- … and {more}"])
+        lines.append(line)
     return "\n".join(lines)
 
 
@@ -270,21 +259,18 @@ def not_run_note(block: int, *, undone: bool = False) -> str:
 
 def summary_request(before: str, turns: Sequence[tuple[str, str]], keep: str = "") -> str:
     """Return the prompt that asks for a summary. before: the earlier summary. turns: (type, text) of
-    each message. keep: what the person wants it to keep, in their words."""
+    each message. keep: what the person wants it to keep."""
     names = {"human": "person", "ai": "assistant"}
     escaped = [
         (names[kind], escape_tags(escape_for_model(text), "conversation", *names.values()))
         for kind, text in turns
     ]
     messages = "\n\n".join(f"<{name}>\n{text}\n</{name}>" for name, text in escaped)
-    wish = (
-        f"The person asks you to keep this above all:\n<keep>\n{escape_tags(escape_for_model(keep), 'keep')}\n</keep>\n"
-        if keep.strip()
-        else ""
-    )
-    return _SUMMARY.format(
-        keep=wish, before=f"{earlier_conversation(before)}\n\n" if before else "", said=messages
-    )
+    if keep.strip():
+        wish = escape_tags(escape_for_model(keep), "keep")
+        keep = f"The person asks you to keep this above all:\n<keep>\n{wish}\n</keep>\n"
+    earlier = f"{earlier_conversation(before)}\n\n" if before else ""
+    return _SUMMARY.format(keep=keep if keep.strip() else "", before=earlier, said=messages)
 
 
 def earlier_conversation(summary: str, *, whole: bool = True) -> str:
@@ -299,18 +285,12 @@ def suggestion_request(
     text: str, variables: Sequence[Variable], python: bool
 ) -> list[tuple[str, str]]:
     """Return the messages that ask for a completion of a text."""
-    kind = (
-        "Python at an interactive prompt"
-        if python
-        else "a question to an assistant that can run Python"
-    )
-    return [
-        ("system", _SUGGEST.format(kind=kind)),
-        (
-            "human",
-            f"{escape_tags(render_variables(variables), 'text')}\n\n<text>\n{escape_tags(text, 'text')}</text>",
-        ),
-    ]
+    kind = "a question to an assistant that can run Python"
+    if python:
+        kind = "Python at an interactive prompt"
+    described, typed = escape_tags(render_variables(variables), "text"), escape_tags(text, "text")
+    asks = f"{described}\n\n<text>\n{typed}</text>"
+    return [("system", _SUGGEST.format(kind=kind)), ("human", asks)]
 
 
 def render_variables(variables: Sequence[Variable], max_vars: int = MAX_VARIABLES) -> str:
@@ -343,10 +323,7 @@ def describe_variables(
     variables: Sequence[Variable], described: Mapping[str, str], max_vars: int = MAX_VARIABLES
 ) -> dict[str, str]:
     """Return a text for each variable: those in `described` in its order, then the others in a line
-    each, as in `render_variables`.
-
-    Private variables and names that begin with ``_`` are never described.
-    """
+    each. Private variables and names that begin with ``_`` are never described."""
     describable = {v.name for v in variables if not v.underscored and v.type != "private"}
     texts = {name: escape_section(text) for name, text in described.items() if name in describable}
     rest = variable_lines([v for v in variables if v.name not in texts], max_vars)
@@ -359,11 +336,8 @@ def join_variables(texts: Mapping[str, str]) -> str:
 
 
 def render_context(activity: str, attachments: str = "") -> str:
-    """Format the sections that precede a question.
-
-    activity: what happened since the model last spoke, as XML of the bus. attachments: what the
-    person attached, likewise.
-    """
+    """Format the sections that precede a question. activity: what happened since the model last
+    spoke, and attachments: what the person attached, as XML of the bus."""
     sections = {"recent-activity": activity, "attachments": attachments}
     return "\n\n".join(
         f"<{name}>\n{escape_tags(text, *_SECTIONS)}\n</{name}>"
@@ -374,10 +348,7 @@ def render_context(activity: str, attachments: str = "") -> str:
 
 def render_surroundings(folder: str, python: str, executable: str, host: str = "") -> str:
     """Format where and when code runs. folder: the kernel's working directory. python: its version;
-    empty if not known yet.
-
-    host: the other machine where it runs; empty for this one.
-    """
+    empty if not known yet. host: the other machine where it runs; empty for this one."""
     system = platform.uname()
     platform_line = f"Platform: {system.system} {system.release}, {system.machine}"
     if host:
@@ -393,10 +364,7 @@ def render_surroundings(folder: str, python: str, executable: str, host: str = "
 
 def changed_sections(sections: Mapping[str, str], texts: Sequence[str]) -> str:
     """Format the sections that differ from their newest account in a conversation. sections:
-    content by name; empty for none.
-
-    texts: of the conversation's messages. A summary may have replaced an earlier account.
-    """
+    content by name; empty for none. texts: of the conversation's messages."""
     changed = []
     for name, text in sections.items():
         last, section = _last_section(name, texts), _section(name, text or _NOTHING_NOW)
@@ -423,13 +391,8 @@ def next_step(question: str, *, failed: bool, printed: bool) -> str:
     """Tell the model what to do after its code ran."""
     if failed:
         return CORRECT
-    asks = (
-        ANSWER_FROM_CHANGES
-        if not printed
-        else ANSWER_IN_FORMAT
-        if _FORMAT.search(question)
-        else ANSWER_FROM_OUTPUT
-    )
+    asks = ANSWER_IN_FORMAT if _FORMAT.search(question) else ANSWER_FROM_OUTPUT
+    asks = asks if printed else ANSWER_FROM_CHANGES
     return asks.format(question=_repeated(question))
 
 
@@ -456,8 +419,7 @@ def _repeated(question: str) -> str:
 def user_turn(
     context: str, variables: Mapping[str, str], question: str, instruction: str = ""
 ) -> str:
-    """Join context, variables (as `describe_variables` returns them), question and what to do with
-    it.
+    """Join context, variables (as `describe_variables` returns them), question and instruction.
 
     The variables stand without tags right before the question, and the instruction after it: small
     models answer more questions right like this, and invent fewer figures.
@@ -469,5 +431,4 @@ def user_turn(
 
 
 def _line(text: str) -> str:
-    """Return text as one line, since names and values may contain anything."""
     return " ".join(escape_for_model(text).split("\n"))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeGuard, Unpack
 from urllib.parse import urlsplit
 
 from mahtab_tui.llm.base import ModelError
@@ -19,7 +19,7 @@ from mahtab_tui.system.processes import find_program
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from mahtab_tui.llm.chat_client import Dialect
+    from mahtab_tui.llm.chat_protocols import Dialect
     from mahtab_tui.settings.model import Settings
 
 Sampling = Mapping[str, float]
@@ -30,11 +30,9 @@ def parse_sampling(**options: float | None) -> Sampling:
     """Return the options that are given. Raises `ValueError` with a sentence."""
     chosen = {name: value for name, value in options.items() if value is not None}
     for name, value in chosen.items():
-        whole = name == "seed"
-        if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
-            raise ValueError(
-                f"{name} must be a {'whole number' if whole else 'number'}, not {value!r}."
-            )
+        kinds, kind = (int, "whole number") if name == "seed" else (int | float, "number")
+        if isinstance(value, bool) or not isinstance(value, kinds):
+            raise ValueError(f"{name} must be a {kind}, not {value!r}.")
     return chosen
 
 
@@ -105,7 +103,9 @@ def server_address(provider: str) -> str:
     host = os.environ.get(f"{provider.upper()}_HOST", "").strip() or "127.0.0.1"
     scheme, _, rest = host.rpartition("://")
     rest = rest.rstrip("/").replace("0.0.0.0", "127.0.0.1")
-    return f"{scheme or 'http'}://{rest if ':' in rest or scheme == 'https' else f'{rest}:{SERVERS[provider]}'}"
+    if ":" not in rest and scheme != "https":
+        rest = f"{rest}:{SERVERS[provider]}"
+    return f"{scheme or 'http'}://{rest}"
 
 
 def find_server(provider: str, seconds: float) -> FoundServer | None:
@@ -125,7 +125,7 @@ def find_server(provider: str, seconds: float) -> FoundServer | None:
     names = [model.get(name) for model in models if isinstance(model, dict)]
     if models and not any(isinstance(each, str) for each in names):
         return None
-    return FoundServer(provider, address, tuple(each for each in names if _is_name(each))[:_MOST])
+    return FoundServer(provider, address, tuple(filter(_is_name, names))[:_MOST])
 
 
 def find_servers(seconds: float) -> list[FoundServer]:
@@ -153,21 +153,19 @@ def first_model() -> str:
 
     Servers of other people are left out: they would get questions that nobody meant for them.
     """
-    servers = (
-        server
-        for server in find_servers(_LIMIT)
-        if not _is_of_another_person(urlsplit(server.address).port)
-    )
-    return next((spec for server in servers for spec in server.specs), "")
+    for server in find_servers(_LIMIT):
+        if server.models and not _is_of_another_person(urlsplit(server.address).port):
+            return server.specs[0]
+    return ""
 
 
 def only_model(provider: str) -> str:
     """Return the name of the one model that a server has. Raises `ModelError`."""
     server = find_server(provider, _LONGER)
     if server is None:
-        where = server_address(provider)
+        variable = f"{provider.upper()}_HOST"
         raise ModelError(
-            f"No {provider} server answers at {where}. Start it, or set {provider.upper()}_HOST to its address."
+            f"No {provider} server answers at {server_address(provider)}. Start it, or set {variable} to its address."
         )
     if not server.models:
         raise ModelError(f"The server at {server.address} has no model yet.")
@@ -180,8 +178,6 @@ def only_model(provider: str) -> str:
 
 
 def _listens(provider: str, seconds: float) -> bool:
-    """Tell whether something listens at a server's address: on this machine that is known at
-    once."""
     try:
         url = urlsplit(server_address(provider))
         with socket.create_connection((url.hostname or "", url.port or 443), timeout=seconds):
@@ -194,17 +190,13 @@ def _is_of_another_person(port: int | None) -> bool:
     """Tell whether another person of this machine listens at a port. Only Linux says so."""
     for table in ("tcp", "tcp6"):
         try:
-            sockets = [
-                line.split() for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]
-            ]
+            lines = Path(f"/proc/net/{table}").read_text().splitlines()[1:]
         except OSError:
             continue
-        for _, local, _, state, _, _, _, owner, *_ in sockets:
-            if (
-                state == _LISTENING
-                and int(local.rpartition(":")[2], 16) == port
-                and int(owner) not in (os.getuid(), *_SERVICES)
-            ):
+        for line in lines:
+            _, local, _, state, _, _, _, owner, *_ = line.split()
+            is_here = state == _LISTENING and int(local.rpartition(":")[2], 16) == port
+            if is_here and int(owner) not in (os.getuid(), *_SERVICES):
                 return True
     return False
 
@@ -313,84 +305,70 @@ def check_name(spec: str) -> None:
         read_replay(Path(model))
 
 
-def check_model(
-    spec: str,
-    *,
-    provider: str | None = None,
-    base_url: str | None = None,
-    api_keys: Mapping[str, str] | None = None,
-    claude_api_key: bool = False,
-) -> None:
-    """Check early, without loading anything, whether a model is available; arguments as for
-    `get_llm`. Raises `ModelError`."""
-    spec = full_name(spec, provider)
+class ModelAccess(TypedDict, total=False):
+    """What is needed to reach a provider; `Settings.model_access` has it."""
+
+    provider: str | None
+    """For a name without one."""
+    base_url: str | None
+    """The address of a service compatible with OpenAI's, for models of ``openai:``."""
+    api_keys: Mapping[str, str]
+    """Keys that are not in the environment, by provider; "openai_compatible" for `base_url`."""
+    claude_api_key: bool
+    """Whether the `claude` CLI gets the environment's ANTHROPIC_API_KEY."""
+
+
+class ModelOptions(ModelAccess, total=False):
+    """How a model is reached and answers."""
+
+    timeout: float | None
+    """Seconds without a response before an answer is abandoned."""
+    on_notice: OnNotice | None
+    folder: Callable[[], str] | None
+    """Returns the folder in which the `claude` CLI runs, before each call, since the CLI tells its
+    model; by default this program's."""
+    max_tokens: int | None
+    thinking: bool
+
+
+def check_model(spec: str, **access: Unpack[ModelAccess]) -> None:
+    """Check early, without loading anything, whether a model is available. Raises `ModelError`."""
+    spec = full_name(spec, access.get("provider"))
     check_name(spec)
     provider, _ = split_spec(spec)
     if provider == "claude" and find_program("claude") is None:
         raise ModelError(
             "The program `claude` is not on the PATH. Install Claude Code, or choose another model, as in --model demo."
         )
-    _key(provider, spec, base_url, api_keys)
+    _key(provider, spec, access.get("base_url"), access.get("api_keys"))
 
 
-def get_llm(
-    spec: str,
-    *,
-    timeout: float | None = None,
-    on_notice: OnNotice | None = None,
-    folder: Callable[[], str] | None = None,
-    provider: str | None = None,
-    base_url: str | None = None,
-    api_keys: Mapping[str, str] | None = None,
-    claude_api_key: bool = False,
-    max_tokens: int | None = None,
-    thinking: bool = True,
-) -> BaseChatModel:
+def get_llm(spec: str, **options: Unpack[ModelOptions]) -> BaseChatModel:
     """Make a model from its name. Raises `ModelError` for an unknown or unavailable one.
 
     The name of a model on this machine's only server may be left out; then the server is asked, for
-    a moment. timeout: seconds without a response before an answer is abandoned. on_notice: called
-    with what the user should know (retries, billing). folder: returns the folder for the `claude`
-    CLI before each call, since the CLI tells its model where it runs; by default this program's.
-    provider: for a name without one. base_url: the address of a service compatible with OpenAI's,
-    for models of ``openai:``. api_keys: keys that are not in the environment, by provider;
-    "openai_compatible" for the service at `base_url`. claude_api_key: whether the CLI gets the
-    environment's ANTHROPIC_API_KEY. max_tokens: of one answer; by default the model's limit.
-    thinking: whether a model of the CLI thinks before it answers.
+    a moment.
     """
-    service = find_service(
-        spec,
-        timeout=timeout,
-        provider=provider,
-        base_url=base_url,
-        api_keys=api_keys,
-        max_tokens=max_tokens,
-    )
-    if service is not None:
+    if (service := find_service(spec, **options)) is not None:
         from mahtab_tui.llm.chat_service import ChatService
 
         return ChatService.of(service)
-    spec = full_name(spec, provider)
-    provider, model = split_spec(spec)
+    provider, model = split_spec(full_name(spec, options.get("provider")))
     if provider == "claude":
         from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 
-        options: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
-        options |= {"max_tokens": max_tokens, "thinking": thinking}
         return ChatClaudeCLI(
             model=model or None,
-            on_notice=on_notice,
-            folder=folder,
-            use_api_key=claude_api_key,
-            **options,
+            on_notice=options.get("on_notice"),
+            folder=options.get("folder"),
+            use_api_key=options.get("claude_api_key", False),
+            max_tokens=options.get("max_tokens"),
+            thinking=options.get("thinking", True),
+            timeout=options.get("timeout") or _TIMEOUT,
         )
-    if provider == "demo":
-        from mahtab_tui.llm.demo import ChatDemo
+    from mahtab_tui.llm.scripted import ChatDemo, ChatReplay
 
-        return ChatDemo()
-    from mahtab_tui.llm.replay import ChatReplay
-
-    return ChatReplay.from_file(Path(model))
+    return ChatDemo() if provider == "demo" else ChatReplay.from_file(Path(model))
 
 
 @dataclass(frozen=True)
@@ -411,7 +389,6 @@ class Service:
     secret: str = field(repr=False)
     """The key; empty if there is none."""
     max_tokens: int | None
-    """Most tokens of one answer; None: the model's limit."""
     num_ctx: int | None = None
     """The context window that Ollama is asked for."""
 
@@ -419,37 +396,26 @@ class Service:
 def find_service(
     spec: str,
     *,
-    timeout: float | None = None,
-    provider: str | None = None,
-    base_url: str | None = None,
-    api_keys: Mapping[str, str] | None = None,
-    max_tokens: int | None = None,
     address: str | None = None,
     api_key: str | None = None,
-    **_: Any,
+    **options: Unpack[ModelOptions],
 ) -> Service | None:
     """Return the service of a model, by its name; None if it has none, as `claude`. Raises
     `ModelError`.
 
     address: where the service is, whatever its provider; of all keys only `api_key` goes there.
-    Other arguments as for `get_llm`, whose further ones are ignored.
     """
-    spec = full_name(spec, provider)
+    spec = full_name(spec, options.get("provider"))
     provider, model = split_spec(spec)
     if provider not in PROVIDERS:
         return None
-    if address is not None:
-        base_url = address
-        if not model:
-            raise ModelError(f"Name a model as well, as in {provider}:NAME.")
-    elif provider != "openai":
-        base_url = None
-    if api_key is not None:
-        key_name, key = "api_key", api_key
-    elif address is not None and provider != "openai":
-        key_name, key = "api_key", ""
+    if address is not None and not model:
+        raise ModelError(f"Name a model as well, as in {provider}:NAME.")
+    base_url = address or (options.get("base_url") if provider == "openai" else None)
+    if api_key is not None or (address is not None and provider != "openai"):
+        key_name, key = "api_key", api_key or ""
     else:
-        key_name, key = _key(provider, spec, base_url, api_keys)
+        key_name, key = _key(provider, spec, base_url, options.get("api_keys"))
     root = (base_url or _address(provider)).rstrip("/")
     dialect = _DIALECTS.get(provider, "compatible")
     if provider == "openai" and base_url is not None:
@@ -460,16 +426,15 @@ def find_service(
         model=model or only_model(provider),
         provider=provider,
         priced_as=base_url or ("local" if provider in SERVERS else provider),
-        timeout=_TIMEOUT if timeout is None else timeout,
+        timeout=options.get("timeout") or _TIMEOUT,
         key=key_name,
         secret=key,
-        max_tokens=max_tokens,
+        max_tokens=options.get("max_tokens"),
         num_ctx=_OLLAMA_WINDOW if provider == "ollama" else None,
     )
 
 
 def _address(provider: str) -> str:
-    """Return where a provider's service is: its own address, or where a variable says."""
     if provider in SERVERS:
         return f"{server_address(provider)}/v1"
     named = (os.environ.get(name) for name in _ADDRESSES[provider])
@@ -492,7 +457,6 @@ def _key(
 
 
 _LISTING_S = 1.0
-"""Seconds to wait for the servers."""
 _PROVIDERS = ("anthropic", "openai", "openrouter", "ollama")
 _CLAUDE = ("claude", "claude:opus", "claude:sonnet", "claude:haiku")
 

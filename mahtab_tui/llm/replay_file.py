@@ -10,15 +10,27 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mahtab_tui.llm.base import ModelError
 
-_FIELDS = ("text", "error", "match", "repeat", "tokens_per_second", "usage")
-_COUNTS = ("input_tokens", "output_tokens", "cost")
+_COUNTS: dict[str, tuple[type, ...]] = {
+    "input_tokens": (int,),
+    "output_tokens": (int,),
+    "cost": (int, float, type(None)),
+}
+_FIELDS: dict[str, tuple[type, ...]] = {
+    "text": (str,),
+    "error": (str,),
+    "match": (str, type(None)),
+    "repeat": (bool,),
+    "tokens_per_second": (int, float, type(None)),
+    "usage": (dict,),
+}
+"""The types of each field of a line, and of its usage."""
 _TOKENS = re.compile(r"\s*\S{1,12}|\s+\Z")
 """Small pieces of a text; joined, they are the text again."""
 
@@ -41,10 +53,6 @@ class ReplayLine:
     output_tokens: int = 0
     cost: float | None = None
 
-    def answers(self, message: str) -> bool:
-        """Tell whether this line matches a message."""
-        return self.match is None or re.search(self.match, message) is not None
-
 
 class Replay:
     """Gives each line once, or again and again. Several threads may use it."""
@@ -61,7 +69,7 @@ class Replay:
         none, or if the line is an error."""
         with self._lock:
             for number, line in enumerate(self._lines):
-                if number in self._used or not line.answers(message):
+                if number in self._used or not re.search(line.match or "", message):
                     continue
                 if not line.repeat:
                     self._used.add(number)
@@ -73,16 +81,9 @@ class Replay:
     def worst_cost(self) -> float | None:
         """Return the cost of the most expensive answer left; None if one has no cost."""
         with self._lock:
-            costs = [
-                line.cost
-                for number, line in enumerate(self._lines)
-                if number not in self._used and not line.error
-            ]
-        return (
-            None
-            if None in costs
-            else max((cost for cost in costs if cost is not None), default=0.0)
-        )
+            left = [line for number, line in enumerate(self._lines) if number not in self._used]
+        costs = [line.cost for line in left if not line.error]
+        return None if None in costs else max((cost or 0.0 for cost in costs), default=0.0)
 
 
 def read_replay(path: Path) -> list[ReplayLine]:
@@ -120,39 +121,24 @@ def _parse_line(line: str) -> ReplayLine:
     usage = _checked(found.pop("usage", {}), _COUNTS, "usage")
     if "text" not in found and "error" not in found:
         raise ValueError("it has neither text nor error")
-    made = ReplayLine(**found, **usage)
-    _check_types(made)
-    return made
-
-
-def _checked(given: Any, names: Collection[str], what: str) -> dict[str, Any]:
-    """Return an object whose fields are all known. Raises `ValueError`."""
-    if not isinstance(given, dict):
-        raise ValueError(f"{what} must be a JSON object")
-    if unknown := sorted(given.keys() - set(names)):
-        raise ValueError(f"{unknown[0]}: there is no such field; there are {', '.join(names)}")
-    return dict(given)
-
-
-def _check_types(line: ReplayLine) -> None:
-    """Raise `ValueError` if a field of a line has a value of another type."""
-    kinds: dict[str, tuple[type, ...]] = {
-        "text": (str,),
-        "error": (str,),
-        "match": (str, type(None)),
-        "repeat": (bool,),
-        "tokens_per_second": (int, float, type(None)),
-        "input_tokens": (int,),
-        "output_tokens": (int,),
-        "cost": (int, float, type(None)),
-    }
-    for name, allowed in kinds.items():
-        value = getattr(line, name)
-        if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
-            raise ValueError(f"{name}: {type(value).__name__} is not what belongs there")
-    if line.tokens_per_second is not None and not line.tokens_per_second > 0:
+    answer = ReplayLine(**found, **usage)
+    if answer.tokens_per_second is not None and not answer.tokens_per_second > 0:
         raise ValueError("tokens_per_second: it must be more than 0")
     try:
-        re.compile(line.match or "")
+        re.compile(answer.match or "")
     except re.error as error:
         raise ValueError(f"match: not a regular expression: {error}") from None
+    return answer
+
+
+def _checked(given: Any, types: Mapping[str, tuple[type, ...]], what: str) -> dict[str, Any]:
+    """Return an object whose fields are known and of one of their types. Raises `ValueError`."""
+    if not isinstance(given, dict):
+        raise ValueError(f"{what} must be a JSON object")
+    for name, value in given.items():
+        if name not in types:
+            raise ValueError(f"{name}: there is no such field; there are {', '.join(types)}")
+        allowed = types[name]
+        if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
+            raise ValueError(f"{name}: {type(value).__name__} is not what belongs there")
+    return dict(given)

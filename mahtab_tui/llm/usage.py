@@ -1,8 +1,4 @@
-"""Usage and cost of model calls, and a session's limit.
-
-A tokenizer first cuts text into pieces much like these; how many tokens each kind becomes on
-average was fitted to the counts of OpenAI's tokenizers (cl100k and o200k) for prose in several
-languages, code, output and JSON. `tests/data/token_counts.json` has counts to compare with."""
+"""Usage and cost of model calls, and a session's limit."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from rich.cells import cell_len, set_cell_size
@@ -25,7 +21,11 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages.ai import UsageMetadata
 
-    from mahtab_tui.llm.chat_stream import AnswerEnd
+    from mahtab_tui.llm.chat_protocols import AnswerEnd
+
+# Tokens. A tokenizer first cuts text into pieces much like these; how many tokens each kind becomes
+# on average was fitted to the counts of OpenAI's tokenizers (cl100k and o200k) for prose in several
+# languages, code, output and JSON. `tests/data/token_counts.json` has counts to compare with.
 
 _PIECE = re.compile(
     r"""(?P<word>[^\r\n\w]?(?:[A-Z]?[a-z]+|[A-Z]+(?![a-z])))
@@ -47,17 +47,6 @@ _EACH = {
     "signs": 0.31,
 }
 """Tokens for each piece of a kind."""
-_LONG_WORD, _LONG = 0.37, 7
-"""Added for a word of more letters."""
-_UNKNOWN_LETTER, _KNOWN = 0.35, 20
-"""Added for each letter beyond those that a word of a language may have, as in keys and
-sequences."""
-_AFTER_SIGN = 0.94
-"""Added for a word right after a sign other than a blank, as in ``.text``."""
-_LETTER = 1.61
-"""Tokens for each letter outside of a to z."""
-_SIGN = 0.37
-"""Added for each sign after the second one of a row."""
 _FRAME_TOKENS = 4
 """Tokens around each message."""
 
@@ -74,14 +63,13 @@ def _tokens(text: str) -> float:
         total += _EACH[kind]
         if kind == "word":
             after_sign = not piece[0].isalpha()
-            total += _LONG_WORD * (len(piece) - after_sign > _LONG) + _AFTER_SIGN * (
-                after_sign and piece[0] != " "
-            )
-            total += _UNKNOWN_LETTER * max(0, len(piece) - _KNOWN)
-        elif kind == "letters":
-            total += _LETTER * len(piece)
+            total += 0.37 * (len(piece) - after_sign > 7)  # a long word
+            total += 0.94 * (after_sign and piece[0] != " ")  # as in `.text`
+            total += 0.35 * max(0, len(piece) - 20)  # a key or a sequence, not a word
+        elif kind == "letters":  # outside of a to z
+            total += 1.61 * len(piece)
         elif kind == "signs":
-            total += _SIGN * max(0, len(piece.strip()) - 2)
+            total += 0.37 * max(0, len(piece.strip()) - 2)
     return total
 
 
@@ -91,7 +79,6 @@ DEAR = (5e-6, 25e-6)
 """US dollars for a token read and a token written by an expensive model, for estimates if prices
 are unknown."""
 _MANY = 1_000
-"""Tokens to look up a price for."""
 _MOST = 32_000
 """Tokens of the longest answer, if unknown."""
 _BYTES_PER_TOKEN = 3
@@ -114,7 +101,6 @@ class Tariff(NamedTuple):
     priced_as: str
     """See `price`."""
     max_tokens: int | None
-    """Most tokens of one answer; None if unknown."""
 
     @property
     def needs_table(self) -> bool:
@@ -140,14 +126,9 @@ def context_window(llm: BaseChatModel) -> int | None:
     """Return how many tokens a model can read, as its package or the tables of genai-prices tell;
     None if unknown."""
     known = getattr(llm, "window", None)
-    if isinstance(known, int):
-        return known
-    provider = priced_as(llm)
-    found = (
-        None
-        if provider == LOCAL
-        else _looked_up(provider, model_name(llm), input_tokens=1, output_tokens=1)
-    )
+    if isinstance(known, int) or priced_as(llm) == LOCAL:
+        return known if isinstance(known, int) else None
+    found = _looked_up(priced_as(llm), model_name(llm), input_tokens=1, output_tokens=1)
     return None if found is None else found.model.context_window
 
 
@@ -156,8 +137,7 @@ def reported_usage(
 ) -> Usage | None:
     """Read what a call has used from LangChain's chunks; None if the model reported nothing.
 
-    The cost is what the transport reported, otherwise from the tables of genai-prices; None if
-    unknown.
+    The cost is what the transport reported, else from the tables of genai-prices; None if unknown.
     """
     if usage is None and "cost_usd" not in metadata:
         return None
@@ -191,20 +171,14 @@ def answer_usage(tariff: Tariff, end: AnswerEnd) -> Usage | None:
 
 
 def with_cost(used: Usage, provider: str, reported: object = None) -> Usage:
-    """Add the cost of a call. provider: see `price`. reported: by OpenRouter; other services report
-    none."""
-    if _is_amount(reported):
-        return used.changed(cost=float(reported))
+    """Add the cost of a call. provider: see `price`. reported: by OpenRouter, which may send
+    anything; other services report none."""
+    is_number = isinstance(reported, int | float) and not isinstance(reported, bool)
+    if is_number and 0 <= reported < math.inf:  # type: ignore[operator]
+        return used.changed(cost=float(reported))  # type: ignore[arg-type]
     counts = used.input_tokens, used.output_tokens
     cached = used.cache_read_tokens, used.cache_creation_tokens
     return used.changed(cost=price(provider, used.model, *counts, *cached))
-
-
-def _is_amount(amount: object) -> TypeGuard[float]:
-    """Tell whether it is a number that can be summed; a service may send anything."""
-    return (
-        isinstance(amount, int | float) and not isinstance(amount, bool) and 0 <= amount < math.inf
-    )
 
 
 def estimated_usage(
@@ -226,8 +200,7 @@ def worst_cost(
 ) -> float | None:
     """Return the US dollars that a call may cost at most, from what is sent and the longest answer;
     None if the price is unknown. max_tokens: of the answer; None: the model's limit."""
-    known = getattr(llm, "worst_cost", None)
-    if callable(known):
+    if callable(known := getattr(llm, "worst_cost", None)):
         cost: float | None = known()
         return cost
     read = estimate_message_tokens(asked, pictures)
@@ -242,9 +215,8 @@ def worst_cost(
 def usd_per_token(llm: BaseChatModel | Tariff) -> tuple[float, float]:
     """Return US dollars for a token read and a token written; those of an expensive model if
     unknown."""
-    read, written = (
-        price(priced_as(llm), model_name(llm), *counts) for counts in ((_MANY, 0), (0, _MANY))
-    )
+    read = price(priced_as(llm), model_name(llm), _MANY, 0)
+    written = price(priced_as(llm), model_name(llm), 0, _MANY)
     return DEAR if read is None or written is None else (read / _MANY, written / _MANY)
 
 
@@ -297,28 +269,21 @@ def price(
     """
     if provider == "ollama" or _is_on_this_machine(provider):
         return 0.0
-    found = _looked_up(
-        provider,
-        model,
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        cache_read_tokens=cache_read_tokens,
-        cache_write_tokens=cache_creation_tokens,
-    )
+    counts = {"input_tokens": input_tokens, "output_tokens": output_tokens}
+    cached = {"cache_read_tokens": cache_read_tokens, "cache_write_tokens": cache_creation_tokens}
+    found = _looked_up(provider, model, **counts, **cached)
     return None if found is None else float(found.total_price)
 
 
 def _looked_up(provider: str, model: str, **used: int) -> PriceCalculation | None:
     from genai_prices import Usage, calc_price
 
+    provider_id = "openrouter" if "/" in model else provider or None
+    where: dict[str, Any] = {"provider_id": provider_id}
+    if "://" in provider:
+        where = {"provider_api_url": provider}
     try:
-        if "://" in provider:
-            return calc_price(Usage(**used), model_ref=model, provider_api_url=provider)
-        return calc_price(
-            Usage(**used),
-            model_ref=model,
-            provider_id="openrouter" if "/" in model else provider or None,
-        )
+        return calc_price(Usage(**used), model_ref=model, **where)
     except (LookupError, ValueError):  # an unknown model, or inconsistent counts
         return None
 
@@ -349,7 +314,6 @@ class UsageStats:
 
 
 _NAMES = range(16, 41)
-"""Cells that the names in the table may have."""
 _FIGURES = 52
 """Cells of the rest of a line."""
 
@@ -374,9 +338,7 @@ class Spending:
         self.trees: dict[str, UsageStats] = {}
         """By id of the search."""
         self._queries: dict[str, str] = {}
-        """Question of each search."""
         self._questions: dict[int, str] = {}
-        """The words of each question, by its number."""
         self._max_usd = max_usd
         self._reserved = 0.0
         self._unpriced_model = ""
@@ -467,35 +429,24 @@ class Spending:
         """Format a table for the user: a line for the session, each question and each search.
         width: of a line, in cells."""
         room = min(max(width - _FIGURES, _NAMES[0]), _NAMES[-1])
+        rows = [("session", self.total)]
         with self._lock:
-            rows = [
-                ("session", self.total),
-                *(
-                    (f"question {turn} {self._questions.get(turn, '')}".rstrip(), stats)
-                    for turn, stats in sorted(self.turns.items())
-                ),
-                *(
-                    (f"search {self._queries.get(tree) or tree}", stats)
-                    for tree, stats in self.trees.items()
-                ),
-            ]
-            lines = [
-                f"{'':<{room}}{'calls':>6}{'read':>12}{'of cache':>12}{'written':>10}  cost",
-                *(_row(*row, room) for row in rows),
-            ]
+            for turn, stats in sorted(self.turns.items()):
+                rows.append((f"question {turn} {self._questions.get(turn, '')}".rstrip(), stats))
+            for tree, stats in self.trees.items():
+                rows.append((f"search {self._queries.get(tree) or tree}", stats))
+            lines = [f"{'':<{room}}{'calls':>6}{'read':>12}{'of cache':>12}{'written':>10}  cost"]
+            lines += [_row(name, stats, room) for name, stats in rows]
         if (limit := self.max_usd) is not None:
-            lines.append(
-                f"The session's limit is ${limit:.2f} (max_usd); ${max(0.0, limit - self.total.cost):.4f} is left."
-            )
+            left = max(0.0, limit - self.total.cost)
+            lines.append(f"The session's limit is ${limit:.2f} (max_usd); ${left:.4f} is left.")
         return "\n".join(lines)
 
 
 def _row(name: str, stats: UsageStats, room: int) -> str:
-    cost = (
-        "unknown"
-        if stats.calls and stats.unpriced_calls == stats.calls
-        else f"${stats.cost:.4f}{'+' if stats.unpriced_calls else ''}"
-    )
+    cost = f"${stats.cost:.4f}{'+' if stats.unpriced_calls else ''}"
+    if stats.calls and stats.unpriced_calls == stats.calls:
+        cost = "unknown"
     tokens = f"{stats.input_tokens:>12,}{stats.cache_read_tokens:>12,}{stats.output_tokens:>10,}"
     if cell_len(name) >= room:
         name = set_cell_size(name, room - 2) + "…"

@@ -27,14 +27,14 @@ class TopicNotFound(Exception):
 
 
 class Page(NamedTuple):
-    """One page of the manual, as Markdown without links to other pages and without pictures."""
+    """A page without pictures and links to other pages."""
 
     topic: str
     title: str
     summary: str
     """The first paragraph: one sentence."""
     text: str
-    """All of it, title and summary too."""
+    """With title and summary."""
 
 
 @cache
@@ -58,8 +58,7 @@ def page(topic: str) -> Page:
 
 
 def _suggest_topics(word: str) -> list[str]:
-    """Topics with a word in their title, summary or headings; else those whose page has it most
-    often."""
+    """Return topics with a word in their headings or summary, or with most hits."""
     sought = re.compile(rf"\b{re.escape(word)}", re.IGNORECASE)
     pages = [page(topic) for topic in TOPICS]
     heads = [
@@ -74,8 +73,8 @@ def _suggest_topics(word: str) -> list[str]:
 
 
 def filter_page(text: str, words: str) -> str:
-    """The blocks of a page that have a text in them, each under its heading; of tables, lists and
-    code the lines that have it."""
+    """Return the blocks of a page that have a text, under their headings; of tables, lists and code
+    the lines that have it."""
     wanted, heading = words.lower(), ""
     found: list[str] = []
     for block in _blocks(text):

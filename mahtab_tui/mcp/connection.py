@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -29,7 +30,6 @@ from mahtab_tui.mcp.tools import McpToolError, Report, escape_output_keep_colour
 from mahtab_tui.session import Session
 from mahtab_tui.session.agent_calls import Evaluation
 from mahtab_tui.session.info import HeadlessFrontend
-from mahtab_tui.session.kernel import process_kernel
 from mahtab_tui.session.sharing import AgentService, SharingError, find_session
 from mahtab_tui.settings.model import Settings, home_folder
 from mahtab_tui.store.resume import new_store, save_target
@@ -92,10 +92,8 @@ class Journal:
             except OSError as error:  # a failure must not affect the cell
                 self._end()
                 self.mode = "off"
-                print(
-                    f"mahtab-tui: {log_file()} cannot be written: {error.strerror}. Logging has stopped.",
-                    file=sys.stderr,
-                )
+                why = f"{log_file()} cannot be written: {error.strerror}"
+                print(f"mahtab-tui: {why}. Logging has stopped.", file=sys.stderr)
 
     def _end(self) -> None:
         file, self._file = self._file, None
@@ -113,14 +111,11 @@ def _open_log(path: Path) -> TextIOWrapper:
 
 
 PROGRESS_SECONDS = 1.0
-"""Seconds between two progress reports of a running call."""
 
 REJOIN_HINT = "Call mode with private to continue in a session of your own, or with shared to join a session again."
 
 
 class _PendingCall:
-    """A call that is waiting for its answer."""
-
     def __init__(self, on_frame: Callable[[Frame], None] | None) -> None:
         self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._pass_on = on_frame
@@ -136,19 +131,16 @@ class _PendingCall:
         if frame["op"] == "output":
             text = str(frame["text"])
             self._characters += len(text)
-            lines = [line for line in text.splitlines() if line.strip()]
-            self._last_line = lines[-1].strip()[:200] if lines else self._last_line
+            lines = [line.strip() for line in text.splitlines() if line.strip()]
+            self._last_line = lines[-1][:200] if lines else self._last_line
         if self._pass_on is not None:
             self._pass_on(frame)
 
     def sentence(self, seconds: float) -> str:
-        """Describe the call's progress."""
-        printed = (
-            f", {self._characters:,} characters printed; last line: {self._last_line}"
-            if self._last_line
-            else ""
-        )
-        return f"{self._progress} ({seconds:.0f} s){printed}"
+        progress = f"{self._progress} ({seconds:.0f} s)"
+        if not self._last_line:
+            return progress
+        return f"{progress}, {self._characters:,} characters printed; last line: {self._last_line}"
 
 
 class _LogEntry:
@@ -200,18 +192,14 @@ class SessionConnection:
         self._end_reason = ""
         self._listener: asyncio.Task[None] | None = None
         self.session = ""
-        """The session's name."""
         self.pid = 0
-        """The process id of its program."""
         self.name = ""
-        """The agent's name in the session."""
 
     @classmethod
     async def join(
         cls, session: str | None, project: Path, agent: str, journal: Journal
     ) -> SessionConnection:
-        """Join a session by its name, or the session of a project's folder. Raises
-        `McpToolError`."""
+        """Join a session by its name, or the session of a project's folder."""
         try:
             found = await asyncio.to_thread(find_session, session, project)
             reader, writer = await asyncio.open_unix_connection(str(found.path))
@@ -223,7 +211,7 @@ class SessionConnection:
     async def connect(
         cls, connected: socket.socket, agent: str, journal: Journal
     ) -> SessionConnection:
-        """Join the session whose socket is given. Raises `McpToolError`."""
+        """Join the session whose socket is given."""
         reader, writer = await asyncio.open_unix_connection(sock=connected)
         return await cls(reader, writer, journal)._handshake(agent)
 
@@ -299,7 +287,6 @@ class SessionConnection:
                     self._writer.write(encode({"op": "cancel", "id": number}))
 
     async def _listen(self) -> None:
-        """Process frames from the session until it ends."""
         over = "The session has ended."
         try:
             while frames := await self._next_frames():
@@ -329,7 +316,6 @@ class SessionConnection:
             waiting.answer.set_result(frame["value"])
 
     async def _next_frames(self) -> list[Frame]:
-        """Read the next frames; empty at the end."""
         while data := await self._reader.read(65536):
             if frames := self._frames.feed(data):
                 return frames
@@ -375,23 +361,19 @@ class OwnSession:
             await asyncio.to_thread(self._session.close, hurry=True)
 
     def _start(self) -> socket.socket:
+        # Loads the agent, which would delay the answer to `initialize`.
+        from mahtab_tui.session.kernel import process_kernel
+
         store, name, _ = new_store(Path.cwd())
-        keep = (
-            save_target(store.session, self._settings.keep_namespace_mb)
-            if self._settings.keep_namespace
-            else None
-        )
+        settings, keep = self._settings, None
+        if settings.keep_namespace:
+            keep = save_target(store.session, settings.keep_namespace_mb)
         try:
-            session = Session(
-                self._settings,
-                process_kernel(self._settings, keep),
-                HeadlessFrontend(),
-                store=store,
-                name=name,
-            )
+            kernel = process_kernel(settings, keep)
+            session = Session(settings, kernel, HeadlessFrontend(), store=store, name=name)
             session.log.addHandler(InputHandler(session))
             session.log.addHandler(self.output)
-            session.start_cells()
+            session.cell_thread.start()
             session.ready.result()
         except KernelError as error:
             if store.claim is not None:
@@ -415,9 +397,8 @@ class InputHandler(logging.Handler):
         if isinstance(value, Input) and value.state == "waiting":
             # The asking thread starts waiting only after this record, so the answer must come from
             # another thread.
-            threading.Thread(
-                target=self._session.answer_input, args=(value.request, None), daemon=True
-            ).start()
+            answer = partial(self._session.host.inputs.answer, value.request, None)
+            threading.Thread(target=answer, daemon=True).start()
 
 
 class LateOutput(logging.Handler):

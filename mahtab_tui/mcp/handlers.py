@@ -17,7 +17,7 @@ from mahtab_tui.bus.terminal_screen import OVERWRITTEN, escape_for_model
 from mahtab_tui.kernel.base import KernelInfo
 from mahtab_tui.kernel.cells import GRACE, pictures, pieces
 from mahtab_tui.kernel.launch import environment_prefix
-from mahtab_tui.kernel.values import CHANGE_SIGNS, Change, Status, Variable
+from mahtab_tui.kernel.values import CHANGE_SIGNS, Change, Status
 from mahtab_tui.mcp.connection import (
     Journal,
     OwnSession,
@@ -53,23 +53,22 @@ MOST_VARIABLES = 200
 
 def variable_lines(contents: SessionContents) -> list[str]:
     """List the variables, one per line: name, type, and shape, length or a simple value."""
-    shown = [variable for variable in _visible_variables(contents) if variable.kind != "module"]
-    return _variable_rows(
-        [
-            f"{shorten_line(row.name)}: {shorten_line(row.type)} {shorten_line(row.summary)}".rstrip()
-            for row in shown
-        ]
+    lines = (
+        f"{shorten_line(each.name)}: {shorten_line(each.type)} {shorten_line(each.summary)}"
+        for each in contents.variables
+        if not each.underscored and each.kind != "module"
     )
+    return _limit_rows([line.rstrip() for line in lines])
 
 
 def describe_contents(contents: SessionContents, mode: Literal["private", "shared"]) -> str:
     kernel = contents.kernel
     since = "you joined" if mode == "shared" else "your session started"
-    modules = _variable_rows(
+    modules = _limit_rows(
         [
-            shorten_line(variable.name)
-            for variable in _visible_variables(contents)
-            if variable.kind == "module"
+            shorten_line(each.name)
+            for each in contents.variables
+            if not each.underscored and each.kind == "module"
         ]
     )
     rows = variable_lines(contents)
@@ -87,13 +86,9 @@ def describe_contents(contents: SessionContents, mode: Literal["private", "share
     return escape_for_model("\n".join(lines))
 
 
-def _visible_variables(contents: SessionContents) -> list[Variable]:
-    return [variable for variable in contents.variables if not variable.underscored]
-
-
-def _variable_rows(rows: Sequence[str]) -> list[str]:
+def _limit_rows(rows: list[str]) -> list[str]:
     more = len(rows) - MOST_VARIABLES
-    return [*rows[:MOST_VARIABLES], *([f"… and {more:,} more"] if more > 0 else [])]
+    return rows if more <= 0 else [*rows[:MOST_VARIABLES], f"… and {more:,} more"]
 
 
 OUTPUT = 20_000
@@ -106,10 +101,8 @@ ERROR = 4_000
 """Characters of a traceback that are always allowed, even if the agent wants less output."""
 
 CHANGES = 20
-"""Maximum number of changed names to list; the others are only counted."""
 
 SUMMARY = 60
-"""Maximum characters of a changed variable's summary."""
 
 
 class EvalArguments(Arguments):
@@ -134,27 +127,22 @@ def format_answer(done: Evaluation, arguments: EvalArguments, format: AnswerForm
     parts = {"value": "", "stdout": "", "traceback": "", "display": ""}
     for kind, text in pieces(result):
         parts[kind] += text
-    value = shorten_middle((parts["display"] + parts["value"]).rstrip("\n"), arguments.max_output)
-    output = shorten_middle(parts["stdout"], arguments.max_output)
-    error = shorten_middle(
-        shorten_traceback(parts["traceback"].rstrip("\n")), max(arguments.max_output, ERROR)
-    )
+    most = arguments.max_output
+    value = shorten_middle((parts["display"] + parts["value"]).rstrip("\n"), most)
+    error = shorten_middle(shorten_traceback(parts["traceback"].rstrip("\n")), max(most, ERROR))
+    edited = fenced(escape_for_model(done.edited), "python") if done.edited else ""
     sections = [
-        ("The user edited the code. What ran:\n" + fenced(escape_for_model(done.edited), "python"))
-        if done.edited
-        else "",
+        edited and f"The user edited the code. What ran:\n{edited}",
         escape_for_model(describe_end(done, arguments.timeout_s)),
         format.code(value),
-        format.output(output),
+        format.output(shorten_middle(parts["stdout"], most)),
         OVERWRITTEN if result.rewritten else "",
         format.traceback(error),
-        ("Printed since the last call:\n" + format.output(done.late)) if done.late else "",
+        done.late and f"Printed since the last call:\n{format.output(done.late)}",
         format_changes(result.changes),
     ]
-    text = (
-        "\n".join(section.rstrip("\n") for section in sections if section)
-        or "(no value, no output)"
-    )
+    text = "\n".join(section.rstrip("\n") for section in sections if section)
+    text = text or "(no value, no output)"
     failed = result.status is not Status.OK or done.declined != "" or done.running or done.timed_out
     return ToolAnswer(text, pictures(result), failed=failed)
 
@@ -163,6 +151,9 @@ def describe_end(done: Evaluation, timeout: float | None) -> str:
     """Return a sentence for any end except a normal one. After a timeout it says exactly what
     happened."""
     over = f"Timed out after {timeout:g} s: " if done.timed_out and timeout is not None else ""
+    gone = "All variables are gone"
+    if done.restores:
+        gone = "Only saved variables come back (info lists them)"
     match done.result.status:
         case _ if done.declined:
             return f"The code did not run: {done.declined}."
@@ -171,43 +162,29 @@ def describe_end(done: Evaluation, timeout: float | None) -> str:
         case Status.INTERRUPTED:
             return f"{over}{'t' if over else 'T'}he code was interrupted. Variables are as it left them."
         case Status.KILLED:
-            reason = (
-                f"the code did not end within {GRACE:g} s after its interrupt, so the worker was killed."
-                if over
-                else done.result.detail
-            )
-            return f"{over}{reason} {_format_variables(done)}; a new worker is ready."
+            reason = done.result.detail
+            if over:
+                reason = f"the code did not end within {GRACE:g} s after its interrupt, so the worker was killed."
+            return f"{over}{reason} {gone}; a new worker is ready."
         case Status.DIED:
-            return f"{over and over + 'the code was interrupted. '}{done.result.detail} {_format_variables(done)}; a new worker starts with the next call."
+            why = f"{over}the code was interrupted. " if over else ""
+            return f"{why}{done.result.detail} {gone}; a new worker starts with the next call."
         case _:
             return f"{over}the code was interrupted, and then ended by itself." if over else ""
-
-
-def _format_variables(done: Evaluation) -> str:
-    return (
-        "Only saved variables come back (info lists them)"
-        if done.restores
-        else "All variables are gone"
-    )
 
 
 def format_changes(changes: Sequence[Change]) -> str:
     """Format the changes to the namespace as one line: ``[+x int 5, ~rows list 3 items, −old]``."""
     if not changes:
         return ""
-    listed = [_format_change(change) for change in changes[:CHANGES]]
+    listed = []
+    for change in changes[:CHANGES]:
+        words = [CHANGE_SIGNS[change.change] + shorten_line(change.name)]
+        if (variable := change.variable) is not None:
+            words += [shorten_line(variable.type), shorten_line(variable.summary, SUMMARY)]
+        listed.append(" ".join(filter(None, words)))
     more = len(changes) - len(listed)
     return f"[{', '.join(listed)}{f', and {more:,} more' if more else ''}]"
-
-
-def _format_change(change: Change) -> str:
-    words = [CHANGE_SIGNS[change.change] + shorten_line(change.name)]
-    if change.variable is not None:
-        words += [
-            shorten_line(change.variable.type),
-            shorten_line(change.variable.summary, SUMMARY),
-        ]
-    return " ".join(word for word in words if word)
 
 
 def shorten_middle(text: str, most: int) -> str:
@@ -215,11 +192,8 @@ def shorten_middle(text: str, most: int) -> str:
     out."""
     if len(text) <= most:
         return text
-    head = most // 2
-    omitted = len(text) - most
-    return (
-        f"{text[:head]}\n… {omitted:,} characters left out …\n{text[len(text) - (most - head) :]}"
-    )
+    head, omitted = most // 2, len(text) - most
+    return f"{text[:head]}\n… {omitted:,} characters left out …\n{text[omitted + head :]}"
 
 
 def shorten_traceback(text: str) -> str:
@@ -229,14 +203,11 @@ def shorten_traceback(text: str) -> str:
     omitted = len(lines) - FRAMES_HEAD - FRAMES_TAIL
     if omitted <= 1:
         return text
-    return "\n".join(
-        [*lines[:FRAMES_HEAD], f"  … {omitted} lines left out …", *lines[-FRAMES_TAIL:]]
-    )
+    middle = f"  … {omitted} lines left out …"
+    return "\n".join([*lines[:FRAMES_HEAD], middle, *lines[-FRAMES_TAIL:]])
 
 
 PACKAGE_OUTPUT = 20_000
-"""Maximum characters of a package manager's output in an answer."""
-
 
 PACKAGE_OUTPUT_CHARS = 2_000
 """Maximum characters of its output in a progress report."""
@@ -287,11 +258,9 @@ class AttachOptions(NamedTuple):
     """The server's options for sessions on a screen."""
 
     at_once: bool = False
-    """Whether to start in shared mode."""
     session: str | None = None
     """The session's name or process id; None for the session of the project's folder."""
     never: bool = False
-    """Whether to stay in private mode."""
 
 
 class ToolHandlers:
@@ -308,7 +277,6 @@ class ToolHandlers:
         secrets: Secrets,
     ) -> None:
         self.secrets = secrets
-        """Masked in answers."""
         self._format = format
         self._journal = journal
         self._cwd = cwd
@@ -385,10 +353,8 @@ class ToolHandlers:
                 self._shared = joined
             now = self._shared
         self.mode = "shared"
-        return ToolAnswer(
-            escape_for_model(
-                f"You are {now.name} in the user's session {now.session}: its variables are theirs, and they see what you run."
-            )
+        return _sentence(
+            f"You are {now.name} in the user's session {now.session}: its variables are theirs, and they see what you run."
         )
 
     async def eval(self, arguments: EvalArguments, report: Report) -> ToolAnswer:
@@ -411,10 +377,8 @@ class ToolHandlers:
         session = await self.session()
         old, new = await session.call("reset", tuple[int, int], report)
         kernel = await session.call("kernel", KernelInfo)
-        return ToolAnswer(
-            escape_for_model(
-                f"The namespace is empty. Worker {old} has ended; worker {new} runs on {kernel.executable}."
-            )
+        return _sentence(
+            f"The namespace is empty. Worker {old} has ended; worker {new} runs on {kernel.executable}."
         )
 
     async def undo(self, arguments: UndoArguments, report: Report) -> ToolAnswer:
@@ -422,8 +386,7 @@ class ToolHandlers:
         later cells are undone too. Files that were written stay. The answer names what could not be
         restored."""
         session = await self.session()
-        sentence = await session.call("undo", str, report, cell=arguments.cell)
-        return ToolAnswer(escape_for_model(sentence))
+        return _sentence(await session.call("undo", str, report, cell=arguments.cell))
 
     async def info(self, arguments: NoArguments, report: Report) -> ToolAnswer:
         """The Python, its environment and project, the variables with type and size, the modules,
@@ -441,16 +404,10 @@ class ToolHandlers:
         python = None if found.python is None else str(found.python)
         folder = None if found.folder is None else str(found.folder)
         now = await session.call("activate", KernelInfo, report, python=python, folder=folder)
-        environment_facts = (
-            ""
-            if python is not None
-            else " It has no environment of its own, so the interpreter stays the same."
-        )
-        return ToolAnswer(
-            escape_for_model(
-                f"Activated the {found.kind} {found.path}: Python {now.python}, {now.executable}, worker {now.pid}, in {now.cwd}.{environment_facts}"
-            )
-        )
+        facts = f"Activated the {found.kind} {found.path}: Python {now.python}, {now.executable}, worker {now.pid}, in {now.cwd}."
+        if python is None:
+            facts += " It has no environment of its own, so the interpreter stays the same."
+        return _sentence(facts)
 
     async def pkg(self, arguments: PackageArguments, report: Report) -> ToolAnswer:
         """Manage the packages of the active environment, with uv if it is installed, otherwise with
@@ -486,9 +443,8 @@ class ToolHandlers:
             if code:
                 break
         await session.call("invalidate_caches", object)
-        output = self._format.output(
-            shorten_middle(self.secrets.mask("".join(written)), PACKAGE_OUTPUT)
-        )
+        whole = self.secrets.mask("".join(written))
+        output = self._format.output(shorten_middle(whole, PACKAGE_OUTPUT))
         ending = f"It failed with exit code {code}." if code else steps.note
         return ToolAnswer("\n".join(part for part in (output, ending) if part), failed=code != 0)
 
@@ -499,13 +455,14 @@ class ToolHandlers:
             self._journal.set_mode(arguments.mode)
         except OSError as error:
             raise McpToolError(f"{log_file()} cannot be written: {error.strerror}.") from None
+        if arguments.mode == "off":
+            return _sentence("The log is off.")
         path = log_file()
-        text = (
-            "The log is off."
-            if arguments.mode == "off"
-            else f"All evaluated code is written to {path}. To follow it: tail -f {path}"
-        )
-        return ToolAnswer(escape_for_model(text))
+        return _sentence(f"All evaluated code is written to {path}. To follow it: tail -f {path}")
 
     async def _join(self, session: str | None) -> SessionConnection:
         return await SessionConnection.join(session, Path(self._cwd), self.agent, self._journal)
+
+
+def _sentence(text: str) -> ToolAnswer:
+    return ToolAnswer(escape_for_model(text))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-import contextlib
 import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping
@@ -21,7 +20,7 @@ from mahtab_tui.kernel.launch import (
     environment_prefix,
 )
 from mahtab_tui.mcp.tools import McpToolError
-from mahtab_tui.system.processes import find_program
+from mahtab_tui.system.processes import find_program, signal_group
 from mahtab_tui.worker.magic_commands import PIP
 
 Kind = Literal["interpreter", "project"] | EnvironmentKind
@@ -65,11 +64,8 @@ def _check_found(found: Path, path: str) -> Environment:
     for name in VENV_NAMES:
         if environment_kind(found / name):
             return Environment("project", found, found / name / "bin" / "python", found)
-    if (
-        (found / "pyproject.toml").is_file()
-        or (found / "requirements.txt").is_file()
-        or path == "."
-    ):
+    files = ("pyproject.toml", "requirements.txt")
+    if path == "." or any((found / name).is_file() for name in files):
         return Environment("project", found, None, found)
     raise EnvironmentNotFound(
         f"{found} is neither a virtual environment (pyvenv.cfg), nor a conda prefix (conda-meta), nor a project (.venv, pyproject.toml, requirements.txt)."
@@ -99,7 +95,6 @@ class PackageCommands:
     commands: list[list[str]]
     cwd: Path
     environment: dict[str, str]
-    """Variables in addition to the server's own."""
     note: str = ""
 
 
@@ -113,38 +108,29 @@ def plan_commands(
     """
     uv = find_program("uv") if uv is None else uv
     if action in NEED_PACKAGES and not packages:
-        raise PackageError(
-            f"pkg {action} needs the names of packages{' (or folders)' if action == 'develop' else ''}."
-        )
-    if action != "test" and (
-        odd := next((package for package in packages if package.startswith("-")), None)
-    ):
+        folders = " (or folders)" if action == "develop" else ""
+        raise PackageError(f"pkg {action} needs the names of packages{folders}.")
+    odd = next((package for package in packages if package.startswith("-")), None)
+    if action != "test" and odd is not None:
         raise PackageError(f"{odd} is an option, not a package.")
     if action == "develop":
         packages = [str(cwd / package) for package in packages]
     project, prefix = find_project(cwd), environment_prefix(python)
     environment = {"VIRTUAL_ENV": str(prefix)} if prefix is not None else {}
+    folder = project or cwd
     if action == "test":
-        return PackageCommands([[python, "-m", "pytest", *packages]], project or cwd, environment)
+        return PackageCommands([[python, "-m", "pytest", *packages]], folder, environment)
     if uv and project is not None and prefix is not None and action != "status":
-        return PackageCommands(
-            _project_commands(uv, action, packages, project),
-            project,
-            {**environment, "UV_PROJECT_ENVIRONMENT": str(prefix)},
-        )
+        commands = _project_commands(uv, action, packages, project)
+        environment["UV_PROJECT_ENVIRONMENT"] = str(prefix)
+        return PackageCommands(commands, project, environment)
     pip = [uv, "pip"] if uv else [python, "-c", PIP, "--disable-pip-version-check"]
     where = ["--python", python] if uv else []
-    note = (
-        "pyproject.toml was not changed: that needs uv."
-        if project is not None and action in ("add", "rm")
-        else ""
-    )
-    return PackageCommands(
-        _environment_commands(pip, where, action, packages, project or cwd),
-        project or cwd,
-        environment,
-        note,
-    )
+    commands = _environment_commands(pip, where, action, packages, folder)
+    note = ""
+    if project is not None and action in ("add", "rm"):
+        note = "pyproject.toml was not changed: that needs uv."
+    return PackageCommands(commands, folder, environment, note)
 
 
 def _project_commands(
@@ -162,9 +148,8 @@ def _project_commands(
         case "resolve":
             return [[uv, "lock"]]
         case "develop":
-            others = [
-                package for package in packages if Path(package).resolve() != project.resolve()
-            ]
+            own = project.resolve()
+            others = [package for package in packages if Path(package).resolve() != own]
             add = [[uv, "add", "--editable", *others]] if others else []
             # The project cannot depend on itself; this installs it as editable.
             return add if len(others) == len(packages) else [*add, [uv, "sync"]]
@@ -172,11 +157,8 @@ def _project_commands(
             released = [word for package in packages for word in ("--no-sources-package", package)]
             # The first command changes nothing. If it fails, there is no such release, and the
             # project keeps its current one.
-            return [
-                [uv, "lock", "--dry-run", *released],
-                [uv, "remove", *packages],
-                [uv, "add", *packages],
-            ]
+            check = [uv, "lock", "--dry-run", *released]
+            return [check, [uv, "remove", *packages], [uv, "add", *packages]]
         case _:
             named = [word for package in packages for word in ("--upgrade-package", package)]
             return [[uv, "lock", *(named or ["--upgrade"])], [uv, "sync"]]
@@ -185,11 +167,8 @@ def _project_commands(
 def _environment_commands(
     pip: list[str], where: list[str], action: Action, packages: list[str], folder: Path
 ) -> list[list[str]]:
-    """Return commands that change only the environment."""
-    install, uninstall = (
-        [*pip, "install", *where],
-        [*pip, "uninstall", *where, *([] if where else ["-y"])],
-    )
+    install = [*pip, "install", *where]
+    uninstall = [*pip, "uninstall", *where, *([] if where else ["-y"])]
     match action:
         case "add":
             return [[*install, *packages]]
@@ -203,17 +182,8 @@ def _environment_commands(
             return [[*install, *(word for package in packages for word in ("-e", package))]]
         case "free":
             if where:
-                return [
-                    [
-                        *install,
-                        *(
-                            word
-                            for package in packages
-                            for word in ("--reinstall-package", package)
-                        ),
-                        *packages,
-                    ]
-                ]
+                again = [word for package in packages for word in ("--reinstall-package", package)]
+                return [[*install, *again, *packages]]
             return [[*install, "--force-reinstall", "--no-deps", *packages], [*install, *packages]]
         case "install" if (folder / "requirements.txt").is_file():
             return [[*install, "-r", "requirements.txt"]]
@@ -258,8 +228,7 @@ async def run_command(
             await on_text(decoder.decode(data))
         return await process.wait()
     except BaseException:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        signal_group(process.pid, signal.SIGKILL)
         with anyio.CancelScope(shield=True):
             await process.wait()
         raise

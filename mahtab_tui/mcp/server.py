@@ -21,7 +21,7 @@ from mahtab_tui.knowledge.skills import Skill, SkillsLoader, skill_folders
 from mahtab_tui.mcp.connection import Journal, log_file
 from mahtab_tui.mcp.handlers import AttachOptions, ToolHandlers, describe_contents, variable_lines
 from mahtab_tui.mcp.packages import EnvironmentNotFound, find_environment
-from mahtab_tui.mcp.tools import AnswerFormat, McpToolError, ToolAnswer
+from mahtab_tui.mcp.tools import AnswerFormat, McpToolError
 from mahtab_tui.session.agent_calls import SessionContents
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
 from mahtab_tui.system.processes import exit_by_signal
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from anyio import CancelScope
     from mcp.server.context import ServerRequestContext
     from mcp.server.lowlevel import Server
+
+    Context = ServerRequestContext[Any]
 
 
 class ProtocolStreams(NamedTuple):
@@ -58,7 +60,6 @@ def take_stdio() -> ProtocolStreams:
 
 
 LOG_TAIL = 50_000
-"""Characters at the end of the log to return."""
 
 VARIABLE = "mahtab://variable/"
 
@@ -67,63 +68,30 @@ class NotFoundError(Exception):
     """A resource or prompt does not exist; the message is a sentence."""
 
 
-def resources() -> list[types.Resource]:
-    import mcp_types as types
-
-    listed = [
-        ("variables", "Variables", "The namespace: names, types, sizes"),
-        ("info", "Session", "What the session runs on and contains"),
-        ("log", "Log", "The end of the log of evaluated code, if log_viewer is on"),
-    ]
-    return [
-        types.Resource(
-            uri=f"mahtab://session/{name}",
-            name=name,
-            title=title,
-            description=description,
-            mime_type="text/plain",
-        )
-        for name, title, description in listed
-    ]
-
-
-def templates() -> list[types.ResourceTemplate]:
-    import mcp_types as types
-
-    description = "A look inside one variable: its representation, attributes, source"
-    return [
-        types.ResourceTemplate(
-            uri_template=VARIABLE + "{name}",
-            name="variable",
-            title="Variable",
-            description=description,
-            mime_type="text/plain",
-        )
-    ]
+_RESOURCES = {
+    "variables": ("Variables", "The namespace: names, types, sizes"),
+    "info": ("Session", "What the session runs on and contains"),
+    "log": ("Log", "The end of the log of evaluated code, if log_viewer is on"),
+}
+"""Title and description of each ``mahtab://session/NAME``."""
 
 
 async def read_uri(handlers: ToolHandlers, uri: str) -> str:
     """Read a resource. Raises `NotFoundError`, `McpToolError`."""
+    name = uri.removeprefix("mahtab://session/")
     if uri.startswith(VARIABLE):
         session = await handlers.session()
         detail = await session.call("inspect", Detail, name=unquote(uri.removeprefix(VARIABLE)))
-        parts = [
-            f"{detail.name}: {detail.type} {detail.summary}".rstrip(),
-            detail.text,
-            detail.doc,
-            detail.source,
-            detail.error,
-        ]
+        head = f"{detail.name}: {detail.type} {detail.summary}".rstrip()
+        parts = [head, detail.text, detail.doc, detail.source, detail.error]
         return escape_for_model("\n\n".join(part for part in parts if part))
-    if uri == "mahtab://session/log":
+    if name == "log" and name != uri:
         return escape_for_model(log_tail())
-    if uri in ("mahtab://session/variables", "mahtab://session/info"):
+    if name in _RESOURCES and name != uri:
         contents = await (await handlers.session()).call("contents", SessionContents, seen=False)
-        return (
-            "\n".join(variable_lines(contents))
-            if uri.endswith("variables")
-            else describe_contents(contents, handlers.mode)
-        )
+        if name == "variables":
+            return "\n".join(variable_lines(contents))
+        return describe_contents(contents, handlers.mode)
     raise NotFoundError(f"There is no resource {uri}.")
 
 
@@ -158,12 +126,11 @@ class SkillPrompts:
         import mcp_types as types
 
         task = types.PromptArgument(name="task", description="What to use it for", required=False)
-        return [
-            types.Prompt(
-                name=skill.name, title=skill.name, description=skill.description, arguments=[task]
-            )
-            for skill in self._load().values()
-        ]
+        found = []
+        for skill in self._load().values():
+            name, about = skill.name, skill.description
+            found.append(types.Prompt(name=name, title=name, description=about, arguments=[task]))
+        return found
 
     def prompt(self, name: str, arguments: dict[str, str]) -> types.GetPromptResult:
         """Return a skill's instructions as a message. Raises `NotFoundError`."""
@@ -171,14 +138,13 @@ class SkillPrompts:
 
         skills = self._load()
         if name not in skills:
-            raise NotFoundError(
-                f"There is no prompt {name!r}. Prompts: {', '.join(sorted(skills)) or 'none'}."
-            )
-        task = f"\n\nTask: {arguments['task']}" if arguments.get("task") else ""
-        message = types.PromptMessage(
-            role="user", content=types.TextContent(type="text", text=skills[name].content + task)
-        )
-        return types.GetPromptResult(description=skills[name].description, messages=[message])
+            names = ", ".join(sorted(skills)) or "none"
+            raise NotFoundError(f"There is no prompt {name!r}. Prompts: {names}.")
+        skill, task = skills[name], arguments.get("task")
+        text = f"{skill.content}\n\nTask: {task}" if task else skill.content
+        content = types.TextContent(type="text", text=text)
+        message = types.PromptMessage(role="user", content=content)
+        return types.GetPromptResult(description=skill.description, messages=[message])
 
 
 INSTRUCTIONS = (
@@ -215,13 +181,8 @@ def serve(python: str | None, project: Path | None, attach: AttachOptions | None
     for sentence in settings.untrusted:
         print(plain(f"mahtab-tui: {sentence}"), file=sys.stderr)
     handlers = open_handlers(settings, attach)
-
-    anyio.run(
-        _serve,
-        streams,
-        handlers,
-        SkillPrompts(Path.cwd(), settings.skills_dir, of_project=of_project),
-    )
+    skills = SkillPrompts(Path.cwd(), settings.skills_dir, of_project=of_project)
+    anyio.run(_serve, streams, handlers, skills)
 
 
 def parse_attach_options(attach: str | None, private: bool) -> AttachOptions:
@@ -254,14 +215,8 @@ def open_handlers(settings: Settings, attach: AttachOptions | None = None) -> To
     except OSError as error:
         raise ServerError(f"{log_file()} cannot be written: {error.strerror}.") from None
     settings = settings.model_copy(update={"python": python})
-    return ToolHandlers(
-        settings,
-        os.getcwd(),
-        AnswerFormat(settings.output_format, settings.highlight),
-        journal,
-        attach or AttachOptions(),
-        secrets,
-    )
+    format = AnswerFormat(settings.output_format, settings.highlight)
+    return ToolHandlers(settings, os.getcwd(), format, journal, attach or AttachOptions(), secrets)
 
 
 async def _serve(streams: ProtocolStreams, handlers: ToolHandlers, skills: SkillPrompts) -> None:
@@ -309,12 +264,12 @@ def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
     tools = {tool.name: tool for tool in handlers.tools()}
 
     async def list_tools(
-        context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+        context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[tool.to_protocol() for tool in tools.values()])
 
     async def call_tool(
-        context: ServerRequestContext[Any], params: types.CallToolRequestParams
+        context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         async def report(seconds: float, sentence: str) -> None:
             await context.session.report_progress(seconds, None, escape_for_model(mask(sentence)))
@@ -325,43 +280,61 @@ def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
             tool = tools.get(params.name)
             if tool is None:
                 raise McpToolError(f"There is no tool {params.name!r}. Tools: {', '.join(tools)}.")
-            return _result(await tool.call(params.arguments or {}, report), handlers.secrets)
+            answer = await tool.call(params.arguments or {}, report)
+            # File names may contain lone surrogates.
+            text = mask(answer.text).encode("utf-8", "replace").decode()
+            failed, pictures = answer.failed, answer.pictures
         except McpToolError as error:
-            return types.CallToolResult(
-                content=[types.TextContent(type="text", text=escape_for_model(mask(str(error))))],
-                is_error=True,
-            )
+            text, failed, pictures = escape_for_model(mask(str(error))), True, ()
+        content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
+        for picture in pictures:
+            content.append(types.ImageContent(type="image", data=picture, mime_type="image/png"))
+        return types.CallToolResult(content=content, is_error=failed)
 
     async def list_resources(
-        context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+        context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        return types.ListResourcesResult(resources=resources())
+        listed = [
+            types.Resource(
+                uri=f"mahtab://session/{name}",
+                name=name,
+                title=title,
+                description=description,
+                mime_type="text/plain",
+            )
+            for name, (title, description) in _RESOURCES.items()
+        ]
+        return types.ListResourcesResult(resources=listed)
 
     async def list_templates(
-        context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+        context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        return types.ListResourceTemplatesResult(resource_templates=templates())
+        template = types.ResourceTemplate(
+            uri_template=VARIABLE + "{name}",
+            name="variable",
+            title="Variable",
+            description="A look inside one variable: its representation, attributes, source",
+            mime_type="text/plain",
+        )
+        return types.ListResourceTemplatesResult(resource_templates=[template])
 
     async def read_resource(
-        context: ServerRequestContext[Any], params: types.ReadResourceRequestParams
+        context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         try:
-            text = await read_uri(handlers, str(params.uri))
+            text = mask(await read_uri(handlers, str(params.uri)))
         except (NotFoundError, McpToolError) as error:
             raise MCPError(types.INVALID_PARAMS, escape_for_model(str(error))) from None
-        return types.ReadResourceResult(
-            contents=[
-                types.TextResourceContents(uri=params.uri, text=mask(text), mime_type="text/plain")
-            ]
-        )
+        contents = types.TextResourceContents(uri=params.uri, text=text, mime_type="text/plain")
+        return types.ReadResourceResult(contents=[contents])
 
     async def list_prompts(
-        context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+        context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
         return types.ListPromptsResult(prompts=skills.prompts())
 
     async def get_prompt(
-        context: ServerRequestContext[Any], params: types.GetPromptRequestParams
+        context: Context, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult:
         try:
             return skills.prompt(params.name, params.arguments or {})
@@ -381,14 +354,3 @@ def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
         on_list_prompts=list_prompts,
         on_get_prompt=get_prompt,
     )
-
-
-def _result(answer: ToolAnswer, secrets: Secrets) -> types.CallToolResult:
-    import mcp_types as types
-
-    # File names may contain lone surrogates.
-    text = secrets.mask(answer.text).encode("utf-8", "replace").decode()
-    content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
-    for picture in answer.pictures:
-        content.append(types.ImageContent(type="image", data=picture, mime_type="image/png"))
-    return types.CallToolResult(content=content, is_error=answer.failed)

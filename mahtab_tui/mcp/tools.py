@@ -64,11 +64,8 @@ class AnswerFormat:
             return fenced(bare, language if self.highlight else "")
         if not self.colour:
             return bare
-        return (
-            escape_output_keep_colours(text)
-            if _COLOURS.search(text)
-            else highlighted(bare, language)
-        )
+        has_colours = _COLOURS.search(text) is not None
+        return escape_output_keep_colours(text) if has_colours else highlighted(bare, language)
 
 
 def shorten_line(text: str, most: int = SHORT) -> str:
@@ -90,10 +87,8 @@ def highlighted(text: str, language: str) -> str:
     from pygments.formatters import TerminalFormatter
     from pygments.lexers import get_lexer_by_name
 
-    shown = highlight(
-        text, get_lexer_by_name(language, stripnl=False, ensurenl=False), TerminalFormatter()
-    )
-    return str(shown).rstrip("\n")
+    lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
+    return str(highlight(text, lexer, TerminalFormatter())).rstrip("\n")
 
 
 def escape_output_keep_colours(text: str) -> str:
@@ -172,14 +167,8 @@ class McpTool(Generic[A]):
         try:
             arguments = self.arguments.model_validate(given)
         except ValidationError as error:
-            raise McpToolError(f"{self.name}: {_describe_error(error)}") from None
+            problems = (
+                f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()
+            )
+            raise McpToolError(f"{self.name}: {'; '.join(problems)}.") from None
         return await self.serve(arguments, report)
-
-
-def _describe_error(error: ValidationError) -> str:
-    return (
-        "; ".join(
-            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()
-        )
-        + "."
-    )

@@ -18,27 +18,13 @@ if TYPE_CHECKING:
 
 def without_surrogates(frame: Frame) -> Frame:
     """Return the frame with each lone surrogate replaced by a question mark."""
-    if not _has_surrogates(frame):
+    text = json.dumps(frame, ensure_ascii=False)
+    try:
+        text.encode()
         return frame
-    repaired: Frame = json.loads(json.dumps(frame, ensure_ascii=False).encode("utf-8", "replace"))
-    return repaired
-
-
-def _has_surrogates(frame: Frame) -> bool:
-    left: list[Any] = [frame]
-    while left:
-        value = left.pop()
-        if isinstance(value, dict):
-            left += value.keys()
-            left += value.values()
-        elif isinstance(value, list):
-            left += value
-        elif isinstance(value, str) and not value.isascii():
-            try:
-                value.encode()
-            except UnicodeEncodeError:
-                return True
-    return False
+    except UnicodeEncodeError:
+        repaired: Frame = json.loads(text.encode("utf-8", "replace"))
+        return repaired
 
 
 TextSpan = tuple[int, int]
@@ -116,11 +102,8 @@ class Text:
     def to_root(self, spans: Sequence[TextSpan]) -> list[TextSpan]:
         """Convert spans of this text to spans of the root's text. Text that code has made has
         none."""
-        return [
-            (piece.root, piece.root + piece.length)
-            for start, end in spans
-            for piece in self.pieces(start, end)
-        ]
+        runs = (run for start, end in spans for run in self.pieces(start, end))
+        return [(run.root, run.root + run.length) for run in runs]
 
     def pieces(self, start: int, end: int) -> Iterator[TextRun]:
         """Yield the runs between two places of it, cut to them."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mahtab_tui import worker
-from mahtab_tui.kernel.endings import describe_end
+from mahtab_tui.kernel.launch import describe_end
 from mahtab_tui.sandbox.base import (
     CallRefusedError,
     SandboxError,
@@ -54,21 +54,6 @@ def usage(pid: int) -> ProcessUsage | None:
     return ProcessUsage((int(fields[11]) + int(fields[12])) / _TICKS, int(fields[17]))
 
 
-class RunningTime:
-    """How long a turn has run: elapsed time, but only CPU time while it waits for a call."""
-
-    def __init__(self, now: float, used: ProcessUsage | None) -> None:
-        self.seconds = 0.0
-        self._now = now
-        self._cpu = used.cpu if used else 0.0
-
-    def advance(self, now: float, used: ProcessUsage | None, waits: bool) -> None:
-        """Add the time since the last call of this method. waits: whether a call was open."""
-        cpu = used.cpu if used else self._cpu
-        self.seconds += max(0.0, cpu - self._cpu) if waits else now - self._now
-        self._now, self._cpu = now, cpu
-
-
 @dataclass
 class RunningTurn:
     """A turn that runs in a process, and its counters."""
@@ -78,8 +63,12 @@ class RunningTurn:
     """The limit of its run time."""
     done: asyncio.Future[Frame | None]
     """The sandbox's report of the end; None if the process ended instead."""
-    clock: RunningTime
+    cpu: float
+    """CPU time of the process when `advance` was last called."""
     begun: float = field(default_factory=time.monotonic)
+    now: float = field(default_factory=time.monotonic)
+    ran: float = 0.0
+    """Seconds that it has run: elapsed time, but only CPU time while it waits for a call."""
     final: bool = False
     """Whether the answer has come; what comes after it is ignored."""
     stopped: TurnStatus | None = None
@@ -92,8 +81,13 @@ class RunningTurn:
 
     @property
     def duration(self) -> float:
-        """Seconds since its start."""
         return time.monotonic() - self.begun
+
+    def advance(self, used: ProcessUsage | None, waits: bool) -> None:
+        """Add the time since the last call of this method. waits: whether a call was open."""
+        now, cpu = time.monotonic(), used.cpu if used else self.cpu
+        self.ran += max(0.0, cpu - self.cpu) if waits else now - self.now
+        self.now, self.cpu = now, cpu
 
 
 # As `kernel.launch.BOOTSTRAP`, for an interpreter that has no environment and no site-packages.
@@ -104,7 +98,6 @@ package = type(sys)("mahtab_worker"); package.__path__ = [sys.argv[2]]; sys.modu
 from mahtab_worker.sandbox.server import main
 main(int(sys.argv[1]))
 """
-_WORKER = Path(worker.__file__).parent
 
 _MESSAGE = 4096
 """Bytes of the server's longest message."""
@@ -150,17 +143,12 @@ class SandboxServer:
             answer: asyncio.Future[ForkedProcess] = self._loop.create_future()
             self._requests[self._count] = answer
             try:
-                socket.send_fds(
-                    self._channel,
-                    [json.dumps({"id": self._count, "load": load}).encode()],
-                    [channel.fileno(), *text],
-                )
+                request = json.dumps({"id": self._count, "load": load}).encode()
+                socket.send_fds(self._channel, [request], [channel.fileno(), *text])
             except OSError as error:
                 del self._requests[self._count]
-                if isinstance(
-                    error, ConnectionError
-                ):  # it has just ended, and the loop does not know yet
-                    self._lost()
+                if isinstance(error, ConnectionError):  # it has ended, which the loop learns later
+                    self.close()
                 raise SandboxError(f"A sandbox cannot be started: {error.strerror}.") from error
             try:
                 return await answer
@@ -169,12 +157,7 @@ class SandboxServer:
                     _discard(answer.result())
                 raise
 
-    def close(self) -> None:
-        """End the server and its sandboxes."""
-        self._lost()
-
     def _receive(self) -> None:
-        """Called by the loop when a message has arrived."""
         try:
             data, fds = _take_message(self._channel)
         except BlockingIOError:
@@ -182,7 +165,7 @@ class SandboxServer:
         except OSError:
             data, fds = b"", []
         if not data:
-            self._lost()
+            SandboxServer.close(self)
             return
         message = json.loads(data)
         number = message.get("id")
@@ -196,14 +179,11 @@ class SandboxServer:
             ended.set_result(message["code"])
             self._on_end()
 
-    def _on_end(self) -> None:
-        """Called when a sandbox has ended."""
+    def _on_end(self) -> None: ...
 
     def _forked(self, number: int, pid: int, fds: list[int]) -> None:
         answer = self._requests.pop(number)
-        if (
-            not fds
-        ):  # this process has no descriptors left; the sandbox ends when its socket is closed
+        if not fds:  # we have no descriptors left; the sandbox ends when its socket is closed
             _fail(answer, f"A sandbox cannot be started: {os.strerror(errno.EMFILE)}.")
             return
         self._running[number] = ended = self._loop.create_future()
@@ -213,8 +193,8 @@ class SandboxServer:
         else:
             answer.set_result(forked)
 
-    def _lost(self) -> None:
-        """Note that the server, and so all sandboxes, have ended."""
+    def close(self) -> None:
+        """End the server and its sandboxes, or note that they have ended."""
         if not self.alive:
             return
         self.alive = False
@@ -229,7 +209,6 @@ class SandboxServer:
         self._running.clear()
 
     def _start_failure(self) -> str:
-        """Say why the process could not start."""
         return "There is not enough memory for a sandbox's text."
 
 
@@ -244,19 +223,10 @@ class ForkServer(SandboxServer):
     async def start(cls) -> ForkServer:
         """Start a server and wait until it has loaded everything. Raises `SandboxError`."""
         ours, theirs = _channel()
-        command = [
-            sys.executable,
-            "-I",
-            "-S",
-            "-B",
-            "-c",
-            _BOOTSTRAP,
-            str(theirs.fileno()),
-            str(_WORKER),
-        ]
+        arguments = [_BOOTSTRAP, str(theirs.fileno()), str(Path(worker.__file__).parent)]
         try:
             process = subprocess.Popen(
-                command,
+                [sys.executable, "-I", "-S", "-B", "-c", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -302,9 +272,8 @@ class ForkServer(SandboxServer):
     def _start_failure(self) -> str:
         self._process.kill()
         errors = self._process.communicate()[1].decode("utf-8", "replace").strip().splitlines()
-        return f"{sys.executable} does not work as a sandbox" + (
-            f": {errors[-1][:200]}" if errors else "."
-        )
+        why = f": {errors[-1][:200]}" if errors else "."
+        return f"{sys.executable} does not work as a sandbox{why}"
 
 
 _IDLE = 60.0
@@ -366,7 +335,6 @@ def _fail(answer: asyncio.Future[ForkedProcess], why: str) -> None:
 
 
 def _discard(forked: ForkedProcess) -> None:
-    """Kill a process that nobody waits for."""
     with contextlib.suppress(OSError):
         confinement.signal_process(forked.handle, signal.SIGKILL)
     os.close(forked.handle)
@@ -446,8 +414,8 @@ class ChildProcess(asyncio.Protocol):
     async def run(self, code: str, seconds: float) -> TurnResult:
         """Run a turn (`Sandbox.run`)."""
         self._turns += 1
-        clock = RunningTime(self._loop.time(), usage(self._forked.pid))
-        turn = self._turn = RunningTurn(self._turns, seconds, self._loop.create_future(), clock)
+        used, done = usage(self._forked.pid), self._loop.create_future()
+        turn = self._turn = RunningTurn(self._turns, seconds, done, used.cpu if used else 0.0)
         # Between its turns the process is stopped, so that threads of the code use nothing.
         self._signal(signal.SIGCONT)
         self.send({"op": "run", "turn": turn.number, "code": code})
@@ -460,7 +428,6 @@ class ChildProcess(asyncio.Protocol):
         return self._result(turn, frame)
 
     def interrupt(self) -> None:
-        """Interrupt the turn's code, and kill the process if that does not help."""
         if self._turn is not None:
             self._stop("interrupted", INTERRUPT_GRACE)
 
@@ -568,25 +535,23 @@ class ChildProcess(asyncio.Protocol):
             self._kill_after(_FINAL_GRACE)
 
     def _done(self, frame: Frame) -> None:
-        number, _, _, _ = _checked(frame, turn=int, status=str, output=str, chars=int)
+        number = _checked(frame, turn=int, status=str, output=str, chars=int)[0]
         if self._turn is not None and number == self._turn.number and not self._turn.done.done():
             self._turn.done.set_result(frame)
 
     # The turn's limits and end
 
     async def _watch(self, turn: RunningTurn) -> None:
-        """Enforce the turn's limits."""
         while True:
-            await asyncio.sleep(
-                min(_CHECK_EVERY, max(0.0, turn.seconds - turn.clock.seconds)) or _CHECK_EVERY
-            )
+            left = max(0.0, turn.seconds - turn.ran)
+            await asyncio.sleep(min(_CHECK_EVERY, left) or _CHECK_EVERY)
             self._account(turn)
-            if turn.clock.seconds >= turn.seconds and turn.stopped is None:
+            if turn.ran >= turn.seconds and turn.stopped is None:
                 self._stop("timed out", LIMIT_GRACE)
 
     def _account(self, turn: RunningTurn) -> None:
         used = usage(self._forked.pid)
-        turn.clock.advance(self._loop.time(), used, waits=bool(self._calls))
+        turn.advance(used, waits=bool(self._calls))
         if used is not None and used.threads > THREADS:
             self.kill(f"it had more than {THREADS} threads")
 
@@ -620,26 +585,19 @@ class ChildProcess(asyncio.Protocol):
             call.cancel()
 
     def _result(self, turn: RunningTurn, frame: Frame | None) -> TurnResult:
-        if frame is None:
-            if turn.final:
-                return TurnResult("final", "", 0, turn.duration)
-            how = (
-                f"was killed: {turn.killed}"
-                if turn.killed
-                else f"died: {describe_end(self._forked.ended.result())}"
-            )
+        status: TurnStatus = "killed" if turn.killed else "died"
+        if frame is not None:
+            failed = frame["status"] in ("error", "interrupted")
+            status = turn.stopped or ("error" if failed else "ok")
+            output, chars = frame["output"][:_MAX_OUTPUT], max(0, frame["chars"])
+        elif turn.final:
+            output, chars = "", 0
+        else:
+            died = f"died: {describe_end(self._forked.ended.result())}"
+            how = f"was killed: {turn.killed}" if turn.killed else died
             output = f"The sandbox {how}. Its variables are gone."
-            return TurnResult(
-                "killed" if turn.killed else "died", output, len(output), turn.duration
-            )
-        status: TurnStatus = (
-            "final"
-            if turn.final
-            else turn.stopped or ("error" if frame["status"] in ("error", "interrupted") else "ok")
-        )
-        return TurnResult(
-            status, frame["output"][:_MAX_OUTPUT], max(0, frame["chars"]), turn.duration
-        )
+            chars = len(output)
+        return TurnResult("final" if turn.final else status, output, chars, turn.duration)
 
     # The process
 
@@ -649,7 +607,6 @@ class ChildProcess(asyncio.Protocol):
                 confinement.signal_process(self._forked.handle, number)
 
     def _ended(self, _: asyncio.Future[int]) -> None:
-        """Called when the process has been reaped."""
         self.over = self._reaped = True
         os.close(self._forked.handle)
         if self._transport is not None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mahtab_tui.sandbox.base import (
@@ -23,7 +24,7 @@ from mahtab_tui.worker.sandbox.tools import DescribedTool
 from mahtab_tui.worker.sandbox.turns import HeadAndTail
 
 if TYPE_CHECKING:
-    from pydantic_monty import AsyncMonty, AsyncMontySession, AsyncSnapshot
+    from pydantic_monty import AsyncMonty, AsyncMontySession, AsyncSnapshot, ResourceLimits
 
 MODULES = (
     "re json math collections itertools functools datetime csv random bisect decimal dataclasses typing copy asyncio time hashlib base64 unicodedata"
@@ -129,8 +130,12 @@ class MontySandboxes:
         longest_answer: int = ANSWER_LIMIT,
         tools: Sequence[DescribedTool] = (),
     ) -> MontySandbox:
-        sandbox = MontySandbox(self, text, host, longest_answer, tools)
-        await sandbox.begin()
+        node = _MontyHost(host)
+        functions = make_names(text.text, "str", (), node, longest_answer, tools=tools)
+        # They would look up the host's variables; the prelude has a FINAL_VAR of its own.
+        del functions["FINAL_VAR"], functions["SHOW_VARS"]
+        start = partial(self._session, text)
+        sandbox = MontySandbox(await start(), start, node, functions, self._sandboxes.discard)
         self._sandboxes.add(sandbox)
         return sandbox
 
@@ -141,22 +146,17 @@ class MontySandboxes:
             await self._pool.__aexit__(None, None, None)
             self._pool = None
 
-    def forget(self, sandbox: MontySandbox) -> None:
-        self._sandboxes.discard(sandbox)
-
-    async def session(self, text: Text) -> AsyncMontySession:
+    async def _session(self, text: Text) -> AsyncMontySession:
         """Start a process that holds a text. Raises `SandboxError`."""
         from pydantic_monty import MontyError
 
         pool = await self._running_pool()
-        memory = _MEMORY + 4 * 4 * len(text.text)
-        session = pool.checkout(
-            limits={
-                "max_memory": memory,
-                "max_suspensions": _SUSPENSIONS,
-                "max_turn_duration_secs": LONGEST,
-            }
-        )
+        limits: ResourceLimits = {
+            "max_memory": _MEMORY + 4 * 4 * len(text.text),
+            "max_suspensions": _SUSPENSIONS,
+            "max_turn_duration_secs": LONGEST,
+        }
+        session = pool.checkout(limits=limits)
         try:
             await session.__aenter__()
             await session.feed_run(PRELUDE, inputs={"_text": text.text, **_variables(text)})
@@ -186,28 +186,22 @@ class MontySandbox:
 
     def __init__(
         self,
-        sandboxes: MontySandboxes,
-        text: Text,
-        host: SandboxHost,
-        longest_answer: int,
-        tools: Sequence[DescribedTool],
+        session: AsyncMontySession,
+        start: Callable[[], Awaitable[AsyncMontySession]],
+        node: _MontyHost,
+        functions: dict[str, Any],
+        on_close: Callable[[MontySandbox], None],
     ) -> None:
-        self._sandboxes = sandboxes
-        self._text = text
-        self._node = _MontyHost(host)
-        functions = make_names(text.text, "str", (), self._node, longest_answer, tools=tools)
-        # They would look up the host's variables; the prelude has a FINAL_VAR of its own.
-        del functions["FINAL_VAR"], functions["SHOW_VARS"]
-        self._names: dict[str, Any] = {**functions, "help": self._help, "_matched": self._matched}
-        self._session: AsyncMontySession | None = None
+        """start: starts another session. functions: those of the sandbox, by name."""
+        self._session: AsyncMontySession | None = session
+        self._start = start
+        self._node = node
+        self._names = {**functions, "help": self._help, "_matched": self._matched}
+        self._on_close = on_close
         self._running: asyncio.Task[TurnStatus] | None = None
         self._ends = HeadAndTail()
         self._left = 0.0
         """Seconds of run time."""
-
-    async def begin(self) -> None:
-        """Start the session. Raises `SandboxError`."""
-        self._session = await self._sandboxes.session(self._text)
 
     async def run(self, code: str, seconds: float) -> TurnResult:
         begun = time.monotonic()
@@ -230,7 +224,7 @@ class MontySandbox:
             self._running.cancel()
 
     async def close(self) -> None:
-        self._sandboxes.forget(self)
+        self._on_close(self)
         self.interrupt()
         await self._kill()
 
@@ -239,8 +233,8 @@ class MontySandbox:
 
         try:
             if self._session is None:
-                await self.begin()
-            value = await self._to_end(code)
+                self._session = await self._start()
+            value = await self._to_end(self._session, code)
         except Final:
             await self._kill()  # it is suspended in the middle of its code
             return "final"
@@ -258,15 +252,14 @@ class MontySandbox:
             self._print(f"{value!r}\n")
         return "ok"
 
-    async def _to_end(self, code: str) -> Any:
+    async def _to_end(self, session: AsyncMontySession, code: str) -> Any:
         """Run the code and answer its calls. Returns the value of its last expression."""
         from pydantic_monty import AsyncFunctionSnapshot, MontyComplete
 
-        assert self._session is not None
         # Names that the interpreter does not know come back as calls, whatever their values are here.
         known = dict.fromkeys(self._names, lambda *args, **kwargs: None)
         snapshot = await self._limited(
-            self._session.feed_start(
+            session.feed_start(
                 code, external_lookup=known, print_callback=lambda _, text: self._print(text)
             )
         )

@@ -68,8 +68,8 @@ class ProcessSandboxes:
             "answer": longest_answer,
             "tools": list(tools),
         }
-        sandbox = ProcessSandbox(self, text, host, about)
-        await sandbox.begin()
+        start = partial(self._child, text, host, about)
+        sandbox = ProcessSandbox(await start(), start, self._sandboxes.discard)
         self._sandboxes.add(sandbox)
         return sandbox
 
@@ -81,10 +81,7 @@ class ProcessSandboxes:
                 server.close()
         self._text_server = self._server = None
 
-    def forget(self, sandbox: ProcessSandbox) -> None:
-        self._sandboxes.discard(sandbox)
-
-    async def child(self, text: Text, host: SandboxHost, about: Frame) -> ChildProcess:
+    async def _child(self, text: Text, host: SandboxHost, about: Frame) -> ChildProcess:
         """Start a process that holds a text and is ready for its first turn. about: how its code
         gets the text. Raises `SandboxError`."""
         try:
@@ -173,25 +170,22 @@ class ProcessSandbox:
     """A node's Python: a process, and a new one after a kill."""
 
     def __init__(
-        self, sandboxes: ProcessSandboxes, text: Text, host: SandboxHost, about: Frame
+        self,
+        child: ChildProcess,
+        start: Callable[[], Awaitable[ChildProcess]],
+        on_close: Callable[[ProcessSandbox], None],
     ) -> None:
-        self._sandboxes = sandboxes
-        self._text = text
-        self._host = host
-        self._about = about
-        self._child: ChildProcess | None = None
-
-    async def begin(self) -> None:
-        """Start the process. Raises `SandboxError`."""
-        self._child = await self._sandboxes.child(self._text, self._host, self._about)
+        """start: starts another process."""
+        self._child = child
+        self._start = start
+        self._on_close = on_close
 
     async def run(self, code: str, seconds: float) -> TurnResult:
-        if self._child is None or self._child.over:
+        if self._child.over:
             try:
-                await self.begin()
+                self._child = await self._start()
             except SandboxError as error:
                 return TurnResult("died", str(error), len(str(error)), 0.0)
-        assert self._child is not None
         try:
             return await self._child.run(code, seconds)
         except asyncio.CancelledError:
@@ -199,15 +193,12 @@ class ProcessSandbox:
             raise
 
     def interrupt(self) -> None:
-        if self._child is not None:
-            self._child.interrupt()
+        self._child.interrupt()
 
     async def close(self) -> None:
-        self._sandboxes.forget(self)
-        child, self._child = self._child, None
-        if child is not None:
-            child.kill()
-            await child.closed()
+        self._on_close(self)
+        self._child.kill()
+        await self._child.closed()
 
 
 async def _write_memory_file(text: str) -> int:
@@ -243,8 +234,7 @@ def _memory_file(text: str) -> int:
 def open_sandboxes() -> Sandboxes:
     """Open the sandboxes of this system. Call it in the event loop that will use them. Raises
     `SandboxError`."""
-    lacking = missing()
-    if not lacking:
+    if not (lacking := missing()):
         return ProcessSandboxes()
     if find_spec("pydantic_monty"):
         from mahtab_tui.sandbox.monty import MontySandboxes
@@ -260,5 +250,4 @@ def missing() -> str:
     """Say what this system lacks for a process under Landlock and seccomp; empty if nothing."""
     if sys.platform != "linux":
         return f"{sys.platform} has no Landlock and no seccomp"
-
     return confinement.missing_support()

@@ -9,7 +9,7 @@ from contextlib import ExitStack, asynccontextmanager
 from typing import NamedTuple
 
 from mahtab_tui.bus.records import SearchBackOff, SearchTurn, Usage
-from mahtab_tui.llm.failures import is_busy
+from mahtab_tui.llm.base import is_busy
 from mahtab_tui.llm.usage import OverBudget, Spending, UsageStats
 from mahtab_tui.search.conversation import Model, NodeConversation, Reply
 from mahtab_tui.search.limits import Gate, Limits, run_scheduled

@@ -12,7 +12,7 @@ from sys import getsizeof
 from typing import Any
 
 from mahtab_tui.bus.records import SearchBegin, SearchChat, SearchFinal
-from mahtab_tui.llm.failures import explain_error
+from mahtab_tui.llm.base import explain_error
 from mahtab_tui.llm.usage import Spending
 from mahtab_tui.sandbox.base import (
     CallRefusedError,

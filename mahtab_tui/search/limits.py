@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from mahtab_tui.llm.failures import is_busy, retry_after
+from mahtab_tui.llm.base import is_busy, retry_after
 from mahtab_tui.worker.sandbox.names import ANSWER_LIMIT
 
 

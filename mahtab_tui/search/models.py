@@ -23,7 +23,7 @@ from mahtab_tui.llm.messages import (
     make_encodable,
 )
 from mahtab_tui.llm.providers import MakeLLM, OnNotice, Sampling, get_llm, with_sampling
-from mahtab_tui.llm.replay import ChatReplay
+from mahtab_tui.llm.scripted import ChatReplay
 from mahtab_tui.llm.usage import model_name, reported_usage
 from mahtab_tui.search.conversation import (
     Message,

@@ -12,10 +12,9 @@ from typing import Any
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Usage
-from mahtab_tui.llm.anthropic_messages import answer_tokens
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chat_client import ChatClient
-from mahtab_tui.llm.chat_stream import AnswerEnd, ChatChunk
+from mahtab_tui.llm.chat_protocols import AnswerEnd, ChatChunk, answer_tokens
 from mahtab_tui.llm.messages import REFUSED, is_cut, is_refused
 from mahtab_tui.llm.providers import Sampling, Service, check_sampling
 from mahtab_tui.llm.replay_file import Replay, read_replay, split_tokens

@@ -13,8 +13,7 @@ from typing import Any
 
 from mahtab_tui.bus.answers import fences, parse_response
 from mahtab_tui.bus.records import SearchChat, SearchReplIn, SearchReplOut
-from mahtab_tui.llm.base import ContextTooLong
-from mahtab_tui.llm.failures import explain_error
+from mahtab_tui.llm.base import ContextTooLong, explain_error
 from mahtab_tui.sandbox.base import (
     CallRefusedError,
     Sandbox,

@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import secrets
+import socket
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+from urllib.parse import parse_qs, urlsplit
 
 import anyio
 import mcp_types as types
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.client import Client
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthToken,
+)
 from mcp.shared.exceptions import MCPError
-from pydantic import ValidationError
+from pydantic import AnyUrl, BaseModel, ValidationError
 
 from mahtab_tui import __version__
-from mahtab_tui.kernel.endings import describe_end
-from mahtab_tui.servers.login import LOGIN_SECONDS, login_to
+from mahtab_tui.kernel.launch import describe_end
 from mahtab_tui.servers.schema import (
-    ArgumentChecker,
     ArgumentsError,
     ToolSignature,
     build_signature,
+    check_arguments,
     error_text,
     identifier,
     result_parts,
@@ -30,11 +41,22 @@ from mahtab_tui.servers.schema import (
 from mahtab_tui.servers.servers import SavedLogins, ServerError, ServerState
 from mahtab_tui.servers.transport import Closed, PipeTransport, http_transport
 from mahtab_tui.settings.mcp_servers import McpServer
+from mahtab_tui.settings.model import SettingsError
+
+Stored = TypeVar("Stored", bound=BaseModel)
 
 _PATIENCE = 5.0
 """Seconds for a server to answer whether it is there."""
 MOST_TOOLS = 2_000
 _MOST_PAGES = 100
+_FAILURES = (
+    MCPError,
+    ValidationError,
+    OSError,
+    RuntimeError,
+    anyio.BrokenResourceError,
+    anyio.ClosedResourceError,
+)
 
 
 class Connection:
@@ -56,7 +78,6 @@ class Connection:
         self._logins = logins
         self._report = report
         self._start_seconds = start_seconds
-        self._checker = ArgumentChecker()
         self._turn = asyncio.Lock()
         """Held by the one who starts or ends the server."""
         self._starting: asyncio.Future[None] | None = None
@@ -65,10 +86,8 @@ class Connection:
         self._client: Client | None = None
         self._closed = Closed()
         self._limit: asyncio.Timeout | None = None
-        """The time for the start."""
         self._listed: dict[str, types.Tool] = {}
         self._schemas: dict[str, Mapping[str, Any]] = {}
-        """Schemas of the tools' arguments."""
         self._restarts = 0
         """How often it was started again since it last answered a call."""
 
@@ -95,11 +114,8 @@ class Connection:
     async def _start(self) -> None:
         """Begin to start the server, for the first time or again. Raises `ServerError` if it has
         ended too often."""
-        name, why, died = (
-            self._state.name,
-            self._state.why,
-            self._state.phase == "ended" and self._state.ran,
-        )
+        name, why = self._state.name, self._state.why
+        died = self._state.phase == "ended" and self._state.ran
         if died and self._restarts:
             raise ServerError(
                 f"The server {name} has ended again: {why} /mcp shows its messages; Ctrl+R there restarts it."
@@ -109,9 +125,8 @@ class Connection:
         if died:
             self._report(f"The MCP server {name} had ended: {why} It is being restarted.")
         self._starting = asyncio.get_running_loop().create_future()
-        self._starting.add_done_callback(
-            lambda done: done.cancelled() or done.exception()
-        )  # nobody may wait for it any more
+        # Nobody may wait for it any more.
+        self._starting.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._closed = Closed()
         self._living = asyncio.create_task(self._live(self._starting))
 
@@ -125,22 +140,18 @@ class Connection:
     async def prepare(self, wire: str, arguments: Mapping[str, Any]) -> ToolSignature:
         """Start the server, and check the arguments of a call. Raises `ServerError`."""
         await self.ready()
-        tool = self._listed.get(wire)
-        if tool is None:
+        if wire not in self._listed:
             raise ServerError(f"The server {self._state.name} has no tool {wire!r}.")
         signature = self._state.tools[wire]
         try:
-            self._checker.check(arguments, self._schemas[wire])
+            check_arguments(arguments, self._schemas[wire])
             json.dumps(arguments, ensure_ascii=False).encode()
+            return signature
         except ArgumentsError as error:
-            raise ServerError(
-                f"{self._state.python}.{signature.name} was not called. {error}"
-            ) from None
+            why = f". {error}"
         except UnicodeEncodeError:
-            raise ServerError(
-                f"{self._state.python}.{signature.name} was not called: a text cannot be encoded as UTF-8."
-            ) from None
-        return signature
+            why = ": a text cannot be encoded as UTF-8."
+        raise ServerError(f"{self._state.python}.{signature.name} was not called{why}")
 
     async def call(self, wire: str, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Call a tool and return the parts of its result. Raises `ServerError`."""
@@ -156,14 +167,7 @@ class Connection:
         )
         try:
             result = await client.session.send_request(request, types.CallToolResult)
-        except (
-            MCPError,
-            ValidationError,
-            OSError,
-            RuntimeError,
-            anyio.BrokenResourceError,
-            anyio.ClosedResourceError,
-        ) as error:
+        except _FAILURES as error:
             raise ServerError(await self._failure(error)) from None
         self._restarts = 0
         if result.is_error:
@@ -173,36 +177,24 @@ class Connection:
         return result_parts(result, tool.output_schema)
 
     async def _failure(self, error: Exception) -> str:
+        name = self._state.name
         if not isinstance(error, ValidationError):
             await asyncio.wait([asyncio.create_task(self._closed.event.wait())], timeout=0.2)
         if self._closed.event.is_set() and self._server.command is not None:
             if self._living is not None:
                 await asyncio.wait([self._living])
-            return f"The server {self._state.name} ended during the call: {self._state.why}"
-        if self._server.url is not None and not await self._answers():
-            self._closed.set(_describe_error(error))
-        return f"The server {self._state.name} could not answer: {_describe_error(error)}."
-
-    async def _answers(self) -> bool:
-        """Whether the server at an address still knows this connection."""
-        if self._client is None:
-            return False
-        try:
-            async with asyncio.timeout(_PATIENCE):
-                await self._client.list_tools()
-        except (
-            MCPError,
-            ValidationError,
-            OSError,
-            RuntimeError,
-            anyio.BrokenResourceError,
-            anyio.ClosedResourceError,
-        ):
-            return False
-        return True
+            return f"The server {name} ended during the call: {self._state.why}"
+        if self._server.url is not None:  # does it still know this connection?
+            try:
+                async with asyncio.timeout(_PATIENCE):
+                    if self._client is None:
+                        raise ServerError
+                    await self._client.list_tools()
+            except (ServerError, *_FAILURES):
+                self._closed.set(_describe_error(error))
+        return f"The server {name} could not answer: {_describe_error(error)}."
 
     async def _live(self, started: asyncio.Future[None]) -> None:
-        """Start the server, tell that it is ready, and wait for its end."""
         state = self._state
         state.phase, state.why = "starting", ""
         closed = self._closed
@@ -229,9 +221,8 @@ class Connection:
             raise
         except TimeoutError:
             state.why = f"It was not ready within {self._start_seconds:g} seconds."
-        except (
-            BaseException
-        ) as error:  # also the SDK's groups of exceptions; the loop and other servers go on
+        # Also the SDK's groups of exceptions; the loop and other servers go on.
+        except BaseException as error:
             state.why = state.why or f"{_describe_error(error)}."
         finally:
             self._client = self._limit = None
@@ -239,39 +230,30 @@ class Connection:
             self._closed.set()
             self._starting = None
             if closed.why or closed.code is not None:
-                state.why = self._ending(closed)
+                how = closed.why or describe_end(closed.code or 0)
+                last = state.messages.last_line
+                state.why = f"{how}{f' ({last})' if last else ''}."
             if not started.done():
+                why = state.why or "it ended."
                 started.set_exception(
-                    ServerError(
-                        f"The server {state.name} could not be started: {state.why or 'it ended.'}"
-                    )
+                    ServerError(f"The server {state.name} could not be started: {why}")
                 )
 
-    def _ending(self, closed: Closed) -> str:
-        why = closed.why or (
-            describe_end(closed.code) if closed.code is not None else "it closed its output"
-        )
-        last = self._state.messages.last_line
-        return f"{why}{f' ({last})' if last else ''}."
-
     def _transport(self, closed: Closed) -> Any:
-        if self._server.url is not None:
-            own = any(name.lower() == "authorization" for name in self._server.headers)
-            return http_transport(
-                self._server,
-                None if own else login_to(self._server.url, self._logins, self._ask_to_log_in),
-                self._state.messages,
-            )
-        return PipeTransport(self._server, self._folder, self._state.messages, closed)
+        server, messages = self._server, self._state.messages
+        if server.url is None:
+            return PipeTransport(server, self._folder, messages, closed)
+        login = None
+        if not any(name.lower() == "authorization" for name in server.headers):
+            login = login_to(server.url, self._logins, self._ask_to_log_in)
+        return http_transport(server, login, messages)
 
     def _ask_to_log_in(self, url: str) -> None:
         """Tell the user where to log in, or note with "" that nobody waits for that any more."""
         self._state.login = url
         if self._limit is not None:
-            self._limit.reschedule(
-                asyncio.get_running_loop().time()
-                + (LOGIN_SECONDS + _PATIENCE if url else self._start_seconds)
-            )
+            seconds = LOGIN_SECONDS + _PATIENCE if url else self._start_seconds
+            self._limit.reschedule(asyncio.get_running_loop().time() + seconds)
         if url:
             self._report(
                 f"The MCP server {self._state.name} wants you to log in: open {url} in a browser on this machine."
@@ -300,12 +282,9 @@ class Connection:
             name = identifier(wire, names)
             names.add(name)
             read_only = tool.annotations is not None and tool.annotations.read_only_hint is True
+            words = tool.description or tool.title or ""
             tools[wire] = build_signature(
-                wire,
-                self._schemas[wire],
-                tool.description or tool.title or "",
-                read_only=read_only,
-                name=name,
+                wire, self._schemas[wire], words, read_only=read_only, name=name
             )
         self._state.change(tools)
 
@@ -319,7 +298,6 @@ class Connection:
 
 
 def _about(client: Client) -> str:
-    """The server's own words about itself: one line."""
     info = client.server_info
     words = client.instructions or (info.title or info.name if info is not None else "")
     return " ".join((words or "").split())[:80]
@@ -333,10 +311,149 @@ def _describe_error(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         return f"its answer does not follow the protocol ({'.'.join(map(str, first['loc']))}: {first['msg']})"
-    if isinstance(error, MCPError) and str(error).startswith(
-        "Failed to parse"
-    ):  # the SDK's report, on many lines
+    # The SDK's report, on many lines.
+    if isinstance(error, MCPError) and str(error).startswith("Failed to parse"):
         return "its answer cannot be read"
     if isinstance(error, FileNotFoundError) and error.filename is not None:
         return f"{error.filename} does not exist"
     return (str(error) or type(error).__name__).strip().rstrip(".")[:1_000]
+
+
+# Logging in over HTTP (OAuth). The SDK speaks the protocol; here are the user's browser, which comes
+# back to a port, and the tokens.
+
+LOGIN_SECONDS = 600.0
+"""For the user to log in."""
+_HOST = "127.0.0.1"
+_BACK = "/callback"
+_LONGEST = 16_384
+_BROWSER_SECONDS = 10.0
+
+
+def login_to(url: str, logins: SavedLogins, ask: Callable[[str], None]) -> OAuthClientProvider:
+    """Return what logs in to a server when it wants that. ask: called with the address that the
+    user has to visit, and with "" after that."""
+    login = _Login(url, logins, ask)
+    metadata = OAuthClientMetadata(
+        client_name="mahtab-tui", redirect_uris=[AnyUrl(f"http://{_HOST}:{login.port}{_BACK}")]
+    )
+    provider = OAuthClientProvider(url, metadata, login, login.begin, login.finish)
+    provider.context.token_expiry_time = login.expires
+    return provider
+
+
+class _Login:
+    """One server's login: the SDK's `TokenStorage`, and its two handlers."""
+
+    def __init__(self, url: str, logins: SavedLogins, ask: Callable[[str], None]) -> None:
+        self._url = url
+        self._logins = logins
+        self._ask = ask
+        login = logins.get(url)
+        self.port: int = login.get("port") or _free_port()
+        """A server that knows the program knows it with this port."""
+        self.expires: float | None = login.get("expires")
+        """When the kept token does, in seconds since 1970."""
+        self._leads_to = ""
+        self._state = ""
+        self._answer: asyncio.Future[AuthorizationCodeResult]
+        self._listening: asyncio.Server
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return _read(OAuthToken, self._logins.get(self._url).get("tokens"))
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        expires = None if tokens.expires_in is None else time.time() + tokens.expires_in
+        self._keep(tokens=tokens.model_dump(mode="json"), expires=expires)
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return _read(OAuthClientInformationFull, self._logins.get(self._url).get("client"))
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self._keep(client=client_info.model_dump(mode="json"), port=self.port)
+
+    def _keep(self, **changes: Any) -> None:
+        with contextlib.suppress(SettingsError):  # a full disk: the user logs in again next time
+            self._logins.keep(self._url, **changes)
+
+    async def begin(self, url: str) -> None:
+        """Ask the user to log in. Raises `OAuthFlowError`."""
+        self._leads_to = url
+        self._state = parse_qs(urlsplit(url).query).get("state", [""])[0]
+        self._answer = asyncio.get_running_loop().create_future()
+        try:
+            self._listening = await asyncio.start_server(
+                self._visited, _HOST, self.port, limit=_LONGEST
+            )
+        except OSError as error:
+            self._keep(client=None, port=None)  # it introduces itself again with another port
+            raise OAuthFlowError(
+                f"the login needs port {self.port}, which cannot be used ({error.strerror})"
+            ) from None
+        self._ask(f"http://{_HOST}:{self.port}/")
+
+    async def finish(self) -> AuthorizationCodeResult:
+        """Wait until the user has logged in. Raises `OAuthFlowError`."""
+        try:
+            async with asyncio.timeout(LOGIN_SECONDS):
+                return await self._answer
+        except TimeoutError:
+            raise OAuthFlowError(
+                f"nobody logged in within {LOGIN_SECONDS / 60:.0f} minutes"
+            ) from None
+        finally:
+            self._listening.close()
+            self._ask("")
+
+    async def _visited(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one request of a browser, which may be on a hostile page."""
+        try:
+            async with asyncio.timeout(_BROWSER_SECONDS):
+                head = await reader.readuntil(b"\r\n\r\n")
+            writer.write(self._answered(head.split(b"\r\n", 1)[0].decode("latin-1")))
+            await writer.drain()
+        except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass
+        finally:
+            writer.close()
+
+    def _answered(self, request: str) -> bytes:
+        method, _, rest = request.partition(" ")
+        address = urlsplit(rest.partition(" ")[0])
+        given = {name: values[0] for name, values in parse_qs(address.query).items()}
+        if method == "GET" and address.path == "/":
+            return _response("302 Found", "", f"Location: {self._leads_to}\r\n")
+        is_state = secrets.compare_digest(given.get("state", "").encode(), self._state.encode())
+        if method != "GET" or address.path != _BACK or not is_state:
+            return _response("404 Not Found", "There is nothing here.")
+        if self._answer.done():
+            return _response("200 OK", "This login is over.")
+        if "code" not in given:
+            why = given.get("error_description") or given.get("error") or "the browser sent no code"
+            self._answer.set_exception(OAuthFlowError(f"the login failed: {why[:300]}"))
+            return _response("200 OK", "The login failed. You can close this page.")
+        result = AuthorizationCodeResult(
+            code=given["code"], state=given["state"], iss=given.get("iss")
+        )
+        self._answer.set_result(result)
+        return _response(
+            "200 OK", "You are logged in. You can close this page and go back to mahtab-tui."
+        )
+
+
+def _response(status: str, text: str, headers: str = "") -> bytes:
+    more = f"Content-Type: text/plain\r\nContent-Length: {len(text)}\r\nConnection: close\r\nCache-Control: no-store\r\n"
+    return f"HTTP/1.1 {status}\r\n{headers}{more}\r\n{text}".encode()
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind((_HOST, 0))
+        return int(free.getsockname()[1])
+
+
+def _read(kind: type[Stored], raw: object) -> Stored | None:
+    try:
+        return kind.model_validate(raw)
+    except ValidationError:
+        return None

@@ -6,11 +6,8 @@ import asyncio
 import contextlib
 import json
 import logging
-import os
 import re
-import tempfile
 import threading
-from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future, wait
 from pathlib import Path
@@ -18,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from mahtab_tui.servers.schema import ToolSignature, identifier
 from mahtab_tui.settings.mcp_servers import McpServer
+from mahtab_tui.settings.values import write_text
 from mahtab_tui.system.imports import IMPORTS
 
 if TYPE_CHECKING:
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from mahtab_tui.servers.connection import Connection
 
 _LARGEST = 1_000_000
-"""Bytes of the file."""
 _SECRET = ("access_token", "refresh_token", "client_secret")
 
 
@@ -49,7 +46,7 @@ class SavedLogins:
         return saved if isinstance(saved, dict) else {}
 
     def keep(self, url: str, **changes: Any) -> None:
-        """Change what is kept of a login. Raises `OSError`."""
+        """Change what is kept of a login. Raises `SettingsError`."""
         self._mask(changes)
         with self._lock:
             logins = self._read()
@@ -68,20 +65,8 @@ class SavedLogins:
         return logins if isinstance(logins, dict) else {}
 
     def _write(self, logins: dict[str, Any]) -> None:
-        if self._path is None:
-            return
-        self._path.parent.mkdir(mode=0o700, exist_ok=True)
-        handle, draft = tempfile.mkstemp(
-            dir=self._path.parent, prefix=".logins"
-        )  # which only the user can read
-        try:
-            with os.fdopen(handle, "w") as file:
-                json.dump(logins, file)
-            os.replace(draft, self._path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(draft)
-            raise
+        if self._path is not None:
+            write_text(self._path, json.dumps(logins))
 
     def _mask(self, saved: object) -> None:
         if isinstance(saved, dict):
@@ -94,8 +79,8 @@ class SavedLogins:
 _USED = 8
 """Tools that are described to the model because it has used them."""
 _LONGEST_LINE = 200
-_LOG_BYTES = 200_000
-"""Characters of its messages that are kept, at least."""
+_LOG_CHARACTERS = 200_000
+"""Characters of its messages that are kept."""
 
 
 class ServerError(Exception):
@@ -107,37 +92,21 @@ class ServerMessages:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._pieces: deque[str] = deque()
-        self._size = 0
+        self.text = ""
 
     def add(self, text: str) -> None:
         with self._lock:
-            self._pieces.append(text[-_LOG_BYTES:])
-            self._size += len(self._pieces[-1])
-            while self._size - len(self._pieces[0]) >= _LOG_BYTES:
-                self._size -= len(self._pieces.popleft())
+            self.text = (self.text + text)[-_LOG_CHARACTERS:]
 
     def add_line(self, line: str) -> None:
         """Add a line of our own."""
-        self.add(
-            f"{line}\n" if not self._pieces or self._pieces[-1].endswith("\n") else f"\n{line}\n"
-        )
-
-    @property
-    def text(self) -> str:
-        with self._lock:
-            return "".join(self._pieces)
+        gap = "" if self.text[-1:] in ("", "\n") else "\n"
+        self.add(f"{gap}{line}\n")
 
     @property
     def last_line(self) -> str:
-        return next(
-            (
-                line.strip()[:300]
-                for line in reversed(self.text[-10_000:].splitlines())
-                if line.strip()
-            ),
-            "",
-        )
+        lines = [line.strip()[:300] for line in self.text[-10_000:].splitlines()]
+        return next(filter(None, reversed(lines)), "")
 
 
 class ServerState:
@@ -158,11 +127,9 @@ class ServerState:
         self.about = ""
         """Its own words, one line."""
         self.stale = False
-        """Whether the server says that its tools have changed."""
         self.tools: Mapping[str, ToolSignature] = {}
         """By the server's own names."""
         self.revision = 0
-        """Counts the changes of the tools."""
         self.used: dict[str, None] = {}
         """The tools that were called, in the order of their first call: what the model gets
         changes seldom."""
@@ -171,21 +138,16 @@ class ServerState:
     @property
     def sentence(self) -> str:
         """Return its line for the model."""
-        return (
-            f"{self.about or self.name} ({len(self.tools):,} tools)"
-            if self.revision
-            else ("" if self.name == self.python else self.name)
-        )
+        if self.revision:
+            return f"{self.about or self.name} ({len(self.tools):,} tools)"
+        return "" if self.name == self.python else self.name
 
     def used_tools(self) -> list[str]:
         """Return how the tools that were called are called, and what they do; of many, those that
         came last."""
         tools = (self.tools.get(wire) for wire in list(self.used)[-_USED:])
-        return [
-            f"{tool.name}{tool.written}: {tool.summary}"[:_LONGEST_LINE]
-            for tool in tools
-            if tool is not None
-        ]
+        lines = (f"{tool.name}{tool.written}: {tool.summary}" for tool in tools if tool is not None)
+        return [line[:_LONGEST_LINE] for line in lines]
 
     def change(self, tools: Mapping[str, ToolSignature]) -> None:
         if tools != self.tools:
@@ -196,7 +158,6 @@ class ServerState:
 _WORD = re.compile(r"[a-z0-9]+")
 _MOST = 100
 _PATIENCE = 10.0
-"""Seconds to wait for servers that start."""
 
 
 def format_matches(
@@ -207,7 +168,7 @@ def format_matches(
 
     meaning: None to find them by words alone.
     """
-    starting: dict[str, Future[None]] = {name: servers.ready(name) for name in servers.states}
+    starting = {name: servers.ready(name) for name in servers.states}
     wait(starting.values(), _PATIENCE)
     failed = []
     for name, future in starting.items():
@@ -215,26 +176,20 @@ def format_matches(
             failed.append(f"The server {name} is still starting; search again for its tools.")
         elif (error := future.exception()) is not None:
             failed.append(str(error))
-    wanted = _WORD.findall(words.lower())
     tools = {
         f"{name}.{tool.name}": tool
         for name, state in servers.states.items()
         for tool in state.tools.values()
     }
+    wanted = _WORD.findall(words.lower())
     scores = {name: _score(wanted, tool) for name, tool in tools.items()}
-    fitting = sorted(
-        (name for name, score in scores.items() if score or not wanted),
-        key=lambda name: -scores[name],
-    )
+    fitting = [name for name, score in scores.items() if score or not wanted]
+    fitting.sort(key=lambda name: -scores[name])
     if meaning is not None and wanted:
         from mahtab_tui.knowledge.semantic_index import merge_rankings
 
-        fitting = merge_rankings(
-            fitting,
-            meaning.nearest(
-                "tools", words, {name: f"{name}: {tool.doc}" for name, tool in tools.items()}
-            ),
-        )
+        texts = {name: f"{name}: {tool.doc}" for name, tool in tools.items()}
+        fitting = merge_rankings(fitting, meaning.nearest("tools", words, texts))
     most = max(1, min(most, _MOST))
     lines = [f"{name}{tools[name].written}: {tools[name].summary}" for name in fitting[:most]]
     if len(fitting) > most:
@@ -339,7 +294,6 @@ class Servers:
         return asyncio.run_coroutine_threadsafe(run(), self._loop)
 
     def _connection(self, python: str) -> Connection:
-        """Called on the loop."""
         from mahtab_tui.servers.connection import Connection
 
         if python not in self.states:

@@ -10,7 +10,6 @@ import asyncio
 import codecs
 import contextlib
 import json
-import os
 import re
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -40,23 +39,18 @@ from pydantic import ValidationError
 from mahtab_tui.servers.schema import MOST_OUTSIDE_TEXTS
 from mahtab_tui.servers.servers import ServerMessages
 from mahtab_tui.settings.mcp_servers import McpServer
-from mahtab_tui.system.processes import tie_to_parent
+from mahtab_tui.system.processes import signal_group, tie_to_parent
 from mahtab_tui.worker.frames import FrameError, check_bare
 
 _SURROGATES = re.compile(
-    rb"\\\\"
-    rb"|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"(\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
     rb"|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
 )
-"""A backslash, a pair of surrogates, or one alone, in JSON."""
-_ERROR_LINES = (2, 12)
-"""Lengths of the first two."""
+"""A backslash or a pair of surrogates in JSON (the group), or a surrogate alone."""
 _OF_A_MESSAGE = re.compile(rb"""["']jsonrpc["']|\A\s*\{\s*\Z""")
 """Occurs in messages, also broken ones, and not in what a server prints by mistake."""
 _VERSION = "2025-11-25"
-"""Version of the protocol, for descriptions of tools."""
 _ANY = {"type": "object"}
-"""The schema of a tool that takes any arguments."""
 
 ReceivedStream = anyio.abc.ObjectReceiveStream[SessionMessage | Exception]
 
@@ -67,9 +61,7 @@ def repair_json(data: bytes) -> bytes:
     These are halves of surrogate pairs, as a cut emoji leaves, and bytes that are not UTF-8.
     """
     text = data.decode("utf-8-sig", "replace").encode()
-    return _SURROGATES.sub(
-        lambda found: found[0] if len(found[0]) in _ERROR_LINES else rb"\ufffd", text
-    )
+    return _SURROGATES.sub(lambda found: found[1] or rb"\ufffd", text)
 
 
 def failed_requests(line: bytes, waiting: dict[str, Any]) -> list[Any]:
@@ -90,7 +82,7 @@ def failed_requests(line: bytes, waiting: dict[str, Any]) -> list[Any]:
     return [waiting[name]] if (name := str(message["id"])) in waiting else []
 
 
-class ToolRepairStream(anyio.abc.ObjectReceiveStream[SessionMessage | Exception]):
+class ToolRepairStream(ReceivedStream):
     """Messages of a server, in which a tool with an odd description does not make the others
     unusable."""
 
@@ -112,48 +104,37 @@ class ToolRepairStream(anyio.abc.ObjectReceiveStream[SessionMessage | Exception]
 
     def _usable(self, tools: list[Any]) -> Iterator[dict[str, Any]]:
         for number, tool in enumerate(tools, 1):
-            name = (
-                repr(tool["name"])[:100]
-                if isinstance(tool, dict) and "name" in tool
-                else f"number {number}"
-            )
             fault = _fault(tool)
-            usable = (
-                tool
-                if fault is None
-                else next((each for each in _simpler(tool) if _fault(each) is None), None)
-            )
+            if fault is None:
+                yield tool
+                continue
+            name = f"number {number}"
+            if isinstance(tool, dict) and "name" in tool:
+                name = repr(tool["name"])[:100]
+            usable = next((each for each in _simpler(tool) if _fault(each) is None), None)
             if usable is None:
                 self._note(f"[the tool {name} was left out: {fault}]")
-                continue
-            if fault is not None:
+            else:
                 self._note(
                     f"[the description of the tool {name} does not follow the protocol: {fault}]"
                 )
-            yield usable
+                yield usable
 
 
 def _simpler(tool: Any) -> Iterator[Any]:
-    """Yield descriptions of a tool with less of what may be odd in its own."""
     if isinstance(tool, dict):
         schema, annotations = tool.get("inputSchema"), tool.get("annotations")
-        plain = {
-            key: tool[key]
-            for key in ("name", "title", "description")
-            if isinstance(tool.get(key), str)
-        }
+        names = ("name", "title", "description")
+        plain = {key: tool[key] for key in names if isinstance(tool.get(key), str)}
         if isinstance(annotations, dict) and annotations.get("readOnlyHint") is True:
             plain["annotations"] = {"readOnlyHint": True}
-        if isinstance(schema, dict) and schema.get("type", "object") in (
-            "object",
-            ["object", "null"],
-        ):
+        kinds = ("object", ["object", "null"])
+        if isinstance(schema, dict) and schema.get("type", "object") in kinds:
             yield {**plain, "inputSchema": {**schema, **_ANY}}
         yield {**plain, "inputSchema": _ANY}
 
 
 def _fault(tool: Any) -> str | None:
-    """Return in a few words what is wrong with the description of a tool."""
     try:
         validate_server_result("tools/list", _VERSION, {"tools": [tool]})
     except ValidationError as error:
@@ -170,18 +151,13 @@ TOO_MUCH = f"it sent a message with more than {MOST_OUTSIDE_TEXTS // 2**20} MB o
 GRACE = 0.5
 """Seconds for a server to end after its stdin was closed, and after SIGTERM."""
 _LOOK_AGAIN = 0.01
-"""Seconds."""
 _BUSY, _REST = 0.02, 0.02
 """Seconds for which messages are read without a pause, and of the pause, in which other threads go
 on."""
-_HTTP_TIMEOUT = httpx2.Timeout(
-    30.0, read=None
-)  # a tool may take as long as it likes; the user can stop it
+# A tool may take as long as it likes; the user can stop it.
+_HTTP_TIMEOUT = httpx2.Timeout(30.0, read=None)
 
-Streams = tuple[
-    anyio.abc.ObjectReceiveStream[SessionMessage | Exception],
-    anyio.abc.ObjectSendStream[SessionMessage],
-]
+Streams = tuple[ReceivedStream, anyio.abc.ObjectSendStream[SessionMessage]]
 
 
 class Closed:
@@ -191,7 +167,6 @@ class Closed:
         self.event = asyncio.Event()
         self.why = ""
         self.code: int | None = None
-        """The exit code of a program."""
 
     def set(self, why: str = "") -> None:
         self.why = self.why or why
@@ -247,9 +222,8 @@ class PipeTransport:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for stream in self._streams:
             stream.close()
-        if (
-            transport := getattr(self._process, "_transport", None)
-        ) is not None:  # else it stays open while a process of the server's has its pipes
+        transport = getattr(self._process, "_transport", None)
+        if transport is not None:  # it stays open while a process of the server's has its pipes
             transport.close()
             await asyncio.sleep(0)
 
@@ -280,21 +254,16 @@ class PipeTransport:
             incoming.close()
 
     def _messages_in(self, line: bytes) -> Sequence[JSONRPCMessage]:
-        """Return the message of a line; if it cannot be read, the failures of the requests that
-        wait for it."""
         try:
             message = _parsed(line)
         except ValidationError as error:
-            self._messages.add_line(
-                f"[not a message: {line[:200].decode(errors='replace').rstrip()}]"
-            )
-            why = ErrorData(
-                code=PARSE_ERROR, message=f"its answer cannot be read ({error.errors()[0]['msg']})"
-            )
+            shown = line[:200].decode(errors="replace").rstrip()
+            self._messages.add_line(f"[not a message: {shown}]")
+            text = f"its answer cannot be read ({error.errors()[0]['msg']})"
+            why = ErrorData(code=PARSE_ERROR, message=text)
             return [self._failed(each, why) for each in failed_requests(line, self._waiting)]
-        if (
-            isinstance(message, JSONRPCError) and message.id is None
-        ):  # it could not read a request, and does not know which
+        # It could not read a request, and does not know which.
+        if isinstance(message, JSONRPCError) and message.id is None:
             return [self._failed(each, message.error) for each in list(self._waiting.values())]
         if isinstance(message, JSONRPCResponse | JSONRPCError):
             self._waiting.pop(str(message.id), None)
@@ -310,10 +279,8 @@ class PipeTransport:
             async for message in outgoing:
                 if isinstance(message.message, JSONRPCRequest):
                     self._waiting[str(message.message.id)] = message.message.id
-                self._process.stdin.write(
-                    message.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
-                    + b"\n"
-                )
+                line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                self._process.stdin.write(f"{line}\n".encode())
                 await self._process.stdin.drain()
 
     async def _read_errors(self) -> None:
@@ -325,18 +292,16 @@ class PipeTransport:
                 await asyncio.sleep(_REST if len(data) == 65536 else 0)
 
     async def _end(self) -> None:
-        """Close stdin, and end the program if that does not."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         for number in (signal.SIGTERM, signal.SIGKILL):
             if await self._exit_code() is not None:
                 break
-            self._signal(number)
+            signal_group(self._process.pid, number)
         await self._exit_code()
-        self._signal(signal.SIGKILL)  # what it has started
+        signal_group(self._process.pid, signal.SIGKILL)  # what it has started
 
     async def _exit_code(self) -> int | None:
-        """Wait a moment for its end."""
         loop = asyncio.get_running_loop()
         until = loop.time() + GRACE
         # Not `Process.wait`, which waits also for what the program has started, if that has its
@@ -345,13 +310,8 @@ class PipeTransport:
             await asyncio.sleep(_LOOK_AGAIN)
         return self._process.returncode
 
-    def _signal(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, number)
-
 
 def _parsed(line: bytes) -> JSONRPCMessage:
-    """Return the message of a line. Raises `ValidationError`."""
     try:
         return jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValidationError:
@@ -364,16 +324,12 @@ async def http_transport(
 ) -> AsyncIterator[Streams]:
     """Speak with an address, as the SDK's `Transport`. login: what logs in if the server wants
     that."""
-    headers = {
-        "accept-encoding": "identity",
-        **server.headers,
-    }  # so that answers can be mended, and their size is known
+    # Without compression answers can be mended, and their size is known.
+    headers = {"accept-encoding": "identity", **server.headers}
+    hooks = {"response": [_repair_response]}
     async with (
         httpx2.AsyncClient(
-            headers=headers,
-            auth=login,
-            timeout=_HTTP_TIMEOUT,
-            event_hooks={"response": [_repair_response]},
+            headers=headers, auth=login, timeout=_HTTP_TIMEOUT, event_hooks=hooks
         ) as client,
         streamable_http_client(
             server.url or "", http_client=client, max_sse_event_size=LONGEST

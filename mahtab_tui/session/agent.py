@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
-from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -18,8 +17,6 @@ from mahtab_tui.agent.host import (
     ExecutionResult,
     StoredMessage,
 )
-from mahtab_tui.bus import records
-from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.prompt import PRIVATE_CELL
 from mahtab_tui.bus.records import (
     Agent,
@@ -31,12 +28,14 @@ from mahtab_tui.bus.records import (
     Record,
     Replace,
     Review,
+    Summary,
     UserAttachment,
     UserChat,
     emit,
+    warn,
 )
 from mahtab_tui.bus.terminal_screen import escape_for_model
-from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel, KernelError
+from mahtab_tui.kernel.base import OUTPUT_LIMIT, KernelError
 from mahtab_tui.kernel.cells import inverted_changes
 from mahtab_tui.kernel.values import CellResult, Lock, Status
 from mahtab_tui.llm.base import ModelError
@@ -50,96 +49,21 @@ from mahtab_tui.llm.prompts import (
     render_surroundings,
     undone_note,
 )
-from mahtab_tui.llm.usage import Spending
-from mahtab_tui.session.attachments import Attachments, render_attachment
-from mahtab_tui.session.cells import Cells
-from mahtab_tui.session.inbox import Inbox
-from mahtab_tui.session.info import Permission, RequestCancelled, SessionInfo, UserRequests
-from mahtab_tui.session.knowledge import Knowledge
-from mahtab_tui.session.models import Models
-from mahtab_tui.session.private_names import PrivateNames
-from mahtab_tui.session.undo import Undo, name_cells, not_restored_rows, restored_rows
-from mahtab_tui.session.variable_context import describe_changes, describe_for_model
-from mahtab_tui.settings.model import Settings
+from mahtab_tui.session.attachments import render_attachment
+from mahtab_tui.session.cells import name_cells, not_restored_rows, restored_rows
+from mahtab_tui.session.info import Permission, ask_approval
+from mahtab_tui.session.variables import describe_changes, describe_for_model
 from mahtab_tui.system.imports import IMPORTS
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from mahtab_tui.agent.repl_agent import ReplAgent
-    from mahtab_tui.bus.prompt import PromptHandler
     from mahtab_tui.session.code_rules import CodeRules
+    from mahtab_tui.session.components import Components
 
 _REVIEW_STATES = {"keep": "kept", "all": "kept", "undo": "undone", "stop": "stopped"}
-_APPROVAL_STATES = {"run": "run", "all": "run", "skip": "skipped", "stop": "stopped"}
-"""The state of a request after each of the user's decisions."""
-
-
-class Reviews:
-    """Asks the user whether to keep the changes made by the model's cells."""
-
-    def __init__(self, log: logging.Logger, kernel: Kernel, undo: Undo) -> None:
-        self._log = log
-        self._kernel = kernel
-        self._undo = undo
-
-    def review(
-        self, cell: int, request: str, party: str, wait: Callable[[str], Decision]
-    ) -> Decision:
-        """Show what a cell has changed, and wait until the user keeps or undoes it; returns `keep`
-        at once if it changed nothing.
-
-        request: the id of the request. wait: returns the user's decision. If other cells have run
-        since, an undo would affect them too, so the user is asked about all of them.
-        """
-        while True:
-            asked = self._changes(cell, Review(request=f"{request}.review", party=party))
-            if not (asked.changes or asked.not_restored):
-                return Decision("keep")
-            emit(self._log, asked.changed(state="waiting"))
-            decision = wait(asked.request)
-            if decision.action == "undo" and not self._undo_cells(asked.cells):
-                continue
-            state = _REVIEW_STATES[decision.action]
-            emit(self._log, asked.changed(state=state, reason=decision.reason))
-            return decision
-
-    def _changes(self, cell: int, about: Review) -> Review:
-        """Add the changes made by a cell and those after it."""
-        cells = self._undo.cells_from(cell)
-        try:
-            restoration = self._undo.preview(cell)
-        except KernelError as error:
-            return about.changed(
-                cells=cells, not_restored=(NotRestored("", f"The changes are unknown. {error}"),)
-            )
-        return about.changed(
-            cells=cells,
-            changes=restored_rows(inverted_changes(restoration)),
-            not_restored=not_restored_rows(restoration),
-        )
-
-    def _undo_cells(self, cells: tuple[int, ...]) -> bool:
-        """Undo cells; returns False if others have run since, whose changes were not shown to the
-        user."""
-        now = self._undo.cells_from(cells[0])
-        if now != cells:
-            emit(
-                self._log,
-                Notice(
-                    f"Another cell has run since. An undo would now cover {name_cells(now)}.",
-                    level="warning",
-                ),
-            )
-            return False
-        try:
-            self._undo.undo_during_turn(cells[0])
-        except KernelError as error:
-            emit(self._log, Notice(f"Nothing was undone. {error}", level="error"))
-            return False
-        return True
-
-
+"""The state of a review after each of the user's decisions."""
 _PLAN = "This is a plan: nothing changes until the user accepts it."
 _RECENT = 10
 """Number of recent cells whose variables are described to the model."""
@@ -151,40 +75,23 @@ _COMMON = frozenset(
 )
 """Words in questions that say nothing about data."""
 
-
 Attach = Literal["nothing", "files and variables", "commands too"]
 """Which mentions in a question are attached. A question from code, such as `ask()` in a cell, must
 attach nothing, because its text may come from anywhere."""
 
 
-@dataclass(eq=False, repr=False)
 class SessionAgent:
     """Takes questions from the inbox, lets the agent answer them, and is the agent's host."""
 
-    log: logging.Logger
-    _settings: Settings
-    _kernel: Kernel
-    _cells: Cells
-    _undo: Undo
-    _prompt: PromptHandler
-    info: SessionInfo
-    secrets: Secrets
-    spending: Spending
-    _inbox: Inbox
-    _models: Models
-    _knowledge: Knowledge
-    _attachments: Attachments
-    approvals: UserRequests[Decision]
-    _private: PrivateNames
-    past: Sequence[Record]
-    """The records of a resumed session."""
-    _: KW_ONLY
-    can_ask: bool
-    """Whether a user can answer."""
-    makes_agent: bool
-    """Whether this creates the agent; otherwise the program provides it."""
-
-    def __post_init__(self) -> None:
+    def __init__(self, parts: Components) -> None:
+        self._parts = parts
+        self._kernel = parts.kernel
+        self._private = parts.private
+        self.log = parts.log
+        self.info = parts.info
+        self.secrets = parts.secrets
+        self.spending = parts.spending
+        self.approvals = parts.approvals
         self._agent: ReplAgent | None = None
         self._agent_lock = threading.Lock()
         self._change_lock = threading.Lock()
@@ -193,37 +100,27 @@ class SessionAgent:
         self._withdrawn = threading.Event()
         """Set when the user stops the current question."""
         self.cancelled = threading.Event()
-        self.hidden = self._prompt.hidden
-        self.pictures = dict(_pictures(self.past))
+        self.hidden = parts.prompt.hidden
+        self.pictures = dict(_pictures(parts.past))
         self._allowed_private: tuple[str, ...] = ()
         """The private variables about which the user was asked for the code that runs next."""
         self._reviewed = False
         """Whether the user decides afterwards about what the code has changed that runs next."""
         self._fork_result: CellResult | None = None
         """Result of the code to execute next, if it has already run in a locked fork."""
-        self.last = max(
-            (
-                record.turn or 0
-                for record in self.past
-                if isinstance(record, UserChat | AssistantChat)
-            ),
-            default=0,
-        )
-        """The number of the last question."""
+        questions = (each for each in parts.past if isinstance(each, UserChat | AssistantChat))
+        self.last = max((question.turn or 0 for question in questions), default=0)
         self._numbers = itertools.count(self.last + 1)
         self._attached: dict[int, str] = {}
         """Attachments as XML, by the numbers of questions not sent yet."""
         self._turns = 0
         self._waiting_cells = 0
         self._open_request: str | None = None
-        """The id of the pending approval."""
-        self._reviews = Reviews(self.log, self._kernel, self._undo)
         self._sent_data = ""
         """Descriptions of variables that the model got, in lower case."""
 
     @cached_property
     def rules(self) -> CodeRules:
-        """The user's rules for code; loaded on first use."""
         from mahtab_tui.session.code_rules import CodeRules
 
         return CodeRules(self.info, self._kernel)
@@ -238,7 +135,6 @@ class SessionAgent:
 
     @property
     def in_turn(self) -> bool:
-        """Whether a question is being answered."""
         return self._turns > 0
 
     @contextmanager
@@ -248,7 +144,7 @@ class SessionAgent:
         self._turns += 1
         self._waiting_cells += from_cell
         try:
-            with self._undo.during_turn():
+            with self._parts.undo.during_turn():
                 yield
         finally:
             self._turns -= 1
@@ -259,8 +155,14 @@ class SessionAgent:
 
     def warm_up(self) -> None:
         """Load what is needed for an answer, on a thread, before a question is sent."""
+
+        def prepare() -> None:
+            # Errors are reported when the question is asked.
+            with self._warm_up_lock, suppress(ModelError):
+                self.agent.prepare()
+
         if not self._warm_up_lock.locked():
-            threading.Thread(target=self._prepare, name="agent-warm-up", daemon=True).start()
+            threading.Thread(target=prepare, name="agent-warm-up", daemon=True).start()
 
     def ask(self, prompt: str, *, attach: Attach = "nothing", from_cell: bool = False) -> str:
         """Ask and wait; returns the final answer. attach: which mentions in the question are
@@ -268,27 +170,22 @@ class SessionAgent:
         prompt = self.secrets.mask(prompt)
         with self.turn(from_cell=from_cell):
             self._withdrawn.clear()
-            return self._ask(prompt, attach)
-
-    def _ask(self, prompt: str, attach: Attach) -> str:
-        # Log the question first, because creating the agent takes a while.
-        turn = self.new_turn()
-        emit(self.log, UserChat(make_encodable(prompt), turn=turn))
-        self.spending.name_question(turn, prompt)
-        self._report("thinking", turn)
-        try:
-            if attach != "nothing":
-                self._attach(
-                    prompt, turn, self._withdrawn.is_set, commands=attach == "commands too"
-                )
-            agent = self.agent
-        except Exception:
-            self._report("failed", turn)
-            raise
-        if self._withdrawn.is_set():
-            self._report("stopped", turn)
-            return ""
-        return agent.ask_sync(prompt, shown=turn)
+            # Log the question first, because creating the agent takes a while.
+            turn = self.new_turn()
+            emit(self.log, UserChat(make_encodable(prompt), turn=turn))
+            self.spending.name_question(turn, prompt)
+            self._report("thinking", turn)
+            try:
+                if attach != "nothing":
+                    self._attach(prompt, turn, commands=attach == "commands too")
+                agent = self.agent
+            except Exception:
+                self._report("failed", turn)
+                raise
+            if self._withdrawn.is_set():
+                self._report("stopped", turn)
+                return ""
+            return agent.ask_sync(prompt, shown=turn)
 
     @property
     def agent(self) -> ReplAgent:
@@ -304,8 +201,9 @@ class SessionAgent:
 
     @property
     def model(self) -> str | BaseChatModel:
-        """The model that answers: its name, or a model object."""
-        return self.info.model if self.makes_agent or self._agent is None else self._agent.model
+        if self._parts.by_program and self._agent is not None:
+            return self._agent.model
+        return self.info.model
 
     @property
     def sees(self) -> bool | None:
@@ -347,18 +245,12 @@ class SessionAgent:
                     failure = self.agent.compact(self.secrets.mask(keep), self.last)
                 except ModelError as error:
                     failure = str(error).rstrip(".")
-                self._report(
-                    "done" if failure == "" else "stopped" if failure is None else "failed",
-                    self.last,
-                )
                 if failure:
-                    emit(
-                        self.log,
-                        Notice(
-                            f"Nothing was summarised: {failure}. The conversation stays as it was.",
-                            level="warning",
-                        ),
-                    )
+                    self._report("failed", self.last)
+                    text = f"Nothing was summarised: {failure}. The conversation stays as it was."
+                    warn(self.log, text)
+                else:
+                    self._report("stopped" if failure is None else "done", self.last)
 
         threading.Thread(target=work, name="agent-compact", daemon=True).start()
 
@@ -371,34 +263,30 @@ class SessionAgent:
             self._thread.join(2.0)
 
     def _make_agent(self) -> ReplAgent:
-        if not self.makes_agent:
+        if self._parts.by_program:
             raise ModelError("ask() needs an agent: make one with create_repl_agent(session).")
         with IMPORTS.turn():
             from mahtab_tui.agent.repl_agent import ReplAgent
 
+        settings, models, past = self._parts.settings, self._parts.models, self._parts.past
         return ReplAgent(
             self,
-            model=self._models.make(),
-            reflection_llm=self._models.reflection(),
-            reflection=self._settings.reflection,
-            output_answers=self._settings.output_answers,
-            max_turns=self._settings.max_turns,
-            tools=self._knowledge.toolset,
-            history=load_messages(self.past),
-            max_history=self._settings.max_history,
-            summary=load_summary(self.past),
+            model=models.make(),
+            reflection_llm=models.reflection(),
+            reflection=settings.reflection,
+            output_answers=settings.output_answers,
+            max_turns=settings.max_turns,
+            tools=self._parts.knowledge.toolset,
+            history=load_messages(past),
+            max_history=settings.max_history,
+            summary=load_summary(past),
         )
 
     def _report(self, state: Literal["thinking", "done", "failed", "stopped"], turn: int) -> None:
         emit(self.log, Agent(state=state, turn=turn, step=0, party=self.party))
 
-    def _prepare(self) -> None:
-        # Errors are reported when the question is asked.
-        with self._warm_up_lock, suppress(ModelError):
-            self.agent.prepare()
-
     def _serve(self) -> None:
-        while (item := self._inbox.next_item("ask")) is not None:
+        while (item := self._parts.inbox.next_item("ask")) is not None:
             try:
                 self.ask(item.text, attach="commands too")
             except ModelError as error:
@@ -406,28 +294,22 @@ class SessionAgent:
                 if self._agent is None:
                     emit(self.log, Notice(f"{error} /model chooses another one.", level="error"))
             except Exception as error:  # the thread's outermost frame
-                emit(
-                    self.log,
-                    Notice(
-                        f"The question could not be answered: {type(error).__name__}: {error}",
-                        level="error",
-                    ),
-                )
+                text = f"The question could not be answered: {type(error).__name__}: {error}"
+                emit(self.log, Notice(text, level="error"))
 
-    # The agent's host
+    # Running code
 
     def execute(self, request: ApprovalRequest, code: str) -> ExecutionResult:
         result, self._fork_result = self._fork_result, None
         if result is None:
             result = self._run(request, code)
-        shown = PRIVATE_CELL if self._private.is_private_cell(result.cell) else result.output
-        output = shown if not result.detail else f"{shown}\n{result.detail}".strip()
+        output = PRIVATE_CELL if self._private.is_private_cell(result.cell) else result.output
+        if result.detail:
+            output = f"{output}\n{result.detail}".strip()
         ended = result.status in (Status.KILLED, Status.DIED) or self.cancelled.is_set()
-        decision = (
-            Decision("keep")
-            if ended or not self._reviewed
-            else self._reviews.review(result.cell, request.request, self.party, self._wait)
-        )
+        decision = Decision("keep")
+        if self._reviewed and not ended:
+            decision = self._review(result.cell, request.request)
         if decision.action == "stop":
             self.cancelled.set()
         undone = decision.action == "undo"
@@ -447,7 +329,7 @@ class SessionAgent:
         )
 
     def _run(self, request: ApprovalRequest, code: str, lock: Lock | None = None) -> CellResult:
-        return self._cells.run(
+        return self._parts.cells.run(
             code,
             origin="assistant",
             party=self.party,
@@ -471,97 +353,141 @@ class SessionAgent:
         return result.needs
 
     def _describe_result(self, result: CellResult) -> str:
-        """Describe the variables that a cell of the model made or changed."""
+        printed = bool(result.output.strip())
         try:
-            return describe_changes(
-                self._kernel, self._private, result.changes, printed=bool(result.output.strip())
-            )
+            return describe_changes(self._kernel, self._private, result.changes, printed=printed)
         except KernelError:
             return ""
+
+    def interrupt(self) -> None:
+        if (asked := self._open_request) is not None:
+            self.approvals.cancel(asked)
+        if self._parts.cells.assistant_runs:
+            self._kernel.interrupt()
+
+    # Asking the user
+
+    def decide(self, request: ApprovalRequest) -> Decision:
+        permission, record = self._permit(request), request.record(self.party)
+        reason = permission.reason
+        if permission.action == "allow":
+            return Decision("run")
+        if permission.action == "deny":
+            emit(self.log, record.changed(state="refused", reason=reason))
+            warn(self.log, f"Code from {self.party} was not run. {reason}")
+            return Decision("refuse", reason=reason)
+        asked = record.changed(why=reason or None)
+        self._open_request = request.request
+        try:
+            decision = ask_approval(self.log, self.approvals, asked, self.cancelled.is_set)
+        finally:
+            self._open_request = None
+        return self._apply_all(decision or Decision("stop"))
+
+    def _apply_all(self, decision: Decision) -> Decision:
+        if decision.action == "all":
+            self.info.set_approval("auto")
+        return decision
 
     def _permit(self, request: ApprovalRequest) -> Permission:
         """Return whether code may run, must be asked about, or may not run; read-only code may run
         here."""
+        info = self.info
+        can_ask = self._parts.frontend.can_ask
         self._fork_result, self._reviewed = None, False
         self._allowed_private = used = self._private.uses(request.code)
-        cannot_review = self._cannot_review() if self.info.approval == "review" else ""
-        trusted = self.info.approval != "ask" and not cannot_review
+        cannot_review = self._cannot_review() if info.approval == "review" else ""
+        trusted = info.approval != "ask" and not cannot_review
         permission = self.rules.permission(
             request.code,
             author=self.party,
             private=used,
-            trusted=trusted or self.info.planning,
-            can_ask=self.can_ask or self.info.planning,
+            trusted=trusted or info.planning,
+            can_ask=can_ask or info.planning,
         )
-        if self.info.planning:
+        if info.planning:
             return self._plan(request, permission)
         if permission.action == "lock":
             needs = self._run_in_fork(request, "keep")
-            return self.rules.ask(needs, can_ask=self.can_ask) if needs else Permission("allow")
+            return self.rules.ask(needs, can_ask=can_ask) if needs else Permission("allow")
         if permission.action == "allow" and trusted:
-            self._reviewed = self.info.approval == "review"
-            self.info.warn_about_permissions()
+            self._reviewed = info.approval == "review"
+            info.warn_about_permissions()
         if permission.action == "ask" and not permission.reason:
             return Permission("ask", cannot_review)
         return permission
 
     def _cannot_review(self) -> str:
         """Return why changes of code cannot be reviewed after it has run, as a clause."""
-        return (
-            "another cell waits for this answer"
-            if self._waiting_cells
-            else self._kernel.cannot_undo
-        )
+        if self._waiting_cells:
+            return "another cell waits for this answer"
+        return self._kernel.cannot_undo
 
     def _plan(self, request: ApprovalRequest, permission: Permission) -> Permission:
         """Run code of a plan in a locked fork, where all that it makes stays, or deny it."""
         if permission.action == "deny":
             return permission
         why = permission.reason or self.rules.lock_obstacle()
-        why = why or self._run_in_fork(request, "discard")
-        return (
-            Permission("deny", f"{_PLAN} This code may not run in it: {why}.")
-            if why
-            else Permission("allow")
+        if why := why or self._run_in_fork(request, "discard"):
+            return Permission("deny", f"{_PLAN} This code may not run in it: {why}.")
+        return Permission("allow")
+
+    def _review(self, cell: int, request: str) -> Decision:
+        """Show what a cell and those after it have changed, and wait until the user keeps or undoes
+        it; returns `keep` at once if they changed nothing."""
+        while True:
+            asked = self._changes(cell, Review(request=f"{request}.review", party=self.party))
+            if not (asked.changes or asked.not_restored):
+                return Decision("keep")
+            emit(self.log, asked.changed(state="waiting"))
+            self._open_request = asked.request
+            try:
+                decision = self.approvals.wait(asked.request, self.cancelled.is_set)
+            except CancelledError:
+                decision = Decision("stop")
+            finally:
+                self._open_request = None
+            if decision.action == "undo" and not self._undo_cells(asked.cells):
+                continue
+            state = _REVIEW_STATES[decision.action]
+            emit(self.log, asked.changed(state=state, reason=decision.reason))
+            return self._apply_all(decision)
+
+    def _changes(self, cell: int, about: Review) -> Review:
+        cells = self._parts.undo.cells_from(cell)
+        try:
+            restoration = self._kernel.preview_undo(cell)
+        except KernelError as error:
+            unknown = NotRestored("", f"The changes are unknown. {error}")
+            return about.changed(cells=cells, not_restored=(unknown,))
+        return about.changed(
+            cells=cells,
+            changes=restored_rows(inverted_changes(restoration)),
+            not_restored=not_restored_rows(restoration),
         )
 
-    def decide(self, request: ApprovalRequest) -> Decision:
-        permission, record = self._permit(request), request.record(self.party)
-        if permission.action == "allow":
-            return Decision("run")
-        if permission.action == "deny":
-            emit(self.log, record.changed(state="refused", reason=permission.reason))
-            sentence = f"Code from {self.party} was not run. {permission.reason}"
-            emit(self.log, Notice(sentence, level="warning"))
-            return Decision("refuse", reason=permission.reason)
-        asked = record.changed(why=permission.reason or None)
-        emit(self.log, asked.changed(state="waiting"))
-        decision = self._wait(request.request)
-        state, text = _APPROVAL_STATES[decision.action], request.code
-        if state == "run" and decision.code not in (None, text):
-            state, text = "edited", decision.code
-        emit(self.log, asked.changed(text=text, state=state, reason=decision.reason))
-        return decision
-
-    def _wait(self, request: str) -> Decision:
+    def _undo_cells(self, cells: tuple[int, ...]) -> bool:
+        """Undo cells; returns False if others have run since, whose changes were not shown to the
+        user."""
+        undo = self._parts.undo
+        now = undo.cells_from(cells[0])
+        if now != cells:
+            text = f"Another cell has run since. An undo would now cover {name_cells(now)}."
+            warn(self.log, text)
+            return False
         try:
-            self._open_request = request
-            decision = self.approvals.wait(request, self.cancelled.is_set)
-        except RequestCancelled:
-            return Decision("stop")
-        finally:
-            self._open_request = None
-        if decision.action == "all":
-            self.info.set_approval("auto")
-            self.info.warn_about_permissions()
-        return decision
+            undo.undo_during_turn(cells[0])
+        except KernelError as error:
+            emit(self.log, Notice(f"Nothing was undone. {error}", level="error"))
+            return False
+        return True
 
-    def _attach(
-        self, question: str, turn: int, stopped: Callable[[], bool], *, commands: bool
-    ) -> None:
-        """Attach what a question mentions. commands: whether to run the commands it mentions."""
+    # The question's context
+
+    def _attach(self, question: str, turn: int, *, commands: bool) -> None:
         elements = []
-        for attachment in self._attachments.gather(question, stopped, commands=commands):
+        attachments = self._parts.attachments
+        for attachment in attachments.gather(question, self._withdrawn.is_set, commands=commands):
             picture = attachment.picture
             record = UserAttachment(
                 escape_for_model(attachment.text),
@@ -569,9 +495,8 @@ class SessionAgent:
                 label=attachment.label,
                 size=attachment.size,
                 problem=attachment.problem,
+                picture=picture and picture.id,
             )
-            if picture is not None:
-                record = record.changed(picture=picture.id)
             if picture is None or picture.id in self.pictures:
                 emit(self.log, record)
             else:
@@ -581,15 +506,18 @@ class SessionAgent:
         self._attached[turn] = "\n".join(elements)
 
     def add_context(self, turn: int, question: str, known: str) -> StoredMessage:
+        prompt = self._parts.prompt
         attached = self._attached.pop(turn, "")
-        recent = [cell.code for cell in list(self._cells.finished)[-_RECENT:]]
+        recent = [started.text for started, _ in list(self._parts.cells.finished)[-_RECENT:]]
         variables = describe_for_model(self._kernel, self._private, question, recent, known)
         self._sent_data = "\n".join([self._sent_data, *variables.values()]).casefold()[-_MOST_DATA:]
-        sections = render_context(self._prompt.get_context(), attached)
-        self._prompt.clear()
+        sections = render_context(prompt.get_context(), attached)
+        prompt.clear()
         if self.info.planning:
             sections = f"{sections}\n\n{PLANNING}".lstrip()
-        about_data = any(word in self._sent_data for word in _data_words(question))
+        # Words that may name data, in lower case and singular.
+        words = {word.casefold().rstrip("s") for word in _WORD.findall(question)} - _COMMON
+        about_data = any(word in self._sent_data for word in words)
         return StoredMessage(
             "user",
             question,
@@ -608,21 +536,8 @@ class SessionAgent:
     def folder(self) -> str:
         return self._kernel.info().local_folder
 
-    def interrupt(self) -> None:
-        """Withdraw the pending approval, and interrupt the model's cell."""
-        if (asked := self._open_request) is not None:
-            self.approvals.cancel(asked)
-        if self._cells.assistant_runs:
-            self._kernel.interrupt()
-
-
-def _data_words(text: str) -> set[str]:
-    """Return the words of a text that may name data, in lower case and singular."""
-    return {word.casefold().rstrip("s") for word in _WORD.findall(text)} - _COMMON
-
 
 def _pictures(past: Sequence[Record]) -> Iterator[tuple[str, EncodedPicture]]:
-    """Yield the ids and pictures of earlier attachments."""
     for record in past:
         match record:
             case UserAttachment(
@@ -636,7 +551,6 @@ def _pictures(past: Sequence[Record]) -> Iterator[tuple[str, EncodedPicture]]:
 
 
 def load_messages(past: Sequence[Record]) -> list[StoredMessage]:
-    """Return the conversation of a resumed session."""
     attached: dict[int | None, list[str]] = {}
     for record in past:
         if isinstance(record, UserAttachment):
@@ -657,7 +571,7 @@ def load_summary(past: Sequence[Record]) -> ConversationSummary | None:
     made: ConversationSummary | None = None
     later: set[str] = set()
     for record in past:
-        if isinstance(record, records.Summary) and record.text:
+        if isinstance(record, Summary) and record.text:
             made, later = ConversationSummary(record.turn, record.text), set()
         elif isinstance(record, Hide | Replace) and record.entry not in later:
             made = None

@@ -10,18 +10,19 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, InvalidStateError, wait
 from contextlib import contextmanager, suppress
-from dataclasses import InitVar, asdict, dataclass, field, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
-from mahtab_tui.bus.records import Approval, Decision, Notice, cell_entry, emit
+from pydantic_core import to_jsonable_python
+
+from mahtab_tui.bus.records import Approval, Decision, Notice, ReplIn, emit
 from mahtab_tui.bus.sanitize import refusal
 from mahtab_tui.kernel.base import KernelError, KernelInfo
 from mahtab_tui.kernel.cells import BoundedCell, not_restored
 from mahtab_tui.kernel.values import RESET, CellResult, Detail, Lock, OutputKind, Status, Variable
-from mahtab_tui.session.cells import FinishedCell
+from mahtab_tui.session.cells import FinishedCell, name_cells
 from mahtab_tui.session.inbox import Inbox
-from mahtab_tui.session.info import RequestCancelled, SessionInfo, UserRequests
-from mahtab_tui.session.undo import name_cells
+from mahtab_tui.session.info import Cancellation, SessionInfo, UserRequests, ask_approval
 from mahtab_tui.worker.frames import Frame
 
 if TYPE_CHECKING:
@@ -41,50 +42,35 @@ class AgentCallDeclined(AgentCallRefused):
     """The user declined the call."""
 
 
-class AgentCall:
+class AgentCall(Cancellation):
     """A call of an agent, until it is answered."""
 
     def __init__(self, agent: JoinedAgent, send: Callable[[Frame], None]) -> None:
+        """send: sends a frame about the call to the agent, before the answer."""
+        super().__init__()
         self.agent = agent
         self.send = send
-        """Sends a frame about the call to the agent, before the answer."""
-        self._lock = threading.Lock()
-        self._stop: Callable[[], object] | None = None
-        self.cancelled = False
         self.running = False
         """Whether its cell is running."""
 
     def report(self, sentence: str) -> None:
-        """Report progress to the agent."""
         self.send({"op": "progress", "text": sentence})
-
-    def cancel(self) -> None:
-        """Cancel the call, because the agent no longer waits for it."""
-        with self._lock:
-            self.cancelled = True
-            stop = self._stop
-        if stop is not None:
-            stop()
 
     @contextmanager
     def stoppable(self, stop: Callable[[], object]) -> Iterator[None]:
         """Let `cancel` call `stop` within this context. Raises `AgentCallRefused` if the call was
         already cancelled."""
-        with self._lock:
-            if self.cancelled:
-                raise AgentCallRefused("The call was cancelled.")
-            self._stop = stop
+        if self.cancelled:
+            raise AgentCallRefused("The call was cancelled.")
+        self.on_cancel(stop)
         try:
             yield
         finally:
-            with self._lock:
-                self._stop = None
+            self.on_cancel(None)
 
 
 @dataclass(eq=False)
 class JoinedAgent:
-    """An agent that joined the session."""
-
     name: str
     colour: int
     leave: Callable[[str], None]
@@ -138,39 +124,25 @@ class JoinedAgents:
         *,
         owns_session: bool = False,
     ) -> JoinedAgent:
-        """Add an agent, with a unique name and a colour. last_sent: the last finished cell.
-
-        During a pause, new agents are paused too, because the paused agent could come back under
-        another name.
-        """
+        """Add an agent, with a unique name and a colour. During a pause, new agents are paused too,
+        because the paused agent could come back under another name."""
         base = _NAME.sub("-", wanted.lower()).strip("-")[:20] or "agent"
         with self._lock:
-            names_in_use = {
-                "you",
-                self._info.party.lower(),
-                *(agent.name for agent in self._agents),
-            }
-            numbered = (f"{base}-{number}" for number in itertools.count(2))
-            name = next(
-                name for name in itertools.chain([base], numbered) if name not in names_in_use
-            )
+            others = {"you", self._info.party.lower(), *(agent.name for agent in self._agents)}
+            names = (base if number == 1 else f"{base}-{number}" for number in itertools.count(1))
+            name = next(name for name in names if name not in others)
             used = {agent.colour for agent in self._agents}
-            colour = next(
-                (colour for colour in range(COLOURS) if colour not in used), len(used) % COLOURS
-            )
+            free = (colour for colour in range(COLOURS) if colour not in used)
+            colour = next(free, len(used) % COLOURS)
             agent = JoinedAgent(name, colour, leave, last_sent, owns_session)
             agent.paused = bool(self._pauses)
             paused = ", ".join(sorted(self._pauses))
             self._agents.append(agent)
+        how = "/agents lists all agents, /pause and /disconnect act on one."
         if agent.paused:
             self._inbox.hold(name, True)
-            self._notice(
-                f"{name} has joined the session. It is paused, because {paused} is: /pause {name} resumes it, /disconnect {name} disconnects it."
-            )
-        else:
-            self._notice(
-                f"{name} has joined the session. /agents lists all agents, /pause and /disconnect act on one."
-            )
+            how = f"It is paused, because {paused} is: /pause {name} resumes it, /disconnect {name} disconnects it."
+        self._notice(f"{name} has joined the session. {how}")
         return agent
 
     def remove(self, agent: JoinedAgent, *, stop: bool) -> None:
@@ -216,27 +188,25 @@ class JoinedAgents:
         if isinstance(agent, str):
             return agent
         words = "The user disconnected you from the session."
-        threading.Thread(
-            target=agent.leave, args=(words,), name="disconnect", daemon=True
-        ).start()  # sending may block if the agent does not read
+        # On a thread, because sending may block if the agent does not read.
+        threading.Thread(target=agent.leave, args=(words,), name="disconnect", daemon=True).start()
         return f"Disconnected {agent.name}."
 
     def sentence(self) -> str:
-        """Return a sentence that lists the agents."""
         with self._lock:
             here = [
                 f"{agent.name}{' (paused)' if agent.paused else ''}, {agent.cells} cells"
                 for agent in self._agents
             ]
             gone = sorted(self._pauses - {agent.name for agent in self._agents})
-        sentence = (
-            f"Agents in the session: {'; '.join(here)}." if here else "No agent is in the session."
-        )
-        return (
-            f"{sentence} Paused, but not connected: {', '.join(gone)}; /pause NAME clears the pause."
-            if gone
-            else sentence
-        )
+        sentence = "No agent is in the session."
+        if here:
+            sentence = f"Agents in the session: {'; '.join(here)}."
+        if gone:
+            sentence += (
+                f" Paused, but not connected: {', '.join(gone)}; /pause NAME clears the pause."
+            )
+        return sentence
 
     def close(self) -> None:
         """Disconnect all agents, because the session is closing."""
@@ -246,7 +216,6 @@ class JoinedAgents:
             agent.leave("The session was closed.")
 
     def new_call(self) -> str:
-        """Return a new id for the records of a call."""
         return f"guest-{next(self._numbers)}"
 
     def wait_while_paused(self, call: AgentCall) -> None:
@@ -268,42 +237,21 @@ class JoinedAgents:
         is_code: bool = True,
         why: str | None = None,
     ) -> str:
-        """Ask the user to approve code; returns the code to run, which they may have edited. Raises
-        `AgentCallDeclined` and `AgentCallRefused`.
-
+        """Ask the user to approve code; returns the code to run, which they may have edited.
         is_code: False for the description of an action, which cannot be edited. why: the reason for
-        asking, if it is not the approval mode ``ask``.
-        """
+        asking, if it is not the approval mode ``ask``. Raises `AgentCallDeclined` and
+        `AgentCallRefused`."""
         agent = call.agent
-        about = Approval(
-            code,
-            request=request,
-            call=request,
-            party=agent.name,
-            guest=agent.colour,
-            step=0,
-            block=0,
-            blocks=1,
-        )
+        about = Approval(code, request=request, call=request, party=agent.name, guest=agent.colour)
+        about = about.changed(step=0, block=0, blocks=1, is_code=is_code, why=why)
         call.report("waits for the user's approval")
-        emit(self._log, about.changed(state="waiting", is_code=is_code, why=why))
-        try:
-            with call.stoppable(lambda: self._approvals.cancel(request)):
-                decision = self._approvals.wait(request)
-        except (RequestCancelled, AgentCallRefused):
-            emit(self._log, about.changed(state="stopped"))
-            raise AgentCallRefused("The call was cancelled before the user had decided.") from None
+        with call.stoppable(lambda: self._approvals.cancel(request)):
+            decision = ask_approval(self._log, self._approvals, about)
+        if decision is None:
+            raise AgentCallRefused("The call was cancelled before the user had decided.")
         if decision.action in ("skip", "stop"):
-            state = "skipped" if decision.action == "skip" else "stopped"
-            emit(self._log, about.changed(state=state, reason=decision.reason))
-            raise AgentCallDeclined(
-                f"declined: {decision.reason}"
-                if decision.reason
-                else "declined: the user gave no reason"
-            )
+            raise AgentCallDeclined(f"declined: {decision.reason or 'the user gave no reason'}")
         agent.trusted = agent.trusted or (is_code and decision.action == "all")
-        state = "run" if decision.code is None else "edited"
-        emit(self._log, about.changed(text=decision.code or code, state=state))
         return decision.code or code
 
     def _notify_waiters(self) -> None:
@@ -325,8 +273,6 @@ class JoinedAgents:
 FIRST_LINE_CHARS = 100
 """Maximum characters of a cell's first line shown to other agents."""
 
-_SAVE_SECONDS = 5.0
-"""Seconds to wait until the variables are saved, before the interpreter changes."""
 OUTPUT_CHARS = 1_000_000
 """Maximum characters of output to keep for the answer while the cell runs."""
 
@@ -358,12 +304,9 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class SessionContents:
-    """What a session contains."""
-
     kernel: KernelInfo
     variables: list[Variable]
     cells: int
-    """Number of cells run by this agent."""
     busy: float
     """Total duration of these cells in seconds."""
     alive: float
@@ -398,9 +341,7 @@ class AgentCalls:
         call.agent.calls.add(call)
         try:
             self._session.joined_agents.wait_while_paused(call)
-            answer: Any = served(call, **args)
-            if is_dataclass(answer):
-                answer = asdict(cast("Any", answer))
+            answer = to_jsonable_python(served(call, **args))
             return self._session.secrets.redact_value(answer)
         except AgentCallRefused:
             raise
@@ -413,16 +354,17 @@ class AgentCalls:
 
     def _evaluate(self, call: AgentCall, code: str, timeout: float | None = None) -> Evaluation:
         session, given = self._session, self._normalize_code(call.agent, code)
-        request = session.joined_agents.new_call()
+        agents = session.joined_agents
+        request = agents.new_call()
         try:
             code, used, in_fork = self._approve_code(call, request, given)
             if in_fork:
                 run = _AgentCell(session, call, request, code, timeout, used, "keep")
                 answer = run.answer()
                 if not run.needs:
-                    return replace(answer, edited=code if code != given else "")
-                request = session.joined_agents.new_call()
-                code = session.joined_agents.request_approval(call, request, code, why=run.needs)
+                    return answer
+                request = agents.new_call()
+                code = agents.request_approval(call, request, code, why=run.needs)
         except AgentCallDeclined as error:
             return Evaluation(declined=str(error))
         answer = _AgentCell(session, call, request, code, timeout, used, None).answer()
@@ -432,17 +374,15 @@ class AgentCalls:
         self, call: AgentCall, request: str, code: str
     ) -> tuple[str, tuple[str, ...], bool]:
         """Return the code that rules and user allow to run, the private variables that the user was
-        asked about, and whether it runs in a locked fork first.
-
-        Raises `AgentCallDeclined` and `AgentCallRefused`.
-        """
+        asked about, and whether it runs in a locked fork first. Raises `AgentCallDeclined` and
+        `AgentCallRefused`."""
         session = self._session
         used = session.private.uses(code)
         permission = session.agent.rules.permission(
             code,
             author=call.agent.name,
             private=used,
-            trusted=session.approval == "auto" or call.agent.trusted,
+            trusted=session.info.approval == "auto" or call.agent.trusted,
             can_ask=not call.agent.owns_session,
         )
         if permission.action == "deny":
@@ -450,7 +390,7 @@ class AgentCalls:
             raise AgentCallDeclined(f"declined: {reason[0].lower()}{reason[1:]}")
         if permission.action != "ask":
             return code, used, permission.action == "lock"
-        review = session.approval == "review"
+        review = session.info.approval == "review"
         why = permission.reason or (_NOT_REVIEWED if review else None)
         approved = session.joined_agents.request_approval(call, request, code, why=why)
         return approved, used, False
@@ -461,51 +401,36 @@ class AgentCalls:
         self._approve_action(call, "# start over: a fresh kernel, all variables are lost")
         old = session.kernel.info().pid
         session.notice(f"{call.agent.name} resets the kernel.")
-        session.kernel.reset()
-        session.cells.forget()
-        session.namespace_store.forget()
+        session.cells.reset_kernel()
         return old, session.kernel.info().pid
 
     def _undo(self, call: AgentCall, cell: int | None) -> str:
-        undo = self._session.undo
+        session, undo = self._session, self._session.undo
         first = undo.last_step() if cell is None else cell
-        cells, names = (
-            undo.cells_from(first),
-            [change.name for change in undo.preview(first).changes],
-        )
-        self._approve_action(
-            call, f"# undo {name_cells(cells)}: {', '.join(names) or 'no variable changes'}"
-        )
-        self._session.notice(f"{call.agent.name} undoes {name_cells(cells)}.")
-        restoration = undo.undo(first)
-        return f"The namespace is as it was before cell {first} ran. {not_restored(restoration)}".strip()
+        cells = name_cells(undo.cells_from(first))
+        changes = session.kernel.preview_undo(first).changes
+        names = ", ".join(change.name for change in changes) or "no variable changes"
+        self._approve_action(call, f"# undo {cells}: {names}")
+        session.notice(f"{call.agent.name} undoes {cells}.")
+        missing = not_restored(undo.undo(first))
+        return f"The namespace is as it was before cell {first} ran. {missing}".strip()
 
     def _activate(self, call: AgentCall, python: str | None, folder: str | None) -> KernelInfo:
         session = self._session
-        self._approve_action(
-            call,
-            f"# switch to {' in '.join(part for part in (python, folder) if part)}"
-            + (self._lost_variables() if python else ""),
-        )
+        action = f"# switch to {' in '.join(part for part in (python, folder) if part)}"
+        if python:
+            restored = session.namespace_store.can_restore
+            lost = "only saved variables come back" if restored else "all variables are lost"
+            action = f"{action}; {lost}"
+        self._approve_action(call, action)
         if python is not None:
-            session.namespace_store.save(_SAVE_SECONDS)
-            session.kernel.activate(python)
-            session.cells.forget()
-            session.namespace_store.start_restore()
+            session.cells.change_kernel(lambda: session.kernel.activate(python))
         if folder is not None:
             session.kernel.change_directory(folder)
         info = session.kernel.info()
-        session.notice(
-            f"{call.agent.name} has changed the environment: {info.executable}, in {info.cwd}."
-        )
+        where = f"{info.executable}, in {info.cwd}"
+        session.notice(f"{call.agent.name} has changed the environment: {where}.")
         return info
-
-    def _lost_variables(self) -> str:
-        return (
-            "; only saved variables come back"
-            if self._session.namespace_store.can_restore
-            else "; all variables are lost"
-        )
 
     def _permit(self, call: AgentCall, action: str) -> None:
         self._approve_action(call, f"# {action}")
@@ -528,26 +453,18 @@ class AgentCalls:
         if finished and seen:
             agent.last_sent = finished[-1]
         others = [
-            cell
-            for cell in finished
-            if cell.party != agent.name and cell_entry(cell.cell) not in session.agent.hidden
+            f"In [{started.cell}] {started.party} ({status}): {self._first_line(started)}"
+            for started, status in finished
+            if started.party != agent.name and started.entry_name not in session.agent.hidden
         ]
-        return SessionContents(
-            session.kernel.info(),
-            session.private.variables(),
-            agent.cells,
-            agent.busy,
-            time.monotonic() - agent.since,
-            [
-                f"In [{cell.cell}] {cell.party} ({cell.status}): {self._first_line(cell)}"
-                for cell in others
-            ],
-        )
+        alive = time.monotonic() - agent.since
+        info, variables = session.kernel.info(), session.private.variables()
+        return SessionContents(info, variables, agent.cells, agent.busy, alive, others)
 
-    def _first_line(self, cell: FinishedCell) -> str:
-        if self._session.private.is_private_cell(cell.cell):
+    def _first_line(self, started: ReplIn) -> str:
+        if self._session.private.is_private_cell(started.cell or 0):
             return "uses a private variable"
-        line, _, more = cell.code.strip().partition("\n")
+        line, _, more = started.text.strip().partition("\n")
         return line[:FIRST_LINE_CHARS] + (" …" if more or len(line) > FIRST_LINE_CHARS else "")
 
     def _approve_action(self, call: AgentCall, action: str) -> None:
@@ -569,29 +486,33 @@ class AgentCalls:
         return code
 
 
-@dataclass(eq=False, repr=False)
 class _AgentCell:
-    """A cell of an agent in the session's queue."""
-
-    _session: Session
-    _call: AgentCall
-    _request: str
-    _code: str
-    timeout: InitVar[float | None]
-    _allowed: tuple[str, ...]
-    """Private variables that the user was asked about."""
-    _lock: Lock | None
-
-    def __post_init__(self, timeout: float | None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        call: AgentCall,
+        request: str,
+        code: str,
+        timeout: float | None,
+        allowed: tuple[str, ...],
+        lock: Lock | None,
+    ) -> None:
+        """allowed: private variables that the user was asked about."""
+        self._session = session
+        self._call = call
+        self._request = request
+        self._code = code
+        self._allowed = allowed
+        self._lock = lock
         # Partial output cannot be checked for private texts.
-        self._follow = not self._session.private.names
+        self._follow = not session.private.names
         """Whether the agent gets the cell's start and output while it runs."""
         self._answer: Future[Evaluation] = Future()
         """Set when the cell has ended, was withdrawn, or is unresponsive."""
         self._bounded = BoundedCell(
-            self._session.kernel,
+            session.kernel,
             timeout,
-            may_kill=self._call.agent.owns_session,
+            may_kill=call.agent.owns_session,
             on_unresponsive=self._on_unresponsive,
         )
         self.needs = ""
@@ -600,7 +521,6 @@ class _AgentCell:
         self._room = OUTPUT_CHARS
 
     def answer(self) -> Evaluation:
-        """Wait until the cell ends, and return the answer."""
         item, before = self._session.inbox.put_agent_cell(
             self._call.agent.name, self._code, self._work, self._withdraw
         )
@@ -620,7 +540,6 @@ class _AgentCell:
         return self._answer.result()
 
     def _work(self) -> None:
-        """Run the cell, on the session's cell thread."""
         session, agent = self._session, self._call.agent
         self._call.running = True
         self._call.report("runs")
@@ -666,9 +585,8 @@ class _AgentCell:
 
     def _on_begin(self, cell: int) -> None:
         if self._follow:
-            self._call.send(
-                {"op": "begun", "cell": cell, "code": self._session.secrets.mask(self._code)}
-            )
+            code = self._session.secrets.mask(self._code)
+            self._call.send({"op": "begun", "cell": cell, "code": code})
 
     def _on_output(self, kind: OutputKind, text: str) -> None:
         if self._follow:

@@ -41,7 +41,7 @@ from mahtab_tui.settings.model import load_settings
 
 if TYPE_CHECKING:
     from mahtab_tui.agent.repl_agent import ReplAgent
-    from mahtab_tui.tools.toolset import Toolset
+    from mahtab_tui.tools import Toolset
 
 ACTIVITY = 1_000
 """Number of cell records to keep; the oldest are dropped."""
@@ -50,7 +50,6 @@ _LONGEST = 64_000
 
 
 def _record(value: object) -> object:
-    """Decode a record that was saved as JSON; pass other values through."""
     return from_json(value) if isinstance(value, dict) else value
 
 
@@ -72,7 +71,6 @@ class SessionState(BaseModel):
     """The namespace: the caller's own dictionary, not a copy. Empty if the kernel is another
     process."""
     messages: list[Message] = Field(default_factory=list)
-    """The conversation, with words and code."""
     repl_activity: list[Annotated[Record, PlainSerializer(as_json), BeforeValidator(_record)]] = (
         Field(default_factory=list, repr=False)
     )
@@ -93,11 +91,11 @@ class SessionState(BaseModel):
         self.globals_ns = ns
 
     def add_user_message(self, text: str) -> None:
-        """Add a user message to the conversation that new agents start with."""
+        """Add a message to the conversation that new agents start with."""
         self.messages.append({"role": "user", "content": text})
 
     def add_assistant_message(self, text: str) -> None:
-        """Add an assistant message to the conversation that new agents start with."""
+        """Add a message to the conversation that new agents start with."""
         self.messages.append({"role": "assistant", "content": text})
 
     @property
@@ -132,14 +130,12 @@ class SessionState(BaseModel):
         return session.agent
 
     def conversation(self) -> Sequence[tuple[str, str]]:
-        """Return the conversation as pairs of role and text."""
         return [(message["role"], message["content"]) for message in self.messages]
 
     def skills(self) -> dict[str, str]:
         return self._open().knowledge.skills.descriptions()
 
     def tools(self) -> Toolset:
-        """Return the tools and skills."""
         return self._open().knowledge.toolset
 
     def adopt(self, agent: ReplAgent) -> None:
@@ -187,8 +183,5 @@ class _Listener(logging.Handler):
 
 def execute_code(code: str, session: SessionState) -> tuple[str, bool]:
     """Run a cell in a session's namespace; returns its output, including value or traceback, and
-    whether it failed.
-
-    The cell is stopped with an error after 10,000 characters of output.
-    """
+    whether it failed. The cell is stopped with an error after 10,000 characters of output."""
     return session.run_code(code)

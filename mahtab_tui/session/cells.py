@@ -1,22 +1,21 @@
-"""Runs cells on the kernel and logs them."""
+"""Runs cells on the kernel and logs them; undoes and redoes them."""
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import KW_ONLY, InitVar, dataclass, fields
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Namespace, Record, ReplIn, ReplOut, emit
-from mahtab_tui.kernel.base import Kernel, KernelError, KernelState, OnDisplay, OnOutput
-from mahtab_tui.kernel.cells import BoundedCell
+from mahtab_tui.kernel.base import KernelError, KernelState, OnDisplay, OnOutput
+from mahtab_tui.kernel.cells import BoundedCell, not_restored
 from mahtab_tui.kernel.values import (
+    Author,
     CellResult,
     Change,
     Display,
@@ -24,13 +23,15 @@ from mahtab_tui.kernel.values import (
     Origin,
     OutputKind,
     Provenance,
+    Restoration,
     Status,
     Variable,
 )
-from mahtab_tui.session.info import Frontend, change_row, variable_row
-from mahtab_tui.session.knowledge import ToolCalls
-from mahtab_tui.session.namespace_store import NamespaceStore
-from mahtab_tui.session.private_names import PrivateNames
+from mahtab_tui.session.info import change_row, variable_row
+from mahtab_tui.worker import toolbox
+
+if TYPE_CHECKING:
+    from mahtab_tui.session.components import Components
 
 
 def unfinished_cells(past: Sequence[Record]) -> list[ReplIn]:
@@ -67,7 +68,7 @@ def last_changes(past: Sequence[Record]) -> dict[str, Namespace]:
     return found
 
 
-def _records(started: ReplIn) -> tuple[type[records.ReplOutStream], type[ReplOut]]:
+def output_records(started: ReplIn) -> tuple[type[records.ReplOutStream], type[ReplOut]]:
     """Return the record classes for a piece of a cell's output, and for its whole output."""
     if isinstance(started, records.UserReplIn):
         return records.UserReplOutStream, records.UserReplOut
@@ -75,36 +76,30 @@ def _records(started: ReplIn) -> tuple[type[records.ReplOutStream], type[ReplOut
 
 
 YOU = "you"
+_SAVE_SECONDS = 5.0
+"""Seconds to wait until the variables are saved, before the interpreter changes."""
 
 REMEMBERED = 1_000
 """Number of finished cells to remember for agents."""
 
-
-class FinishedCell(NamedTuple):
-    """Short form of a finished cell."""
-
-    cell: int
-    party: str
-    code: str
-    status: str
+FinishedCell = tuple[ReplIn, Status]
+"""The record of a finished cell's start, and how it ended."""
 
 
-@dataclass(eq=False, repr=False)
 class Cells:
     """Numbers and runs every cell of the session, whoever its author is."""
 
-    _log: logging.Logger
-    _kernel: Kernel
-    _namespace_store: NamespaceStore
-    _tools: ToolCalls
-    _private: PrivateNames
-    _frontend: Frontend
-    _: KW_ONLY
-    first: InitVar[int]
-    """The number of the first cell."""
-
-    def __post_init__(self, first: int) -> None:
-        self._numbers = itertools.count(first)
+    def __init__(self, parts: Components) -> None:
+        self._log = parts.log
+        self._kernel = parts.kernel
+        self._namespace_store = parts.namespace_store
+        self._tools = parts.tools
+        self._private = parts.private
+        self._frontend = parts.frontend
+        cells = (each for each in parts.past if isinstance(each, ReplIn | ReplOut))
+        self.last = max((cell.cell or 0 for cell in cells), default=0)
+        """The number of the newest cell."""
+        self._numbers = itertools.count(self.last + 1)
         self._number_lock = threading.Lock()
         self.servers: frozenset[str] = frozenset()
         """Names of MCP servers in the current namespace."""
@@ -118,15 +113,12 @@ class Cells:
         """Held while a cell of an agent or the model runs, unless it is nested, so that others wait
         before their time limits start."""
         self.finished: deque[FinishedCell] = deque(maxlen=REMEMBERED)
-        """Finished cells, newest last."""
         self.provenance = Provenance()
         self._names_lock = threading.Lock()
         """Held while authors of names are logged, so that a list of names does not arrive after
         newer changes."""
         self.turns: dict[int, int] = {}
         """The question that each of the model's cells belongs to."""
-        self.last = first - 1
-        """The number of the newest cell."""
         self.resumed_since: float | None = None
         """Start time of a cell left running by an earlier screen, in seconds since the epoch; None
         if there is none."""
@@ -142,35 +134,29 @@ class Cells:
 
     @property
     def running(self) -> bool:
-        """Whether a cell runs, or waits for another one to end."""
         return bool(self._running)
 
     @property
     def private_in_use(self) -> tuple[str, ...]:
-        """The private variables used by running cells."""
         return tuple(dict.fromkeys(itertools.chain.from_iterable(list(self._running.values()))))
 
     @property
     def agent_runs(self) -> bool:
-        """Whether an agent's cell runs or waits."""
-        return self._runs("agent")
+        return "agent" in self._running_kinds()
 
     @property
     def assistant_runs(self) -> bool:
-        """Whether a cell of the model runs or waits."""
-        return self._runs("assistant")
+        return "assistant" in self._running_kinds()
 
-    def _runs(self, kind: str) -> bool:
-        return any(self._authors[cell][0] == kind for cell in list(self._running))
+    def _running_kinds(self) -> set[str]:
+        return {self._authors[cell][0] for cell in list(self._running)}
 
     def foreign_party(self, cell: int | None) -> str | None:
         """Return the author of the running code if it is not the user. cell: the cell that the code
-        belongs to, as far as the kernel can tell.
-
-        While a model's or an agent's cell runs, all code is attributed to it.
-        """
-        authors = [self._authors[each] for each in list(self._running)]
-        authors.insert(0, self._authors.get(cell or 0, ("", "code that outlives its cell")))
+        belongs to, as far as the kernel can tell. While a model's or an agent's cell runs, all code
+        is attributed to it."""
+        authors = [self._authors.get(cell or 0, ("", "code that outlives its cell"))]
+        authors += [self._authors[each] for each in list(self._running)]
         return next((party for kind, party in reversed(authors) if kind != "user"), None)
 
     def run(
@@ -189,25 +175,15 @@ class Cells:
         lock: Lock | None = None,
         **attrs: Any,
     ) -> CellResult:
-        """Run a cell to its end. attrs: fields of its records (turn, step and block of the model;
-        `guest` of an agent).
-
-        bounded: limits the run. begun: called with the cell's number when it starts. listener: gets
-        the output, in addition to the bus. given_up: called after waiting for another agent's cell;
-        if it returns True, the cell does not run. allowed: private variables that it may use, so
-        that its output is sent. lock: run it in a locked fork.
-        """
-        with contextlib.nullcontext() if nested or origin == "user" else self._run_lock:
+        """Run a cell to its end. attrs: fields of its records. bounded: limits the run. begun:
+        called with the cell's number. listener: gets the output, in addition to the bus. given_up:
+        asked after waiting for another agent's cell whether the cell shall not run. allowed:
+        private variables that it may use, so that its output is sent. lock: run it in a locked
+        fork."""
+        with nullcontext() if nested or origin == "user" else self._run_lock:
             if given_up():
-                return CellResult(
-                    self.last,
-                    Status.INTERRUPTED,
-                    "",
-                    (),
-                    0.0,
-                    (),
-                    "It was stopped before it could run.",
-                )
+                why = "It was stopped before it could run."
+                return CellResult(self.last, Status.INTERRUPTED, "", (), 0.0, (), why)
             with self._number_lock:
                 cell = self.last = next(self._numbers)
             if (turn := attrs.get("turn")) is not None:
@@ -229,7 +205,7 @@ class Cells:
 
             emit(self._log, started)
             begun(cell)
-            run = execute if bounded is None else partial(bounded.run, execute)
+            run = execute if bounded is None else lambda: bounded.run(execute)
             result = self._follow_cell(started, run, nested, allowed)
             assert result is not None
             return result
@@ -242,32 +218,28 @@ class Cells:
         on_output, on_display = self._output_callbacks(started)
 
         def wait() -> CellResult | None:
-            if nested:
-                return self._kernel.resume_cell(
-                    cell, on_output=on_output, on_display=on_display, nested=True
-                )
-            self.resumed_since = started.time or None
+            if not nested:
+                self.resumed_since = started.time or None
             try:
-                return self._kernel.resume_cell(cell, on_output=on_output, on_display=on_display)
+                return self._kernel.resume_cell(
+                    cell, on_output=on_output, on_display=on_display, nested=nested
+                )
             finally:
-                self.resumed_since = None
+                if not nested:
+                    self.resumed_since = None
 
         if self._follow_cell(started, wait, nested) is None and cell == self.last:
-            emit(
-                self._log,
-                _records(started)[1](
-                    "",
-                    **output_attrs(started),
-                    status=str(Status.DIED),
-                    detail="The screen was closed before this cell began. It did not run.",
-                ),
+            ended = output_records(started)[1](
+                **output_attrs(started),
+                status=str(Status.DIED),
+                detail="The screen was closed before this cell began. It did not run.",
             )
+            emit(self._log, ended)
 
     def _output_callbacks(
         self, started: ReplIn, listener: OnOutput | None = None
     ) -> tuple[OnOutput, OnDisplay]:
-        """Return functions that log a cell's output and its displays."""
-        cell, (piece, _) = started.cell, _records(started)
+        cell, (piece, _) = started.cell, output_records(started)
 
         def on_output(kind: OutputKind, text: str) -> None:
             emit(self._log, piece(text, cell=cell, kind=kind))
@@ -275,15 +247,10 @@ class Cells:
                 listener(kind, text)
 
         def on_display(display: Display) -> None:
+            mime, data, value = display.mime, display.data, display.value
             emit(
                 self._log,
-                records.Display(
-                    display.text,
-                    cell=cell,
-                    mime=display.mime,
-                    data=display.data,
-                    value=display.value,
-                ),
+                records.Display(display.text, cell=cell, mime=mime, data=data, value=value),
             )
 
         return on_output, on_display
@@ -298,7 +265,7 @@ class Cells:
         """Run a cell whose start is logged, and log its end. Returns None if `run` does."""
         cell, code, guest = started.cell, started.text, started.guest
         assert cell is not None
-        party, (_, output_record) = started.party or YOU, _records(started)
+        party, output_record = started.party or YOU, output_records(started)[1]
         origin = "user" if isinstance(started, records.UserReplIn) else "assistant"
         self._authors[cell] = origin if guest is None else "agent", party
         self._running[cell] = ()  # before the kernel is asked, which may take a while
@@ -312,24 +279,20 @@ class Cells:
             self._namespace_store.after_cell()
         if result is None:
             return None
-        self.finished.append(FinishedCell(cell, party, code, str(result.status)))
-        emit(
-            self._log,
-            output_record(
-                result.output,
-                **{**output_attrs(started), "party": party},
-                status=str(result.status),
-                duration=round(result.duration, 4),
-                kinds=result.kinds,
-                detail=result.detail,
-                frames=tuple(
-                    (frame.file, frame.line, frame.function, frame.row) for frame in result.frames
-                )
-                or None,
-                private=tuple(name for name in used if name not in allowed) or None,
-                rewritten=result.rewritten,
-            ),
+        self.finished.append((started, result.status))
+        ended = output_record(
+            result.output,
+            **{**output_attrs(started), "party": party},
+            status=str(result.status),
+            duration=round(result.duration, 4),
+            kinds=result.kinds,
+            detail=result.detail,
+            frames=tuple((each.file, each.line, each.function, each.row) for each in result.frames)
+            or None,
+            private=tuple(name for name in used if name not in allowed) or None,
+            rewritten=result.rewritten,
         )
+        emit(self._log, ended)
         self._kernel.acknowledge(cell)
         if used:
             self._private.refresh()
@@ -350,9 +313,8 @@ class Cells:
         """Close the program once the running cell has ended, because closing now would cut it off.
         Raises `RuntimeError` in an agent's cell."""
         if self.agent_runs:
-            raise RuntimeError(
-                "The session belongs to the user: exit() in an agent's code does not end it."
-            )
+            why = "The session belongs to the user: exit() in an agent's code does not end it."
+            raise RuntimeError(why)
         self._leaving.set()
 
     def follow(self, state: KernelState) -> None:
@@ -362,45 +324,54 @@ class Cells:
             self._dead = True
             self._namespace_store.kernel_died()
             self.provenance.clear()
-            emit(self._log, records.Namespace(fresh=True, cell=self.last, party=YOU))
+            emit(self._log, Namespace(fresh=True, cell=self.last, party=YOU))
         elif state is KernelState.IDLE and self._dead:
             self._dead = False
             self.announce_existing(self._list_variables(), fresh=False)
             self._namespace_store.start_restore()
 
     def forget(self) -> None:
-        """Forget the old kernel's names, and list those of the new one."""
         self.provenance.clear()
         self.announce_existing(self._list_variables())
 
+    def reset_kernel(self) -> None:
+        """Start over with an empty namespace. Raises `KernelError`."""
+        self._kernel.reset()
+        self.forget()
+        self._namespace_store.forget()
+
+    def change_kernel(self, change: Callable[[], object]) -> None:
+        """Save the variables, change the interpreter, and restore them in it. Raises
+        `KernelError`."""
+        self._namespace_store.save(_SAVE_SECONDS)
+        change()
+        self.forget()
+        self._namespace_store.start_restore()
+
     def announce_existing(self, variables: Sequence[Variable], *, fresh: bool = True) -> None:
         """Log names that no cell has created. fresh: whether there are no other names."""
-        emit(
-            self._log,
-            records.Namespace(
-                fresh=fresh, changes=tuple(map(variable_row, variables)), cell=0, party=YOU
-            ),
-        )
+        rows = tuple(map(variable_row, variables))
+        emit(self._log, Namespace(fresh=fresh, changes=rows, cell=0, party=YOU))
 
-    def announce_restored(self, makers: Mapping[str, records.Namespace]) -> None:
+    def announce_restored(self, makers: Mapping[str, Namespace]) -> None:
         """Log the names of a reattached kernel. makers: the last record that set each name. Raises
         `KernelError`."""
         with self._names_lock:
             variables = self._kernel.variables()
             made: dict[tuple[int, str, int | None], list[Variable]] = {}
+            others: list[Variable] = []
             for variable in variables:
-                if (
-                    author := self.provenance.author(variable.name)
-                ) is not None:  # a cell that ended after this screen attached
-                    made.setdefault((author.cell, author.party, None), []).append(variable)
-                elif (record := makers.get(variable.name)) is not None:
-                    made.setdefault(
-                        (record.cell or 0, record.party or YOU, record.guest), []
-                    ).append(variable)
-            known = {variable.name for each in made.values() for variable in each}
-            self.announce_existing(
-                [variable for variable in variables if variable.name not in known]
-            )
+                author, record = self.provenance.author(variable.name), makers.get(variable.name)
+                key: tuple[int, str, int | None]
+                if author is not None:  # a cell that ended after this screen attached
+                    key = author.cell, author.party, None
+                elif record is not None:
+                    key = record.cell or 0, record.party or YOU, record.guest
+                else:
+                    others.append(variable)
+                    continue
+                made.setdefault(key, []).append(variable)
+            self.announce_existing(others)
             for (cell, party, guest), each in made.items():
                 new = [
                     Change(variable.name, "added", variable)
@@ -408,15 +379,10 @@ class Cells:
                     if self.provenance.author(variable.name) is None
                 ]
                 self.provenance.fold(cell, party, new)
+                rows = tuple(map(variable_row, each))
                 emit(
                     self._log,
-                    records.Namespace(
-                        changes=tuple(map(variable_row, each)),
-                        cell=cell,
-                        party=party,
-                        guest=guest,
-                        restored=True,
-                    ),
+                    Namespace(changes=rows, cell=cell, party=party, guest=guest, restored=True),
                 )
 
     def _list_variables(self) -> list[Variable]:
@@ -434,12 +400,141 @@ class Cells:
             )
             self.provenance.fold(cell, party, changes)
             self._namespace_store.names_made(change.name for change in changes)
-            emit(self._log, records.Namespace(changes=rows, cell=cell, party=party, guest=guest))
-        self._report_hidden_tools([change.name for change in changes if change.change == "added"])
-
-    def _report_hidden_tools(self, new: Sequence[str]) -> None:
-        from mahtab_tui.worker import toolbox
-
+            emit(self._log, Namespace(changes=rows, cell=cell, party=party, guest=guest))
+        new = [change.name for change in changes if change.change == "added"]
         for name in (toolbox.NAMES | self._tools.names | self.servers).intersection(new):
             text = f"{name} hides the tool of that name from now on, for the model too. `del {name}` brings it back."
             emit(self._log, records.Notice(text))
+
+
+BUSY = "Something is running. Wait, or press Esc, then try again."
+
+
+class Undo:
+    """Undoes and redoes cells. Methods wait for the kernel and raise `KernelError`."""
+
+    def __init__(self, parts: Components) -> None:
+        self._log = parts.log
+        self._kernel = parts.kernel
+        self._namespace_store = parts.namespace_store
+        self._cells = parts.cells
+        self._turns = 0
+        self._lock = threading.Lock()
+        self._undone: set[int] = set()
+        self._last: tuple[tuple[int, ...], Provenance] | None = None
+        """The cells of the last undo, which a redo reverses, and the authors of names before it."""
+
+    def describe_usage(self, steps: int, megabytes: int) -> str:
+        """Describe how many cells can be undone, and how much memory only they use. steps,
+        megabytes: the limits."""
+        if not steps:
+            return "Undo is off (undo_steps is 0)"
+        undoable = self._kernel.undo_steps()
+        used = sum(step.bytes for step in undoable) / 2**20
+        return f"Undo: {len(undoable)} of {steps:,} cells, {used:,.0f} of {megabytes:,} MB"
+
+    def last_step(self) -> int:
+        """Return the cell that ran last, or the first cell of its answer."""
+        steps = [step.cell for step in self._kernel.undo_steps()]
+        if not steps:
+            raise KernelError("There is nothing to undo.")
+        turns = self._cells.turns
+        first = steps[-1]
+        turn = turns.get(first)
+        for cell in reversed(steps[:-1]):
+            if turn is None or turns.get(cell) != turn:
+                break
+            first = cell
+        return first
+
+    def cells_from(self, cell: int) -> tuple[int, ...]:
+        """Return the cells that an undo covers: the given one and those after it, except those
+        already undone."""
+        numbers = range(max(cell, 1), self._cells.last + 1)
+        found = tuple(number for number in numbers if number not in self._undone)
+        if not found:
+            raise KernelError(f"There is nothing to undo from cell {cell} on.")
+        return found
+
+    @contextmanager
+    def during_turn(self) -> Iterator[None]:
+        """Refuse `undo` and `redo` within this context, because a question is being answered."""
+        self._turns += 1
+        try:
+            yield
+        finally:
+            self._turns -= 1
+
+    def undo(self, cell: int) -> Restoration:
+        """Restore the namespace to the state before a cell; the cells after it are undone too."""
+        self._refuse_while_running(turns=True)
+        return self.undo_during_turn(cell)
+
+    def undo_during_turn(self, cell: int) -> Restoration:
+        """Undo a cell and those after it, even while a question is being answered."""
+        with self._lock:
+            self._refuse_while_running()
+            restored = self._kernel.undo(cell)
+            undone = self.cells_from(cell)
+            self._last = undone, self._cells.provenance.copy()
+            self._undone.update(undone)
+            self._cells.provenance.rewind(cell)
+            text = f"undone: the namespace is as it was before cell {cell} ran."
+            self._report(text, undone, restored, undone=True)
+            return restored
+
+    def redo(self) -> Restoration:
+        """Reverse the last undo, if no other cell has run since."""
+        with self._lock:
+            self._refuse_while_running(turns=True)
+            if self._last is None:
+                raise KernelError("There is nothing to redo.")
+            restored = self._kernel.redo()
+            cells, authors = self._last
+            self._last = None
+            self._undone.difference_update(cells)
+            self._cells.provenance.restore(authors)
+            text = "redone: the namespace is as it was before the undo."
+            self._report(text, cells, restored, undone=False)
+            return restored
+
+    def _refuse_while_running(self, *, turns: bool = False) -> None:
+        if self._cells.running or (turns and self._turns):
+            raise KernelError(BUSY)
+
+    def _report(
+        self, what: str, cells: tuple[int, ...], restored: Restoration, *, undone: bool
+    ) -> None:
+        self._namespace_store.schedule_write()
+        subject = f"{name_cells(cells).capitalize()} {'was' if len(cells) == 1 else 'were'}"
+        text = f"{subject} {what} {not_restored(restored)}".strip()
+        emit(self._log, records.Undo(text, cells=cells, undone=undone))
+        by_author: dict[Author | None, list[Change]] = {}
+        for change in restored.changes:
+            # Skip the environment, random numbers, and settings of libraries.
+            if change.variable is None or change.variable.type:
+                by_author.setdefault(self._cells.provenance.author(change.name), []).append(change)
+        for author, changes in by_author.items():
+            rows = tuple(change_row(change, change.before) for change in changes)
+            party, cell = (author.party, author.cell) if author else (YOU, 0)
+            emit(self._log, Namespace(changes=rows, cell=cell, party=party, restored=True))
+
+
+def restored_rows(changes: Iterable[Change]) -> tuple[records.Change, ...]:
+    """Convert the changes of a `Restoration` for records and the screen. A removed name keeps its
+    current description."""
+    return tuple(
+        variable_row(change.before, change.change)
+        if change.variable is None and change.before is not None
+        else change_row(change, change.before)
+        for change in changes
+    )
+
+
+def not_restored_rows(restoration: Restoration) -> tuple[records.NotRestored, ...]:
+    return tuple(records.NotRestored(each.name, each.reason) for each in restoration.not_restored)
+
+
+def name_cells(cells: Sequence[int]) -> str:
+    """Name cells, such as `cell 3` or `cells 3 to 5`."""
+    return f"cell {cells[0]}" if len(cells) == 1 else f"cells {cells[0]} to {cells[-1]}"

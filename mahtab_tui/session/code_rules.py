@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from mahtab_tui.bus.slicing import parse_plain_python
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.session.info import Permission, SessionInfo
-from mahtab_tui.session.private_names import explain_approval
+from mahtab_tui.session.variables import explain_approval
 from mahtab_tui.settings.approval_rules import READ_ONLY, UNKNOWN, Call, Rule, open_call
 
 _LONGEST = 100_000
@@ -19,12 +19,11 @@ _OPEN_NAMES = frozenset(("open", "io.open", "builtins.open"))
 
 
 class Verdict(NamedTuple):
-    """What the rules decide about code before it runs."""
+    """A decision of the rules about code. rule: the deciding one, as the user wrote it."""
 
     action: Literal["deny", "ask", "allow", "lock", ""]
     """`lock` means to run it in a locked fork; empty if no rule applies."""
     rule: str = ""
-    """The deciding rule, as the user wrote it."""
 
 
 class CodeRules:
@@ -65,7 +64,6 @@ class CodeRules:
         return Permission("deny", f"{why[0].upper()}{why[1:]}, and no one is here to approve it.")
 
     def verdict(self, code: str) -> Verdict:
-        """Apply the user's rules to code."""
         rules = self._info.rules
         return apply_rules(rules, code) if rules else Verdict("")
 
@@ -79,8 +77,7 @@ class CodeRules:
         return self._lock_obstacle
 
     def _explain_once(self, why: str) -> str:
-        """Return the sentence that says why read-only code asks here, the first time; then an empty
-        text."""
+        """Say why read-only code asks here, the first time."""
         first, self._explained = not self._explained, True
         return f"allow: {READ_ONLY} cannot be enforced here: {why}" if first else ""
 
@@ -90,11 +87,9 @@ class CodeRules:
         if not self._lock_obstacle and not any(rule.name == READ_ONLY for rule in self._info.rules):
             return (f"allow: {READ_ONLY}",)
         call = parse_single_call(code)
-        return (
-            ()
-            if call is None or self.verdict(code).action in ("deny", "ask", "allow")
-            else (exact_rule(call),)
-        )
+        if call is None or self.verdict(code).action in ("deny", "ask", "allow"):
+            return ()
+        return (exact_rule(call),)
 
 
 def apply_rules(rules: Sequence[Rule], code: str) -> Verdict:
@@ -119,17 +114,17 @@ def find_calls(code: str) -> list[Call]:
     if tree is None:
         return []
     names = _imported_names(tree)
-    calls = [_call(node, names) for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    mentions = (
-        node
-        for node in ast.walk(tree)
+    nodes = list(ast.walk(tree))
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    called = {id(node.func) for node in calls}
+    mentioned = (
+        _dotted_name(node, names)
+        for node in nodes
         if isinstance(node, ast.Name | ast.Attribute) and id(node) not in called
     )
-    return calls + [
-        Call(name, starred=True)
-        for node in mentions
-        if (name := _dotted_name(node, names)) and name != "?"
+    return [
+        *(_call(node, names) for node in calls),
+        *(Call(name, starred=True) for name in mentioned if name and name != "?"),
     ]
 
 
@@ -162,13 +157,10 @@ def _literal(value: object) -> str:
 
 def _call(node: ast.Call, names: dict[str, str]) -> Call:
     name = _dotted_name(node.func, names) or "?"
-    starred = any(isinstance(each, ast.Starred) for each in node.args) or any(
-        keyword.arg is None for keyword in node.keywords
-    )
+    starred = any(isinstance(each, ast.Starred) for each in node.args)
+    starred = starred or any(each.arg is None for each in node.keywords)
     arguments = tuple(map(_value, node.args))
-    keywords = {
-        keyword.arg: _value(keyword.value) for keyword in node.keywords if keyword.arg is not None
-    }
+    keywords = {each.arg: _value(each.value) for each in node.keywords if each.arg is not None}
     if name in _OPEN_NAMES and not starred and (arguments or "file" in keywords):
         path = arguments[0] if arguments else keywords.pop("file")
         mode = arguments[1] if len(arguments) > 1 else keywords.pop("mode", "r")
@@ -177,32 +169,28 @@ def _call(node: ast.Call, names: dict[str, str]) -> Call:
 
 
 def _value(node: ast.expr) -> object:
-    if isinstance(node, ast.Constant):
-        return node.value
-    if isinstance(node, ast.List | ast.Tuple):
-        return [_value(each) for each in node.elts]
-    if (
-        isinstance(node, ast.UnaryOp)
-        and isinstance(node.op, ast.USub)
-        and isinstance(node.operand, ast.Constant)
-    ):
-        number = node.operand.value
-        return -number if isinstance(number, int | float) else UNKNOWN
+    match node:
+        case ast.Constant(value=value):
+            return value
+        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            return [_value(each) for each in elements]
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+            return -number
     return UNKNOWN
 
 
 def _imported_names(tree: ast.AST) -> dict[str, str]:
     """Return the full names of what code imports or assigns to plain names."""
     names: dict[str, str] = {}
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    for node in nodes:
         match node:
             case ast.Import(names=aliases):
                 names.update({alias.asname: alias.name for alias in aliases if alias.asname})
             case ast.ImportFrom(module=str(module), names=aliases):
-                names.update(
-                    {alias.asname or alias.name: f"{module}.{alias.name}" for alias in aliases}
-                )
-    for node in ast.walk(tree):
+                for alias in aliases:
+                    names[alias.asname or alias.name] = f"{module}.{alias.name}"
+    for node in nodes:
         match node:
             case ast.Assign(
                 targets=[ast.Name(id=name)], value=ast.Name() | ast.Attribute() as value

@@ -11,9 +11,8 @@ import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from mahtab_tui.bus import records
 from mahtab_tui.bus.logger import setup_logging
 from mahtab_tui.bus.masking import MaskingFilter, Secrets
 from mahtab_tui.bus.records import Decision
@@ -23,23 +22,17 @@ from mahtab_tui.llm.usage import Spending
 from mahtab_tui.session.agent import SessionAgent
 from mahtab_tui.session.agent_calls import JoinedAgents
 from mahtab_tui.session.attachments import Attachments
-from mahtab_tui.session.cells import Cells
+from mahtab_tui.session.cells import Cells, Undo
 from mahtab_tui.session.inbox import Entries, Inbox
 from mahtab_tui.session.info import SessionInfo, UserRequests
 from mahtab_tui.session.kernel import CellThread, SessionKernelHost
 from mahtab_tui.session.knowledge import Knowledge, ToolCalls
 from mahtab_tui.session.models import Models, Suggestions
 from mahtab_tui.session.namespace_store import NamespaceStore
-from mahtab_tui.session.private_names import PrivateNames, VariableHistory
 from mahtab_tui.session.searches import Searches, ServerCalls
 from mahtab_tui.session.sharing import Broadcast, SharingError, past_for_watchers, running_sessions
-from mahtab_tui.session.undo import Undo
-from mahtab_tui.store.database import (
-    locked_sessions,
-    remove_unfinished,
-    suppress_all_but_corruption,
-)
-from mahtab_tui.store.resume import database
+from mahtab_tui.session.variables import PrivateNames, VariableHistory
+from mahtab_tui.store.database import locked_sessions
 
 if TYPE_CHECKING:
     from mahtab_tui.session.notebooks import Notebook
@@ -62,17 +55,17 @@ _PARTS = {
 
 
 class ContextPart(NamedTuple):
+    """A part of what is sent. advice: how to shorten it; empty if that is impossible."""
+
     name: str
     tokens: int
     advice: str
-    """How to shorten it; empty if that is impossible."""
 
 
 class ContextUse(NamedTuple):
-    """How the model's window is used."""
+    """How the model's window is used. room: the number of tokens that may be sent."""
 
     room: int
-    """Number of tokens that may be sent."""
     parts: tuple[ContextPart, ...]
 
     @property
@@ -81,15 +74,12 @@ class ContextUse(NamedTuple):
 
 
 def context_use(room: int, sizes: Mapping[str, int]) -> ContextUse:
-    """Describe sizes, from `ReplAgent.context_sizes`."""
-    return ContextUse(
-        room,
-        tuple(
-            ContextPart(name, sizes[key], advice)
-            for key, (name, advice) in _PARTS.items()
-            if sizes.get(key)
-        ),
+    parts = (
+        ContextPart(name, sizes[key], advice)
+        for key, (name, advice) in _PARTS.items()
+        if sizes.get(key)
     )
+    return ContextUse(room, tuple(parts))
 
 
 _MAX_AGE = 24 * 60 * 60
@@ -97,9 +87,8 @@ _MAX_AGE = 24 * 60 * 60
 
 
 def remove_leftovers() -> None:
-    """Remove unused lock files and sockets, records of sessions that were never finished, old
-    temporary pictures, and folders that earlier versions created for `claude`. Waits for sockets.
-    Raises `StoreError` if the session file was damaged."""
+    """Remove unused lock files and sockets, old temporary pictures, and folders that earlier
+    versions created for `claude`. Waits for sockets."""
     locked_sessions()
     with contextlib.suppress(SharingError):
         running_sessions()
@@ -116,135 +105,74 @@ def remove_leftovers() -> None:
                 left.unlink()
             else:
                 shutil.rmtree(left)
-    with suppress_all_but_corruption():
-        remove_unfinished(database())
 
 
 class Components:
-    """Builds the components in dependency order: each gets only those created before it."""
+    """Builds the components in dependency order. While it is created, a component uses only those
+    above it."""
 
     def __init__(self, session: Session) -> None:
-        settings, past, frontend = session.settings, session.past, session.frontend
-        backend, by_program = session.backend.get(), session.by_program
-        store = backend.store
-        log, prompt = setup_logging(store)
-        self.log = log
-        self.secrets = secrets = Secrets(settings.secrets)
-        log.addFilter(MaskingFilter(secrets))
+        backend = session.backend.get()
+        self.settings = settings = session.settings
+        self.past = past = session.past
+        self.frontend = session.frontend
+        self.by_program = session.by_program
+        self.no_trace = session.no_trace
+        self.make_kernel = backend.make_kernel
+        self.log, self.prompt = setup_logging(backend.store)
+        log = self.log
+        self.secrets = Secrets(settings.secrets)
+        log.addFilter(MaskingFilter(self.secrets))
         for begin in session.listeners:
             begin(log)
-        prompt.resume(past, same_kernel=backend.kernel.was_reattached)
-        self.masked = MaskedKernel(backend.kernel, secrets)
+        same_kernel = backend.kernel.was_reattached
+        self.prompt.resume(past, same_kernel=same_kernel)
+        self.masked = MaskedKernel(backend.kernel, self.secrets)
         self.kernel: Kernel = self.masked
         kernel = self.kernel
-        self.info = info = SessionInfo(log, settings, session.name, session.first_model.result())
-        self.inbox = inbox = Inbox(log)
-        self.broadcast = Broadcast(past_for_watchers(past, same_kernel=kernel.was_reattached))
+        self.info = SessionInfo(log, settings, session.name, session.first_model.result())
+        self.inbox = Inbox(log)
+        self.approvals: UserRequests[Decision] = UserRequests()
+        self.broadcast = Broadcast(past_for_watchers(past, same_kernel=same_kernel))
         log.addHandler(self.broadcast)
         self.variable_history = VariableHistory(past)
         log.addHandler(self.variable_history)
-        self.private = PrivateNames(
-            log, kernel, secrets, prompt.hidden, self.variable_history.codes
-        )
-        self.models = Models(log, settings, info, kernel)
+        self.private = PrivateNames(self)
+        self.models = Models(self)
         self.spending = Spending(lambda: settings.max_usd)
         self.spending.resume(past)
-        self.knowledge = Knowledge(
-            log, settings, secrets, self.spending, past, no_trace=session.no_trace
-        )
-        tools = ToolCalls(self.knowledge)
-        asking: Literal["ask", "refuse"] = "ask" if frontend.can_ask else "refuse"
-        self.searches = Searches(
-            log, settings, self.models, self.spending, secrets, kernel, inbox, asking=asking
-        )
-        self.namespace_store = NamespaceStore(log, kernel)
-        last = max(
-            (
-                record.cell or 0
-                for record in past
-                if isinstance(record, records.ReplIn | records.ReplOut)
-            ),
-            default=0,
-        )
-        self.cells = Cells(
-            log, kernel, self.namespace_store, tools, self.private, frontend, first=last + 1
-        )
-        self.undo = Undo(log, kernel, self.namespace_store, self.cells)
-        self.attachments = Attachments(
-            kernel, store.pictures if store is not None else lambda cell: (), self.private
-        )
-        self.approvals: UserRequests[Decision] = UserRequests()
-        self.agent = SessionAgent(
-            log,
-            settings,
-            kernel,
-            self.cells,
-            self.undo,
-            prompt,
-            info,
-            secrets,
-            self.spending,
-            inbox,
-            self.models,
-            self.knowledge,
-            self.attachments,
-            self.approvals,
-            self.private,
-            past,
-            can_ask=frontend.can_ask,
-            makes_agent=not by_program,
-        )
+        self.knowledge = Knowledge(self)
+        self.tools = ToolCalls(self.knowledge)
+        self.searches = Searches(self)
+        self.namespace_store = NamespaceStore(log, self.kernel)
+        self.cells = Cells(self)
+        self.undo = Undo(self)
+        pictures = backend.store.pictures if backend.store is not None else lambda cell: ()
+        self.attachments = Attachments(self.kernel, pictures, self.private)
+        self.agent = SessionAgent(self)
         self.entries = Entries(log)
-        self.joined_agents = JoinedAgents(log, inbox, self.approvals, info)
+        self.joined_agents = JoinedAgents(log, self.inbox, self.approvals, self.info)
         self.suggestions: Suggestions | None = None
         if suggesting := settings.suggestion_model:
             make = partial(self.models.make, suggesting, thinking=False)
             self.suggestions = Suggestions(
-                log, make, self.private.variables, self.spending, secrets
+                log, make, self.private.variables, self.spending, self.secrets
             )
-        servers: ServerCalls | None = None
-        if settings.mcp:
-            servers = ServerCalls(
-                log, self.knowledge, self.cells, info, self.approvals, self.agent.stop
-            )
-        self.host = SessionKernelHost(
-            log,
-            frontend,
-            secrets,
-            self.spending,
-            self.cells,
-            tools,
-            servers,
-            self.searches,
-            self.agent,
-            self.private,
-            kernel,
-            self.approvals,
-            reads_input=not by_program,
-        )
+        self.servers = ServerCalls(self) if settings.mcp else None
+        self.host = SessionKernelHost(self)
         self.notebook: Notebook | None = None
         if session.notebook_file is not None:
             from mahtab_tui.session.notebooks import Notebook
 
             self.notebook = Notebook(
                 log,
-                inbox,
+                self.inbox,
                 self.cells,
-                secrets,
+                self.secrets,
                 session.notebook_file,
                 past,
                 session.all_records,
                 lambda: kernel.info().language,
             )
             log.addHandler(self.notebook)
-        self.cell_thread = CellThread(
-            log,
-            kernel,
-            self.namespace_store,
-            self.host,
-            self.cells,
-            inbox,
-            session.ready,
-            session.files,
-            past,
-        )
+        self.cell_thread = CellThread(self, session.ready, session.files)

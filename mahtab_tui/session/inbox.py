@@ -64,8 +64,6 @@ Mode = Literal["python", "ask"]
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A queued input."""
-
     id: int
     mode: Mode
     text: str
@@ -78,7 +76,8 @@ class Item:
 
 
 class Inbox:
-    """Two queues, for cells and questions, each served by a thread."""
+    """Two queues, for cells and questions, each served by a thread. Inputs of the user come before
+    those of agents."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
@@ -88,14 +87,13 @@ class Inbox:
         self._numbers = itertools.count(1)
         self._closed = False
         self._reported: list[Item] = []
-        self._edited: set[str] = set()
-        """Agents whose cells are held back."""
+        self._held_back: set[str] = set()
 
     def put(self, mode: Mode, text: str) -> int:
-        """Add an input of the user, before those of agents; returns its id."""
+        """Add an input of the user; returns its id."""
         with self._changed:
             item = Item(next(self._numbers), mode, text)
-            self._insert(self._agents_index, item)
+            self._insert(item)
         return item.id
 
     def put_cells(
@@ -106,13 +104,7 @@ class Inbox:
         with self._changed:
             items = [Item(next(self._numbers), "python", code, work=work) for code, work in cells]
             entered([item.id for item in items])
-            self._insert(self._agents_index, *items)
-
-    @property
-    def _agents_index(self) -> int:
-        return next(
-            (index for index, waiting in enumerate(self._items) if waiting.party), len(self._items)
-        )
+            self._insert(*items)
 
     def put_agent_cell(
         self, party: str, text: str, work: Callable[[], None], withdrawn: Callable[[], None]
@@ -120,13 +112,16 @@ class Inbox:
         """Add a cell of an agent at the end; returns its id and the number of cells before it."""
         with self._changed:
             item = Item(next(self._numbers), "python", text, party, work, withdrawn)
-            before = sum(waiting.mode == "python" for waiting in self._items) + (
-                "python" in self._serving
-            )
-            self._insert(len(self._items), item)
+            waiting = sum(item.mode == "python" for item in self._items)
+            before = waiting + ("python" in self._serving)
+            self._insert(item)
         return item.id, before
 
-    def _insert(self, index: int, *items: Item) -> None:
+    def _insert(self, *items: Item) -> None:
+        index = len(self._items)
+        if not items[0].party:
+            agents = (index for index, waiting in enumerate(self._items) if waiting.party)
+            index = next(agents, index)
         self._items[index:index] = items
         self._changed.notify_all()
         self._report()
@@ -136,24 +131,15 @@ class Inbox:
         closed."""
         with self._changed:
             self._serving.discard(mode)
-            while True:
-                if self._closed:
-                    return None
-                item = next(
-                    (
-                        item
-                        for item in self._items
-                        if item.mode == mode and item.party not in self._edited
-                    ),
-                    None,
-                )
-                if item is not None:
-                    break
+            while not self._closed:
+                for item in self._items:
+                    if item.mode == mode and item.party not in self._held_back:
+                        self._items.remove(item)
+                        self._serving.add(mode)
+                        self._report()
+                        return item
                 self._changed.wait()
-            self._items.remove(item)
-            self._serving.add(mode)
-            self._report()
-            return item
+            return None
 
     def cancel(self, item_id: int) -> Item | None:
         """Cancel a queued input and return it; None if it is no longer queued."""
@@ -167,9 +153,8 @@ class Inbox:
         return item
 
     def hold(self, party: str, on: bool) -> None:
-        """Hold back the cells of an agent, or release them."""
         with self._changed:
-            (self._edited.add if on else self._edited.discard)(party)
+            (self._held_back.add if on else self._held_back.discard)(party)
             self._changed.notify_all()
             self._report()
 
@@ -189,15 +174,11 @@ class Inbox:
         """Log the inputs that wait behind another one or are held back, but not those about to be
         taken."""
         waiting = [
-            item for item in self._items if item.mode in self._serving or item.party in self._edited
+            item
+            for item in self._items
+            if item.mode in self._serving or item.party in self._held_back
         ]
         if waiting != self._reported:
             self._reported = waiting
-            emit(
-                self._log,
-                Queue(
-                    items=tuple(
-                        QueueItem(item.id, item.text, item.mode, item.party) for item in waiting
-                    )
-                ),
-            )
+            items = (QueueItem(item.id, item.text, item.mode, item.party) for item in waiting)
+            emit(self._log, Queue(items=tuple(items)))

@@ -1,4 +1,4 @@
-"""A session's name and model, its backend, its frontend, and its open requests."""
+"""A session's name and model, its backend, its frontend, and its requests to the user."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.records import Approval, Decision, Notice, Session, emit
+from mahtab_tui.bus.records import Approval, Decision, Notice, Session, emit, warn
 from mahtab_tui.kernel.values import Change, ChangeKind, Variable
 from mahtab_tui.llm.providers import model_label
 from mahtab_tui.settings.model import ApprovalMode, Settings
@@ -33,14 +33,12 @@ class SessionInfo:
     """The session's name, model and approval mode. Logs each change."""
 
     def __init__(self, log: logging.Logger, settings: Settings, name: str, model: str) -> None:
-        """model: the full name."""
         self._log = log
         self._settings = settings
         self.name = name
         self.model = model
         """The model's full name, with its provider."""
         self.party = model_label(self.model)
-        """The model's short name, shown next to its answers."""
         self.approval: ApprovalMode = settings.approval
         self.planning = False
         """Whether the model may only read, and answers with a plan."""
@@ -48,7 +46,6 @@ class SessionInfo:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The user's rules for code."""
         if not self._settings.approval_rules:
             return ()
         from mahtab_tui.settings.approval_rules import parse_rules
@@ -56,7 +53,6 @@ class SessionInfo:
         return parse_rules(self._settings.approval_rules)
 
     def set_model(self, model: str) -> None:
-        """Change the model. model: the full name."""
         self.model, self.party = model, model_label(model)
         self._settings.change("model", model)
         self.report()
@@ -80,17 +76,11 @@ class SessionInfo:
         """Tell the user, once per approval mode, what it allows the model's code to do."""
         if self.approval in _PERMISSION_NOTICES and self.approval not in self._warned:
             self._warned.add(self.approval)
-            emit(self._log, Notice(_PERMISSION_NOTICES[self.approval], level="warning"))
+            warn(self._log, _PERMISSION_NOTICES[self.approval])
 
     def report(self) -> None:
-        emit(
-            self._log,
-            Session(
-                name=self.name,
-                model=self.model,
-                approval="plan" if self.planning else self.approval,
-            ),
-        )
+        approval = "plan" if self.planning else self.approval
+        emit(self._log, Session(name=self.name, model=self.model, approval=approval))
 
 
 class Frontend(Protocol):
@@ -131,12 +121,10 @@ class SessionBackend(NamedTuple):
     store: Store | None = None
     """None if nothing is saved."""
     claim: SessionLock | None = None
-    """The lock on the session in the store; None if it needs none."""
     make_kernel: MakeKernel | None = None
     """Creates a kernel at another address; None if the session must keep this one."""
 
     def release(self) -> None:
-        """Release the session's lock."""
         if self.claim is not None:
             self.claim.release()
 
@@ -172,10 +160,6 @@ class Permission(NamedTuple):
 T = TypeVar("T")
 
 
-class RequestCancelled(Exception):
-    """The request was withdrawn before the user answered it."""
-
-
 class UserRequests(Generic[T]):
     """Requests to the user by id, made on one thread and answered on another."""
 
@@ -189,15 +173,13 @@ class UserRequests(Generic[T]):
 
     def wait(self, request: str, withdrawn: Callable[[], bool] = lambda: False) -> T:
         """Wait for the answer to a request, unless `withdrawn()` returns True. Raises
-        `RequestCancelled`."""
+        `CancelledError`."""
         with self._lock:
             question = self._open.setdefault(request, Future())
             if withdrawn():
                 question.cancel()
         try:
             return question.result()
-        except CancelledError:
-            raise RequestCancelled from None
         finally:
             with self._lock:
                 self._open.pop(request, None)
@@ -223,37 +205,52 @@ class UserRequests(Generic[T]):
 
     @property
     def waiting(self) -> tuple[str, ...]:
-        """Ids of the open requests, oldest first."""
         with self._lock:
             return tuple(request for request, question in self._open.items() if not question.done())
+
+
+class Cancellation:
+    """Cancels something that several threads work on, whatever it is doing."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._stop: Callable[[], object] | None = None
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        with self._lock:
+            self.cancelled, stop = True, self._stop
+        if stop is not None:
+            stop()
+
+    def on_cancel(self, stop: Callable[[], object] | None) -> None:
+        """Set what `cancel` calls from now on; it is called at once if that came before."""
+        with self._lock:
+            self._stop, cancelled = stop, self.cancelled
+        if cancelled and stop is not None:
+            stop()
+
+
+_STATES = {"run": "run", "all": "run", "keep": "run", "skip": "skipped", "stop": "stopped"}
+"""The state of a request after each of the user's decisions."""
 
 
 def ask_approval(
     log: logging.Logger,
     approvals: UserRequests[Decision],
     about: Approval,
-    stop: Callable[[], object],
-) -> Decision | str:
-    """Ask the user about a waiting call. Returns their decision to allow it, or the end of a
-    sentence that says that they did not.
-
-    stop: stops the model's turn, if the user wants that. Raises `RequestCancelled`.
-    """
+    withdrawn: Callable[[], bool] = lambda: False,
+) -> Decision | None:
+    """Ask the user about code or a call, and log the decision; None if the request was withdrawn
+    before they decided, or if `withdrawn()` returns True."""
     emit(log, about.changed(state="waiting"))
     try:
-        decision = approvals.wait(about.request)
-    except RequestCancelled:
+        decision = approvals.wait(about.request, withdrawn)
+    except CancelledError:
         emit(log, about.changed(state="stopped"))
-        raise
-    if decision.action in ("run", "all", "keep"):
-        emit(log, about.changed(state="run"))
-        return decision
-    emit(
-        log,
-        about.changed(
-            state="skipped" if decision.action == "skip" else "stopped", reason=decision.reason
-        ),
-    )
-    if decision.action == "stop":
-        stop()
-    return f": {decision.reason}" if decision.reason.strip() else "."
+        return None
+    state, text = _STATES[decision.action], about.text
+    if state == "run" and decision.code not in (None, text):
+        state, text = "edited", decision.code
+    emit(log, about.changed(text=text, state=state, reason=decision.reason))
+    return decision

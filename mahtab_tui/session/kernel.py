@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import KW_ONLY, dataclass
+from concurrent.futures import CancelledError, Future
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,16 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mahtab_tui.bus import records
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import (
-    AssistantReplOut,
-    Decision,
     Input,
     Notice,
     Record,
     ReplIn,
     ReplOut,
-    UserReplIn,
     UserReplOut,
     emit,
+    warn,
 )
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.base import (
@@ -38,28 +34,22 @@ from mahtab_tui.kernel.base import (
     KernelState,
 )
 from mahtab_tui.kernel.cells import TerminalOutput
-from mahtab_tui.kernel.detached import AttachedProcess, recovered_output, start_detachable
+from mahtab_tui.kernel.detached import recovered_output, start_detachable
 from mahtab_tui.kernel.launch import ConnectionState, Launcher, LocalLauncher, Process, environment
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import SaveTarget, Status
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.usage import Spending
-from mahtab_tui.session.agent import SessionAgent
-from mahtab_tui.session.cells import YOU, Cells, last_changes, output_attrs, unfinished_cells
-from mahtab_tui.session.inbox import Inbox
-from mahtab_tui.session.info import Frontend, RequestCancelled, UserRequests
-from mahtab_tui.session.knowledge import ToolCalls
-from mahtab_tui.session.namespace_store import NamespaceStore
-from mahtab_tui.session.private_names import PrivateNames, explain_refusal
-from mahtab_tui.session.searches import Searches
+from mahtab_tui.session.cells import last_changes, output_attrs, output_records, unfinished_cells
+from mahtab_tui.session.info import UserRequests
+from mahtab_tui.session.variables import explain_refusal
 from mahtab_tui.settings.model import Settings, home_folder
 from mahtab_tui.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
-    from mahtab_tui.kernel.detached import Connections
+    from mahtab_tui.kernel.detached import AttachedProcess
     from mahtab_tui.kernel.remote.stations import ConnectedKernel
+    from mahtab_tui.session.components import Components
     from mahtab_tui.session.loading import DataFile
-    from mahtab_tui.session.searches import ServerCalls
 
 
 def add_recovered_output(
@@ -80,8 +70,7 @@ def add_recovered_output(
             text = TerminalOutput()
             text.add("stdout", output.decode(errors="replace"))
             whole, kinds = text.text()
-            kind = UserReplOut if isinstance(started, UserReplIn) else AssistantReplOut
-            record = kind(
+            record = output_records(started)[1](
                 secrets.mask(whole),
                 **output_attrs(started),
                 status=str(Status.DIED),
@@ -89,21 +78,13 @@ def add_recovered_output(
                 rewritten=text.rewritten,
                 time=time.time(),
             )
-            ended = Notice(
-                f"The kernel ended in cell {cell} while no screen was open.",
-                level="warning",
-                time=time.time(),
-            )
+            sentence = f"The kernel ended in cell {cell} while no screen was open."
+            ended = Notice(sentence, level="warning", time=time.time())
             store.cells_go_on = True
             store.append(record)
             store.append(ended)
             # The last record lists what was restored.
-            records = [
-                *pieces[:-1],
-                record,
-                ended,
-                *pieces[-1:],
-            ]
+            records = [*pieces[:-1], record, ended, *pieces[-1:]]
         path.unlink(missing_ok=True)
     return records
 
@@ -118,7 +99,7 @@ cannot tell whether the screen or the connection is gone."""
 class DetachedKernel(NamedTuple):
     """The kernel of a session that outlived its screen, if there is one."""
 
-    local: Connections | None = None
+    local: AttachedProcess | None = None
     remote: ConnectedKernel | None = None
 
 
@@ -144,25 +125,14 @@ def process_kernel(
         token = "" if settings.jupyter_token is None else settings.jupyter_token.get_secret_value()
         return jupyter_kernel(settings.kernel, token, os.getcwd(), startup_code(remote=True))
     return ProcessKernel(
-        settings.python
-        if settings.kernel is None
-        else None,  # the setting names an interpreter on this machine
+        # The setting names an interpreter on this machine.
+        settings.python if settings.kernel is None else None,
         startup=startup_code(remote=settings.kernel is not None),
         reload=settings.reload,
         undo_steps=settings.undo_steps,
         undo_memory=settings.undo_memory,
         keep=keep,
         launcher=_make_launcher(settings, session, waiting),
-    )
-
-
-def create_kernel(
-    settings: Settings, keep: SaveTarget | None, session: str, address: str
-) -> Kernel:
-    """Create a kernel for a session at another address. address: as for ``--kernel``; empty for
-    this machine. Raises `KernelError`."""
-    return process_kernel(
-        settings.model_copy(update={"kernel": address or None}), keep, session=session
     )
 
 
@@ -177,16 +147,16 @@ def check_address(address: str) -> None:
                 "A token in /kernel would stay in the history: set jupyter_token instead, and leave it out of the address."
             )
         parse_jupyter(address)
-        return
-    from mahtab_tui.kernel.remote.transport import parse
+    else:
+        from mahtab_tui.kernel.remote.transport import parse
 
-    parse(address)
+        parse(address)
 
 
 class LocalDetachable(LocalLauncher):
     """Launches kernels on this machine that can outlive their screen."""
 
-    def __init__(self, session: str, hours: float, waiting: Connections | None) -> None:
+    def __init__(self, session: str, hours: float, waiting: AttachedProcess | None) -> None:
         """hours: how long an idle kernel waits. waiting: the session's waiting kernel, if any,
         which the first `start` returns."""
         self._session = session
@@ -200,10 +170,9 @@ class LocalDetachable(LocalLauncher):
     def start(
         self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: ConnectionState
     ) -> Process:
-
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
-            return AttachedProcess(waiting)
+            return waiting
         process, self.problem = start_detachable(
             executable, cwd, environment(color, *size), self._session, self._hours
         )
@@ -220,9 +189,8 @@ def _make_launcher(settings: Settings, session: str, waiting: DetachedKernel) ->
     from mahtab_tui.kernel.remote.transport import parse
 
     keeping = session if settings.keep_kernel else ""
-    return RemoteLauncher(
-        parse(settings.kernel), settings.keep_kernel or RECONNECT_HOURS, keeping, waiting.remote
-    )
+    hours = settings.keep_kernel or RECONNECT_HOURS
+    return RemoteLauncher(parse(settings.kernel), hours, keeping, waiting.remote)
 
 
 def startup_code(*, remote: bool = False) -> str:
@@ -237,30 +205,17 @@ def startup_code(*, remote: bool = False) -> str:
     return f"exec(compile(__import__('pathlib').Path({str(path)!r}).read_bytes(), {str(path)!r}, 'exec'))"
 
 
-@dataclass(eq=False, repr=False)
 class SessionKernelHost:
     """The `kernel.base.KernelHost` of a session, created after its other parts."""
 
-    _log: logging.Logger
-    _frontend: Frontend
-    _secrets: Secrets
-    _spending: Spending
-    _cells: Cells
-    _tools: ToolCalls
-    _servers: ServerCalls | None
-    _searches: Searches
-    _agent: SessionAgent
-    _private: PrivateNames
-    _kernel: Kernel
-    _approvals: UserRequests[Decision]
-    _: KW_ONLY
-    reads_input: bool
-    """Whether a user can answer `input()`."""
-
-    def __post_init__(self) -> None:
+    def __init__(self, parts: Components) -> None:
+        self._parts = parts
+        self._log = parts.log
+        self._cells = parts.cells
         self.inputs: UserRequests[str | None] = UserRequests()
 
     def kernel_state(self, info: KernelInfo, text: str) -> None:
+        runs = info.state is KernelState.BUSY
         emit(
             self._log,
             records.Kernel(
@@ -270,31 +225,30 @@ class SessionKernelHost:
                 executable=info.executable,
                 cwd=info.cwd,
                 pid=info.pid,
-                cell=self._cells.last if info.state is KernelState.BUSY else None,
-                since=self._cells.resumed_since if info.state is KernelState.BUSY else None,
+                cell=self._cells.last if runs else None,
+                since=self._cells.resumed_since if runs else None,
                 host=info.host or None,
                 address=info.address or None,
                 next_try=info.next_try or None,
             ),
         )
         self._cells.follow(info.state)
-        if info.state.is_over and self._servers is not None:
-            self._servers.cancel()
+        if info.state.is_over and self._parts.servers is not None:
+            self._parts.servers.cancel()
 
     def background_output(self, text: str) -> None:
-        text = self._secrets.mask(text)
-        emit(
-            self._log,
-            UserReplOut(text, cell=self._cells.last, late=True, kinds=(("stdout", len(text)),)),
-        )
+        text = self._parts.secrets.mask(text)
+        kinds = (("stdout", len(text)),)
+        emit(self._log, UserReplOut(text, cell=self._cells.last, late=True, kinds=kinds))
 
     def functions(self) -> Sequence[HostFunction]:
-        return self._tools.functions()
+        return self._parts.tools.functions()
 
     def servers(self) -> Sequence[HostServer]:
-        return () if self._servers is None else self._servers.servers()
+        return () if self._parts.servers is None else self._parts.servers.servers()
 
     def call(self, name: str, args: Mapping[str, Any]) -> Any:
+        parts, searches, tree = self._parts, self._parts.searches, str(args.get("tree", ""))
         if name in ("ask", "rlm") and (used := self._cells.private_in_use):
             raise RuntimeError(explain_refusal(f"{name}()", used))
         match name:
@@ -303,70 +257,69 @@ class SessionKernelHost:
             case "ask":
                 return self._ask_model(str(args["prompt"]))
             case "usage":
-                return self._spending.table()
+                return parts.spending.table()
             case "rlm":
-                return self._searches.run_from_cell(args, self._cells.last, self._agent.model)
+                return searches.run_from_cell(args, self._cells.last, parts.agent.model)
             case "rlm_text":
-                return self._searches.receive_text(str(args["tree"]), str(args["text"]))
+                return searches.receive_text(tree, str(args["text"]))
             case "rlm_log":
-                return self._searches.log(str(args["tree"]))
+                return searches.log(tree)
             case "rlm_tools":
-                return self._searches.open_tools(str(args["tree"])).next()
+                return searches.open_tools(tree).next()
             case "rlm_tool":
-                return self._searches.open_tools(str(args["tree"])).done(
-                    args["call"], args["result"]
-                )
+                return searches.open_tools(tree).done(args["call"], args["result"])
             case "rlm_tools_end":
-                return self._searches.open_tools(str(args["tree"])).end()
+                return searches.open_tools(tree).end()
             case "rlm_stop":
-                return self._searches.stop_tree(str(args["tree"]))
+                return searches.stop_tree(tree)
             case "terminal":
-                if host := self._kernel.info().host:  # another machine must not start programs
+                if host := parts.kernel.info().host:  # another machine must not start programs
                     raise RuntimeError(f"A program that needs the terminal cannot run on {host}.")
-                return self._frontend.run_in_terminal(
-                    [str(word) for word in args["argv"]], str(args["cwd"])
-                )
-            case "mcp_tools" | "mcp_call" | "mcp_cancel" | "mcp_search" if (
-                self._servers is not None
-            ):
-                return self._servers.call(name, args)
+                argv = [str(word) for word in args["argv"]]
+                return parts.frontend.run_in_terminal(argv, str(args["cwd"]))
+            case "mcp_tools" | "mcp_call" | "mcp_cancel" | "mcp_search" if parts.servers:
+                return parts.servers.call(name, args)
             case "quit":
                 return self._cells.leave()
             case "input":
                 return self._input(str(args.get("prompt", "")), bool(args.get("password")))
-            case _ if name in self._tools:
-                return self._tools.call(name, args)
+            case _ if name in parts.knowledge.toolset.tools:
+                return parts.tools.call(name, args)
         raise RuntimeError(f"The host has nothing called {name!r}.")
 
     def call_cancelled(self, name: str) -> None:
+        parts = self._parts
         cancel: dict[str, Callable[[], object]] = {
             "input": self.inputs.cancel_all,
-            "ask": self._agent.stop,
-            "rlm": self._searches.stop_all,
-            "rlm_tools": self._searches.end_tools,
+            "ask": parts.agent.stop,
+            "rlm": parts.searches.stop_all,
+            "rlm_tools": parts.searches.end_tools,
         }
-        cancel.get(name, partial(self._tools.cancel, name))()
+        cancel.get(name, partial(parts.tools.cancel, name))()
 
     def _mark_private(self, name: str, private: bool) -> None:
         """Serve `private("…")` in a cell. Raises `RuntimeError`."""
-        if not private and (self._cells.assistant_runs or self._cells.agent_runs):
-            raise RuntimeError(
-                "Code from the model or an agent cannot make a private variable public."
-            )
-        self._private.mark(name, private)
+        if not private and self._foreign_code_runs:
+            why = "Code from the model or an agent cannot make a private variable public."
+            raise RuntimeError(why)
+        self._parts.private.mark(name, private)
+
+    @property
+    def _foreign_code_runs(self) -> bool:
+        return self._cells.assistant_runs or self._cells.agent_runs
 
     def _ask_model(self, prompt: str) -> str:
         """Serve `ask("…")` in a cell; returns the answer in words. Raises `RuntimeError`."""
-        if self._cells.assistant_runs or self._cells.agent_runs:
+        if self._foreign_code_runs:
             raise RuntimeError("Code from the model or an agent cannot call ask().")
         try:
-            return self._agent.ask(prompt, from_cell=True)
+            return self._parts.agent.ask(prompt, from_cell=True)
         except ModelError as error:
             raise RuntimeError(str(error)) from None
 
     def _input(self, prompt: str, password: bool) -> str | None:
         """Ask the user for a line; None for the end of input."""
-        if not self.reads_input:
+        if self._parts.by_program:
             return None
         request = self.inputs.new_id()
         asked = Input(
@@ -375,33 +328,23 @@ class SessionKernelHost:
         emit(self._log, asked)
         try:
             answer = self.inputs.wait(request)
-        except RequestCancelled:
+        except CancelledError:
             emit(self._log, asked.changed(state="cancelled", time=0.0))
             return None
         if password and answer is not None:
-            self._secrets.add(answer)
+            self._parts.secrets.add(answer)
         emit(self._log, asked.changed(state="answered", time=0.0))
         return answer
 
 
-@dataclass(eq=False, repr=False)
 class CellThread:
-    """Runs the cells of the inbox one after the other."""
-
-    _log: logging.Logger
-    _kernel: Kernel
-    _namespace_store: NamespaceStore
-    _host: SessionKernelHost
-    _cells: Cells
-    _inbox: Inbox
-    _ready: Future[bool]
-    """See `Session.ready`."""
-    _files: Sequence[DataFile]
-    """Loaded into variables once the kernel has started."""
-    _past: Sequence[Record] = ()
-    """The records of a resumed session."""
-
-    def __post_init__(self) -> None:
+    def __init__(self, parts: Components, ready: Future[bool], files: Sequence[DataFile]) -> None:
+        """ready: see `Session.ready`. files: loaded into variables once the kernel has started."""
+        self._parts = parts
+        self._log = parts.log
+        self._kernel = parts.kernel
+        self._ready = ready
+        self._files = files
         self._thread = threading.Thread(target=self._run, name="cells", daemon=True)
 
     def start(self) -> None:
@@ -416,26 +359,23 @@ class CellThread:
         """Run a cell that loads a file into a variable, and wait; returns whether it succeeded."""
         from mahtab_tui.session.loading import make_loading_cell
 
-        loading = make_loading_cell(
-            file, Path(self._kernel.info().cwd), pandas=self._kernel.installed("pandas")
-        )
+        pandas = self._kernel.installed("pandas")
+        loading = make_loading_cell(file, Path(self._kernel.info().cwd), pandas=pandas)
         # Import it from the environment first: opening a file must not run modules next to it.
         if loading.module:
             self._kernel.installed(loading.module, load=True)
-        result = self._cells.run(loading.code, origin="user", party=YOU)
-        if result.status is not Status.OK:
-            self._notice(
-                f"{one_line(file.path.name)} could not be loaded: the cell above shows why. There is no variable {file.name}.",
-                "warning",
-            )
+        result = self._parts.cells.run(loading.code)
+        loaded = result.status is Status.OK
+        if not loaded:
+            shown = one_line(file.path.name)
+            text = f"{shown} could not be loaded: the cell above shows why. There is no variable {file.name}."
+            warn(self._log, text)
         elif loading.note:
-            self._notice(loading.note, "warning")
-        return result.status is Status.OK
+            warn(self._log, loading.note)
+        return loaded
 
     def _attach(self) -> None:
-        """Reattach a kernel, with the cells that it runs."""
-
-        cells = unfinished_cells(self._past)
+        cells = unfinished_cells(self._parts.past)
         threading.Thread(target=self._announce_variables, name="taking-stock", daemon=True).start()
         for cell in cells[1:]:  # they run inside the first one
             threading.Thread(
@@ -446,44 +386,46 @@ class CellThread:
 
     def _announce_variables(self) -> None:
         """List the variables. Running code may delay the kernel's answer for long."""
-
         try:
-            self._namespace_store.resume(*self._kernel.saved_before())
-            self._cells.announce_restored(last_changes(self._past))
+            self._parts.namespace_store.resume(*self._kernel.saved_before())
+            self._parts.cells.announce_restored(last_changes(self._parts.past))
             self._ready.set_result(self._kernel.installed("pandas"))
         except KernelError as error:
-            self._notice(str(error), "warning")
+            warn(self._log, str(error))
 
     def _resume_cell(self, cell: ReplIn, nested: bool) -> None:
         try:
-            self._cells.resume_cell(cell, nested)
+            self._parts.cells.resume_cell(cell, nested)
         except KernelError as error:
-            self._notice(str(error), "error")
+            self._report(str(error))
 
-    def _run(self) -> None:
+    def _start_kernel(self) -> None:
         try:
-            self._kernel.start(self._host)
+            self._kernel.start(self._parts.host)
             if self._kernel.was_reattached:
                 self._attach()
-            elif variables := self._kernel.variables():
-                self._cells.announce_existing(variables)
-            if not self._kernel.was_reattached:
-                self._namespace_store.start_restore()
+            else:
+                if variables := self._kernel.variables():
+                    self._parts.cells.announce_existing(variables)
+                self._parts.namespace_store.start_restore()
                 self._ready.set_result(self._kernel.installed("pandas"))
             for file in self._files:
                 self.load(file)
         except KernelError as error:
-            self._notice(str(error), "error")
+            self._report(str(error))
             if not self._ready.done():
                 self._ready.set_exception(error)
-        while (item := self._inbox.next_item("python")) is not None:
+
+    def _run(self) -> None:
+        self._start_kernel()
+        while (item := self._parts.inbox.next_item("python")) is not None:
             try:
                 if item.work is not None:
                     item.work()
                 else:
-                    self._cells.run(item.text, origin="user", party=YOU)
+                    self._parts.cells.run(item.text)
             except Exception as error:  # the thread's outermost frame
-                self._notice(f"The cell could not be run: {type(error).__name__}: {error}", "error")
+                self._report(f"The cell could not be run: {type(error).__name__}: {error}")
 
-    def _notice(self, text: str, level: str) -> None:
-        emit(self._log, Notice(text, level=level))
+    def _report(self, problem: str) -> None:
+        emit(self._log, Notice(problem, level="error"))

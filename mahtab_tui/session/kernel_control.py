@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.records import AssistantReplIn, Notice, ReplIn, UserReplIn, emit
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.detached import WaitingKernel, stop, waiting_kernels
-from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.kernel.remote.stations import KernelNote, noted_kernels
-from mahtab_tui.session.cells import Cells
-from mahtab_tui.session.info import MakeKernel
-from mahtab_tui.session.namespace_store import NamespaceStore
-from mahtab_tui.session.private_names import PrivateNames
-from mahtab_tui.session.undo import Undo
 from mahtab_tui.store.database import locked_sessions, suppress_all_but_corruption
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.sqlite import list_sessions, records_with_tag
+
+if TYPE_CHECKING:
+    from mahtab_tui.session.components import Components
 
 MOST_WAITING = 5
 """Maximum number of waiting kernels, not counting those that run a cell."""
@@ -59,29 +56,26 @@ def stop_surplus_kernels() -> None:
 def summarize_detached_kernels() -> dict[str, str]:
     """Return, by session, what each kernel without a screen is doing, its CPU time and its
     memory."""
+    elsewhere = {
+        noted.session: f"started {describe_age(noted)} ago on {one_line(noted.station.label)}"
+        for noted in waiting_remote_kernels()
+    }
     here = {
         kernel.session: f"{describe_work(kernel)}, {_describe_use(kernel)}"
         for kernel in local_detached_kernels()
     }
-    return {
-        noted.session: f"started {describe_age(noted)} ago on {one_line(noted.station.label)}"
-        for noted in waiting_remote_kernels()
-    } | here
+    return elsewhere | here
 
 
 def stop_detached_kernel(session: str) -> str:
     """Stop this machine's waiting kernel of a session; returns the outcome as a sentence."""
-    kernel = next(
-        (kernel for kernel in local_detached_kernels() if kernel.session == session), None
-    )
-    if kernel is None:
+    found = [kernel for kernel in local_detached_kernels() if kernel.session == session]
+    if not found:
         return f"No kernel of this machine waits for it. To end one elsewhere: mahtab-tui sessions stop {session}"
     try:
-        return (
-            "Its kernel has ended."
-            if stop(kernel)
-            else f"Its kernel (process {kernel.pid}) has not ended yet."
-        )
+        if stop(found[0]):
+            return "Its kernel has ended."
+        return f"Its kernel (process {found[0].pid}) has not ended yet."
     except OSError as error:
         return f"Its kernel cannot be reached: {error.strerror or error}."
 
@@ -95,10 +89,11 @@ def describe_detached_kernels() -> Iterator[str]:
     or stop it."""
     for kernel in local_detached_kernels():
         if kernel.has_run:
-            code = (
-                f"still running cell {kernel.cell} in the background. Code: {_running_code(kernel)}"
-            )
-            where = f"{code if kernel.cell else 'idle in the background'}{foreign_folder(kernel.session)}"
+            what = "idle in the background"
+            if kernel.cell:
+                code = _running_code(kernel)
+                what = f"still running cell {kernel.cell} in the background. Code: {code}"
+            where = f"{what}{foreign_folder(kernel.session)}"
             use = f"{_format_age(time.time() - kernel.since)}, {_describe_use(kernel)}"
             yield f"Session {kernel.session} is {where} ({use}). {_how_to_resume(kernel.session)}"
     for noted in waiting_remote_kernels():
@@ -111,34 +106,28 @@ def _how_to_resume(session: str) -> str:
 
 
 def describe_work(kernel: WaitingKernel) -> str:
-    """Say what a kernel is doing, and since when."""
-    age, code = _format_age(time.time() - kernel.since), _running_code(kernel)
-    return (
-        f"running cell {kernel.cell} for {age}{f': {code}' if code else ''}"
-        if kernel.cell
-        else f"idle for {age}"
-    )
+    age = _format_age(time.time() - kernel.since)
+    if not kernel.cell:
+        return f"idle for {age}"
+    code = _running_code(kernel)
+    return f"running cell {kernel.cell} for {age}{f': {code}' if code else ''}"
 
 
 def describe_age(noted: KernelNote) -> str:
-    """Say how long ago a remote kernel was started."""
     return _format_age(time.time() - noted.since)
 
 
 def foreign_folder(session: str) -> str:
     """Return a session's folder if it is not the current one, because kernels of all folders are
     listed."""
-    row = None
+    rows = []
     with suppress_all_but_corruption():
-        row = next(
-            (row for row in list_sessions(database(), None, begins=session) if row.id == session),
-            None,
-        )
-    return "" if row is None or row.project == str(Path.cwd()) else f"  in {one_line(row.project)}"
+        rows = list_sessions(database(), None, begins=session)
+    folders = [row.project for row in rows if row.id == session and row.project != str(Path.cwd())]
+    return f"  in {one_line(folders[0])}" if folders else ""
 
 
 def memory_use(pid: int) -> str:
-    """Return a process's memory use, as text."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except (OSError, ValueError, IndexError):
@@ -147,7 +136,6 @@ def memory_use(pid: int) -> str:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return a process's CPU time; 0 if unknown."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -157,74 +145,42 @@ def cpu_seconds(pid: int) -> float:
 
 def _running_code(kernel: WaitingKernel) -> str:
     """Return the start of the code of a kernel's running cell, on one line."""
-    kinds = (UserReplIn.tag, AssistantReplIn.tag)
     cells = []
     with suppress_all_but_corruption():
-        cells = [
-            cell for tag in kinds for cell in records_with_tag(database(), kernel.session, tag)
-        ]
-    found = next(
-        (cell.text for cell in cells if isinstance(cell, ReplIn) and cell.cell == kernel.cell), ""
-    )
-    code = " ".join(found.split())
+        for kind in (UserReplIn, AssistantReplIn):
+            cells += records_with_tag(database(), kernel.session, kind.tag)
+    texts = (each.text for each in cells if isinstance(each, ReplIn) and each.cell == kernel.cell)
+    code = " ".join(next(texts, "").split())
     return one_line(code if len(code) <= _CODE else f"{code[: _CODE - 1]}…")
 
 
 def _format_age(seconds: float) -> str:
-    minutes = max(0, int(seconds)) // 60
+    whole = max(0, int(seconds))
+    minutes = whole // 60
     if minutes < 1:
-        return f"{max(0, int(seconds))} s"
+        return f"{whole} s"
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
-_PATIENCE = 5.0
-"""Seconds to wait until the variables are saved."""
 
 
 class KernelControl:
     """The user's actions on the kernel. Methods return immediately."""
 
-    def __init__(
-        self,
-        log: logging.Logger,
-        kernel: MaskedKernel,
-        make: MakeKernel | None,
-        cells: Cells,
-        keeping: NamespaceStore,
-        undo: Undo,
-        private: PrivateNames,
-    ) -> None:
-        """make: creates a kernel at another address; None if the kernel cannot be moved."""
-        self._make_kernel = make
-        self._log = log
-        self._kernel = kernel
-        self._cells = cells
-        self._namespace_store = keeping
-        self._undo = undo
-        self._private = private
+    def __init__(self, parts: Components) -> None:
+        self._parts = parts
+        self._kernel = parts.masked
 
     def kill(self) -> None:
-        """Kill the kernel and start a new one."""
         self._on_thread("The kernel could not be killed", self._kernel.kill)
 
     def reset(self) -> None:
         """Start over with an empty namespace; the conversation stays."""
-
-        def work() -> None:
-            self._kernel.reset()
-            self._cells.forget()
-            self._namespace_store.forget()
-
-        self._on_thread("The kernel could not be reset", work)
+        self._on_thread("The kernel could not be reset", self._parts.cells.reset_kernel)
 
     def activate(self, python: str) -> None:
         """Switch to another interpreter, and restore the saved variables in it."""
 
         def work() -> None:
-            self._namespace_store.save(_PATIENCE)
-            self._kernel.activate(python)
-            self._cells.forget()
-            self._namespace_store.start_restore()
+            self._parts.cells.change_kernel(lambda: self._kernel.activate(python))
 
         self._on_thread("The interpreter was not changed", work)
 
@@ -233,38 +189,32 @@ class KernelControl:
         saved there are restored."""
 
         def work() -> None:
-            if self._make_kernel is None:
+            if self._parts.make_kernel is None:
                 raise KernelError("The kernel of this session belongs to another program.")
-            new = self._make_kernel(address)
-            self._namespace_store.save(_PATIENCE)
-            self._kernel.replace_kernel(new, f"Switched to {address or 'this machine'}.")
-            self._cells.forget()
-            self._namespace_store.start_restore()
+            new = self._parts.make_kernel(address)
+            text = f"Switched to {address or 'this machine'}."
+            self._parts.cells.change_kernel(lambda: self._kernel.replace_kernel(new, text))
 
         self._on_thread("The kernel was not moved", work)
 
     def change_directory(self, path: str) -> None:
         def work() -> None:
-            emit(
-                self._log,
-                Notice(f"The working directory is now {self._kernel.change_directory(path)}."),
-            )
+            folder = self._kernel.change_directory(path)
+            emit(self._parts.log, Notice(f"The working directory is now {folder}."))
 
         self._on_thread("The working directory was not changed", work)
 
     def redo(self) -> None:
-        """Reverse the last undo."""
-        self._on_thread("Nothing was redone", self._undo.redo)
+        self._on_thread("Nothing was redone", self._parts.undo.redo)
 
     def mark_private(self, name: str, private: bool) -> None:
-        """Mark a variable as private, or remove the mark."""
-        self._on_thread("Nothing was marked", lambda: self._private.mark(name, private))
+        self._on_thread("Nothing was marked", lambda: self._parts.private.mark(name, private))
 
     def _on_thread(self, failure: str, work: Callable[[], object]) -> None:
         def guarded() -> None:
             try:
                 work()
             except KernelError as error:
-                emit(self._log, Notice(f"{failure}. {error}", level="error"))
+                emit(self._parts.log, Notice(f"{failure}. {error}", level="error"))
 
         threading.Thread(target=guarded, name="kernel-work", daemon=True).start()

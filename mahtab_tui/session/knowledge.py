@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.records import Notice, Record, emit
+from mahtab_tui.bus.records import emit, warn
 from mahtab_tui.kernel.base import HostFunction
-from mahtab_tui.settings.model import Settings
 from mahtab_tui.settings.sources import SettingsError, home_folder, project_folder
 
 if TYPE_CHECKING:
@@ -19,33 +16,23 @@ if TYPE_CHECKING:
     from mahtab_tui.knowledge.library import LoadedSkills, SkillLibrary
     from mahtab_tui.knowledge.semantic_index import SemanticIndex
     from mahtab_tui.llm.prompts import ListedServer
-    from mahtab_tui.llm.usage import Spending
     from mahtab_tui.servers.servers import Servers
-    from mahtab_tui.tools.toolset import Toolset
+    from mahtab_tui.session.components import Components
+    from mahtab_tui.tools import Toolset
 
 
 class Knowledge:
     """The skills, instructions, source search, tools and MCP servers of a session. Any thread may
     call it."""
 
-    def __init__(
-        self,
-        log: logging.Logger,
-        settings: Settings,
-        secrets: Secrets,
-        spending: Spending,
-        past: Sequence[Record] = (),
-        *,
-        no_trace: bool = False,
-    ) -> None:
-        """past: the records of a resumed session. no_trace: write nothing to disk."""
-        self._log = log
-        self._settings = settings
-        self._secrets = secrets
-        self._spending = spending
-        self._no_trace = no_trace
+    def __init__(self, parts: Components) -> None:
+        self._log = parts.log
+        self._settings = parts.settings
+        self._secrets = parts.secrets
+        self._spending = parts.spending
+        self._no_trace = parts.no_trace
+        self._past = parts.past
         self._semantic_index: SemanticIndex | None = None
-        self._past = past
         self._lock = threading.RLock()
         self._skills: SkillLibrary | None = None
         self._toolset: Toolset | None = None
@@ -53,7 +40,6 @@ class Knowledge:
         self._servers: Servers | None = None
 
     def start(self) -> None:
-        """Load the skills and the instructions on a thread."""
 
         def load() -> None:
             self.skills.index()
@@ -78,9 +64,8 @@ class Knowledge:
                 self._warn(problem)
         for each in found.untrusted:
             if before is None or each not in before.untrusted:
-                self._warn(
-                    f"{each.name} in this project does not go to the model until you trust it: /instructions shows it."
-                )
+                text = f"{each.name} in this project does not go to the model until you trust it: /instructions shows it."
+                self._warn(text)
         return found
 
     def describe_usage(self) -> str:
@@ -88,9 +73,8 @@ class Knowledge:
         found = self._instructions
         if found is None or not found.files:
             return ""
-        return "Instructions: " + ", ".join(
-            f"{each.name}{'' if each.trusted else ' (not trusted)'}" for each in found.files
-        )
+        names = (f"{each.name}{'' if each.trusted else ' (not trusted)'}" for each in found.files)
+        return f"Instructions: {', '.join(names)}"
 
     @property
     def skills(self) -> SkillLibrary:
@@ -109,7 +93,6 @@ class Knowledge:
 
     @property
     def loaded(self) -> LoadedSkills:
-        """The skills sent with every question."""
         return self.toolset.loaded
 
     @property
@@ -117,7 +100,7 @@ class Knowledge:
         with self._lock:
             if self._toolset is None:
                 from mahtab_tui.knowledge.library import LoadedSkills
-                from mahtab_tui.tools.toolset import Toolset
+                from mahtab_tui.tools import Toolset
 
                 loaded = LoadedSkills(lambda: self.skills, self._settings.skills_budget, self._log)
                 for record in self._past:
@@ -147,12 +130,12 @@ class Knowledge:
                 from mahtab_tui.store.session_search import Vectors
 
                 path = None if self._no_trace else home_folder() / "vectors.db"
-                keys = settings.model_access()["api_keys"]
-                named = settings.embedding_model, self._spending, self._count_usage
                 model = EmbeddingModel(
-                    *named,
+                    settings.embedding_model,
+                    self._spending,
+                    self._count_usage,
                     base_url=settings.base_url,
-                    api_keys=keys,
+                    api_keys=settings.model_access()["api_keys"],
                     timeout=settings.model_timeout,
                 )
                 self._semantic_index = SemanticIndex(
@@ -179,27 +162,19 @@ class Knowledge:
                 from mahtab_tui.servers.servers import SavedLogins, Servers
                 from mahtab_tui.worker.toolbox import NAMES
 
-                reserved = {
-                    *dir(builtins),
-                    *NAMES,
-                    *(name for tool in self.toolset.tools.values() for name in tool.names),
-                    "tools",
-                    "ToolFailed",
-                }
-                logins = SavedLogins(
-                    None if self._no_trace else home_folder() / "mcp_logins.json", self._secrets.add
-                )
+                tools = (name for tool in self.toolset.tools.values() for name in tool.names)
+                reserved = frozenset({*dir(builtins), *NAMES, *tools, "tools", "ToolFailed"})
+                file = None if self._no_trace else home_folder() / "mcp_logins.json"
                 self._servers = Servers(
                     self._settings.mcp,
                     project_folder(),
                     self._warn,
-                    logins=logins,
-                    reserved=frozenset(reserved),
+                    logins=SavedLogins(file, self._secrets.add),
+                    reserved=reserved,
                 )
             return self._servers
 
     def _listed_servers(self) -> list[ListedServer]:
-        """Describe the servers for the model."""
         from mahtab_tui.llm.prompts import ListedServer
 
         if (servers := self.servers) is None:
@@ -217,7 +192,7 @@ class Knowledge:
             self._servers.close()
 
     def _warn(self, problem: str) -> None:
-        emit(self._log, Notice(problem, level="warning"))
+        warn(self._log, problem)
 
 
 class ToolCalls:
@@ -230,13 +205,9 @@ class ToolCalls:
         self._waiting: set[tuple[str, threading.Event]] = set()
 
     def functions(self) -> Sequence[HostFunction]:
-        """Return the functions for a new namespace."""
         functions = self._knowledge.toolset.functions()
         self.names = frozenset(function.name for function in functions)
         return functions
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._knowledge.toolset.tools
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> str:
         """Run a tool and return its result. Raises `ToolError`."""

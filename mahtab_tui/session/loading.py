@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import codecs
+import itertools
 import keyword
 import stat
 import unicodedata
@@ -51,7 +52,6 @@ class DataFile(NamedTuple):
     """A file and the variable into which it is loaded."""
 
     path: Path
-    """Absolute."""
     name: str
     size: int
     """Bytes."""
@@ -90,11 +90,8 @@ def inspect_files(paths: Sequence[Path]) -> list[DataFile]:
     files: list[DataFile] = []
     for path in paths:
         wanted, names = variable_name(path), {file.name for file in files}
-        name = next(
-            each
-            for each in (wanted, *(f"{wanted}_{number}" for number in range(2, len(names) + 3)))
-            if each not in names
-        )
+        numbered = (f"{wanted}_{number}" for number in itertools.count(2))
+        name = next(each for each in itertools.chain([wanted], numbered) if each not in names)
         files.append(_inspect(path, name))
     return files
 
@@ -134,23 +131,18 @@ def _distinct_bytes(path: Path) -> bytes:
 
 
 def _open(path: Path) -> IO[bytes]:
-    module = _COMPRESSED.get(path.suffix.lower())
-    opened: IO[bytes] = (
-        import_module(module).open(path)
-        if module and _suffix(path) in _READABLE
-        else path.open("rb")
-    )
-    return opened
+    if (module := _COMPRESSED.get(path.suffix.lower())) and _suffix(path) in _READABLE:
+        opened: IO[bytes] = import_module(module).open(path)
+        return opened
+    return path.open("rb")
 
 
 def _read_head(path: Path) -> bytes:
-    """Return the first bytes of a file; those of a compressed file are decompressed."""
     with _open(path) as file:
         return file.read(_HEAD_BYTES)
 
 
 def _suffix(path: Path) -> str:
-    """Return the suffix that tells the type of a file."""
     inner = Path(path.stem).suffix.lower() if path.suffix.lower() in _COMPRESSED else ""
     return inner if inner in _READABLE else path.suffix.lower()
 
@@ -160,49 +152,49 @@ def make_loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingC
     the kernel can import it."""
     name, suffix = file.name, _suffix(file.path)
     module = _COMPRESSED[file.path.suffix.lower()] if suffix != file.path.suffix.lower() else ""
-    path = ascii(
-        str(file.path.relative_to(folder) if file.path.is_relative_to(folder) else file.path)
-    )
+    inside = file.path.is_relative_to(folder)
+    path = ascii(str(file.path.relative_to(folder) if inside else file.path))
     shown = one_line(file.path.name)
     opening = f"{module}.open({path}, 'rt', " if module else f"open({path}, "
     opened = f"{opening}encoding={file.encoding!r})"
     imports = f"import {module}\n" if module else ""
-    its_path = f"from pathlib import Path\n{name} = Path({path})"
+
+    def only_path(why: str) -> LoadingCell:
+        return LoadingCell(f"from pathlib import Path\n{name} = Path({path})", f"{shown} {why}")
+
     if file.size > MOST_BYTES:
-        return LoadingCell(
-            its_path,
-            f"{shown} is {file.size / 1e9:,.1f} GB, too much to load: {name} is its path. rlm() can search it.",
+        gigabytes = f"{file.size / 1e9:,.1f} GB"
+        return only_path(
+            f"is {gigabytes}, too much to load: {name} is its path. rlm() can search it."
         )
     if reader := _PANDAS_READERS.get(suffix):
         if pandas:
             return LoadingCell(f"import pandas as pd\n{name} = pd.{reader}({path})")
-        return LoadingCell(
-            its_path,
-            f"{shown} needs pandas, which this kernel's Python does not have: {name} is its path.",
+        return only_path(
+            f"needs pandas, which this kernel's Python does not have: {name} is its path."
         )
     if not file.text:
-        return LoadingCell(
-            its_path,
-            f"{shown} is not a text file: {name} is its path, and {name}.read_bytes() reads it.",
+        return only_path(
+            f"is not a text file: {name} is its path, and {name}.read_bytes() reads it."
         )
     if suffix in _SEPARATED and pandas:
-        options = [f"sep={file.separator!r}"] * (file.separator != ",") + [
-            f"encoding={file.encoding!r}"
-        ] * (file.encoding != "utf-8")
-        return LoadingCell(
-            f"import pandas as pd\n{name} = pd.read_csv({', '.join([path, *options])})"
-        )
+        arguments = [path]
+        if file.separator != ",":
+            arguments.append(f"sep={file.separator!r}")
+        if file.encoding != "utf-8":
+            arguments.append(f"encoding={file.encoding!r}")
+        return LoadingCell(f"import pandas as pd\n{name} = pd.read_csv({', '.join(arguments)})")
     if suffix in _SEPARATED:
         delimiter = f", delimiter={file.separator!r}" * (file.separator != ",")
+        lines = f"{opening}encoding={file.encoding!r}, newline='')"
         return LoadingCell(
-            f"import csv\n{imports}{name} = list(csv.DictReader({opening}encoding={file.encoding!r}, newline=''){delimiter}))"
+            f"import csv\n{imports}{name} = list(csv.DictReader({lines}{delimiter}))"
         )
     if suffix in (".json", ".ipynb", ".geojson"):
         return LoadingCell(f"import json\n{imports}{name} = json.load({opened})")
     if suffix in (".jsonl", ".ndjson"):
-        return LoadingCell(
-            f"import json\n{imports}{name} = [json.loads(line) for line in {opened} if line.strip()]"
-        )
+        parsed = f"[json.loads(line) for line in {opened} if line.strip()]"
+        return LoadingCell(f"import json\n{imports}{name} = {parsed}")
     return LoadingCell(
         f"{imports}{name} = {opening}encoding={file.encoding!r}, errors='replace').read()"
     )
@@ -211,22 +203,15 @@ def make_loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingC
 def variable_name(path: Path) -> str:
     """Return a Python name for a file that hides no other name: ``my-data 2.csv`` becomes
     my_data_2, ``list.txt`` list_."""
-    stem = unicodedata.normalize(
-        "NFKC",
-        path.stem.removesuffix(_suffix(path)) if path.suffix.lower() in _COMPRESSED else path.stem,
-    )
+    compressed = path.suffix.lower() in _COMPRESSED
+    stem = path.stem.removesuffix(_suffix(path)) if compressed else path.stem
+    stem = unicodedata.normalize("NFKC", stem)
     name = "".join(c if f"a{c}".isidentifier() else " " for c in stem)
     name = "_".join(name.split()).strip("_")[:60] or "data"
     if not name.isidentifier():
         return f"_{name}"
-    return (
-        f"{name}_"
-        if keyword.iskeyword(name)
-        or hasattr(builtins, name)
-        or name in toolbox.NAMES
-        or name in _RESERVED
-        else name
-    )
+    used = keyword.iskeyword(name) or hasattr(builtins, name)
+    return f"{name}_" if used or name in toolbox.NAMES or name in _RESERVED else name
 
 
 def _guess_encoding(beginning: bytes) -> str:

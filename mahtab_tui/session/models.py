@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.records import Notice, emit
+from mahtab_tui.bus.records import Notice, emit, warn
 from mahtab_tui.bus.sanitize import plain, visible
-from mahtab_tui.kernel.base import Kernel, KernelError
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import Variable
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.prompts import suggestion_request
@@ -23,14 +22,14 @@ from mahtab_tui.llm.usage import (
     reported_usage,
     worst_cost,
 )
-from mahtab_tui.session.info import SessionInfo
-from mahtab_tui.session.session import Session
-from mahtab_tui.settings.model import Settings
 from mahtab_tui.system.imports import IMPORTS
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessageChunk
+
+    from mahtab_tui.session.components import Components
+    from mahtab_tui.session.session import Session
 
 _MODEL_SETTINGS = frozenset(
     {"provider", "base_url", "api_keys", "claude_api_key", "model_timeout", "max_usd"}
@@ -64,7 +63,7 @@ def change_setting(session: Session, key: str, value: Any) -> bool:
     if key == "model":
         session.set_model(value or default_model())
     elif key == "approval":
-        session.set_approval(value)
+        session.info.set_approval(value)
     settings.change(key, value)
     if key in _MODEL_SETTINGS:
         session.renew_model()
@@ -83,18 +82,23 @@ def change_setting(session: Session, key: str, value: Any) -> bool:
     return key in _IMMEDIATE_SETTINGS or key.startswith("rlm_")
 
 
-@dataclass(eq=False, repr=False)
 class Suggestions:
     """Requests inline suggestions from a model, one at a time. After the first failure, which is
     reported, it stops."""
 
-    _log: logging.Logger
-    _make_llm: Callable[[], BaseChatModel]
-    _variables: Callable[[], Sequence[Variable]]
-    _spending: Spending
-    _secrets: Secrets
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        log: logging.Logger,
+        make_llm: Callable[[], BaseChatModel],
+        variables: Callable[[], Sequence[Variable]],
+        spending: Spending,
+        secrets: Secrets,
+    ) -> None:
+        self._log = log
+        self._make_llm = make_llm
+        self._variables = variables
+        self._spending = spending
+        self._secrets = secrets
         self._llm: BaseChatModel | None = None
         self._failed = False
 
@@ -105,11 +109,9 @@ class Suggestions:
             return ""
         try:
             return rest_of_line(text, self._completion(text, python, wanted))
-        except (
-            Exception
-        ) as error:  # the outermost frame of the editor's thread, because models fail in many ways
+        except Exception as error:  # the thread's outermost frame; models fail in many ways
             self._failed = True
-            emit(self._log, Notice(f"Suggestions are off: {error}", level="warning"))
+            warn(self._log, f"Suggestions are off: {error}")
             return ""
 
     def close(self) -> None:
@@ -124,14 +126,11 @@ class Suggestions:
             variables = ()
         if self._llm is None:
             self._llm = self._make_llm()
-        llm, request = (
-            self._llm,
-            suggestion_request(self._secrets.redact_for_model(text), variables, python),
-        )
-        with self._spending.within_limit(
-            model_name(llm) or llm._llm_type,
-            lambda: worst_cost(llm, (words for _, words in request)),
-        ):
+        llm = self._llm
+        request = suggestion_request(self._secrets.redact_for_model(text), variables, python)
+        sent = [words for _, words in request]
+        name = model_name(llm) or llm._llm_type
+        with self._spending.within_limit(name, lambda: worst_cost(llm, sent)):
             whole: AIMessageChunk | None = None
             try:
                 for chunk in llm.stream(request):
@@ -142,17 +141,13 @@ class Suggestions:
                 if whole is not None:  # even if the call failed
                     used = reported_usage(llm, whole.usage_metadata, whole.response_metadata)
                     if used is None and (is_priced(llm) or not wanted()):
-                        used = estimated_usage(
-                            llm, (words for _, words in request), str(whole.text)
-                        )
+                        used = estimated_usage(llm, sent, str(whole.text))
                     if used is not None:
                         self._spending.count(used)
                         emit(self._log, used.changed(source="suggestion"))
-        return (
-            str(whole.response_metadata.get("final_text") or whole.text)
-            if whole is not None and wanted()
-            else ""
-        )
+        if whole is None or not wanted():
+            return ""
+        return str(whole.response_metadata.get("final_text") or whole.text)
 
 
 def rest_of_line(text: str, answer: str) -> str:
@@ -177,14 +172,11 @@ known before each call."""
 class Models:
     """Creates the session's models. Any thread may call it."""
 
-    def __init__(
-        self, log: logging.Logger, settings: Settings, profile: SessionInfo, kernel: Kernel
-    ) -> None:
-        """kernel: models of the `claude` CLI run in its working directory."""
-        self._log = log
-        self._settings = settings
-        self._info = profile
-        self._kernel = kernel
+    def __init__(self, parts: Components) -> None:
+        self._log = parts.log
+        self._settings = parts.settings
+        self._info = parts.info
+        self._kernel = parts.kernel
 
     def make(
         self, name: str | None = None, *, on_notice: OnNotice | None = None, thinking: bool = True
@@ -199,7 +191,8 @@ class Models:
             )
 
     def options(self) -> dict[str, Any]:
-        """Return the arguments for `get_llm` with which the session's models are made."""
+        """Return the arguments for `get_llm`. Models of the `claude` CLI run in the kernel's working
+        directory."""
         return {
             "timeout": self._settings.model_timeout,
             "folder": lambda: self._kernel.info().local_folder,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.records import Namespace, Notice, Restore, emit
+from mahtab_tui.bus.records import Namespace, Restore, emit, warn
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.values import (
@@ -42,20 +42,17 @@ class NamespaceStore:
         self._kernel = kernel
         self._lock = threading.Condition()
         self._reading = threading.Lock()
-        """Held while a file is read."""
         self._writing = threading.Lock()
         """Held while the namespace is saved."""
         self._active = False
         self._closing = False
         self._write_seconds = WRITE_SECONDS
-        """Time limit for saving."""
         self._changes = self._attempted = self._written = 0
         """Change counters: now, at the last attempt to save, and at the last successful save."""
         self._cells = 0
         """Number of cells that run or wait. Meanwhile only the variables that they mention are
         restored."""
         self._pending: dict[str, SavedFile] = {}
-        """Files to read, by name."""
         self._retained_files: list[str] = []
         """Partly unreadable files, kept for a later kernel that can read them."""
         self._attempted_files: set[str] = set()
@@ -65,9 +62,7 @@ class NamespaceStore:
         self._code_names: frozenset[str] = frozenset()
         """Names of functions and classes, which may use any other variable."""
         self._result = KeepResult()
-        """Result of the last save."""
         self._reported = ""
-        """The last problem that was reported."""
         self._writer = threading.Thread(target=self._write_changes, name="keep", daemon=True)
 
     # Restoring
@@ -80,22 +75,27 @@ class NamespaceStore:
         try:
             saved = self._kernel.saved_namespace()
         except KernelError as error:
-            emit(self._log, Notice(str(error), level="warning"))
+            warn(self._log, str(error))
             return
         if saved is None:
             return
         with self._lock:
             self._start(saved)
-            first = self._writer.ident is None
-            if first:
-                self._writer.start()
+            first = self._start_writer()
         self.show()
-        if not (first or self._pending or self._missing):
-            emit(self._log, Restore("The namespace is empty: no variables were saved."))
-        elif self._pending or self._missing:
+        if self._pending or self._missing:
             threading.Thread(
                 target=self._restore, args=(self._pending,), name="restore", daemon=True
             ).start()
+        elif not first:
+            emit(self._log, Restore("The namespace is empty: no variables were saved."))
+
+    def _start_writer(self) -> bool:
+        """Start the thread that saves; returns False if it already runs."""
+        if self._writer.ident is not None:
+            return False
+        self._writer.start()
+        return True
 
     def resume(self, carried: Sequence[str] | None, lost: Sequence[str]) -> None:
         """Resume with a reattached kernel, which still has its variables. carried, lost: the last
@@ -105,15 +105,13 @@ class NamespaceStore:
             return
         with self._lock:
             self._active = True
-            self._retained_files = (
-                [file.name for file in saved.files] if carried is None else list(carried)
-            )
+            files = [file.name for file in saved.files] if carried is None else carried
+            self._retained_files = list(files)
             self._missing = {
                 each.variable.name: each for each in saved.missing if each.variable.name in lost
             }
             self._schedule_write()  # in case it did not save everything by itself
-            if self._writer.ident is None:
-                self._writer.start()
+            self._start_writer()
         self.show()
 
     def _start(self, saved: SavedNamespace) -> None:
@@ -122,23 +120,19 @@ class NamespaceStore:
             for file in saved.files
             if file.name in self._attempted_files and file.name not in self._retained_files
         ]
+        why = "the kernel ended while reading it"
+        lost = [NotSaved(each, why) for file in died for each in file.variables]
         self._active = True
         self._restored = []
-        self._missing = {each.variable.name: each for each in saved.missing}
+        self._missing = {each.variable.name: each for each in (*saved.missing, *lost)}
         self._retained_files = [file.name for file in died]
-        for file in died:
-            self._missing.update(
-                (each.name, NotSaved(each, "the kernel ended while reading it"))
-                for each in file.variables
-            )
         self._pending = {file.name: file for file in saved.files if file not in died}
-        kinds = [
-            variable
+        self._code_names = frozenset(
+            variable.name
             for file in saved.files
             for variable in file.variables
             if variable.kind in ("function", "class")
-        ]
-        self._code_names = frozenset(variable.name for variable in kinds)
+        )
 
     def show(self) -> None:
         """Log the variables that are not in the namespace: those being restored, and those that
@@ -164,7 +158,6 @@ class NamespaceStore:
                 self._restore_file(file)
 
     def after_cell(self) -> None:
-        """After a cell has ended, schedule a save."""
         with self._lock:
             self._cells -= 1
             self._schedule_write()
@@ -175,43 +168,35 @@ class NamespaceStore:
                 self._lock.wait_for(lambda: not self._cells)
             self._restore_file(file)
         if self._pending is pending:  # not if the kernel was replaced
-            emit(
-                self._log,
-                Restore(
-                    describe_restored(
-                        [each.name for each in self._restored], list(self._missing.values())
-                    )
-                ),
-            )
+            names = [each.name for each in self._restored]
+            emit(self._log, Restore(describe_restored(names, list(self._missing.values()))))
 
     def _restore_file(self, file: SavedFile) -> None:
         with self._reading:
             if self._pending.get(file.name) is not file:  # already read, or for another kernel
                 return
+            self._attempted_files.add(file.name)
+            changes: tuple[Change, ...] = ()
             try:
-                self._attempted_files.add(file.name)
                 done = self._kernel.restore(file)
             except KernelError as error:
-                changes: tuple[Change, ...] = ()
-                missing = {
-                    variable.name: f"it could not be read: {error}" for variable in file.variables
-                }
+                why = f"it could not be read: {error}"
+                missing = {variable.name: why for variable in file.variables}
             else:
                 changes, missing = done.changes, dict(done.missing)
                 self._attempted_files.discard(file.name)
+            made = [change.variable for change in changes if change.variable is not None]
+            lost = {
+                each.name: NotSaved(each, missing[each.name])
+                for each in file.variables
+                if each.name in missing
+            }
             with self._lock:
                 if self._pending.pop(file.name, None) is not file:
                     return
                 if missing:
                     self._retained_files.append(file.name)
-                self._restored += [
-                    change.variable for change in changes if change.variable is not None
-                ]
-                lost = {
-                    each.name: NotSaved(each, missing[each.name])
-                    for each in file.variables
-                    if each.name in missing
-                }
+                self._restored += made
                 self._missing.update(lost)
             self._log_rows(RESTORED, [change_row(change, None) for change in changes])
             self._log_missing(lost)
@@ -248,7 +233,6 @@ class NamespaceStore:
                 self._missing.pop(name, None)
 
     def schedule_write(self) -> None:
-        """Schedule a save, because the namespace has changed."""
         with self._lock:
             self._schedule_write()
 
@@ -285,28 +269,25 @@ class NamespaceStore:
 
     def describe_usage(self, megabytes: int) -> str:
         """Describe the size of what is saved, and its limit; empty if nothing is saved."""
-        return (
-            f"Saved variables: {self._result.size / 2**20:,.0f} of {megabytes:,} MB"
-            if self._active
-            else ""
-        )
+        if not self._active:
+            return ""
+        return f"Saved variables: {self._result.size / 2**20:,.0f} of {megabytes:,} MB"
 
     def _write_changes(self) -> None:
         while True:
             with self._lock:
                 self._lock.wait_for(lambda: self._closing or self._changes != self._attempted)
-                while not self._closing and self._lock.wait_for(
-                    self._interruption_check(), QUIET_SECONDS
-                ):
+                while not self._closing and self._changed_within(QUIET_SECONDS):
                     pass
                 ends = self._closing
             self.save(self._write_seconds)
             if ends:
                 return
 
-    def _interruption_check(self) -> Callable[[], bool]:
+    def _changed_within(self, seconds: float) -> bool:
+        """Wait for another change. Returns False if none comes."""
         seen = self._changes
-        return lambda: self._closing or self._changes != seen
+        return self._lock.wait_for(lambda: self._closing or self._changes != seen, seconds)
 
     def save(self, seconds: float) -> None:
         """Save the namespace unless it is already saved, and wait at most that long."""
@@ -315,11 +296,8 @@ class NamespaceStore:
                 self._attempted = self._changes
                 if not self.has_unwritten_changes:
                     return
-                changes, carried, lost = (
-                    self._changes,
-                    [*self._pending, *self._retained_files],
-                    list(self._missing),
-                )
+                changes, lost = self._changes, list(self._missing)
+                carried = [*self._pending, *self._retained_files]
             try:
                 result = self._kernel.keep(carried, lost, seconds)
             except KernelError:  # it is always running a cell, or has ended
@@ -328,22 +306,21 @@ class NamespaceStore:
                 self._written, self._result = changes, result
             elif result.error != self._reported:
                 problem = f"The variables were not saved: {result.error}. What was saved earlier is still there."
-                emit(self._log, Notice(problem, level="warning"))
+                warn(self._log, problem)
             self._reported = result.error
 
 
 def describe_restored(back: list[str], missing: list[NotSaved]) -> str:
     """Describe which variables were restored, and which were not and why."""
+    restored = f"{_count_variables(len(back))} restored"
     if not missing:
-        return f"{_count_variables(len(back))} restored."
-    named = [
+        return f"{restored}."
+    named = ", ".join(
         f"{one_line(each.variable.name)} ({one_line(each.reason)})"
         for each in missing[:_MOST_NAMED]
-    ]
-    more = f", and {len(missing) - _MOST_NAMED:,} more" if len(missing) > _MOST_NAMED else ""
-    return (
-        f"{_count_variables(len(back))} restored, {len(missing):,} not: {', '.join(named)}{more}."
     )
+    more = f", and {len(missing) - _MOST_NAMED:,} more" if len(missing) > _MOST_NAMED else ""
+    return f"{restored}, {len(missing):,} not: {named}{more}."
 
 
 def _count_variables(count: int) -> str:

@@ -18,7 +18,7 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.conversation import Cell, Entry
 from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.bus.masking import MASK, PrivateTexts, Secrets, mask_spans
-from mahtab_tui.bus.records import Record, emit, get_record
+from mahtab_tui.bus.records import Record, emit, get_record, warn
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.export import writing
 from mahtab_tui.export.entries import (
@@ -32,7 +32,7 @@ from mahtab_tui.export.entries import (
 from mahtab_tui.export.reading import Node, NotebookFile, cell_outputs, cell_source
 from mahtab_tui.export.writing import ENDINGS, write
 from mahtab_tui.kernel.values import Status
-from mahtab_tui.session.cells import YOU, Cells
+from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.sqlite import ALL, load_records
@@ -47,45 +47,40 @@ class ExportError(Exception):
 
 
 class ExportRequest(NamedTuple):
-    """The file and contents of an export."""
+    """The file and contents of an export. file: as typed by the user. folder: the base of a
+    relative path. shown: leave out what is hidden from the model, replaced or undone. whole: do not
+    limit the length of outputs."""
 
     file: Path
-    """As typed by the user."""
     folder: Path
-    """The base folder of a relative path."""
     shown: bool = False
-    """Leave out what is hidden from the model, replaced or undone."""
     whole: bool = False
-    """Do not limit the length of outputs."""
 
     @property
     def path(self) -> Path:
         return self.folder / self.file
 
 
+_FORMATS = f"The file's extension sets its format: {', '.join(ENDINGS)}."
+
+
 def parse_export(typed: str, session_name: str, folder: Path) -> ExportRequest:
     """Parse ``[FILE] [shown] [whole]``, in any order; a name with spaces is quoted. Raises
     `ExportError`."""
-    files, flags = list[str](), set[str]()
     try:
         words = shlex.split(typed)
     except ValueError:
         raise ExportError('A quotation mark is not closed: /export "my report.html"') from None
-    for word in words:
-        if word in ("shown", "whole"):
-            flags.add(word)
-        elif word.lower().endswith(ENDINGS):
-            files.append(word)
-        else:
-            raise ExportError(
-                f"The file's extension sets its format: {', '.join(ENDINGS)}. {word} has none of them."
-            )
+    files = [word for word in words if word not in ("shown", "whole")]
+    for file in files:
+        if not file.lower().endswith(ENDINGS):
+            raise ExportError(f"{_FORMATS} {file} has none of them.")
     if len(files) > 1:
         raise ExportError("Name one file, as in /export report.html.")
     # The name may come from an untrusted file, and must not lead to another folder.
     own = Path(session_name).name.lstrip("~.") or "session"
-    file = files[0] if files else f"{own}.ipynb"
-    return ExportRequest(Path(os.path.expanduser(file)), folder, "shown" in flags, "whole" in flags)
+    file = os.path.expanduser(files[0] if files else f"{own}.ipynb")
+    return ExportRequest(Path(file), folder, "shown" in words, "whole" in words)
 
 
 def export(session: Session, order: ExportRequest) -> None:
@@ -93,7 +88,12 @@ def export(session: Session, order: ExportRequest) -> None:
 
     def work() -> None:
         try:
-            session.notice(_export(session, order))
+            conversation = Conversation(session.all_records(), asides=True)
+            conversation.mask_texts(session.secrets.redact_for_model)
+            longest = None if order.whole else LONGEST
+            chosen = select(conversation, session.saved_id, shown=order.shown, longest=longest)
+            write(chosen, order.path, over=True)
+            session.notice(chosen.sentence(str(order.file)))
         except (StoreError, NothingToExport) as error:
             session.notice(str(error), "warning")
         except OSError as error:
@@ -112,14 +112,10 @@ def export_session(
     over: bool = False,
 ) -> str:
     """Export a saved session, and return a sentence about it. mask: masks texts that must not be
-    exported. shown, whole: as in `ExportRequest`.
-
-    Raises `StoreError`, `NothingToExport`, `OSError`, and `FileExistsError` if the file exists and
-    `over` is False.
-    """
-
+    exported. shown, whole: as in `ExportRequest`. Raises `StoreError`, `NothingToExport`,
+    `OSError`, and `FileExistsError` if the file exists and `over` is False."""
     if path.suffix.lower() not in ENDINGS:
-        raise NothingToExport(f"The file's extension sets its format: {', '.join(ENDINGS)}.")
+        raise NothingToExport(_FORMATS)
     page = load_records(database(), row.id, limit=ALL)
     conversation = Conversation((record for _, record in page.records), asides=True)
     private = PrivateTexts()
@@ -128,21 +124,10 @@ def export_session(
     conversation.mask_texts(lambda text: mask_spans(text, private.spans(text)))
     chosen = select(conversation, row.id, shown=shown, longest=None if whole else LONGEST)
     write(chosen, path, over=over)
-    lost = (
-        f" {page.unreadable:,} records cannot be read and are left out." if page.unreadable else ""
-    )
-    return chosen.sentence(str(path)) + lost
-
-
-def _export(session: Session, order: ExportRequest) -> str:
-    """Write the file, and return a sentence about it."""
-    conversation = Conversation(session.all_records(), asides=True)
-    conversation.mask_texts(session.secrets.redact_for_model)
-    chosen = select(
-        conversation, session.saved_id, shown=order.shown, longest=None if order.whole else LONGEST
-    )
-    write(chosen, order.path, over=True)
-    return chosen.sentence(str(order.file))
+    sentence = chosen.sentence(str(path))
+    if page.unreadable:
+        sentence += f" {page.unreadable:,} records cannot be read and are left out."
+    return sentence
 
 
 LONGEST_FILE = 1_000_000
@@ -165,7 +150,6 @@ _CHANGES = (
     | records.Replace
     | records.Usage
 )
-"""Records that make the file out of date."""
 
 
 class CellNotFound(Exception):
@@ -188,17 +172,14 @@ class Notebook(logging.Handler):
         kernel_language: Callable[[], str] = str,
     ) -> None:
         """past: the last records of a resumed session. everything: returns all stored records; may
-        raise `StoreError`.
-
-        kernel_language: returns the language of the kernel if it is not Python. If the session
-        opened the file earlier, its cells are not shown again.
-        """
+        raise `StoreError`. kernel_language: returns the language of the kernel if it is not
+        Python. If the session opened the file earlier, its cells are not shown again."""
         super().__init__()
         if past:
             try:
                 past = everything() or past
             except StoreError as error:
-                emit(log, records.Notice(str(error), level="warning"))
+                warn(log, str(error))
         self._log = log
         self._inbox = inbox
         self._cells = cells
@@ -215,11 +196,8 @@ class Notebook(logging.Handler):
         self._edited: dict[int, str] = {}
         """Edited sources of cells, by position."""
         self._first = 1
-        """The position of the file's first cell."""
         self._file = file
-        """The file as read, without this session's additions."""
         self._content = file.content
-        """The current content of the file."""
         self._digest = file.digest
         self._shown = False
         self._opened = ""
@@ -232,10 +210,10 @@ class Notebook(logging.Handler):
         self.problem = ""
         """Why the automatically updated file could not be written, as a sentence."""
         self._ended = False
-        if opened := next(
-            (record for record in reversed(past) if isinstance(record, records.NotebookFile)), None
-        ):
-            self._resume(file, opened, past)
+        for record in reversed(past):
+            if isinstance(record, records.NotebookFile):
+                self._resume(file, record, past)
+                break
 
     def _resume(
         self, file: NotebookFile, opened: records.NotebookFile, past: Sequence[Record]
@@ -243,12 +221,9 @@ class Notebook(logging.Handler):
         """Continue with a file that this session opened earlier. If another program has changed it,
         its cells are shown again."""
         written = next(
-            (
-                record
-                for record in reversed(past)
-                if isinstance(record, records.NotebookWritten | records.NotebookFile)
-            ),
-            opened,
+            record
+            for record in reversed(past)
+            if isinstance(record, records.NotebookWritten | records.NotebookFile)
         )
         other = str(file.path) != (written.file or opened.file)
         if other or file.digest != written.digest:
@@ -267,7 +242,6 @@ class Notebook(logging.Handler):
 
     @property
     def label(self) -> str:
-        """The file's displayed name."""
         return one_line(self.path.name)
 
     @property
@@ -286,7 +260,6 @@ class Notebook(logging.Handler):
             self._write_soon()
 
     def start(self) -> None:
-        """Show the cells, on a thread."""
         if not self._shown:
             threading.Thread(target=self._show, name="notebook", daemon=True).start()
         if self._changes:
@@ -295,43 +268,36 @@ class Notebook(logging.Handler):
     def _show(self) -> None:
         file, first = self._file, self._first
         count = len(file.cells)
-        cells = f"cells {first:,} to {first + count - 1:,}" if count > 1 else f"cell {first:,}"
-        text = (
-            f"{self.label}: {cells}, as in the file. None of them has run here."
-            if count
-            else f"{self.label} has no cells yet."
-        )
+        text = f"{self.label} has no cells yet."
+        if count:
+            last = first + count - 1
+            cells = f"cells {first:,} to {last:,}" if count > 1 else f"cell {first:,}"
+            text = f"{self.label}: {cells}, as in the file. None of them has run here."
         if file.language:
             text += f" It is for {file.language}, not for Python."
         if file.rewritable:
             text += " The file is kept up to date."
-        emit(
-            self._log,
-            records.NotebookFile(
-                text,
-                file=str(file.path),
-                digest=file.digest,
-                first=first,
-                cells=count,
-                rewritable=file.rewritable,
-            ),
+        opened = records.NotebookFile(
+            text,
+            file=str(file.path),
+            digest=file.digest,
+            first=first,
+            cells=count,
+            rewritable=file.rewritable,
         )
+        emit(self._log, opened)
         for number, cell in enumerate(file.cells, first):
-            emit(
-                self._log,
-                records.NotebookCell(cell_source(cell), position=number, kind=cell["cell_type"]),
-            )
+            kind = cell["cell_type"]
+            emit(self._log, records.NotebookCell(cell_source(cell), position=number, kind=kind))
             for output in cell_outputs(cell):
-                emit(
-                    self._log,
-                    records.NotebookOutput(
-                        output.text,
-                        position=number,
-                        kind=output.kind,
-                        mime=output.mime,
-                        data=output.data,
-                    ),
+                stored = records.NotebookOutput(
+                    output.text,
+                    position=number,
+                    kind=output.kind,
+                    mime=output.mime,
+                    data=output.data,
                 )
+                emit(self._log, stored)
 
     def stored_output(self, number: int) -> str | None:
         """Return the whole stored output of a cell; None if the cell no longer exists."""
@@ -349,24 +315,20 @@ class Notebook(logging.Handler):
         if cell["cell_type"] != "code":
             raise CellNotFound(f"Notebook cell {number} is not a code cell.")
         if source is not None:
-            # The screen shows sources with masked secrets.
-            known = (
-                self._source(number),
-                cell_source(cell),
-            )
-            self._edited[number] = next(
-                (
-                    each
-                    for each in known
-                    if self._secrets.mask(each).strip("\n") == source.strip("\n")
-                ),
-                source,
-            )
-            if MASK in source and self._edited[number] == source:
-                raise CellNotFound(
-                    "A secret in this cell was masked: bring it into the input (e) and type it again."
-                )
+            self._edited[number] = self._unmasked(source, self._source(number), cell_source(cell))
         self._run_in_order([number])
+
+    def _unmasked(self, source: str, *known: str) -> str:
+        """Return a source as typed: the screen shows sources with masked secrets. known: sources
+        that it may be. Raises `CellNotFound`."""
+        for each in known:
+            if self._secrets.mask(each).strip("\n") == source.strip("\n"):
+                return each
+        if MASK in source:
+            raise CellNotFound(
+                "A secret in this cell was masked: bring it into the input (e) and type it again."
+            )
+        return source
 
     def run_up_to(self, number: int | None = None) -> None:
         """Run all code cells up to a position, or to the end, until one fails. Raises
@@ -406,23 +368,15 @@ class Notebook(logging.Handler):
 
         def run_one(number: int, source: str) -> None:
             del waiting[number]
-            result = self._cells.run(source, origin="user", party=YOU, position=number)
+            result = self._cells.run(source, position=number)
             if result.status is Status.OK:
                 return
             cancelled = sum(self._inbox.cancel(item) is not None for item in waiting.values())
             if cancelled:
                 how = "failed" if result.status is Status.ERROR else f"was {result.status}"
-                count = (
-                    f"{cancelled:,} cells after it did"
-                    if cancelled > 1
-                    else "the cell after it did"
-                )
-                emit(
-                    self._log,
-                    records.Notice(
-                        f"Notebook cell {number} {how}, so {count} not run.", level="warning"
-                    ),
-                )
+                count = f"{cancelled:,} cells" if cancelled > 1 else "the cell"
+                text = f"Notebook cell {number} {how}, so {count} after it did not run."
+                warn(self._log, text)
 
         sources = [(number, self._source(number)) for number in numbers]
         cells = [(source, partial(run_one, number, source)) for number, source in sources]
@@ -432,11 +386,8 @@ class Notebook(logging.Handler):
 
     def save(self) -> str:
         """Write the file and return a sentence about it; if it is up to date, do nothing and return
-        "".
-
-        If another program has changed the file, write a new one next to it, and use that from now
-        on. Raises `OSError`.
-        """
+        "". If another program has changed the file, write a new one next to it, and use that from
+        now on. Raises `OSError`."""
         with self._lock:
             changes = self._changes
             content = self._build_content()
@@ -477,13 +428,13 @@ class Notebook(logging.Handler):
         try:
             saved = self.save()
             if self.path != path:
-                emit(self._log, records.Notice(saved, level="warning"))
+                warn(self._log, saved)
         except OSError as error:
             problem = f"{self.label} cannot be written: {error.strerror}."
             self._write_soon()
         self._pause = max(PAUSE, SHARE * (time.monotonic() - began))
         if problem and problem != self.problem:
-            emit(self._log, records.Notice(problem, level="warning"))
+            warn(self._log, problem)
         elif self.problem and not problem:
             emit(self._log, records.Notice(f"Saving {self.label} works again."))
         self.problem = problem
@@ -501,13 +452,9 @@ class Notebook(logging.Handler):
             self._timer.cancel()
 
     def save_copy(self, path: Path) -> None:
-        """Write the current notebook to another file. Raises `OSError`."""
         with self._lock:
-            writing.write_text(
-                path,
-                writing.render_text(self._file, self._build_content()),
-                self._file.style.encoding,
-            )
+            text = writing.render_text(self._file, self._build_content())
+            writing.write_text(path, text, self._file.style.encoding)
 
     def _fold(self) -> None:
         while self._new_records:
@@ -520,7 +467,6 @@ class Notebook(logging.Handler):
             self._conversation.fold((record,))
 
     def _build_content(self) -> Node:
-        """Return the current content of the notebook."""
         self._fold()
         conversation = self._conversation
         if self._secrets.may_redact:
@@ -533,14 +479,6 @@ class Notebook(logging.Handler):
             elif entry.status and entry.cell_number is not None and not conversation.private(entry):
                 # Running and private cells are left out.
                 ran[entry.cell_number - self._first] = entry
-        selected = Selected(
-            besides,
-            "",
-            "",
-            conversation.costs,
-            conversation.private,
-            LONGEST_FILE,
-        )
-        return writing.merge_content(
-            self._file, ran, besides, selected, self._secrets.redact_for_model
-        )
+        selected = Selected(besides, "", "", conversation.costs, conversation.private, LONGEST_FILE)
+        redact = self._secrets.redact_for_model
+        return writing.merge_content(self._file, ran, besides, selected, redact)

@@ -5,49 +5,42 @@ from __future__ import annotations
 import base64
 import contextlib
 import itertools
-import logging
 import queue
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
-from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import (
     Approval,
-    Decision,
     Notice,
     Record,
     SearchBegin,
     SearchFinal,
     Usage,
     emit,
+    warn,
 )
 from mahtab_tui.bus.sanitize import plain, visible
-from mahtab_tui.kernel.base import HostServer, Kernel, KernelError
+from mahtab_tui.kernel.base import HostServer, KernelError
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import parse_sampling, pop_access
-from mahtab_tui.llm.usage import Spending
-from mahtab_tui.session.cells import Cells
-from mahtab_tui.session.inbox import Inbox
-from mahtab_tui.session.info import RequestCancelled, SessionInfo, UserRequests, ask_approval
-from mahtab_tui.session.knowledge import Knowledge
-from mahtab_tui.session.models import Models
-from mahtab_tui.settings.approval_rules import Call
-from mahtab_tui.settings.model import Settings
+from mahtab_tui.session.info import Cancellation, ask_approval
+from mahtab_tui.settings.approval_rules import Call, Rule
 from mahtab_tui.system.imports import IMPORTS
+from mahtab_tui.worker.contexts import ContextText, NamedContext
+from mahtab_tui.worker.sandbox.names import name_problem
 from mahtab_tui.worker.sandbox.tools import DescribedTool
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from mahtab_tui.search.search import Asking, Search, SearchAnswer
+    from mahtab_tui.search.search import Search, SearchAnswer
     from mahtab_tui.servers.schema import ToolSignature
     from mahtab_tui.servers.servers import Servers
-    from mahtab_tui.worker.contexts import NamedContext
+    from mahtab_tui.session.components import Components
 
 _LONGEST = 2_000
 _MOST = 50
@@ -72,18 +65,15 @@ class KernelTools:
         kwargs: Mapping[str, Any],
         done: Callable[[Mapping[str, Any]], None],
     ) -> None:
-        """Ask the kernel to call a function."""
+        request = {"call": call, "name": name, "args": list(args), "kwargs": dict(kwargs)}
         with self._lock:
             if not self._ended:
                 self._open[call] = done
-                self._requests.put(
-                    {"call": call, "name": name, "args": list(args), "kwargs": dict(kwargs)}
-                )
+                self._requests.put(request)
                 return
         done({"error": "The cell that has the function has ended."})
 
     def stop(self, call: int) -> None:
-        """Ask the kernel to end a call."""
         with self._lock:
             if self._open.pop(call, None) is not None:
                 self._requests.put({"stop": call})
@@ -100,9 +90,8 @@ class KernelTools:
         with self._lock:
             waiting = self._open.pop(call, None) if isinstance(call, int) else None
         if waiting is not None:
-            waiting(
-                result if isinstance(result, Mapping) else {"error": "The kernel did not answer."}
-            )
+            failed = {"error": "The kernel did not answer."}
+            waiting(result if isinstance(result, Mapping) else failed)
 
     def end(self) -> None:
         """End all calls, because the cell or its kernel has ended."""
@@ -116,8 +105,6 @@ class KernelTools:
 
 def parse_tools(given: Iterable[Any]) -> list[DescribedTool]:
     """Parse descriptions of functions from the kernel. Raises `ValueError`."""
-    from mahtab_tui.worker.sandbox.names import name_problem
-
     tools = [
         DescribedTool(str(name), str(signature)[:_LONGEST], str(doc)[:_LONGEST])
         for name, signature, doc in given
@@ -139,28 +126,19 @@ _MOST_SENT = 20
 """Maximum number of texts sent and not yet searched."""
 
 
-@dataclass(eq=False, repr=False)
 class Searches:
     """Implements `search.control.Control` over an engine that is loaded with the first search."""
 
-    _log: logging.Logger
-    _settings: Settings
-    _models: Models
-    _spending: Spending
-    _secrets: Secrets
-    _kernel: Kernel
-    _inbox: Inbox
-    _: KW_ONLY
-    asking: Asking
-    """What to do before a large fan-out; without a screen there is nobody to ask."""
-
-    def __post_init__(self) -> None:
+    def __init__(self, parts: Components) -> None:
+        self._parts = parts
+        self._log = parts.log
+        self._kernel = parts.kernel
+        self._can_ask = parts.frontend.can_ask
         self._engine_lock = threading.Lock()
         self._search: Search | None = None
         self._running: dict[str, str] = {}
         """Trees that cells wait for, with the root that is running."""
         self._tools: dict[str, KernelTools] = {}
-        """By tree."""
         self._sent: dict[str, list[str]] = {}
         """Texts from another machine, in pieces, by tree."""
 
@@ -171,9 +149,8 @@ class Searches:
         pieces.append(text)
         if sum(map(len, pieces)) > LONGEST_SENT or len(self._sent) > _MOST_SENT:
             self._sent.clear()
-            raise RuntimeError(
-                f"A text from another machine may have at most {LONGEST_SENT:,} characters."
-            )
+            text = f"A text from another machine may have at most {LONGEST_SENT:,} characters."
+            raise RuntimeError(text)
 
     def _load_text(self, tree: str, file: str) -> str:
         """Return the text of a search, from the kernel's file or as sent by another machine. Raises
@@ -195,8 +172,8 @@ class Searches:
         """
         from mahtab_tui.sandbox.base import SandboxError, Text
         from mahtab_tui.search.limits import merge_limits
-        from mahtab_tui.worker.contexts import ContextText
 
+        settings = self._parts.settings
         about = {"cell": cell, "source": "cell"}
         tree, options = str(args["tree"]), dict(args["options"])
         model, sub_model = options.pop("model", None), options.pop("sub_model", None)
@@ -212,29 +189,28 @@ class Searches:
                 raise ValueError("The id of a search has eight hexadecimal digits.")
             if not args["file"]:
                 return self._result(self._engine().run_again(tree, str(args["query"]), about), args)
-            limits = merge_limits(self._settings.rlm_limits(), **options)
-            text = self._load_text(tree, str(args["file"]))
+            limits = merge_limits(settings.rlm_limits(), **options)
+            text = ContextText(
+                self._load_text(tree, str(args["file"])),
+                args["kind"],
+                _parse_parts(args["parts"]),
+                args["about"],
+                contexts=_parse_contexts(args["contexts"]),
+            )
+            tools = self.open_tools(tree, parse_tools(args["tools"])) if args["tools"] else None
             answer = self._engine().run(
                 str(args["query"]),
-                Text.of(
-                    ContextText(
-                        text,
-                        args["kind"],
-                        _parse_parts(args["parts"]),
-                        args["about"],
-                        contexts=_parse_contexts(args["contexts"]),
-                    ),
-                    instructions,
-                ),
+                Text.of(text, instructions),
                 model=model or session_model,
-                sub_model=sub_model or self._settings.sub_model,
+                sub_model=sub_model or settings.sub_model,
                 limits=limits,
-                asking="run" if args["yes"] else self.asking,
+                # Without a screen there is nobody to ask about a large fan-out.
+                asking="run" if args["yes"] else "ask" if self._can_ask else "refuse",
                 about=about,
                 tree=tree,
                 sampling=parse_sampling(**sampling),
                 access=access,
-                tools=self.open_tools(tree, parse_tools(args["tools"])) if args["tools"] else None,
+                tools=tools,
                 by_code=args.get("by_code") is True,
             )
         except (ValueError, OSError, ModelError, SandboxError) as error:
@@ -242,15 +218,18 @@ class Searches:
         return self._result(answer, args)
 
     def _result(self, answer: SearchAnswer, args: Mapping[str, Any]) -> dict[str, Any]:
+        packed: str | None = ""
+        if answer.log is not None:
+            # A very large log is only sent on request.
+            small = answer.log.chars <= _LARGE
+            packed = base64.b64encode(answer.packed()).decode() if small else None
         if answer.state in ("error", "stopped"):
-            return {"failed": plain(answer.text), "packed": _log_to_send(answer)}
+            return {"failed": plain(answer.text), "packed": packed}
         if answer.state == "partial":
             why = answer.why.rstrip(".") or "The search ended early"
-            emit(self._log, Notice(f"{why}; this answer is partial.", level="warning"))
-        return {
-            **answer.as_result(answer.text if args.get("raw") else plain(answer.text))._asdict(),
-            "packed": _log_to_send(answer),
-        }
+            warn(self._log, f"{why}; this answer is partial.")
+        result = answer.as_result(answer.text if args.get("raw") else plain(answer.text))
+        return {**result._asdict(), "packed": packed}
 
     def log(self, tree: str) -> str:
         """Return the log of a search, encoded as text, if it was too large to come with the answer.
@@ -265,7 +244,6 @@ class Searches:
     ) -> KernelTools:
         """Open access to the cell's functions that a search may call. The kernel may ask for it
         before its search begins."""
-
         with self._engine_lock:
             for old in list(self._tools)[:-_TOOL_CALLS]:
                 self._tools.pop(old).end()
@@ -285,7 +263,6 @@ class Searches:
             self.stop(tree, root)
 
     def stop_all(self) -> None:
-        """Stop all searches that cells wait for."""
         for tree in list(self._running):
             self.stop_tree(tree)
 
@@ -312,22 +289,19 @@ class Searches:
             try:
                 used = {variable.name for variable in self._kernel.variables()}
             except KernelError as error:
-                emit(self._log, Notice(str(error), level="warning"))
+                warn(self._log, str(error))
                 return
-            names = (
-                f"answer_{number}" if number > 1 else "answer" for number in itertools.count(1)
-            )
-            self._inbox.put(
-                "python",
-                f"{next(name for name in names if name not in used)} = {_literal(answer)}",
-            )
+            numbered = (f"answer_{number}" for number in itertools.count(2))
+            names = itertools.chain(["answer"], numbered)
+            name = next(name for name in names if name not in used)
+            self._parts.inbox.put("python", f"{name} = {_literal(answer)}")
 
         threading.Thread(target=run, name="answer", daemon=True).start()
 
     def text(self, tree: str, start: int, end: int) -> str | None:
         if (search := self._search) is None or search.text(tree, start, start) is None:
             return None
-        return self._secrets.mask_page(
+        return self._parts.secrets.mask_page(
             lambda first, last: search.text(tree, first, last) or "", start, end
         )
 
@@ -343,48 +317,36 @@ class Searches:
             if self._search is None:
                 self._search = Search(
                     self._on_record,
-                    model_options=self._models.options,
-                    spending=self._spending,
-                    secrets=self._secrets,
+                    model_options=self._parts.models.options,
+                    spending=self._parts.spending,
+                    secrets=self._parts.secrets,
                 )
             return self._search
 
     def _on_record(self, record: Record) -> None:
         """Log an event of a search; called on the search's thread."""
-        if (
-            isinstance(record, SearchBegin)
-            and record.parent is None
-            and (record.source == "cell" or record.tree in self._running)
-        ):
-            self._running[record.tree] = record.node
-        elif isinstance(record, SearchFinal) and self._running.get(record.tree) == record.node:
-            del self._running[record.tree]
         if isinstance(record, SearchBegin):
-            self._spending.name(record)
+            from_cell = record.source == "cell" or record.tree in self._running
+            if record.parent is None and from_cell:
+                self._running[record.tree] = record.node
+            self._parts.spending.name(record)
+        elif isinstance(record, SearchFinal):
+            if self._running.get(record.tree) == record.node:
+                del self._running[record.tree]
         elif isinstance(record, Usage):
-            self._spending.count(record)
+            self._parts.spending.count(record)
         emit(self._log, record)
         if isinstance(record, SearchFinal) and record.late and record.state in ("done", "partial"):
-            emit(
-                self._log, Notice(f"Call {record.node} finished late. Press v to save its answer.")
-            )
+            text = f"Call {record.node} finished late. Press v to save its answer."
+            emit(self._log, Notice(text))
 
 
 def _literal(text: str) -> str:
     """Format a text as a Python literal, with one line for each of its lines."""
     lines = text.splitlines(keepends=True)
-    return (
-        repr(text)
-        if len(lines) < 2
-        else "\n".join(["(", *(f"    {line!r}" for line in lines), ")"])
-    )
-
-
-def _log_to_send(answer: SearchAnswer) -> str | None:
-    """Return a log as text; None if it is so large that it is only sent on request."""
-    if answer.log is None:
-        return ""
-    return base64.b64encode(answer.packed()).decode() if answer.log.chars <= _LARGE else None
+    if len(lines) < 2:
+        return repr(text)
+    return "\n".join(["(", *(f"    {line!r}" for line in lines), ")"])
 
 
 def _parse_parts(given: Iterable[Any]) -> tuple[tuple[str, int, int], ...]:
@@ -392,8 +354,6 @@ def _parse_parts(given: Iterable[Any]) -> tuple[tuple[str, int, int], ...]:
 
 
 def _parse_contexts(given: Iterable[Any]) -> tuple[NamedContext, ...]:
-    from mahtab_tui.worker.contexts import NamedContext
-
     return tuple(
         NamedContext(str(name), str(kind), int(start), int(end), _parse_parts(parts), str(about))
         for name, kind, start, end, parts, about in given
@@ -412,53 +372,27 @@ _LONGEST_ASKED = 200_000
 """Maximum characters of a call that the user can be asked about."""
 
 
-class _OpenCall:
-    """An MCP call that a cell waits for."""
+class _OpenCall(Cancellation):
+    """An MCP call that a cell waits for. cell: the newest cell when the call began."""
 
     def __init__(self, cell: int) -> None:
-        """cell: the newest cell when the call began."""
+        super().__init__()
         self.cell = cell
-        self._lock = threading.Lock()
-        self._cancel: Callable[[], object] | None = None
-        self.cancelled = False
-
-    def cancel(self) -> None:
-        """Cancel the call's current step, and every later one."""
-        with self._lock:
-            self.cancelled = True
-            cancel = self._cancel
-        if cancel is not None:
-            cancel()
-
-    def on_cancel(self, cancel: Callable[[], object]) -> None:
-        """Set what `cancel` calls from now on."""
-        with self._lock:
-            self._cancel = cancel
-            cancelled = self.cancelled
-        if cancelled:
-            cancel()
 
 
-@dataclass(eq=False, repr=False)
 class ServerCalls:
     """Serves requests to MCP servers from code in the kernel."""
 
-    _log: logging.Logger
-    _knowledge: Knowledge
-    _cells: Cells
-    _info: SessionInfo
-    _approvals: UserRequests[Decision]
-    _stop: Callable[[], object]
-    """Stops the model's turn."""
-
-    def __post_init__(self) -> None:
+    def __init__(self, parts: Components) -> None:
+        self._parts = parts
+        self._cells = parts.cells
         self._numbers = itertools.count(1)
         self._open: dict[str, _OpenCall] = {}
-        self._cells.interrupted.append(self.cancel)
+        parts.cells.interrupted.append(self.cancel)
 
     def servers(self) -> Sequence[HostServer]:
         """Return the servers for a new namespace."""
-        servers = self._knowledge.servers
+        servers = self._parts.knowledge.servers
         if servers is None:
             return []
         self._cells.servers = frozenset({*servers.states, "tools"})
@@ -470,28 +404,25 @@ class ServerCalls:
     def call(self, name: str, args: Mapping[str, Any]) -> Any:
         """Serve a call from the kernel: ``mcp_tools``, ``mcp_call``, ``mcp_cancel`` or
         ``mcp_search``."""
-        from mahtab_tui.servers.servers import ServerError
+        from mahtab_tui.servers.servers import ServerError, format_matches
 
         if name == "mcp_cancel":
             if (open_call := self._open.get(str(args["call"]))) is not None:
                 open_call.cancel()
             return None
-        servers = self._knowledge.servers
+        servers = self._parts.knowledge.servers
         if servers is None:
             raise RuntimeError("There are no MCP servers in this session.")
         try:
             if name == "mcp_search":
-                from mahtab_tui.servers.servers import format_matches
-
-                return format_matches(
-                    servers, str(args["words"]), int(args["most"]), self._knowledge.semantic_index
-                )
+                index = self._parts.knowledge.semantic_index
+                return format_matches(servers, str(args["words"]), int(args["most"]), index)
             if name == "mcp_tools":
                 return self._tools(servers, str(args["server"]))
             return self._call(servers, args)
         except ServerError as error:
             return {"failed": str(error)}
-        except (CancelledError, RequestCancelled):
+        except CancelledError:
             return {"failed": "The call was cancelled."}
 
     def cancel(self, cell: int | None = None) -> None:
@@ -511,12 +442,8 @@ class ServerCalls:
         return {"revision": state.revision, "tools": tools}
 
     def _call(self, servers: Servers, args: Mapping[str, Any]) -> dict[str, Any]:
-        server, wire, arguments, key = (
-            str(args["server"]),
-            str(args["tool"]),
-            dict(args["arguments"]),
-            str(args["call"]),
-        )
+        server, wire = str(args["server"]), str(args["tool"])
+        arguments, key = dict(args["arguments"]), str(args["call"])
         open_call = self._open[key] = _OpenCall(self._cells.last)
 
         def waited(future: Future[Any]) -> Any:
@@ -541,38 +468,44 @@ class ServerCalls:
         cell: int | None,
     ) -> None:
         """Ask the user, unless their own cell makes the call, or a rule decides. Raises
-        `ServerError` if the call must not be made."""
+        `ServerError` if the call must not be made, `CancelledError` if it was cancelled."""
         from mahtab_tui.servers.servers import ServerError
 
         party = self._cells.foreign_party(cell)
         if party is None:
             return
         name = f"{server}.{tool.name}"
-        matching = [
-            rule for rule in self._info.rules if rule.matches(Call(name, keywords=arguments))
-        ]
-        deciding = min(
-            matching, key=lambda rule: ("deny", "ask", "allow").index(rule.action), default=None
-        )
-        if deciding is not None and deciding.action == "deny":
-            raise ServerError(f"{name} was not called: the rule {deciding.text} forbids it.")
-        if deciding.action == "allow" if deciding is not None else self._info.approval == "auto":
+        rule = self._deciding_rule(Call(name, keywords=arguments))
+        if rule is not None and rule.action == "deny":
+            raise ServerError(f"{name} was not called: the rule {rule.text} forbids it.")
+        if rule.action == "allow" if rule is not None else self._parts.info.approval == "auto":
             return
-        request = f"tool-{next(self._numbers)}"
         given = "".join(
             f"\n    {name if name.isidentifier() else repr(name)}={value!r},"
             for name, value in arguments.items()
         )
         text = visible(f"{name}({given}\n)" if given else f"{name}()")
         if len(text) > _LONGEST_ASKED:
-            raise ServerError(
-                f"{name} was not called: arguments of {len(text):,} characters are too long for the user to read."
-            )
-        why = f"{party} calls a tool of the MCP server {server} that may change something" + (
-            f"; the rule {deciding.text} asks" if deciding else ""
-        )
+            why = f"arguments of {len(text):,} characters are too long for the user to read."
+            raise ServerError(f"{name} was not called: {why}")
+        why = f"{party} calls a tool of the MCP server {server} that may change something"
+        if rule is not None:
+            why = f"{why}; the rule {rule.text} asks"
+        request = f"tool-{next(self._numbers)}"
+        approvals = self._parts.approvals
+        open_call.on_cancel(lambda: approvals.cancel(request))
         about = Approval(text, request=request, party=party, is_code=False, why=why)
-        open_call.on_cancel(lambda: self._approvals.cancel(request))
-        decision = ask_approval(self._log, self._approvals, about, self._stop)
-        if isinstance(decision, str):
-            raise ServerError(f"The user did not allow the call of {name}{decision}")
+        decision = ask_approval(self._parts.log, approvals, about)
+        if decision is None:
+            raise CancelledError
+        if decision.action == "stop":
+            self._parts.agent.stop()
+        if decision.action in ("skip", "stop"):
+            reason = f": {decision.reason}" if decision.reason.strip() else "."
+            raise ServerError(f"The user did not allow the call of {name}{reason}")
+
+    def _deciding_rule(self, call: Call) -> Rule | None:
+        """Return the strictest of the user's rules for a call."""
+        matching = [rule for rule in self._parts.info.rules if rule.matches(call)]
+        order = ("deny", "ask", "allow")
+        return min(matching, key=lambda rule: order.index(rule.action), default=None)

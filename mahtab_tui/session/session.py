@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from mahtab_tui.llm.providers import SERVERS, check_model, chosen_model, full_name, server_address
-from mahtab_tui.settings.model import ApprovalMode, Settings
+from mahtab_tui.settings.model import Settings
 from mahtab_tui.system.imports import IMPORTS, Lazy
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from mahtab_tui.session.agent import SessionAgent
     from mahtab_tui.session.agent_calls import JoinedAgents
     from mahtab_tui.session.attachments import Attachments
-    from mahtab_tui.session.cells import Cells
+    from mahtab_tui.session.cells import Cells, Undo
     from mahtab_tui.session.components import Components, ContextUse
-    from mahtab_tui.session.inbox import Entries, Inbox, Item, Mode
+    from mahtab_tui.session.inbox import Entries, Inbox, Mode
     from mahtab_tui.session.info import Frontend, SessionBackend, SessionInfo, UserRequests
     from mahtab_tui.session.kernel import CellThread, SessionKernelHost
     from mahtab_tui.session.kernel_control import KernelControl
@@ -37,10 +37,9 @@ if TYPE_CHECKING:
     from mahtab_tui.session.models import Models, Suggestions
     from mahtab_tui.session.namespace_store import NamespaceStore
     from mahtab_tui.session.notebooks import Notebook
-    from mahtab_tui.session.private_names import PrivateNames, VariableHistory
     from mahtab_tui.session.searches import Searches
     from mahtab_tui.session.sharing import Broadcast
-    from mahtab_tui.session.undo import Undo
+    from mahtab_tui.session.variables import PrivateNames, VariableHistory
 
 Stopped = Literal["model", "cell"]
 
@@ -110,10 +109,8 @@ class Session:
     ) -> None:
         """kernel: the kernel, or a lazy backend, which is created when a component is first used.
         past: the records of a resumed session, in order. files: loaded into variables once the
-        kernel has started. notebook: a file whose cells are shown and can be run.
-
-        by_program: the session is used by a program, without a user at the keyboard. The program
-        provides the agent (`SessionAgent.continue_from`), and `input()` fails. no_trace: write
+        kernel has started. notebook: a file whose cells are shown and can be run. by_program: the
+        session is used by a program, which provides the agent, and `input()` fails. no_trace: write
         nothing about the session to disk.
         """
         self.settings = settings
@@ -139,12 +136,16 @@ class Session:
 
     @property
     def built(self) -> bool:
-        """Whether its components are built."""
         return self._components.made
 
     def build(self) -> None:
         """Build its components, unless they are already built."""
         self._components.get()
+
+    def _build(self) -> Components:
+        from mahtab_tui.session.components import Components
+
+        return Components(self)
 
     def listen(self, begin: Callable[[logging.Logger], None]) -> None:
         """Call `begin` with the bus before any record passes, or immediately if the components are
@@ -153,11 +154,6 @@ class Session:
             begin(self.log)
         else:
             self.listeners.append(begin)
-
-    def _build(self) -> Components:
-        from mahtab_tui.session.components import Components
-
-        return Components(self)
 
     def start(self) -> None:
         """Start the kernel on a thread, and serve inputs."""
@@ -173,10 +169,6 @@ class Session:
             self.notebook.start()
         self.cell_thread.start()
         self.agent.start()
-
-    def start_cells(self) -> None:
-        """Start the kernel on a thread, and serve cells but no questions."""
-        self.cell_thread.start()
 
     def start_kernel(self) -> None:
         """Start only the kernel, and wait for it; inputs are not served. Raises `KernelError`."""
@@ -223,55 +215,19 @@ class Session:
             self.notebook.end()
         close_logging(self.log)
 
-    # Input
-
     def submit(self, mode: Mode, text: str) -> int:
         """Queue a cell or a question; returns the input's id."""
         return self.inbox.put(mode, text)
 
-    def cancel(self, item_id: int) -> Item | None:
-        return self.inbox.cancel(item_id)
-
-    def answer_input(self, request: str, text: str | None) -> bool:
-        """Answer `input()`; None is the end of input."""
-        return self.host.inputs.answer(request, text)
-
-    def decide(self, request: str, decision: Decision) -> bool:
-        return self.approvals.answer(request, decision)
-
-    # Entries
-
-    def hide(self, entry: str, hidden: bool) -> None:
-        """Hide an entry from the model from the next question on, or show it again. entry: a name
-        from `bus.prompt.HiddenEntries`."""
-        self.entries.hide(entry, hidden)
-
-    def pin(self, entry: str, pinned: bool) -> None:
-        """Pin an entry to the top of the transcript, or unpin it."""
-        self.entries.pin(entry, pinned)
-
     def replace(self, entry: str, mode: Mode, text: str) -> bool:
         """Submit an input in place of an earlier one, which is removed from the model's
-        conversation together with everything after it. The namespace stays.
-
-        Does nothing and returns False while an input runs or is queued.
-        """
-        if self.cell_runs or self.turn_runs or not self.inbox.idle:
+        conversation together with everything after it. The namespace stays. Does nothing and
+        returns False while an input runs or is queued."""
+        if self.cells.running or self.agent.in_turn or not self.inbox.idle:
             return False
         self.entries.replace(entry)
         self.submit(mode, text)
         return True
-
-    # Control
-
-    @property
-    def cell_runs(self) -> bool:
-        """Whether a cell of the user, the model or an agent runs."""
-        return self.cells.running
-
-    @property
-    def turn_runs(self) -> bool:
-        return self.agent.in_turn
 
     def stop(self) -> Stopped | None:
         """Stop the model's turn, or else the running cell; returns which it was."""
@@ -286,9 +242,8 @@ class Session:
         """Summarise the conversation before the last question, on a thread. keep: what the summary
         must contain, in the user's words."""
         if self.agent.in_turn:
-            self.notice(
-                "The model is working. Wait until it ends, or stop it; then /compact.", "warning"
-            )
+            busy = "The model is working. Wait until it ends, or stop it; then /compact."
+            self.notice(busy, "warning")
         else:
             self.agent.compact(keep)
 
@@ -297,17 +252,7 @@ class Session:
         """The user's actions on the kernel itself; loaded on first use."""
         from mahtab_tui.session.kernel_control import KernelControl
 
-        return KernelControl(
-            self.log,
-            self.masked,
-            self.backend.get().make_kernel,
-            self.cells,
-            self.namespace_store,
-            self.undo,
-            self.private,
-        )
-
-    # Settings
+        return KernelControl(self._components.get())
 
     @property
     def model(self) -> str:
@@ -317,18 +262,9 @@ class Session:
             return self.info.model
         return self.first_model.result() if self.first_model.done() else ""
 
-    @property
-    def approval(self) -> ApprovalMode:
-        return self.info.approval
-
-    def set_approval(self, approval: ApprovalMode) -> None:
-        """Change the approval mode. Code that already waits keeps waiting."""
-        self.info.set_approval(approval)
-
     def set_model(self, model: str) -> None:
         """Use another model from the next question on; the conversation stays. Raises
         `ModelError`."""
-
         model = full_name(model, self.settings.provider)
         check_model(model, **self.settings.model_access())
         self.info.set_model(model)
@@ -337,12 +273,6 @@ class Session:
     def renew_model(self) -> None:
         """Create the model again, from the current settings."""
         self.agent.change(lambda agent: agent.set_model(self.models.make()))
-
-    def load(self, file: DataFile) -> bool:
-        """Run a cell that loads a file into a variable, and wait; returns whether it succeeded."""
-        return self.cell_thread.load(file)
-
-    # Queries
 
     @property
     def saved_id(self) -> str:
@@ -364,23 +294,13 @@ class Session:
 
         return InspectorClient(self.kernel)
 
-    def code_for_variable(self, name: str) -> str:
-        """Return the cells that made a variable that was not kept, in order as one cell; empty if
-        unknown."""
-        return self.variable_history.code_for(name, self.namespace_store.missing)
-
     def describe_usage(self) -> str:
         """Describe how much undo and saved variables use of their limits, and which instructions
-        the model gets, one per line.
-
-        Waits for the kernel. Raises `KernelError`.
-        """
+        the model gets, one per line. Waits for the kernel. Raises `KernelError`."""
         undo = self.undo.describe_usage(self.settings.undo_steps, self.settings.undo_memory)
-        saved = (
-            "Nothing of this session is saved."
-            if self.no_trace
-            else self.namespace_store.describe_usage(self.settings.keep_namespace_mb)
-        )
+        saved = "Nothing of this session is saved."
+        if not self.no_trace:
+            saved = self.namespace_store.describe_usage(self.settings.keep_namespace_mb)
         return "\n".join(line for line in (undo, saved, self.knowledge.describe_usage()) if line)
 
     def context_use(self) -> ContextUse:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import itertools
 import logging
 import os
 import queue
@@ -11,8 +11,9 @@ import stat
 import struct
 import sys
 import threading
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,7 +23,7 @@ from mahtab_tui.bus.codec import InvalidRecord, as_json, from_json, stream_key
 from mahtab_tui.bus.records import Display, Record, Stream, UserAttachment, get_record
 from mahtab_tui.kernel.requests import Answers
 from mahtab_tui.session.agent_calls import AgentCall, AgentCalls, JoinedAgent
-from mahtab_tui.session.cells import unfinished_cells
+from mahtab_tui.session.cells import output_records, unfinished_cells
 from mahtab_tui.settings.model import home_folder
 from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
 
@@ -45,14 +46,13 @@ Feed = queue.Queue[Record | None]
 
 
 class _OpenStream:
-    """The end of a stream whose complete record has not arrived yet."""
+    """The end of a stream whose complete record has not arrived yet. size: in characters."""
 
     def __init__(self, first: Stream) -> None:
         self._first = first
         self.key = stream_key(first)
         self._texts: deque[str] = deque()
         self.size = 0
-        """In characters."""
 
     def accepts(self, piece: Stream) -> bool:
         return self._first.stream == piece.stream
@@ -76,9 +76,11 @@ class Broadcast(logging.Handler):
         self._mutex = threading.Lock()
         """Ensures that a new watcher gets each record exactly once, either from the past or as it
         arrives."""
-        self._past: deque[Record | _OpenStream] = deque()
-        self._open_streams: set[str] = set()
-        """The keys of streams in `_past`."""
+        self._past: OrderedDict[int, Record | _OpenStream] = OrderedDict()
+        """By a number, so that the pieces of a finished stream are removed without a search."""
+        self._numbers = itertools.count()
+        self._open_streams: dict[str, list[int]] = {}
+        """The numbers in `_past` of each open stream's pieces."""
         self._characters = 0
         self._feeds: set[Feed] = set()
         for record in past:
@@ -88,7 +90,7 @@ class Broadcast(logging.Handler):
         value = get_record(record)
         with self._mutex:
             for feed in self._feeds:
-                with contextlib.suppress(queue.Full):
+                with suppress(queue.Full):
                     feed.put_nowait(value)
             if isinstance(value, Stream):
                 self._store_piece(value)
@@ -99,7 +101,7 @@ class Broadcast(logging.Handler):
         """Return a feed of the recent records, followed by new ones."""
         feed: Feed = queue.Queue(WAITING)
         with self._mutex:
-            for each in self._past:
+            for each in self._past.values():
                 feed.put_nowait(each.record() if isinstance(each, _OpenStream) else each)
             self._feeds.add(feed)
         return feed
@@ -115,32 +117,36 @@ class Broadcast(logging.Handler):
         if isinstance(piece, records.AssistantChatStream) and piece.fresh:
             self._drop_pieces(key)
             return
-        last = self._past[-1] if self._past else None
+        last = next(reversed(self._past.values()), None)
         if not isinstance(last, _OpenStream) or not last.accepts(piece):
             last = _OpenStream(piece)
-            self._open_streams.add(key)
-            self._past.append(last)
+            self._open_streams.setdefault(key, []).append(self._append(last))
         before = last.size
         last.add(piece.text)
         self._trim(last.size - before)
 
     def _drop_pieces(self, key: str) -> None:
-        if key in self._open_streams:
-            self._open_streams.discard(key)
-            self._past = deque(
-                each for each in self._past if not isinstance(each, _OpenStream) or each.key != key
-            )
-            self._characters = sum(map(_record_size, self._past))
+        for number in self._open_streams.pop(key, ()):
+            if (dropped := self._past.pop(number, None)) is not None:
+                self._characters -= _record_size(dropped)
 
     def _store(self, record: Record) -> None:
         self._drop_pieces(stream_key(record))
-        self._past.append(record)
+        self._append(record)
         self._trim(_record_size(record))
+
+    def _append(self, item: Record | _OpenStream) -> int:
+        number = next(self._numbers)
+        self._past[number] = item
+        return number
 
     def _trim(self, characters: int) -> None:
         self._characters += characters
         while len(self._past) > BACKLOG or self._characters > CHARACTERS:
-            self._characters -= _record_size(self._past.popleft())
+            number, oldest = self._past.popitem(last=False)
+            self._characters -= _record_size(oldest)
+            if isinstance(oldest, _OpenStream):
+                self._open_streams[oldest.key].remove(number)
 
 
 def past_for_watchers(past: Sequence[Record], *, same_kernel: bool) -> Iterator[Record]:
@@ -148,16 +154,11 @@ def past_for_watchers(past: Sequence[Record], *, same_kernel: bool) -> Iterator[
     reattached, and unfinished cells continue."""
     for record in past:
         # Pending requests are sent again if they still wait.
-        waits = isinstance(record, records.Approval | records.Input) and record.state == "waiting"
-        if not waits:
+        if not isinstance(record, records.Approval | records.Input) or record.state != "waiting":
             yield record
     if past and not same_kernel:
         for cell in unfinished_cells(past):
-            yield (
-                records.UserReplOut
-                if isinstance(cell, records.UserReplIn)
-                else records.AssistantReplOut
-            )(cell=cell.cell, cut=True)
+            yield output_records(cell)[1](cell=cell.cell, cut=True)
     if past:
         # This kernel's variables are reported when they are listed.
         yield records.Namespace(fresh=True, cell=0)
@@ -167,9 +168,8 @@ def _record_size(record: Record | _OpenStream) -> int:
     """Return the length of a record in characters, including the data of pictures."""
     if isinstance(record, _OpenStream):
         return record.size
-    return len(record.text) + (
-        len(record.data or "") if isinstance(record, Display | UserAttachment) else 0
-    )
+    data = record.data if isinstance(record, Display | UserAttachment) else ""
+    return len(record.text) + len(data or "")
 
 
 REPLY_SECONDS = 2.0
@@ -187,8 +187,6 @@ class SharingError(Exception):
 
 
 class RunningSession(NamedTuple):
-    """A session open on a screen."""
-
     name: str
     project: str
     pid: int
@@ -202,7 +200,7 @@ class RunningSession(NamedTuple):
 
 def share_folder() -> Path:
     """Return the folder of the sockets, creating it if necessary. Raises `SharingError`."""
-    folder = _run_folder()
+    folder = home_folder() / "run"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.lstat()
@@ -215,12 +213,7 @@ def share_folder() -> Path:
     return folder
 
 
-def _run_folder() -> Path:
-    return home_folder() / "run"
-
-
 def socket_path(pid: int) -> Path:
-    """Return the path of a process's socket. Raises `SharingError`."""
     path = share_folder() / f"{pid}.sock"
     if len(os.fsencode(path)) > LONGEST_PATH:
         raise SharingError(f"the path {path} is too long for a socket.")
@@ -228,7 +221,6 @@ def socket_path(pid: int) -> Path:
 
 
 def peer_uid(connection: socket.socket) -> int:
-    """Return the user id of the peer."""
     if sys.platform == "darwin":
         _, uid = struct.unpack("2I", connection.getsockopt(0, _LOCAL_PEERCRED, 8))
         return int(uid)
@@ -240,7 +232,7 @@ def peer_uid(connection: socket.socket) -> int:
 
 def running_sessions() -> list[RunningSession]:
     """Return the running sessions, and remove sockets left by crashes. Raises `SharingError`."""
-    return list(_find_running(share_folder())) if _run_folder().exists() else []
+    return list(_find_running(share_folder())) if (home_folder() / "run").exists() else []
 
 
 def find_session(name: str | None, project: Path) -> RunningSession:
@@ -248,25 +240,18 @@ def find_session(name: str | None, project: Path) -> RunningSession:
     there are none or several."""
     running = running_sessions()
     if name is not None:
-        found = [session for session in running if name in (session.name, str(session.pid))]
+        found = [each for each in running if name in (each.name, str(each.pid))]
         what = f"called {name}"
     else:
-        found = [
-            session
-            for session in running
-            if Path(session.project) == project or Path(session.project) in project.parents
-        ]
-        nearest = max((len(session.project) for session in found), default=0)
-        found = [session for session in found if len(session.project) == nearest]
+        folders = {str(project), *map(str, project.parents)}
+        found = [each for each in running if each.project in folders]
+        nearest = max((len(each.project) for each in found), default=0)
+        found = [each for each in found if len(each.project) == nearest]
         what = f"of {project}"
     if len(found) == 1:
         return found[0]
-    others = (
-        "; ".join(
-            f"{session.name} ({session.pid}) in {session.project}" for session in found or running
-        )
-        or "none"
-    )
+    listed = (f"{each.name} ({each.pid}) in {each.project}" for each in found or running)
+    others = "; ".join(listed) or "none"
     if found:
         raise SharingError(
             f"Several sessions are {what}. Choose one by its name or process id: {others}."
@@ -281,16 +266,14 @@ def _find_running(folder: Path) -> Iterator[RunningSession]:
         try:
             answer = next(_request_frames(path, "probe", REPLY_SECONDS), None)
         except (ConnectionRefusedError, FileNotFoundError):
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 path.unlink()
             continue
         except (OSError, FrameError):
             continue
         if answer is not None:
-            agents = [str(agent) for agent in answer["agents"]]
-            yield RunningSession(
-                str(answer["name"]), str(answer["project"]), int(answer["pid"]), agents, path
-            )
+            name, project, pid = str(answer["name"]), str(answer["project"]), int(answer["pid"])
+            yield RunningSession(name, project, pid, list(map(str, answer["agents"])), path)
 
 
 def _request_frames(path: Path, op: str, patience: float | None = None) -> Iterator[Frame]:
@@ -308,9 +291,9 @@ def _request_frames(path: Path, op: str, patience: float | None = None) -> Itera
 def follow_session(running: RunningSession) -> Iterator[Record]:
     """Yield the recent records of a session, then new ones until it ends. Raises `OSError` if it
     cannot be reached."""
-    with contextlib.suppress(FrameError):  # the session is damaged, or not a session at all
+    with suppress(FrameError):  # the session is damaged, or not a session at all
         for frame in _request_frames(running.path, "watch"):
-            with contextlib.suppress(InvalidRecord):
+            with suppress(InvalidRecord):
                 if frame.get("op") == "record" and (record := from_json(frame)) is not None:
                     yield record
 
@@ -360,9 +343,8 @@ class AgentService:
     def on_disconnect(self, connection: _Connection, agent: JoinedAgent | None) -> None:
         self._connections.discard(connection)
         if agent is not None:
-            self.session.joined_agents.remove(
-                agent, stop=self.session.settings.agent_gone == "stop"
-            )
+            stop = self.session.settings.agent_gone == "stop"
+            self.session.joined_agents.remove(agent, stop=stop)
 
 
 class ShareServer(AgentService):
@@ -389,10 +371,10 @@ class ShareServer(AgentService):
 
     def close(self) -> None:
         self._closed.set()
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             self._path.unlink()
         for connection in list(self._connections):
             connection.disconnect("The session was closed: its screen is gone.")
@@ -427,9 +409,8 @@ class _Connection:
         self._feed: Feed | None = None
         self._leaving = False
         self._ended = threading.Event()
-        accepted.setsockopt(
-            socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_TIMEOUT, 0)
-        )
+        limit = struct.pack("ll", SEND_TIMEOUT, 0)
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
     def serve(self) -> None:
         reader = FrameReader(LARGEST)
@@ -452,7 +433,7 @@ class _Connection:
         read it."""
         self._leaving = True
         self._send({"op": "bye", "text": sentence})
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             # Keep receiving briefly, because an agent whose write fails would never read the
             # sentence.
             self._socket.shutdown(socket.SHUT_WR)
@@ -463,7 +444,7 @@ class _Connection:
         if frame["op"] == "probe":
             self._send(self._server.describe())
         elif frame["op"] == "join" and self._agent is None and self._feed is None:
-            newest = next(reversed(self._session.cells.finished_since(None)), None)
+            newest = next(reversed(self._session.cells.finished), None)
             self._agent = self._session.joined_agents.join(
                 str(frame["name"]), self.disconnect, newest, owns_session=self._owns_session
             )
@@ -484,7 +465,7 @@ class _Connection:
 
     def _send_records(self, feed: Feed) -> None:
         while (record := feed.get()) is not None:
-            with contextlib.suppress(FrameError):
+            with suppress(FrameError):
                 self._send({"op": "record", **as_json(record)})
 
     def _send(self, frame: Frame) -> None:
@@ -497,5 +478,5 @@ class _Connection:
             try:
                 self._socket.sendall(data)
             except OSError:
-                with contextlib.suppress(OSError):
+                with suppress(OSError):
                     self._socket.shutdown(socket.SHUT_RDWR)

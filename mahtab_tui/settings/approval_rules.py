@@ -24,7 +24,6 @@ _ARGUMENT = re.compile(
 )
 _ONE = re.compile(r"""(?:"(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?|[^;\n"'])++""")
 _LONGEST = 500
-"""Characters of a rule."""
 _ANY = "*"
 
 
@@ -70,26 +69,20 @@ class Rule(NamedTuple):
     more: bool
     """Whether other arguments may follow."""
     text: str
-    """As the user has written it."""
 
     def matches(self, call: Call) -> bool:
-        """Whether a call is one of those. An argument that is not known counts against the code: it
-        fits in `deny` and `ask`, not in `allow`."""
+        """Tell whether a call is one of those. An argument that is not known counts against the
+        code: it fits in `deny` and `ask`, not in `allow`."""
         strict = self.action == "allow"
         if not fnmatchcase(call.name, self.name):
             return False
         if call.starred:  # arguments that nobody knows
             return not strict or (self.more and not self.arguments and not self.keywords)
-        if len(call.arguments) < len(self.arguments):
-            return False
         named = {keyword for keyword, _ in self.keywords}
-        if (
-            strict
-            and not self.more
-            and (len(call.arguments) > len(self.arguments) or not named.issuperset(call.keywords))
-        ):
+        if len(call.arguments) < len(self.arguments) or not named.issubset(call.keywords):
             return False
-        if not named.issubset(call.keywords):
+        is_longer = len(call.arguments) > len(self.arguments) or not named.issuperset(call.keywords)
+        if strict and not self.more and is_longer:
             return False
         pairs = [
             *zip(self.arguments, call.arguments, strict=False),

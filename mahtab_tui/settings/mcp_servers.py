@@ -14,7 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 MCP_JSON = ".mcp.json"
 _LARGEST = 1_000_000
-"""Bytes of the file."""
 _VARIABLE = re.compile(r"\$\{(\w++)(?::-((?:[^}$]|\$(?!\{))*+))?\}")
 _SECRET = re.compile("token|secret|key|pass|auth|credential|cookie", re.IGNORECASE)
 """Occurs in names of variables and headers whose values are masked."""
@@ -50,11 +49,8 @@ class McpServer(BaseModel):
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if (self.command is None) == (self.url is None):
-            raise ValueError(
-                "give a command or a url"
-                if self.url is None
-                else "give a command or a url, not both"
-            )
+            both = "" if self.url is None else ", not both"
+            raise ValueError(f"give a command or a url{both}")
         return self
 
     def __str__(self) -> str:
@@ -121,20 +117,17 @@ def read_mcp_json(path: Path) -> McpJson:
             return McpJson({}, (f"{path}: not a file, so no server is used.",))
         with path.open("rb") as file:
             data = file.read(_LARGEST + 1)
+        content = json.loads(data.decode("utf-8-sig")) if len(data) <= _LARGEST else None
     except (FileNotFoundError, NotADirectoryError):
         return McpJson({})
     except OSError as error:
         return McpJson({}, (f"{path}: the file cannot be read: {error.strerror}.",))
-    if len(data) > _LARGEST:
-        return McpJson(
-            {},
-            (f"{path}: the file is larger than {_LARGEST:,} bytes, so its servers are not used.",),
-        )
-    try:
-        content = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         why = f": {error}" if isinstance(error, json.JSONDecodeError) else ""
         return McpJson({}, (f"{path}: not valid JSON{why}. Its servers are not used.",))
+    if len(data) > _LARGEST:
+        why = f"the file is larger than {_LARGEST:,} bytes, so its servers are not used."
+        return McpJson({}, (f"{path}: {why}",))
     named = content.get("mcpServers") if isinstance(content, dict) else None
     if not isinstance(named, dict):
         return McpJson({}, (f'{path}: there is no table "mcpServers", so no server is used.',))
@@ -155,10 +148,8 @@ def _check_definition(given: Any) -> tuple[dict[str, Any], str]:
     if not isinstance(given, dict):
         return {}, "it is not a table"
     if given.get("type", "stdio") not in ("stdio", "http", "streamable-http"):
-        return (
-            {},
-            f"its type {str(given['type'])[:100]!r} is not supported; use http (streamable HTTP) or stdio",
-        )
+        kind = str(given["type"])[:100]
+        return {}, f"its type {kind!r} is not supported; use http (streamable HTTP) or stdio"
     valid = {key: value for key, value in given.items() if key in McpServer.model_fields}
     try:
         McpServer.model_validate(valid)

@@ -34,10 +34,7 @@ from mahtab_tui.settings.sources import (
     COMMAND_LINE,
     ENV_FILE,
     PREFIX,
-    EnvFile,
-    McpJsonFile,
     SettingsError,
-    TomlFile,
     UntrustedSettings,
     ValueOrigin,
     all_untrusted_settings,
@@ -48,6 +45,7 @@ from mahtab_tui.settings.sources import (
     mcp_json_file,
     project_folder,
     removed_settings,
+    settings_files,
     variable_name,
 )
 
@@ -67,7 +65,6 @@ _FIELD = re.compile(r'field "(?P<name>\w+)" from source "(?P<file>DotEnv)?')
 _PROVIDER_SUFFIXES = ("_API_KEY", "_AUTH_TOKEN", "_OAUTH_TOKEN")
 """Endings of the names of variables that hold a provider's or a gateway's key."""
 _LONGEST = 200
-"""Characters of a path in a sentence."""
 
 ApprovalMode = Literal["ask", "review", "auto"]
 ReflectionMode = Literal["always", "on_error", "never"]
@@ -85,7 +82,6 @@ def resource_folder(name: str) -> Path:
 
 
 def _folder(path: Path) -> Path:
-    """Return the folder, if it exists. Raises `ValueError`."""
     try:
         folder = path.expanduser()
         if folder.is_dir():
@@ -115,7 +111,6 @@ class Settings(BaseSettings):
     )
 
     _given: dict[str, Any] = PrivateAttr(default_factory=dict)
-    """The values from the command line."""
     _untrusted: tuple[str, ...] = PrivateAttr(())
     _other_keys: tuple[str, ...] = PrivateAttr(())
     """Keys outside the settings that are secrets too: those of untrusted files, and those in the
@@ -299,7 +294,6 @@ class Settings(BaseSettings):
     @field_validator("approval_rules", mode="before")
     @classmethod
     def _rules(cls, value: Any) -> Any:
-        """Accept rules in one text, with semicolons between them."""
         from mahtab_tui.settings.approval_rules import parse_rule, split_rules
 
         rules = split_rules(value) if isinstance(value, str) else value
@@ -311,12 +305,11 @@ class Settings(BaseSettings):
     @field_validator("skills_dir", mode="before")
     @classmethod
     def _folders(cls, value: Any) -> Any:
-        """Accept one folder as well as several."""
         if isinstance(value, Path):
             value = str(value)
-        return (
-            [part for part in value.split(os.pathsep) if part] if isinstance(value, str) else value
-        )
+        if isinstance(value, str):
+            return [part for part in value.split(os.pathsep) if part]
+        return value
 
     @field_validator("embedding_model")
     @classmethod
@@ -349,18 +342,12 @@ class Settings(BaseSettings):
 
     def secrets(self) -> list[str]:
         """Return all keys, the longest first, because one key may begin with another."""
-        servers = (secret for server in self.mcp.values() for secret in server.secrets())
-        token = () if self.jupyter_token is None else (self.jupyter_token.get_secret_value(),)
-        return sorted(
-            [
-                *(key.get_secret_value() for key in self.api_keys.values()),
-                *servers,
-                *token,
-                *self._other_keys,
-            ],
-            key=len,
-            reverse=True,
-        )
+        keys = [key.get_secret_value() for key in self.api_keys.values()]
+        if self.jupyter_token is not None:
+            keys.append(self.jupyter_token.get_secret_value())
+        for server in self.mcp.values():
+            keys += server.secrets()
+        return sorted([*keys, *self._other_keys], key=len, reverse=True)
 
     def origin(self, key: str) -> ValueOrigin:
         """Return where a value, or an entry of a table ("keymap.help"), comes from. Raises
@@ -398,14 +385,8 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         assert isinstance(dotenv_settings, DotEnvSettingsSource)
-        files = (TomlFile(settings_cls, path) for path in config_files(project_folder()))
-        return (
-            init_settings,
-            env_settings,
-            EnvFile(dotenv_settings),
-            *files,
-            McpJsonFile(settings_cls),
-        )
+        files = settings_files(settings_cls, dotenv_settings)
+        return init_settings, env_settings, *files
 
 
 def load_settings(**given: Any) -> Settings:
@@ -426,14 +407,11 @@ def load_settings(**given: Any) -> Settings:
         return settings
     except ValidationError as error:
         key = _key(error)
-        origin = find_origin(Settings, key, given).text
-        where = (
-            f"--{key.replace('_', '-')}"
-            if origin == COMMAND_LINE
-            else origin
-            if origin == variable_name(key)
-            else f"{origin}: {key}"
-        )
+        where = find_origin(Settings, key, given).text
+        if where == COMMAND_LINE:
+            where = f"--{key.replace('_', '-')}"
+        elif where != variable_name(key):
+            where = f"{where}: {key}"
         raise SettingsError(f"{where}: {first_problem(error)}.") from None
     except UnicodeDecodeError:
         raise SettingsError(f"{ENV_FILE}: the file is not UTF-8 text.") from None
@@ -441,7 +419,7 @@ def load_settings(**given: Any) -> Settings:
         raise SettingsError(f"{ENV_FILE}: the file cannot be read: {error.strerror}.") from None
     except RecursionError:
         raise SettingsError("A value in the environment or in .env is nested too deeply.") from None
-    except ValueError as error:  # pydantic-settings: a variable of the environment that is not JSON where it must be
+    except ValueError as error:  # a variable that is not JSON where it must be
         raise SettingsError(_no_json(error)) from None
 
 
@@ -455,7 +433,6 @@ def _no_json(error: ValueError) -> str:
 
 
 def _key(error: ValidationError) -> str:
-    """Return the wrong setting, or entry of a table ("keymap.help")."""
     setting, *inside = error.errors()[0]["loc"]
     return ".".join([str(setting), *(each for each in inside[:1] if isinstance(each, str))])
 
@@ -469,7 +446,7 @@ def _check_untrusted(settings: UntrustedSettings) -> UntrustedSettings:
             setattr(draft, key, value)
         except ValidationError as error:
             raise SettingsError(
-                f"{settings.origin(_key(error))}: {_key(error)}: {first_problem(error)}."
+                f"{settings.file.origin(_key(error)).text}: {_key(error)}: {first_problem(error)}."
             ) from None
     return settings
 

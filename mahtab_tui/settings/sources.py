@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +24,15 @@ from pydantic_settings import (
 )
 
 from mahtab_tui.settings.mcp_servers import MCP_JSON, read_mcp_json, starts_this_program
+
+PREFIX = "MAHTAB_"
+ENV_FILE = ".env"
+_KEY_ENDING = "_api_key"
+
+COMMAND_LINE, DEFAULT = "command line", "default"
+
+REMOVED = frozenset({"hooks", "hook_seconds"})
+"""Settings of earlier versions. A file that still names one is read without it."""
 
 _APPEARANCE = frozenset({"theme", "pictures", "output_format", "highlight"})
 _LIMITS = frozenset(
@@ -40,98 +49,20 @@ _KEY = re.compile(r"f([1-6]|1\d|2[0-4])|alt\+([a-z0-9]|left|right|up|down)")
 """Keys that a project may use. None of them stops, answers, approves or types anything."""
 
 
-def values_needing_trust(values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a project's file that must be trusted first. own: the user's values
-    without that file, at least limits and keys."""
-    return {
-        key: value for key, value in values.items() if not _is_harmless(key, value, own.get(key))
-    }
-
-
-def _is_harmless(key: str, value: Any, own: Any) -> bool:
-    if key in _LIMITS:
-        return own is None or _is_at_most(value, own)
-    if key == "keymap":
-        used = ",".join(map(str, own.values())).split(",") if isinstance(own, dict) else []
-        return isinstance(value, dict) and all(
-            name in _COMMANDS and _are_free(keys, used) for name, keys in value.items()
-        )
-    return key in _APPEARANCE or (key == "approval" and value == "ask")
-
-
-def _are_free(keys: Any, used: list[str]) -> bool:
-    return isinstance(keys, str) and all(
-        _KEY.fullmatch(key) and key not in used for key in keys.split(",")
-    )
-
-
-def _is_at_most(value: Any, own: Any) -> bool:
-    try:
-        return float(value) <= float(own)
-    except (TypeError, ValueError, OverflowError):
-        return False
-
-
-def trusted_digests(known: Mapping[str, Mapping[str, Any]], file: Path) -> dict[str, str]:
-    """Return the digests of the trusted values of a file, by key. known: from `read_record`."""
-    return {
-        key: value for key, value in known.get(_name(file), {}).items() if isinstance(value, str)
-    }
-
-
-def read_record() -> dict[str, dict[str, Any]]:
-    """Return the digests of all trusted values, by file and key."""
-    try:
-        known = json.loads(trust_record().read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return (
-        {file: keys for file, keys in known.items() if isinstance(keys, dict)}
-        if isinstance(known, dict)
-        else {}
-    )
-
-
-def add_trusted(files: Mapping[Path, Mapping[str, Any]]) -> str:
-    """Return the record as text, with these values of files added."""
-    known = read_record()
-    for file, values in files.items():
-        digests = {key: value_digest(value) for key, value in values.items()}
-        known[_name(file)] = {**known.get(_name(file), {}), **digests}
-    return json.dumps(known, indent=1) + "\n"
-
-
-def value_digest(value: Any) -> str:
-    """Return a hash that recognises a value, so that a changed value must be trusted again. The
-    value may be a secret and is not stored."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def _name(file: Path) -> str:
-    """Return the file with the real path of its project. The file itself may be a link, which the
-    project could point anywhere."""
-    project = file.parent.parent if file.parent.name == ".mahtab" else file.parent
-    return str(Path(os.path.realpath(project)) / file.relative_to(project))
-
-
-PREFIX = "MAHTAB_"
-ENV_FILE = ".env"
-_KEY_ENDING = "_api_key"
-
-COMMAND_LINE, DEFAULT = "command line", "default"
-
-REMOVED = frozenset(
-    {
-        "hooks",
-        "hook_seconds",
-    }
-)
-"""Settings of earlier versions. A file that still names one is read without it."""
-
-
 class SettingsError(Exception):
     """A setting that cannot be used; the message says which one, where it is, and what is
     allowed."""
+
+
+class ValueOrigin(NamedTuple):
+    text: str
+    """For a message: `COMMAND_LINE`, a variable of the environment, a file and a line, or
+    `DEFAULT`."""
+    file: Path | None = None
+    """The configuration file, if it is one."""
+
+
+# Paths and texts
 
 
 def home_folder() -> Path:
@@ -150,241 +81,9 @@ def project_folder() -> Path:
         ) from None
 
 
-def env_file() -> Path:
-    """Return the project's ``.env``. Raises `SettingsError` as `project_folder`."""
-    return project_folder() / ENV_FILE
-
-
 def config_files(project: Path) -> tuple[Path, Path]:
     """Return the configuration files, strongest first: the project's, the user's."""
     return (project / ".mahtab" / "config.toml", home_folder() / "config.toml")
-
-
-def mcp_json_file() -> Path:
-    """Return the project's ``.mcp.json``. Raises `SettingsError` as `project_folder`."""
-    return project_folder() / MCP_JSON
-
-
-def trust_record() -> Path:
-    """Return the record of the values in project files that the user trusts."""
-    return home_folder() / "trusted.json"
-
-
-def untrusted_settings(
-    settings_cls: type[BaseSettings], path: Path, values: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the values of a configuration file that the user has not trusted yet; never any of the
-    user's own file. Raises `SettingsError`."""
-    project = project_folder()
-    own = config_files(project)[1]
-    if path == own or os.path.realpath(project) == os.path.realpath(Path.home()):
-        return {}
-    if not values:
-        return {}
-
-    defaults = {key: field.get_default() for key, field in settings_cls.model_fields.items()}
-    found = values_needing_trust(values, {**defaults, **read_config(own)})
-    known = trusted_digests(read_record(), path) if found else {}
-    return {key: value for key, value in found.items() if known.get(key) != value_digest(value)}
-
-
-def _trusted_values(
-    settings_cls: type[BaseSettings], path: Path, values: Mapping[str, Any]
-) -> dict[str, Any]:
-    without = untrusted_settings(settings_cls, path, values)
-    return {key: value for key, value in values.items() if key not in without}
-
-
-class UntrustedSettings(NamedTuple):
-    """A file of the project with values that the user has not trusted yet."""
-
-    path: Path
-    values: dict[str, Any]
-    lines: tuple[int, ...]
-    """From 1, of each value."""
-
-    def origin(self, key: str) -> str:
-        """File and line of a value, or of an entry of a table, for a message."""
-        return (
-            env_file_line([variable_name(key)])
-            if self.path.name == ENV_FILE
-            else f"{self.path}, line {find_line(self.path, key)}"
-        )
-
-    @property
-    def sentence(self) -> str:
-        """Return a sentence about settings that are held back, and what to do about them."""
-        named = ", ".join(
-            f"{key} (line {line})" for key, line in zip(self.values, self.lines, strict=True)
-        )
-        return f"{self.path} sets {named}, which is not used until you trust it: run mahtab-tui config trust."
-
-
-def all_untrusted_settings(settings_cls: type[BaseSettings]) -> list[UntrustedSettings]:
-    """Return the untrusted values of the project's files, strongest file first. Raises
-    `SettingsError`."""
-    env, (file, _) = env_file(), config_files(project_folder())
-    values = untrusted_settings(
-        settings_cls, env, EnvFile(DotEnvSettingsSource(settings_cls)).values()
-    )
-    found = [
-        UntrustedSettings(
-            env,
-            values,
-            tuple(_env_line(_variable_names(key, value)) or 1 for key, value in values.items()),
-        )
-    ]
-    values = untrusted_settings(settings_cls, file, _read_known(settings_cls, file))
-    found.append(UntrustedSettings(file, values, tuple(find_line(file, key) for key in values)))
-    values = untrusted_settings(settings_cls, mcp_json_file(), _mcp_values())
-    found.append(
-        UntrustedSettings(
-            mcp_json_file(), values, tuple(find_line(mcp_json_file(), "mcpServers") for _ in values)
-        )
-    )
-    return [each for each in found if each.values]
-
-
-class _BadLines(logging.Filter):
-    """A filter for the logger of python-dotenv, which warns of a bad line on every reading: each is
-    reported once, as a sentence."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._reported: set[tuple[Path, object]] = set()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if not isinstance(record.args, tuple) or len(record.args) != 1:
-            return True
-        path, line = Path(ENV_FILE).absolute(), record.args[0]
-        record.msg, record.args = (
-            f"mahtab-tui: {ENV_FILE}, line {line}: not NAME=value; the line is ignored.",
-            (),
-        )
-        new = (path, line) not in self._reported
-        self._reported.add((path, line))
-        return new
-
-
-logging.getLogger("dotenv.main").addFilter(_BadLines())
-
-
-class _Source(PydanticBaseSettingsSource):
-    """A source that is called for all its values at once."""
-
-    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
-        return None, field_name, False
-
-
-class EnvFile(_Source):
-    """The file ``.env``: settings, and providers' keys under their usual names."""
-
-    def __init__(self, source: DotEnvSettingsSource) -> None:
-        super().__init__(source.settings_cls)
-        self._source = source
-
-    def __call__(self) -> dict[str, Any]:
-        return _trusted_values(self.settings_cls, env_file(), self.values())
-
-    def values(self) -> dict[str, Any]:
-        """Return everything that the file sets. Raises `SettingsError` for an unknown setting."""
-        values = {
-            key: value
-            for key, value in self._source().items()
-            if key in self.settings_cls.model_fields
-        }
-        for name in self._source.env_vars:
-            key = name.removeprefix(PREFIX.lower())
-            if key != name and key not in self.settings_cls.model_fields and key not in REMOVED:
-                raise SettingsError(
-                    f"{env_file_line([name])}: {describe_unknown_setting(self.settings_cls, key)}"
-                )
-        keys = {
-            name.removesuffix(_KEY_ENDING): value
-            for name, value in self._source.env_vars.items()
-            if value and name.endswith(_KEY_ENDING) and not name.startswith(PREFIX.lower())
-        }
-        return {**values, "api_keys": {**keys, **values.get("api_keys", {})}} if keys else values
-
-    def removed(self) -> list[str]:
-        """Return the settings of earlier versions that the file names."""
-        return [key for key in REMOVED if variable_name(key).lower() in self._source.env_vars]
-
-
-class TomlFile(_Source):
-    """One configuration file; a missing file has no settings."""
-
-    def __init__(self, settings_cls: type[BaseSettings], path: Path) -> None:
-        super().__init__(settings_cls)
-        self.path = path
-
-    def __call__(self) -> dict[str, Any]:
-        return _trusted_values(
-            self.settings_cls, self.path, _read_known(self.settings_cls, self.path)
-        )
-
-
-class McpJsonFile(_Source):
-    """The project's ``.mcp.json``: servers with names that no other source uses."""
-
-    def __call__(self) -> dict[str, Any]:
-        configured = self.current_state.get("mcp") or {}
-        values = _trusted_values(self.settings_cls, mcp_json_file(), _mcp_values())
-        return {
-            key: {name: server for name, server in servers.items() if name not in configured}
-            for key, servers in values.items()
-        }
-
-
-def _mcp_values() -> dict[str, Any]:
-    found = read_mcp_json(mcp_json_file()).servers
-    servers = {name: server for name, server in found.items() if not starts_this_program(server)}
-    return {"mcp": servers} if servers else {}
-
-
-def _read_known(settings_cls: type[BaseSettings], path: Path) -> dict[str, Any]:
-    """Return the values of a configuration file. Raises `SettingsError` if it cannot be read, or
-    has a key that was never a setting."""
-    values = {key: value for key, value in read_config(path).items() if key not in REMOVED}
-    for key in values:
-        if key not in settings_cls.model_fields:
-            raise SettingsError(
-                f"{path}, line {find_line(path, key)}: {describe_unknown_setting(settings_cls, key)}"
-            )
-    return values
-
-
-def removed_settings(settings_cls: type[BaseSettings]) -> list[str]:
-    """Return a sentence for each file that still names settings which were removed. Raises
-    `SettingsError`."""
-    env = EnvFile(DotEnvSettingsSource(settings_cls))
-    found = [
-        (env_file(), env.removed()),
-        *(
-            (path, REMOVED & read_config(path).keys())
-            for path in dict.fromkeys(config_files(project_folder()))
-        ),
-    ]
-    return [f"{path}: {_about_removed(sorted(keys))}" for path, keys in found if keys]
-
-
-def _about_removed(keys: list[str]) -> str:
-    if len(keys) == 1:
-        return f"The setting {keys[0]} was removed and is ignored."
-    return f"The settings {', '.join(keys[:-1])} and {keys[-1]} were removed and are ignored."
-
-
-def describe_unknown_setting(settings_cls: type[BaseSettings], key: str) -> str:
-    """Return a message for an unknown setting, with a near name."""
-    if key in REMOVED:
-        return f"the setting {key} was removed."
-    near = difflib.get_close_matches(key, settings_cls.model_fields, n=1)
-    hint = (
-        f"Did you mean {near[0]}?"
-        if near
-        else f"Known keys: {', '.join(settings_cls.model_fields)}."
-    )
-    return f"there is no setting {key!r}. {hint}"
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -424,79 +123,18 @@ def find_line(path: Path, key: str) -> int:
     start = _line(lines, rf"""(\[\s*)?["']?{re.escape(table)}["']?\s*[\]=.]""", 0) or 0
     if not name:
         return start + 1
-    inside = _line(
-        lines, rf"""({re.escape(table)}\s*\.\s*)?["']?{re.escape(name)}["']?\s*=""", start
-    )
-    return (start if inside is None else inside) + 1
+    inside = rf"""({re.escape(table)}\s*\.\s*)?["']?{re.escape(name)}["']?\s*="""
+    found = _line(lines, inside, start)
+    return (start if found is None else found) + 1
 
 
 def _line(lines: list[str], pattern: str, start: int) -> int | None:
-    """Return the first line from `start` on that begins with the pattern."""
-    return next(
-        (
-            number
-            for number in range(start, len(lines))
-            if re.match(rf"\s*{pattern}", lines[number])
-        ),
-        None,
-    )
-
-
-class ValueOrigin(NamedTuple):
-    text: str
-    """For a message: `COMMAND_LINE`, a variable of the environment, a file and a line, or
-    `DEFAULT`."""
-    file: Path | None = None
-    """The configuration file, if it is one."""
+    numbers = range(start, len(lines))
+    return next((each for each in numbers if re.match(rf"\s*{pattern}", lines[each])), None)
 
 
 def variable_name(key: str) -> str:
     return f"{PREFIX}{key.upper()}"
-
-
-def _variable_names(key: str, value: Any) -> list[str]:
-    """Return the names of a setting in ``.env``, where providers' keys have variables of their own
-    too."""
-    names = value if key == "api_keys" and isinstance(value, Mapping) else ()
-    return [variable_name(key), *(f"{name}{_KEY_ENDING}".upper() for name in names)]
-
-
-def find_origin(
-    settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]
-) -> ValueOrigin:
-    """Return where the effective value of a setting, or of an entry of a table ("keymap.help"),
-    comes from. `given`: as for `load_settings`."""
-    table, _, name = key.partition(".")
-    for origin, values in _origins(settings_cls, key, given):
-        value = values.get(table)
-        if value is not None and (not name or (isinstance(value, Mapping) and name in value)):
-            return origin
-    return ValueOrigin(DEFAULT)
-
-
-def _origins(
-    settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]
-) -> Iterator[tuple[ValueOrigin, Mapping[str, Any]]]:
-    """Return the values of each source, strongest first, with the origin that a message names."""
-    table, _, name = key.partition(".")
-    yield ValueOrigin(COMMAND_LINE), given
-    yield ValueOrigin(variable_name(table)), EnvSettingsSource(settings_cls)()
-    yield (
-        ValueOrigin(env_file_line(_variable_names(table, {name: None}))),
-        EnvFile(DotEnvSettingsSource(settings_cls))(),
-    )
-    for path in config_files(project_folder()):
-        values = _trusted_values(settings_cls, path, read_config(path))
-        yield (
-            ValueOrigin(
-                f"{path}, line {find_line(path, key)}" if table in values else str(path), path
-            ),
-            values,
-        )
-    yield (
-        ValueOrigin(str(mcp_json_file()), mcp_json_file()),
-        _trusted_values(settings_cls, mcp_json_file(), _mcp_values()),
-    )
 
 
 def env_file_line(names: list[str]) -> str:
@@ -506,8 +144,315 @@ def env_file_line(names: list[str]) -> str:
 
 
 def _env_line(names: list[str]) -> int | None:
-    """Return the line (from 1) of ``.env`` with one of some variables."""
     path = Path(ENV_FILE)
     lines = path.read_text("utf-8", errors="replace").splitlines() if path.is_file() else []
     line = _line(lines, rf"(?i:export\s+)?(?i:{'|'.join(map(re.escape, names))})\s*=", 0)
     return None if line is None else line + 1
+
+
+def describe_unknown_setting(settings_cls: type[BaseSettings], key: str) -> str:
+    """Return a message for an unknown setting, with a near name."""
+    if key in REMOVED:
+        return f"the setting {key} was removed."
+    known = settings_cls.model_fields
+    near = difflib.get_close_matches(key, known, n=1)
+    hint = f"Did you mean {near[0]}?" if near else f"Known keys: {', '.join(known)}."
+    return f"there is no setting {key!r}. {hint}"
+
+
+# Trust
+
+
+def values_needing_trust(values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a project's file that must be trusted first. own: the user's values
+    without that file, at least limits and keys."""
+    return {
+        key: value for key, value in values.items() if not _is_harmless(key, value, own.get(key))
+    }
+
+
+def _is_harmless(key: str, value: Any, own: Any) -> bool:
+    if key in _LIMITS:
+        try:
+            return own is None or float(value) <= float(own)
+        except (TypeError, ValueError, OverflowError):
+            return False
+    if key == "keymap":
+        used = ",".join(map(str, own.values())).split(",") if isinstance(own, dict) else []
+        return isinstance(value, dict) and all(
+            name in _COMMANDS
+            and isinstance(keys, str)
+            and all(_KEY.fullmatch(each) and each not in used for each in keys.split(","))
+            for name, keys in value.items()
+        )
+    return key in _APPEARANCE or (key == "approval" and value == "ask")
+
+
+def trust_record() -> Path:
+    """Return the record of the values in project files that the user trusts."""
+    return home_folder() / "trusted.json"
+
+
+def read_record() -> dict[str, dict[str, Any]]:
+    """Return the digests of all trusted values, by file and key."""
+    try:
+        known = json.loads(trust_record().read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    known = known if isinstance(known, dict) else {}
+    return {file: keys for file, keys in known.items() if isinstance(keys, dict)}
+
+
+def trusted_digests(known: Mapping[str, Mapping[str, Any]], file: Path) -> dict[str, str]:
+    """Return the digests of the trusted values of a file, by key. known: from `read_record`."""
+    digests = known.get(_name(file), {})
+    return {key: value for key, value in digests.items() if isinstance(value, str)}
+
+
+def add_trusted(files: Mapping[Path, Mapping[str, Any]]) -> str:
+    """Return the record as text, with these values of files added."""
+    known = read_record()
+    for file, values in files.items():
+        digests = {key: value_digest(value) for key, value in values.items()}
+        known[_name(file)] = {**known.get(_name(file), {}), **digests}
+    return json.dumps(known, indent=1) + "\n"
+
+
+def value_digest(value: Any) -> str:
+    """Return a hash that recognises a value, so that a changed value must be trusted again. The
+    value may be a secret and is not stored."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _name(file: Path) -> str:
+    """Return the file with the real path of its project. The file itself may be a link, which the
+    project could point anywhere."""
+    project = file.parent.parent if file.parent.name == ".mahtab" else file.parent
+    return str(Path(os.path.realpath(project)) / file.relative_to(project))
+
+
+def untrusted_settings(
+    settings_cls: type[BaseSettings], path: Path, values: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the values of a configuration file that the user has not trusted yet; never any of the
+    user's own file. Raises `SettingsError`."""
+    project = project_folder()
+    own = config_files(project)[1]
+    is_home = os.path.realpath(project) == os.path.realpath(Path.home())
+    if not values or path == own or is_home:
+        return {}
+    defaults = {key: field.get_default() for key, field in settings_cls.model_fields.items()}
+    found = values_needing_trust(values, {**defaults, **read_config(own)})
+    known = trusted_digests(read_record(), path) if found else {}
+    return {key: value for key, value in found.items() if known.get(key) != value_digest(value)}
+
+
+# Files
+
+
+class _BadLines(logging.Filter):
+    """A filter for the logger of python-dotenv, which warns of a bad line on every reading: each is
+    reported once, as a sentence."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._reported: set[tuple[Path, object]] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not isinstance(record.args, tuple) or len(record.args) != 1:
+            return True
+        bad = Path(ENV_FILE).absolute(), record.args[0]
+        record.msg = f"mahtab-tui: {ENV_FILE}, line {bad[1]}: not NAME=value; the line is ignored."
+        record.args = ()
+        is_new = bad not in self._reported
+        self._reported.add(bad)
+        return is_new
+
+
+logging.getLogger("dotenv.main").addFilter(_BadLines())
+
+
+class SettingsFile(PydanticBaseSettingsSource):
+    """A file with settings, which may be missing; as a source it has those that are trusted."""
+
+    def __init__(self, settings_cls: type[BaseSettings], path: Path) -> None:
+        super().__init__(settings_cls)
+        self.path = path
+
+    def __call__(self) -> dict[str, Any]:
+        values = self.values()
+        untrusted = untrusted_settings(self.settings_cls, self.path, values)
+        return {key: value for key, value in values.items() if key not in untrusted}
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
+        return None, field_name, False
+
+    def values(self) -> dict[str, Any]:
+        """Return everything that the file sets. Raises `SettingsError` if it cannot be read, or has
+        a key that was never a setting."""
+        raise NotImplementedError
+
+    def removed(self) -> Collection[str]:
+        """Return the settings of earlier versions that the file names."""
+        return ()
+
+    def line(self, key: str) -> int:
+        """Return the line (from 1) of a value, or of an entry of a table."""
+        return find_line(self.path, key)
+
+    def origin(self, key: str) -> ValueOrigin:
+        """Return where a value is, or an entry of a table."""
+        return ValueOrigin(f"{self.path}, line {self.line(key)}", self.path)
+
+
+class TomlFile(SettingsFile):
+    """A configuration file."""
+
+    def values(self) -> dict[str, Any]:
+        values = {key: each for key, each in read_config(self.path).items() if key not in REMOVED}
+        for key in values:
+            if key not in self.settings_cls.model_fields:
+                where = f"{self.path}, line {self.line(key)}"
+                raise SettingsError(f"{where}: {describe_unknown_setting(self.settings_cls, key)}")
+        return values
+
+    def removed(self) -> Collection[str]:
+        return REMOVED & read_config(self.path).keys()
+
+
+class EnvFile(SettingsFile):
+    """The file ``.env``: settings, and providers' keys under their usual names."""
+
+    def __init__(
+        self, settings_cls: type[BaseSettings], source: DotEnvSettingsSource | None = None
+    ) -> None:
+        super().__init__(settings_cls, project_folder() / ENV_FILE)
+        self._source = source or DotEnvSettingsSource(settings_cls)
+
+    def values(self) -> dict[str, Any]:
+        known = self.settings_cls.model_fields
+        values = {key: value for key, value in self._source().items() if key in known}
+        keys: dict[str, Any] = {}
+        for name, value in self._source.env_vars.items():
+            key = name.removeprefix(PREFIX.lower())
+            if key == name:
+                if value and name.endswith(_KEY_ENDING):
+                    keys[name.removesuffix(_KEY_ENDING)] = value
+            elif key not in known and key not in REMOVED:
+                why = describe_unknown_setting(self.settings_cls, key)
+                raise SettingsError(f"{env_file_line([name])}: {why}")
+        return {**values, "api_keys": {**keys, **values.get("api_keys", {})}} if keys else values
+
+    def removed(self) -> Collection[str]:
+        return {key for key in REMOVED if variable_name(key).lower() in self._source.env_vars}
+
+    def line(self, key: str) -> int:
+        return _env_line(self._variables(key)) or 1
+
+    def origin(self, key: str) -> ValueOrigin:
+        return ValueOrigin(env_file_line(self._variables(key)))
+
+    def _variables(self, key: str) -> list[str]:
+        """Return the variables that may set a value; providers' keys have some of their own."""
+        table, _, name = key.partition(".")
+        names = [name] if name else self.values().get("api_keys", ())
+        usual = [f"{each}{_KEY_ENDING}".upper() for each in names if table == "api_keys"]
+        return [variable_name(table), *usual]
+
+
+class McpJsonFile(SettingsFile):
+    """The project's ``.mcp.json``: servers with names that no other source uses."""
+
+    def __init__(self, settings_cls: type[BaseSettings]) -> None:
+        super().__init__(settings_cls, mcp_json_file())
+
+    def __call__(self) -> dict[str, Any]:
+        configured = self.current_state.get("mcp") or {}
+        return {
+            key: {name: server for name, server in servers.items() if name not in configured}
+            for key, servers in super().__call__().items()
+        }
+
+    def values(self) -> dict[str, Any]:
+        found = read_mcp_json(self.path).servers.items()
+        servers = {name: server for name, server in found if not starts_this_program(server)}
+        return {"mcp": servers} if servers else {}
+
+    def line(self, key: str) -> int:
+        return find_line(self.path, "mcpServers")
+
+    def origin(self, key: str) -> ValueOrigin:
+        return ValueOrigin(str(self.path), self.path)
+
+
+def mcp_json_file() -> Path:
+    """Return the project's ``.mcp.json``. Raises `SettingsError` as `project_folder`."""
+    return project_folder() / MCP_JSON
+
+
+def settings_files(
+    settings_cls: type[BaseSettings], env: DotEnvSettingsSource | None = None
+) -> list[SettingsFile]:
+    """Return the files with settings, strongest first. Raises `SettingsError`."""
+    configs = (TomlFile(settings_cls, path) for path in config_files(project_folder()))
+    return [EnvFile(settings_cls, env), *configs, McpJsonFile(settings_cls)]
+
+
+class UntrustedSettings(NamedTuple):
+    """A file of the project with values that the user has not trusted yet."""
+
+    file: SettingsFile
+    values: dict[str, Any]
+
+    @property
+    def path(self) -> Path:
+        return self.file.path
+
+    @property
+    def sentence(self) -> str:
+        """Return a sentence about settings that are held back, and what to do about them."""
+        named = ", ".join(f"{key} (line {self.file.line(key)})" for key in self.values)
+        return f"{self.path} sets {named}, which is not used until you trust it: run mahtab-tui config trust."
+
+
+def all_untrusted_settings(settings_cls: type[BaseSettings]) -> list[UntrustedSettings]:
+    """Return the untrusted values of the project's files, strongest file first. Raises
+    `SettingsError`."""
+    found = [
+        UntrustedSettings(file, untrusted_settings(settings_cls, file.path, file.values()))
+        for file in settings_files(settings_cls)
+    ]
+    return [each for each in found if each.values]
+
+
+def removed_settings(settings_cls: type[BaseSettings]) -> list[str]:
+    """Return a sentence for each file that still names settings which were removed. Raises
+    `SettingsError`."""
+    found: dict[Path, str] = {}
+    for file in settings_files(settings_cls):
+        if keys := sorted(file.removed()):
+            about = f"The setting {keys[0]} was removed and is ignored."
+            if len(keys) > 1:
+                named = f"{', '.join(keys[:-1])} and {keys[-1]}"
+                about = f"The settings {named} were removed and are ignored."
+            found[file.path] = f"{file.path}: {about}"
+    return list(found.values())
+
+
+def find_origin(
+    settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]
+) -> ValueOrigin:
+    """Return where the effective value of a setting, or of an entry of a table ("keymap.help"),
+    comes from. `given`: as for `load_settings`."""
+    table, _, name = key.partition(".")
+
+    def has(values: Mapping[str, Any]) -> bool:
+        value = values.get(table)
+        return value is not None and (not name or (isinstance(value, Mapping) and name in value))
+
+    if has(given):
+        return ValueOrigin(COMMAND_LINE)
+    if has(EnvSettingsSource(settings_cls)()):
+        return ValueOrigin(variable_name(table))
+    files = settings_files(settings_cls)
+    return next((file.origin(key) for file in files if has(file())), ValueOrigin(DEFAULT))

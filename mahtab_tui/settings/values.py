@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import tempfile
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -49,18 +48,14 @@ def list_settings(settings: Settings) -> list[SettingEntry]:
     sources = settings.reloaded()
     found: list[SettingEntry] = []
     for key, field in Settings.model_fields.items():
-        value, same = getattr(settings, key), getattr(settings, key) == getattr(sources, key)
-        names = [f"{key}.{name}" for name in value] if isinstance(value, dict) else []
-        for each in names or [key]:
-            text = format_value(value[each.partition(".")[2]]) if names else format_value(value)
-            found.append(
-                SettingEntry(
-                    each,
-                    text,
-                    settings.origin(each) if same else ValueOrigin(THIS_SESSION),
-                    field.description or "",
-                )
-            )
+        value = getattr(settings, key)
+        is_changed = value != getattr(sources, key)
+        entries = {key: value}
+        if value and isinstance(value, dict):
+            entries = {f"{key}.{name}": each for name, each in value.items()}
+        for name, each in entries.items():
+            origin = ValueOrigin(THIS_SESSION) if is_changed else settings.origin(name)
+            found.append(SettingEntry(name, format_value(each), origin, field.description or ""))
     return found
 
 
@@ -73,11 +68,8 @@ def format_value(value: Any) -> str:
     if isinstance(value, dict):
         return " ".join(f"{name}={format_value(each)}" for name, each in value.items()) or NOT_SET
     if isinstance(value, tuple):
-        return (os.pathsep if any(isinstance(each, Path) for each in value) else "; ").join(
-            map(str, value)
-        ) or NOT_SET
-    if isinstance(value, list):
-        return format_value(shlex.join(value))
+        gap = os.pathsep if any(isinstance(each, Path) for each in value) else "; "
+        return gap.join(map(str, value)) or NOT_SET
     return NOT_SET if value is None else WITHIN_URL.sub(MASK, str(value))
 
 
@@ -120,19 +112,25 @@ def validate_value(key: str, value: Any) -> Any:
         setattr(draft, table, {name: value} if dot else value)
     except ValidationError as error:
         raise SettingsError(f"{key}: {first_problem(error)}.") from None
-    return getattr(draft, table)[name] if dot else getattr(draft, table)
+    checked = getattr(draft, table)
+    return checked[name] if dot else checked
 
 
 def parse_value(key: str, text: str) -> Any:
-    """Typed text as the value for a configuration file: a text, a number, a boolean, a list or a
-    table of texts.
-
-    A table is typed as ``name=value name=value``. Raises `SettingsError` if the setting does not
-    accept it.
-    """
+    """Return typed text as the value for a configuration file: a text, a number, a boolean, a list,
+    or a table of texts, which is typed as ``name=value name=value``. Raises `SettingsError` if the
+    setting does not accept it."""
     given: Any = text
-    if "." not in key and key in Settings.model_fields and is_table(key):
-        given = _parse_table(key, text)
+    if key in Settings.model_fields and is_table(key):
+        given = {}
+        for word in text.split():
+            name, _, each = word.partition("=")
+            if not (name and each):
+                shown = MASK if is_secret(key) else repr(name)
+                raise SettingsError(
+                    f"{key}: {shown} is not a pair. Write name=value, with spaces between pairs."
+                )
+            given[name] = each
     value = validate_value(key, given)
     if isinstance(value, bool | int | float):
         return value
@@ -141,15 +139,6 @@ def parse_value(key: str, text: str) -> Any:
     if isinstance(value, tuple):
         return [part for part in text.split(os.pathsep) if part]
     return given
-
-
-def _parse_table(key: str, text: str) -> dict[str, str]:
-    pairs = [word.partition("=") for word in text.split()]
-    if wrong := next((name for name, sign, value in pairs if not (name and value)), None):
-        raise SettingsError(
-            f"{key}: {MASK if is_secret(key) else repr(wrong)} is not a pair. Write name=value, with spaces between pairs."
-        )
-    return {name: value for name, _, value in pairs}
 
 
 def parse_assignments(pairs: list[str]) -> dict[str, Any]:
@@ -172,11 +161,8 @@ _HEAD = """\
 
 
 def set_value(path: Path, key: str, value: Any) -> None:
-    """Write a value made by `values.written`. A value that the user writes into a project's file is
-    trusted.
-
-    Raises `SettingsError` if the file cannot be read or written.
-    """
+    """Write a value made by `parse_value`. A value that the user writes into a project's file is
+    trusted. Raises `SettingsError` if the file cannot be read or written."""
     table, dot, name = key.partition(".")
 
     def change(document: TOMLDocument) -> None:
@@ -215,14 +201,12 @@ def unset(path: Path, key: str) -> bool:
     """Remove a value from the file; False if it was not there. Raises `SettingsError` as
     `set_value`."""
     table, dot, name = key.partition(".")
-    values = read_config(path)
-    if table not in values or (
-        dot and not (isinstance(values[table], dict) and name in values[table])
-    ):
+    inside = read_config(path).get(table)
+    if inside is None or (dot and not (isinstance(inside, dict) and name in inside)):
         return False
 
     def change(document: TOMLDocument) -> None:
-        if dot and len(values[table]) > 1:
+        if dot and len(inside) > 1:
             del document[table][name]
         else:
             del document[table]
@@ -291,29 +275,21 @@ _EXAMPLES = {
     "keymap": '# [keymap]\n# toggle-mode = ""',
     "mcp": '# [mcp]\n# github = { command = "npx", args = ["-y", "@modelcontextprotocol/server-github"] }',
 }
-"""Entry for each table."""
 
 
 def template() -> str:
     """Return a new file, with every default as a comment."""
-    parts = [_HEAD.format(example=variable_name("model"))]
-    tables = [key for key in Settings.model_fields if is_table(key)]
-    for key, field in Settings.model_fields.items():
-        if key not in tables:
-            allowed = f" ({', '.join(choices(key))})" if choices(key) else ""
-            default = _default(field.get_default(call_default_factory=True))
-            parts.append(f"# {field.description}{allowed}\n# {f'{key} = {default}'.rstrip()}\n")
-    for key in tables:
-        parts.append(f"# {Settings.model_fields[key].description}\n{_EXAMPLES[key]}\n")
-    return "\n".join(parts)
-
-
-def _default(value: Any) -> str:
-    """Return a default as TOML; empty if there is none."""
     import tomlkit
 
-    if value is None:
-        return ""
-    return tomlkit.item(
-        [] if isinstance(value, tuple) else str(value) if isinstance(value, Path) else value
-    ).as_string()
+    parts, tables = [_HEAD.format(example=variable_name("model"))], []
+    for key, field in Settings.model_fields.items():
+        if is_table(key):
+            tables.append(f"# {field.description}\n{_EXAMPLES[key]}\n")
+            continue
+        allowed = f" ({', '.join(choices(key))})" if choices(key) else ""
+        default = field.get_default(call_default_factory=True)
+        if isinstance(default, tuple | Path):
+            default = [] if isinstance(default, tuple) else str(default)
+        written = "" if default is None else tomlkit.item(default).as_string()
+        parts.append(f"# {field.description}{allowed}\n# {f'{key} = {written}'.rstrip()}\n")
+    return "\n".join([*parts, *tables])

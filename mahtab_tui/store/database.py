@@ -1,6 +1,6 @@
-"""The SQLite file of all sessions, and the locks of the open ones.
+"""The SQLite file of all sessions, other SQLite files, and the locks of the open sessions.
 
-The lock is a system lock (`flock`), so it ends with the program in any case. If the file is deleted
+A lock is a system lock (`flock`), so it ends with the program in any case. If its file is deleted
 and another program locks a new one, the first program notices before its next write.
 """
 
@@ -12,29 +12,213 @@ import json
 import os
 import socket
 import sqlite3
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 
 from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.settings.model import home_folder
-from mahtab_tui.store.corruption import (
-    decode_lossy,
-    file_identity,
-    is_corrupt,
-    is_index_corrupt,
-    move_damaged_file,
-    open_file,
-)
+
+STEP = 65_536
+"""Characters of an attribute, such as a picture, to encode at once, so that other threads can run
+in between."""
+
+
+def encode_text(text: str) -> str | bytes:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+    return text
+
+
+def decode_text(value: object) -> str:
+    """Return the text of a stored value, as far as it can be read."""
+    if not isinstance(value, bytes):
+        return str(value)
+    try:
+        return value.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return decode_lossy(value)
+
+
+def decode_lossy(value: bytes) -> str:
+    """Decode text from a file that may be damaged: invalid bytes become question marks."""
+    return value.decode("utf-8", "replace")
+
+
+def as_json(attrs: Mapping[str, Any]) -> str:
+    """Encode attributes as `json.dumps` does, but without blocking other threads for long."""
+    return "{" + ", ".join(f"{json.dumps(name)}: {_value(attrs[name])}" for name in attrs) + "}"
+
+
+def _value(value: object) -> str:
+    if not isinstance(value, str):
+        return json.dumps(value, default=str)
+    pieces = (value[start : start + STEP] for start in range(0, len(value), STEP))
+    return '"' + "".join(json.dumps(piece)[1:-1] for piece in pieces) + '"'
+
+
+def open_file(path: Path | None, tables: str, wait: float) -> sqlite3.Connection:
+    """Open a database in autocommit mode; a new file is readable only by this user.
+
+    path: None for memory. tables: statements that create the tables. wait: seconds to wait for
+    another program's write. Raises `sqlite3.Error` and `OSError`.
+    """
+    if path is not None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            path.touch(mode=0o600, exist_ok=False)
+    connection = sqlite3.connect(
+        path or ":memory:", check_same_thread=False, timeout=wait, isolation_level=None
+    )
+    connection.text_factory = decode_lossy
+    try:
+        if tables:
+            connection.execute("pragma journal_mode = wal")
+            connection.executescript(tables)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def is_corrupt(error: BaseException | None) -> bool:
+    """Return whether the file's content is damaged, rather than unusable at the moment (locked,
+    full, not permitted)."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return isinstance(error, sqlite3.DatabaseError) and code in (
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
+    )
+
+
+def is_index_corrupt(error: BaseException | None) -> bool:
+    """Return whether only the word index is damaged, which can be rebuilt."""
+    return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_CORRUPT_VTAB
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Return whether another program is writing at the moment."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+
+
+def file_identity(path: Path) -> tuple[int, int] | None:
+    """Identify a file, which may be replaced; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def move_damaged_file(path: Path, damaged: tuple[int, int] | None) -> Path | None:
+    """Rename a damaged database, which no connection of this process may have open; returns its
+    new name, or None if another program has already set it aside. Raises `OSError`.
+
+    damaged: the `file_identity` of the damaged file.
+    """
+    folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):  # the file system has no locks
+            fcntl.flock(folder, fcntl.LOCK_EX)  # of several programs, one checks and renames
+        if damaged is None or file_identity(path) != damaged:
+            return None
+        moved = path.with_name(f"{path.name}.damaged-{time.time_ns()}")
+        path.replace(moved)
+        with contextlib.suppress(FileNotFoundError):  # the log may help to recover the old file
+            path.with_name(f"{path.name}-wal").replace(moved.with_name(f"{moved.name}-wal"))
+        path.with_name(f"{path.name}-shm").unlink(missing_ok=True)
+        return moved
+    finally:
+        os.close(folder)
+
+
+ResultT = TypeVar("ResultT")
+
+
+class SpareDatabase:
+    """A database that a session can do without. Any thread may call it. Nothing here raises: a
+    damaged file is set aside, and without a file, memory is used."""
+
+    def __init__(
+        self,
+        path: Path | None,
+        tables: str,
+        wait: float,
+        name: str,
+        contents: str,
+        on_problem: Callable[[str], None],
+    ) -> None:
+        """path: None for memory. tables, wait: see `open_file`. on_problem: called with a sentence
+        about `name` and `contents`, such as "The input history" and "inputs"."""
+        self._path = path
+        self._tables = tables
+        self._wait = wait
+        self._name, self._contents = name, contents
+        self._on_problem = on_problem
+        self._lock = threading.Lock()
+        self._identity: tuple[int, int] | None = None
+        self._connection = self._open()
+
+    def run(self, work: Callable[[sqlite3.Connection], ResultT]) -> ResultT | None:
+        """Return the result of using the connection; None if that failed."""
+        with self._lock:
+            try:
+                return work(self._connection)
+            except sqlite3.Error as error:
+                if is_corrupt(error) and self._path is not None:
+                    self._connection.close()
+                    self._set_aside()
+                    self._connection = self._open()
+                else:
+                    self._on_problem(f"{self._name} {self._path} cannot be used: {error}.")
+                return None
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+    def _open(self) -> sqlite3.Connection:
+        path = self._path
+        for _ in range(2):
+            try:
+                self._identity = None if path is None else file_identity(path)
+                connection = open_file(path, self._tables, self._wait)
+            except (sqlite3.Error, OSError) as error:
+                reason = error.strerror if isinstance(error, OSError) else error
+                if not (is_corrupt(error) and self._set_aside()):
+                    self._on_problem(
+                        f"{self._name} {path} cannot be used ({reason}). This session's {self._contents} are kept in memory only."
+                    )
+                    break
+            else:
+                self._identity = None if path is None else file_identity(path)  # it may be new
+                return connection
+        return open_file(None, self._tables, self._wait)
+
+    def _set_aside(self) -> bool:
+        """Rename a damaged file; returns whether another one can be tried."""
+        assert self._path is not None
+        try:
+            moved = move_damaged_file(self._path, self._identity)
+        except OSError:
+            return False
+        if moved is not None:
+            self._on_problem(
+                f"{self._name} was damaged. It is now {moved}, and a new one was started."
+            )
+        return True
+
 
 _ATTEMPTS, _PAUSE = 5, 0.05
-"""Attempts to get a lock, and seconds between them: listing the sessions briefly locks each of
-them."""
+"""Attempts to get a lock, and seconds between them: a list of sessions briefly locks each."""
 
 _LARGEST = 10_000
-"""Maximum bytes of a lock file to read."""
+"""Bytes of a lock file to read at most."""
 
 _START, _END = "session-", ".lock"
 
@@ -49,7 +233,7 @@ class Holder(NamedTuple):
 
     @property
     def is_here(self) -> bool:
-        """Whether it runs on this machine, not on another one with the same home folder."""
+        """Whether it runs on this machine; others may have the same home folder."""
         return self.host == socket.gethostname()
 
     def sentence_part(self) -> str:
@@ -81,7 +265,6 @@ class SessionLock:
         return file_identity(self._path) not in (None, self._identity)
 
     def release(self) -> None:
-        """Release the session."""
         if not self.lost:
             with contextlib.suppress(OSError):  # the next program removes a leftover file
                 self._path.unlink(missing_ok=True)
@@ -110,8 +293,10 @@ def lock_session(session: str) -> SessionLock | None:
         else:
             made = SessionLock(path, descriptor)
             if file_identity(path) == made._identity:  # not released between the two calls
+                own = Holder(os.getpid(), socket.gethostname(), time.time())
                 with contextlib.suppress(OSError):  # a full disk; the lock works without the text
-                    _write_holder(descriptor)
+                    os.ftruncate(descriptor, 0)
+                    os.pwrite(descriptor, json.dumps(own._asdict()).encode(), 0)
                 return made
             os.close(descriptor)
     return None
@@ -138,33 +323,14 @@ def locked_sessions() -> dict[str, Holder]:
     return found
 
 
-def is_open(session: str) -> bool:
-    """Return whether a program has a session open, as far as the system can tell."""
-    locked_sessions()
-    try:
-        return _path(session).exists()
-    except OSError:
-        return True
-
-
 def _folder() -> Path:
     return home_folder() / "open"
 
 
 def _path(session: str) -> Path:
-    """Return the lock file of a session, creating its folder. Raises `OSError`."""
+    """Return a session's lock file, and create its folder. Raises `OSError`."""
     _folder().mkdir(mode=0o700, parents=True, exist_ok=True)
     return _folder() / f"{_START}{quote(session, safe='')}{_END}"
-
-
-def _write_holder(descriptor: int) -> None:
-    """Write the lock's owner. Raises `OSError`."""
-    os.ftruncate(descriptor, 0)
-    os.pwrite(
-        descriptor,
-        json.dumps(Holder(os.getpid(), socket.gethostname(), time.time())._asdict()).encode(),
-        0,
-    )
 
 
 def _holder(descriptor: int) -> Holder:
@@ -183,9 +349,6 @@ SCHEMA = 2
 WAIT = 0.5
 """Seconds to wait for another program's write. Short, because loggers wait with it; failed writes
 are retried."""
-
-PATIENCE = 30.0
-"""Seconds to wait where no logger waits, and where giving up would leave half a session."""
 
 _TABLES = """
 create table if not exists session (
@@ -211,22 +374,12 @@ _INDEX = "create virtual table if not exists said using fts5(text, content='', d
 """The words of questions, answers and cells (extracted by `store.session_index`), for finding
 records, not for reading them."""
 
-_UNFINISHED = (
-    "with recursive written(id) as (select min(session) from record union all"
-    " select (select min(session) from record where session > written.id) from written where written.id is not null)"
-    " select id from written where id is not null and id not in (select id from session)"
-)
-"""Sessions that have records but no row, because the row is written last."""
-_REMOVE = "delete from record where number in (select number from record where session = ? and session not in (select id from session) limit 500)"
-
 
 @contextlib.contextmanager
 def as_sentences(path: Path, identity: tuple[int, int] | None = None) -> Iterator[None]:
     """Convert SQLite and file system errors to `StoreError`. A damaged file is set aside, so that
-    the next connection creates a new one.
-
-    identity: the `file_identity` of a file that is already open. Connections must be closed before
-    an error leaves the block.
+    the next connection creates a new one; connections must be closed before an error leaves the
+    block. identity: the `file_identity` of a file that is already open.
     """
     identity = identity or file_identity(path)
     try:
@@ -237,7 +390,14 @@ def as_sentences(path: Path, identity: tuple[int, int] | None = None) -> Iterato
                 "The search index of the sessions is damaged; it is being rebuilt."
             ) from error
         if is_corrupt(error):
-            raise StoreError(_without_damaged(path, identity)) from error
+            try:
+                moved = move_damaged_file(path, identity)
+            except OSError as failure:
+                text = f"The session file {path} is damaged and cannot be moved aside: {failure.strerror}."
+            else:
+                where = f"it is now {moved}" if moved else "another program has moved it aside"
+                text = f"The session file {path} was damaged; {where}, and a new one was started."
+            raise StoreError(text) from error
         raise StoreError(f"The session file {path} cannot be used: {error}.") from error
     except OSError as error:
         raise StoreError(f"The session file {path} cannot be used: {error.strerror}.") from error
@@ -245,26 +405,13 @@ def as_sentences(path: Path, identity: tuple[int, int] | None = None) -> Iterato
 
 @contextlib.contextmanager
 def suppress_all_but_corruption() -> Iterator[None]:
-    """Ignore errors that the next access would raise again. Corruption is still raised, because its
-    file was set aside.
-
-    Raises `StoreError`.
-    """
+    """Ignore errors that the next access would raise again. Raises `StoreError` for a damaged
+    file, because that was set aside."""
     try:
         yield
     except StoreError as error:
         if is_corrupt(error.__cause__):
             raise
-
-
-def _without_damaged(path: Path, identity: tuple[int, int] | None) -> str:
-    """Set a damaged file aside; returns a sentence about it."""
-    try:
-        moved = move_damaged_file(path, identity)
-    except OSError as error:
-        return f"The session file {path} is damaged and cannot be moved aside: {error.strerror}."
-    where = "another program has moved it aside" if moved is None else f"it is now {moved}"
-    return f"The session file {path} was damaged; {where}, and a new one was started."
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -274,7 +421,6 @@ def connect(path: Path) -> sqlite3.Connection:
         if is_read_only(path):
             return _opened_for_reading(path)
         connection = open_file(path, "", WAIT)
-        connection.text_factory = decode_lossy
         try:
             _prepare(connection, path)
         except BaseException:
@@ -290,10 +436,7 @@ def is_read_only(path: Path) -> bool:
 
 def _opened_for_reading(path: Path) -> sqlite3.Connection:
     # The first also reads what is only in the write-ahead log, if SQLite can.
-    for options in (
-        "mode=ro",
-        "mode=ro&immutable=1",
-    ):
+    for options in ("mode=ro", "mode=ro&immutable=1"):
         connection = sqlite3.connect(
             f"{path.absolute().as_uri()}?{options}",
             uri=True,
@@ -334,38 +477,6 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-@contextlib.contextmanager
-def new_session(path: Path, session: str) -> Iterator[sqlite3.Connection]:
-    """Open the database for a session that is written in several transactions, its row last. If
-    that fails, its records are deleted again.
-
-    Raises `StoreError`.
-    """
-    with as_sentences(path), contextlib.closing(connect(path)) as connection:
-        connection.execute(f"pragma busy_timeout = {1000 * PATIENCE:.0f}")
-        own = lock_session(session)  # tells other programs that it is still being written
-        try:
-            yield connection
-        except BaseException:  # in any case, because nobody could see the records already written
-            with contextlib.suppress(sqlite3.Error), transaction(connection):
-                connection.execute("delete from record where session = ?", (session,))
-            raise
-        finally:
-            if own is not None:
-                own.release()
-
-
-def remove_unfinished(path: Path) -> None:
-    """Delete the records of new sessions whose program was killed while writing them, in steps.
-    Raises `StoreError`."""
-    if not path.exists():
-        return
-    with as_sentences(path), contextlib.closing(connect(path)) as connection:
-        for (session,) in connection.execute(_UNFINISHED).fetchall():
-            while not is_open(session) and connection.execute(_REMOVE, (session,)).rowcount > 0:
-                pass
-
-
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     version = connection.execute("pragma user_version").fetchone()[0]
     if version > SCHEMA:
@@ -396,8 +507,8 @@ def make_index(connection: sqlite3.Connection) -> bool:
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Switch to a write-ahead log. SQLite does not wait here, so if two programs create a file at
-    the same time, one must retry."""
+    """Switch to a write-ahead log. SQLite does not wait here for another program that creates the
+    file, too."""
     ends_at = time.monotonic() + WAIT
     while True:
         try:

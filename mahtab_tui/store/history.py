@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mahtab_tui.store.corruption import (
-    decode_lossy,
-    decode_text,
-    encode_text,
-    file_identity,
-    is_corrupt,
-    move_damaged_file,
-    open_file,
-)
+from mahtab_tui.store.database import SpareDatabase, decode_text, encode_text
 
 _TABLES = """
 create table if not exists input (
@@ -27,7 +18,7 @@ create table if not exists input (
 create index if not exists input_of_project on input (project, number);
 """
 _SEARCHED = 20_000
-"""Maximum number of inputs that a search examines."""
+"""Inputs that a search examines at most."""
 
 
 class HistoryEntry(NamedTuple):
@@ -49,11 +40,14 @@ class History:
         """mask: masks secrets in an input before it is stored. no_trace: keep new inputs only in
         memory."""
         self.problem = ""
-        self._path = path
         self._project = project
         self._mask = mask
-        self._lock = threading.Lock()
-        self._connection = _copied(path) if no_trace else self._opened()
+        file = None if no_trace else path
+        self._database = SpareDatabase(
+            file, _TABLES, 2.0, "The input history", "inputs", self._report
+        )
+        if no_trace:
+            self._database.run(lambda memory: _copy(path, memory))
 
     def add(self, text: str, mode: str) -> None:
         """Add an input, unless it equals the last one."""
@@ -89,71 +83,23 @@ class History:
         return [entry for _, _, entry in sorted(ranked)[:limit]]
 
     def close(self) -> None:
-        with self._lock:
-            self._connection.close()
+        self._database.close()
+
+    def _report(self, problem: str) -> None:
+        self.problem = problem
 
     def _do(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        with self._lock:
-            try:
-                return self._connection.execute(statement, values).fetchall()
-            except sqlite3.Error as error:
-                if is_corrupt(error):
-                    self._connection.close()
-                    self._move_damaged()
-                    self._connection = self._opened()
-                else:
-                    self.problem = f"The input history {self._path} cannot be used: {error}."
-                return []
-
-    def _opened(self) -> sqlite3.Connection:
-        """Open the file; a new one if it is damaged; memory if that also fails."""
-        for attempt in ("as it is", "anew"):
-            try:
-                self._identity = file_identity(self._path)
-                connection = _connect(self._path)
-            except (sqlite3.Error, OSError) as error:
-                reason = error.strerror if isinstance(error, OSError) else error
-                self.problem = f"The input history {self._path} cannot be used ({reason}). This session's inputs are kept in memory only."
-                if attempt == "anew" or not (is_corrupt(error) and self._move_damaged()):
-                    break
-            else:
-                self._identity = file_identity(self._path)  # the file may be new
-                return connection
-        return _connect(None)
-
-    def _move_damaged(self) -> bool:
-        """Rename a damaged file, from which something may be recovered by hand. Returns False if
-        even that fails."""
-        try:
-            moved = move_damaged_file(self._path, self._identity)
-        except OSError:
-            return False
-        if moved is not None:
-            self.problem = (
-                f"The input history was damaged. It is now {moved}, and a new one was started."
-            )
-        return True
+        return self._database.run(lambda at: at.execute(statement, values).fetchall()) or []
 
 
-def _connect(path: Path | None) -> sqlite3.Connection:
-    connection = open_file(path, _TABLES, 2.0)
-    connection.text_factory = decode_lossy
-    return connection
-
-
-def _copied(path: Path) -> sqlite3.Connection:
-    """Copy a history into memory; an empty one if none can be read."""
-    copy = _connect(None)
+def _copy(path: Path, memory: sqlite3.Connection) -> None:
+    """Copy a history, if one can be read."""
+    uri = f"{path.absolute().as_uri()}?mode=ro"
     with (
         contextlib.suppress(sqlite3.Error),
-        contextlib.closing(
-            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
-        ) as history,
+        contextlib.closing(sqlite3.connect(uri, uri=True)) as history,
     ):
-        history.backup(copy)
-        return copy
-    copy.close()
-    return _connect(None)
+        history.backup(memory)
 
 
 def letters_between(text: str, wanted: str) -> int | None:

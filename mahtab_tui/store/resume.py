@@ -49,9 +49,7 @@ _KEY_BYTES = 32
 def save_target(session: str, megabytes: int) -> SaveTarget | None:
     """Return where a session's variables are saved; None if they cannot be. Creates the parent
     folder, and the user's key."""
-    if (
-        sys.platform != "linux"
-    ):  # on other systems, forking a kernel with loaded libraries is unsafe
+    if sys.platform != "linux":  # elsewhere, forking a kernel with loaded libraries is unsafe
         return None
     try:
         _above().mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -61,13 +59,12 @@ def save_target(session: str, megabytes: int) -> SaveTarget | None:
 
 
 def is_saved(session: str) -> bool:
-    """Return whether there are saved variables of a session."""
     return (_folder(session) / INDEX).exists()
 
 
 def copy_namespace(session: str, copy: str) -> None:
-    """Give a new session the saved variables of another one. The files never change, so both share
-    them; files that cannot be shared are left out."""
+    """Give a new session the saved variables of another one. Both share the files, which never
+    change."""
     source, target = _folder(session), _folder(copy)
     with contextlib.suppress(OSError):
         target.mkdir(mode=0o700)
@@ -77,7 +74,6 @@ def copy_namespace(session: str, copy: str) -> None:
 
 
 def remove_namespace(session: str) -> None:
-    """Remove the saved variables of a session."""
     shutil.rmtree(_folder(session), ignore_errors=True)
 
 
@@ -95,8 +91,7 @@ def _folder(session: str) -> Path:
 
 
 def _key() -> bytes:
-    """Return the key that signs this user's saved variables, creating it the first time. Raises
-    `OSError`."""
+    """Return the key that signs this user's saved variables. Raises `OSError`."""
     path = _above() / "key"
     with contextlib.suppress(FileExistsError):
         new = path.with_name(f"key.{os.getpid()}")
@@ -113,7 +108,7 @@ def _key() -> bytes:
 
 
 TAIL = 5_000
-"""Number of records to load for a resumed session; older ones stay on disk."""
+"""Records to load for a resumed session; older ones stay on disk."""
 
 
 class SessionNotFound(Exception):
@@ -124,21 +119,19 @@ def database() -> Path:
     return home_folder() / "sessions.db"
 
 
-def new_store(project: Path) -> tuple[SqliteStore, str, list[Record]]:
-    """Return a store for a new session of a folder, the session's name, and no past."""
-    name = project.name or "session"
-    session = new_id()
-    return (
-        SqliteStore(
-            database(), session, name=name, project=str(project), claim=lock_session(session)
-        ),
-        name,
-        [],
-    )
+_Opened = tuple[SqliteStore, str, list[Record]]
+"""The store of a session, its name, and its past records."""
+
+
+def new_store(project: Path) -> _Opened:
+    """Return a new session of a folder."""
+    name, session = project.name or "session", new_id()
+    claim = lock_session(session)
+    store = SqliteStore(database(), session, name=name, project=str(project), claim=claim)
+    return store, name, []
 
 
 def new_id() -> str:
-    """Return an id for a new session."""
     return uuid.uuid4().hex[:8]
 
 
@@ -163,14 +156,9 @@ def find_session(session: str | None, project: Path | None) -> SessionRow:
     return rows[0]
 
 
-def resumed_store(
-    row: SessionRow, *, variables: bool = False
-) -> tuple[SqliteStore, str, list[Record]]:
-    """Return the store of a session, its name, and its past records. Raises `SessionNotFound`, or
-    `LockedElsewhere` if another program has it open.
-
-    variables: whether to restore the saved variables, too.
-    """
+def resumed_store(row: SessionRow, *, variables: bool = False) -> _Opened:
+    """Open a session. variables: restore the saved variables, too. Raises `SessionNotFound`, or
+    `LockedElsewhere` if another program has it open."""
     try:
         own = lock_session(row.id)
         page = load_records(database(), row.id, limit=TAIL)
@@ -186,44 +174,31 @@ def resumed_store(
     # These apply no matter how old they are.
     marks = [mark for mark in marks if mark not in past]
     if page.earlier:
-        count = (
-            f"{page.earlier:,} earlier records are" if page.earlier > 1 else "1 earlier record is"
-        )
+        is_one = page.earlier == 1
+        count = "1 earlier record is" if is_one else f"{page.earlier:,} earlier records are"
         marks.append(_notice(f"{count} not shown here: /export writes all of them."))
     past = [*marks, *past]
     if page.unreadable:
-        past.append(
-            _notice(
-                f"{page.unreadable:,} of the session's records cannot be read and are left out.",
-                "warning",
-            )
-        )
-    cut = _about_cut_answer(past)
-    if variables and is_saved(row.id):
-        past.append(_notice(f"Conversation restored; variables follow.{cut}"))
-    else:
-        past.append(
-            _notice(f"Conversation restored; variables were not. Re-run what you need.{cut}")
-        )
-    return (
-        SqliteStore(database(), row.id, name=row.name, project=row.project, claim=own),
-        row.name,
-        past,
-    )
+        text = f"{page.unreadable:,} of the session's records cannot be read and are left out."
+        past.append(_notice(text, "warning"))
+    follows = variables and is_saved(row.id)
+    what = "variables follow." if follows else "variables were not. Re-run what you need."
+    past.append(_notice(f"Conversation restored; {what}{_about_cut_answer(past)}"))
+    store = SqliteStore(database(), row.id, name=row.name, project=row.project, claim=own)
+    return store, row.name, past
 
 
 def reattach(store: SqliteStore, past: Sequence[Record], cell: int) -> list[Record]:
-    """Return the past records of a resumed session whose kernel was reattached. cell: the number of
-    the cell running there; 0 for none."""
+    """Return the past records of a session whose kernel was reattached. cell: the number of the
+    cell running there; 0 for none."""
     store.cells_go_on = True
     records = list(past)
     if records and isinstance(records[-1], Notice):
         records.pop()
     end = len(records)
-    while (
-        end
-        and isinstance(records[end - 1], ReplOut | AssistantChat | Notice)
-        and (isinstance(records[end - 1], Notice) or records[end - 1].cut)  # type: ignore[attr-defined]
+    while end and (
+        isinstance(last := records[end - 1], Notice)
+        or (isinstance(last, ReplOut | AssistantChat) and last.cut)
     ):
         end -= 1
     # The output is sent again from its start.
@@ -243,11 +218,8 @@ def _about_cut_answer(past: Sequence[Record]) -> str:
     return " The model's answer was cut off: ask again if you need the rest." if going else ""
 
 
-def forked_store(
-    row: SessionRow, *, variables: bool = False
-) -> tuple[SqliteStore, str, list[Record]]:
-    """Return the store of a new session that starts with a copy of another one's records, its name,
-    and its past records. Raises `SessionNotFound`."""
+def forked_store(row: SessionRow, *, variables: bool = False) -> _Opened:
+    """Open a copy of a session. Raises `SessionNotFound`."""
     copy = new_id()
     try:
         fork_session(database(), row.id, copy)
@@ -262,8 +234,8 @@ def forked_store(
 
 
 def remove_session(row: SessionRow) -> None:
-    """Delete a session: its records and its variables. Raises `SessionNotFound` if a program has it
-    open or its kernel is waiting, and `StoreError`."""
+    """Delete a session's records and variables. Raises `SessionNotFound` if a program has it open or
+    its kernel is waiting, and `StoreError`."""
     from mahtab_tui.kernel.detached import recovered_output, waiting_kernels
     from mahtab_tui.kernel.remote.stations import noted_kernels
     from mahtab_tui.store.session_index import delete_session
@@ -302,11 +274,8 @@ _QUESTION = (
 
 
 def fork(session: str, entry: str = "") -> str:
-    """Create a session that starts as a copy of another one, or of its part before an entry (named
-    as in `bus.prompt.HiddenEntries`); returns its id.
-
-    A full copy also has the saved variables. Raises `StoreError`.
-    """
+    """Copy a session, or its part before an entry (`Record.entry_name`); returns the copy's id. A
+    full copy also has the saved variables. Raises `StoreError`."""
     copy = new_id()
     if not entry:
         fork_session(database(), session, copy)
@@ -327,8 +296,8 @@ def fork(session: str, entry: str = "") -> str:
 
 
 def _entry_start(session: str, entry: str) -> tuple[int, str, int]:
-    """Return the number of the first record of an entry, its name, and its cell (0 for a
-    question). Raises `StoreError`."""
+    """Return an entry's first record, its name, and its cell (0 for a question). Raises
+    `StoreError`."""
     found = _ENTRY.match(entry)
     if found is None:
         raise StoreError(
@@ -336,19 +305,10 @@ def _entry_start(session: str, entry: str) -> tuple[int, str, int]:
         )
     kind, number = found[1], int(found[2])
     if kind == "cell":
-        start = start_of_cell(database(), session, number)
+        start, cell = start_of_cell(database(), session, number), number
     else:
-        start = next(
-            (
-                int(row[0])
-                for row in fetched(database(), _QUESTION, (session, UserChat.tag, number))
-            ),
-            None,
-        )
+        rows = fetched(database(), _QUESTION, (session, UserChat.tag, number))
+        kind, start, cell = "question", int(rows[0][0]) if rows else None, 0
     if start is None:
         raise StoreError("The session has no record of this entry.")
-    return (
-        start,
-        f"{kind} {number}" if kind == "cell" else f"question {number}",
-        number if kind == "cell" else 0,
-    )
+    return start, f"{kind} {number}", cell

@@ -1,9 +1,9 @@
 """An index of sessions: facts that can be looked up without reading their records.
 
-The index entry of a session (table `digest`) is updated in the transaction that writes a record.
-Sessions of older versions, and copies, are behind: `catch_up` reads them in small steps. The word
-index has a row for each record with words, and one (`_ABOUT`) for the session's id, folder and
-title. It stores no texts, so a row is deleted by passing the same words again.
+A session's entry (table `digest`) is updated in the transaction that writes a record. Copies, and
+sessions of older versions, are behind: `catch_up` reads them in small steps. The word index has a
+row for each record with words, and one (`_ABOUT`) for the session's id, folder and title. It stores
+no texts: a row is deleted by passing the same words again.
 """
 
 from __future__ import annotations
@@ -16,50 +16,54 @@ import unicodedata
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.bus.prompt import HiddenEntries
 from mahtab_tui.bus.records import Record, cell_entry
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.store.corruption import decode_text, encode_text, is_busy, is_index_corrupt
-from mahtab_tui.store.database import as_sentences, connect, make_index, transaction
+from mahtab_tui.store.database import (
+    as_sentences,
+    connect,
+    decode_text,
+    encode_text,
+    is_busy,
+    is_index_corrupt,
+    make_index,
+    transaction,
+)
 from mahtab_tui.store.sqlite import SessionRow, readable_record
-
-_UNITS = ("B", "KB", "MB", "GB")
 
 
 def day(row: SessionRow) -> str:
-    """Format when a session was last used."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(row.last))
 
 
 def cost(row: SessionRow) -> str:
-    """Format the cost of a session, as far as it is known."""
     return f"${row.cost:.2f}" if row.cost else "–"
 
 
 def size(row: SessionRow) -> str:
-    """Format the size of a session's records."""
-    amount, unit = float(row.size), 0
-    while amount >= 1000 and unit + 1 < len(_UNITS):
-        amount, unit = amount / 1000, unit + 1
-    return f"{amount:.0f} {_UNITS[unit]}" if row.size else "–"
+    amount = float(row.size)
+    for unit in ("B", "KB", "MB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if row.size else "–"
+        amount /= 1000
+    return f"{amount:.0f} GB"
 
 
 LONGEST_TITLE = 100
-"""Maximum characters of a title."""
+"""Characters of a title at most."""
 RECORDS = 1 << 20
-"""Maximum number of indexed records per session; rows of the word index are numbered by session and
-record."""
+"""Indexed records of a session at most; rows of the word index have numbers of session and record."""
 STEP = 100
 """Records to read in one transaction, so that others can write in between."""
 _NOTHING = "Nothing of this session is saved yet, so it has no title."
 _ABOUT = 0
 """The record number of the session's own row, before its records."""
 _EASTERN = "\u3040-\u30ff\u3400-\u9fff"
-"""Letters of scripts without spaces. Each letter is indexed as a word."""
+"""Letters of scripts without spaces, each of which is indexed as a word."""
 _WORD = re.compile(rf"[{_EASTERN}]|[^\W_{_EASTERN}]+")
 _NO_WORD = re.compile(r"[^a-z0-9]+")
 
@@ -77,10 +81,7 @@ _NUMBER = "insert into digest (session) select id from session where id not in (
 
 
 class MatchedRecord(NamedTuple):
-    """A record in the index."""
-
     digest: int
-    """The number of the session's digest."""
     record: int
     """1 for the session's first record; `_ABOUT` for the session itself."""
 
@@ -94,22 +95,17 @@ class MatchedRecord(NamedTuple):
 
 
 def words(text: str) -> str:
-    """Return the words of a text, separated by spaces, in their compared form: without case,
-    accents and punctuation."""
+    """Return the words of a text without case, accents and punctuation, separated by spaces."""
     text = plain(text).lower()
     if text.isascii():
         return _NO_WORD.sub(" ", text)
-    letters = (
-        letter
-        for letter in unicodedata.normalize("NFKD", text.casefold())
-        if not unicodedata.combining(letter)
-    )
-    return " ".join(_WORD.findall(unicodedata.normalize("NFC", "".join(letters))))
+    letters = unicodedata.normalize("NFKD", text.casefold())
+    bare = "".join(letter for letter in letters if not unicodedata.combining(letter))
+    return " ".join(_WORD.findall(unicodedata.normalize("NFC", bare)))
 
 
 def indexed_words(record: Record) -> str:
-    """Return the indexed words of a record: what was written and run, but no output that shows a
-    private variable."""
+    """Return the indexed words of a record; none of an output that shows a private variable."""
     if not record.indexed or (isinstance(record, records.ReplOut) and record.private):
         return ""
     return words(shortened(record.text, record.indexed))
@@ -121,8 +117,7 @@ def shortened(text: str, longest: int) -> str:
 
 
 def folder_word(project: str) -> str:
-    """Return the word that marks each record of a folder; it occurs in no text. Two folders may
-    share a word."""
+    """Return the word that marks each record of a folder, and occurs in no text."""
     return f"§{zlib.crc32(project.encode('utf-8', 'replace')):x}"
 
 
@@ -142,64 +137,58 @@ class SessionIndex:
         self._connection = connection
         self._session = session
         connection.execute("insert or ignore into digest (session) values (?)", (session,))
-        row = connection.execute(
-            "select number, upto, records from digest where session = ?", (session,)
-        ).fetchone()
+        row = self._row("select number, upto, records from digest where session = ?")
         self._number: int = row[0]
         self._upto: int | None = row[1]
         """The number of the last indexed record; None until the session itself is indexed."""
         self._records: int = row[2]
-        project = connection.execute(
-            "select project from session where id = ?", (session,)
-        ).fetchone()
-        self._folder = folder_word("" if project is None else decode_text(project[0]))
-        (last,) = connection.execute(
-            "select coalesce(max(number), 0) from record where session = ?", (session,)
-        ).fetchone()
+        project = self._row("select project from session where id = ?")
+        self._folder = folder_word(decode_text(project[0]) if project else "")
+        (last,) = self._row("select coalesce(max(number), 0) from record where session = ?")
         self._indexes = make_index(connection)
         self.behind = not self._indexes or (self._upto or 0) < last
         """Whether it waits for `catch_up`."""
 
+    def _row(self, query: str) -> tuple[Any, ...]:
+        """Return the first row of a query about the session; empty if there is none."""
+        row: tuple[Any, ...] | None = self._connection.execute(query, (self._session,)).fetchone()
+        return row or ()
+
     def begin(self) -> None:
         """Index the session itself, whose row was just written."""
         if not self.behind and self._upto is None:
-            self._update_index()
+            self._index_session()
 
     def note(self, number: int, record: Record | None, size: int) -> None:
-        """Index a record that was just written. record: None if it cannot be read. size: its stored
-        characters."""
+        """Index a record that was just written. record: None if it cannot be read. size: its
+        characters as stored."""
         if self.behind:
             return
         cost = record.cost or 0.0 if isinstance(record, records.Usage) else 0.0
-        model = (
-            encode_text((record.party or "")[:LONGEST_TITLE])
-            if isinstance(record, records.AssistantChat)
-            else ""
-        )
+        party = (record.party or "") if isinstance(record, records.AssistantChat) else ""
+        model = encode_text(party[:LONGEST_TITLE])
         private = isinstance(record, records.Private)
         values = (number, size, cost, model, model, private, self._session, self._upto)
-        # Another program rebuilt the index.
         if self._connection.execute(_UPDATE, values).rowcount == 0:
-            self.behind = True
+            self.behind = True  # another program rebuilt the index
             return
         self._upto, self._records = number, self._records + 1
         if isinstance(record, records.UserChat) and not self._title():
             self.rename(question_title(record.text))
-        if (
-            record is not None
-            and self._records < RECORDS
-            and (found := indexed_words(record)).strip()
-        ):
-            self._add_text(self._records, found)
+        if words := self._indexed(record):
+            self._add_text(self._records, words)
+
+    def _indexed(self, record: Record | None) -> str:
+        """Return the words of the session's last record."""
+        return indexed_words(record).strip() if record and self._records < RECORDS else ""
 
     def rename(self, title: str) -> None:
-        """Change the title."""
         before = self._about()
         self._connection.execute(
             "update digest set title = ? where session = ?", (encode_text(title), self._session)
         )
         if self._upto is not None and self._indexes:
-            self._remove_text(MatchedRecord(self._number, _ABOUT).row, before)
+            self._remove_text(_ABOUT, before)
             self._add_text(_ABOUT, self._about())
 
     def read_step(self) -> bool:
@@ -208,7 +197,7 @@ class SessionIndex:
         if not self._indexes:
             return False
         if self._upto is None:
-            self._update_index()
+            self._index_session()
         rows = self._connection.execute(query, (self._session, self._upto, STEP)).fetchall()
         self.behind = False
         for number, *row in rows:
@@ -216,19 +205,14 @@ class SessionIndex:
         return len(rows) == STEP
 
     def remove_step(self) -> bool:
-        """Delete the session's last records from the index and from disk; returns whether there are
-        more. At the end, its digest is deleted too."""
+        """Delete the session's last records; returns whether there are more. At the end, its digest
+        is deleted too."""
         query = "select number, time, tag, attrs, text from record where session = ? order by number desc limit ?"
         rows = self._connection.execute(query, (self._session, STEP)).fetchall()
         for number, *row in rows:
             if number <= (self._upto or 0) and self._indexes:
-                record = readable_record(tuple(row))
-                if (
-                    record is not None
-                    and self._records < RECORDS
-                    and (found := indexed_words(record)).strip()
-                ):
-                    self._remove_text(MatchedRecord(self._number, self._records).row, found)
+                if words := self._indexed(readable_record(tuple(row))):
+                    self._remove_text(self._records, words)
                 self._records -= 1
         if rows:
             self._connection.execute(
@@ -241,46 +225,40 @@ class SessionIndex:
         if len(rows) == STEP:
             return True
         if self._indexes and self._upto is not None:
-            self._remove_text(MatchedRecord(self._number, _ABOUT).row, self._about())
+            self._remove_text(_ABOUT, self._about())
         self._connection.execute("delete from digest where session = ?", (self._session,))
         return False
 
     def _about(self) -> str:
-        row = self._connection.execute(
-            "select id, name, project from session where id = ?", (self._session,)
-        ).fetchone()
-        return words(" ".join((*map(decode_text, row or ()), self._title())))
+        row = self._row("select id, name, project from session where id = ?")
+        return words(" ".join((*map(decode_text, row), self._title())))
 
     def _title(self) -> str:
         """Return the current title, which another connection may have changed."""
-        row = self._connection.execute(
-            "select title from digest where session = ?", (self._session,)
-        ).fetchone()
-        return "" if row is None else decode_text(row[0])
+        row = self._row("select title from digest where session = ?")
+        return decode_text(row[0]) if row else ""
 
-    def _update_index(self) -> None:
-        """Index the session itself."""
+    def _index_session(self) -> None:
         self._add_text(_ABOUT, self._about())
         self._connection.execute("update digest set upto = 0 where session = ?", (self._session,))
         self._upto = 0
 
-    def _add_text(self, record: int, found: str) -> None:
+    def _add_text(self, record: int, words: str) -> None:
         row = MatchedRecord(self._number, record).row
-        self._connection.execute(
-            "insert into said (rowid, text) values (?, ?)", (row, f"{self._folder} {found}")
-        )
+        values = (row, f"{self._folder} {words}")
+        self._connection.execute("insert into said (rowid, text) values (?, ?)", values)
 
-    def _remove_text(self, row: int, found: str) -> None:
+    def _remove_text(self, record: int, words: str) -> None:
+        row = MatchedRecord(self._number, record).row
+        values = (row, f"{self._folder} {words}")
         self._connection.execute(
-            "insert into said (said, rowid, text) values ('delete', ?, ?)",
-            (row, f"{self._folder} {found}"),
+            "insert into said (said, rowid, text) values ('delete', ?, ?)", values
         )
 
 
 def catch_up(path: Path, seconds: float, pause: float = 0.0) -> int:
     """Index sessions that are behind, for at most that many seconds; returns how many still are.
-    pause: the pause after each step, as a multiple of its duration, so that nothing else has to
-    wait. Raises `StoreError`."""
+    pause: after each step, as a multiple of its duration. Raises `StoreError`."""
     if not path.exists():
         return 0
     with open_index(path) as connection:
@@ -305,9 +283,8 @@ def _read_steps(
     while waiting and time.monotonic() < ends_at:
         began = time.monotonic()
         with transaction(connection):
-            there = connection.execute(
-                "select 1 from session where id = ?", waiting[:1]
-            ).fetchone()  # it may have been deleted meanwhile
+            query = "select 1 from session where id = ?"  # it may have been deleted meanwhile
+            there = connection.execute(query, waiting[:1]).fetchone()
             more = there is not None and SessionIndex(connection, waiting[0]).read_step()
         if not more:
             del waiting[0]
@@ -317,8 +294,7 @@ def _read_steps(
 
 @contextlib.contextmanager
 def open_index(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open the database; if the index turns out to be damaged, it is emptied. Raises
-    `StoreError`."""
+    """Open the database, and empty its index if that is damaged. Raises `StoreError`."""
     try:
         with as_sentences(path), contextlib.closing(connect(path)) as connection:
             yield connection
@@ -339,11 +315,7 @@ def rebuild_index(path: Path) -> None:
         transaction(connection),
     ):
         # A damaged index can be neither opened nor dropped.
-        for table in (
-            "said_data",
-            "said_idx",
-            "said_docsize",
-        ):
+        for table in ("said_data", "said_idx", "said_docsize"):
             connection.execute(f"delete from {table}")
         connection.executemany("insert into said_data (id, block) values (?, ?)", blocks)
         connection.execute("update digest set upto = null, records = 0, size = 0, cost = 0")
@@ -360,7 +332,7 @@ def rename_session(path: Path, session: str, title: str) -> None:
 
 
 def delete_session(path: Path, session: str) -> None:
-    """Delete a session, starting from its end, in steps between which others can write. Raises
+    """Delete a session from its end, in steps between which others can write. Raises
     `StoreError`."""
     if not path.exists():
         return
@@ -370,17 +342,15 @@ def delete_session(path: Path, session: str) -> None:
             with transaction(connection):
                 more = SessionIndex(connection, session).remove_step()
                 if not more:
-                    for table, column in (("partial", "session"), ("session", "id")):
-                        connection.execute(f"delete from {table} where {column} = ?", (session,))
+                    connection.execute("delete from partial where session = ?", (session,))
+                    connection.execute("delete from session where id = ?", (session,))
 
 
 SHOWN = 300
-"""Number of records in a preview."""
-LONGEST = 10_000
-"""Maximum characters of an output in a preview: half from the start, half from the end."""
-LONGEST_INDEXED = 20_000
-"""Maximum characters of a question, an answer or a cell in a preview, because rendering long
-Markdown would block the screen."""
+"""Records in a preview."""
+LONGEST, LONGEST_INDEXED = 10_000, 20_000
+"""Characters of an output in a preview at most, and of a question, an answer or a cell, because
+rendering long Markdown would block the screen."""
 PRIVATE = "# This cell uses a private variable, so it is left out."
 
 _COUNT = "select count(*) from record where session = ?"
@@ -392,10 +362,7 @@ _MARKS = "select time, tag, attrs, text from record where session = ? and tag = 
 
 def preview(path: Path, session: str, number: int = 0) -> list[Record]:
     """Return the last records of a session, or those around a given one (from 1), without cells
-    that use private variables.
-
-    Unreadable records are counted in a notice. Raises `StoreError`.
-    """
+    that use private variables. Raises `StoreError`."""
     with as_sentences(path), contextlib.closing(connect(path)) as connection:
         (count,) = connection.execute(_COUNT, (session,)).fetchone()
         first = max(0, min(count - SHOWN, number - SHOWN // 2 if number else count))
@@ -426,8 +393,8 @@ def _shortened(record: Record) -> Record:
 
 
 def without_private(record: Record, hidden: HiddenEntries) -> Record | None:
-    """Return the part of a record that may be shown to anyone but the user: without private
-    variables and the cells that use them."""
+    """Return what may be shown of a record without private variables and the cells that use
+    them."""
     if isinstance(record, records.Display) and record.cell is not None:
         return None if hidden.is_private(cell_entry(record.cell)) else record
     if isinstance(record, records.Namespace | records.Review):

@@ -15,19 +15,16 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.codec import InvalidRecord, decode
 from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.bus.records import Record, encode
-from mahtab_tui.store.corruption import (
-    as_json,
-    decode_text,
-    encode_text,
-    file_identity,
-    is_index_corrupt,
-)
 from mahtab_tui.store.database import (
     SessionLock,
+    as_json,
     as_sentences,
     connect,
+    decode_text,
+    encode_text,
     fetched,
-    new_session,
+    file_identity,
+    is_index_corrupt,
     transaction,
 )
 
@@ -79,8 +76,7 @@ StoredRow = tuple[Any, Any, Any, Any]
 
 
 def decoded(row: StoredRow) -> Record | None:
-    """Decode a record from its time, tag, attributes and text; None if a newer version wrote it.
-    Raises `InvalidRecord`."""
+    """Decode a record; None if a newer version wrote it. Raises `InvalidRecord`."""
     moment, tag, attrs, text = row
     try:
         values = json.loads(attrs)
@@ -92,7 +88,7 @@ def decoded(row: StoredRow) -> Record | None:
 
 
 def readable_record(row: StoredRow) -> Record | None:
-    """Return a record; None if it cannot be read, or if a newer version wrote it."""
+    """Decode a record; None if that fails."""
     try:
         return decoded(row)
     except InvalidRecord:
@@ -100,7 +96,7 @@ def readable_record(row: StoredRow) -> Record | None:
 
 
 _FIRST = 80
-"""Maximum characters of a session's first input in a list."""
+"""Characters of a session's first input in a list."""
 
 _SURROUNDINGS = (
     records.Kernel
@@ -111,12 +107,11 @@ _SURROUNDINGS = (
     | records.NotebookCell
     | records.NotebookOutput
 )
-"""Records logged before anything happens. They alone do not make a session, so they are written
-together with the first other record."""
+"""Records before anything happens. They are written with the first other record."""
 
 INSERT = "insert into record (session, time, tag, attrs, text) values (?, ?, ?, ?, ?)"
 _ATTRS = "case when json_valid(attrs) then attrs else '{}' end"
-"""A record's attributes. Without this, SQLite would fail a query at the first invalid JSON."""
+"""A record's attributes. Invalid JSON would fail the query."""
 _OUTPUT = (
     f"select text from record where session = ? and tag in (?, ?) and json_extract({_ATTRS}, '$.cell') = ?"
     f" and json_extract({_ATTRS}, '$.late') is null order by number desc limit 1"
@@ -133,12 +128,9 @@ _CELL = (
 _COPY = (
     "insert into record (session, time, tag, attrs, text)"
     " select ?, time, tag, case when tag = ? and json_valid(attrs) then json_set(attrs, '$.rewritable', json('false')) else attrs end, text"
-    " from record where session = ? and number > ? and number <= ? order by number"
+    " from record where session = ? and (? is null or number < ?) order by number"
 )
-"""Copies records of a session. The copy does not automatically update the session's notebook
-file."""
-_COPIED = 500
-"""Records to copy in one transaction, so that other programs can write in between."""
+"""Copies records of a session. The copy does not update the session's notebook file."""
 
 SESSION_COLUMNS = (
     "session.id, session.name, session.project, session.started, session.last, (select count(*) from record where session = session.id),"
@@ -151,7 +143,7 @@ _LIST = (
 )
 
 ALL = -1
-"""No limit, for `load_records` and `list_sessions`."""
+"""No limit of records or sessions."""
 
 YEAR_10000 = 253_402_300_800.0
 """Seconds since the epoch from which dates cannot be shown."""
@@ -170,14 +162,13 @@ class SessionRow(NamedTuple):
     first: str
     """The start of the first question or cell."""
     title: str = ""
-    """The first line of the first question, or the title given by the user; empty before the first
-    question."""
+    """From the user, or the first line of the first question."""
     model: str = ""
     """The short name of the model that answered last."""
     cost: float = 0.0
     """US dollars, as far as prices are known."""
     size: int = 0
-    """Characters of all records as stored; 0 if they have not been indexed yet."""
+    """Characters of all records as stored; 0 before they are indexed."""
 
     @property
     def heading(self) -> str:
@@ -190,14 +181,14 @@ class RecordPage(NamedTuple):
 
     records: list[tuple[int, Record]]
     unreadable: int
-    """Number of further records that cannot be read."""
+    """How many more cannot be read."""
     earlier: int = 0
-    """Number of records before these."""
+    """How many come before these."""
 
 
 class SqliteStore:
-    """The records of one session. The file is opened for the first record, so that an empty session
-    leaves nothing behind."""
+    """The records of one session. The first record opens the file, so that an empty session leaves
+    nothing behind."""
 
     def __init__(
         self,
@@ -217,22 +208,17 @@ class SqliteStore:
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
-        """Identity of the open file."""
         self._begun = False
         self._digest: SessionIndex | None = None
-        """None while the file is not open."""
         self.cells_go_on = False
-        """Whether cells left by an earlier program are still running, so that their output is sent
-        again."""
+        """Whether cells of an earlier program are still running: they send their output again."""
         self._surroundings: list[Record] = []
 
     def everything(self) -> list[Record]:
         """Return all readable records of the session, in order. Raises `StoreError`."""
-        return (
-            [record for _, record in load_records(self.path, self.session, limit=ALL).records]
-            if self._is_own
-            else []
-        )
+        if not self._is_own:
+            return []
+        return [record for _, record in load_records(self.path, self.session, limit=ALL).records]
 
     @property
     def has_written(self) -> bool:
@@ -248,16 +234,12 @@ class SqliteStore:
             with self._writing() as connection:
                 for each in (*self._surroundings, record):
                     self._insert(connection, _columns(each), each)
+                is_input = isinstance(record, records.UserChat | records.ReplIn)
+                first = encode_text(shorten_input(record)) if is_input else ""
                 connection.execute(
-                    "update session set last = ? where id = ?",
-                    (record.time or time.time(), self.session),
+                    "update session set last = ?, first = case when first = '' then ? else first end where id = ?",
+                    (record.time or time.time(), first, self.session),
                 )
-                if isinstance(record, records.UserChat | records.ReplIn):
-                    first = encode_text(shorten_input(record))
-                    connection.execute(
-                        "update session set first = ? where id = ? and first = ''",
-                        (first, self.session),
-                    )
             self._surroundings.clear()
 
     def partial(self, key: str, record: Record | None) -> None:
@@ -272,32 +254,23 @@ class SqliteStore:
                 connection.execute("insert or replace into partial values (?, ?, ?, ?, ?, ?)", row)
 
     def output(self, cell: int) -> str | None:
-        """Return everything a cell has printed; None if it was not stored or the cell is still
-        running. Raises `StoreError`."""
-        rows = (
-            fetched(self.path, _OUTPUT, (self.session, *records.OUTPUTS, cell))
-            if self._is_own
-            else []
-        )
+        """Return the whole output of a cell; None if it was not stored, or while the cell runs.
+        Raises `StoreError`."""
+        rows = self._fetched(_OUTPUT, *records.OUTPUTS, cell)
         return decode_text(rows[0][0]) if rows else None
 
     def pictures(self, cell: int) -> list[str]:
         """Return the stored pictures displayed by a cell, as base64. Raises `StoreError`."""
-        rows = (
-            fetched(
-                self.path,
-                _SHOWN,
-                (self.session, records.Display.tag, cell, *sorted(records.PICTURES)),
-            )
-            if self._is_own
-            else []
-        )
+        rows = self._fetched(_SHOWN, records.Display.tag, cell, *sorted(records.PICTURES))
         return [row[0] for row in rows if isinstance(row[0], str)]
+
+    def _fetched(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        return fetched(self.path, query, (self.session, *values)) if self._is_own else []
 
     @property
     def _is_own(self) -> bool:
-        """Whether the stored records are this program's. Once the lock is lost, another program's
-        cells have the same numbers."""
+        """Whether the stored records are this program's. Without the lock, another program's cells
+        have the same numbers."""
         return self.path.exists() and not (self.claim is not None and self.claim.lost)
 
     def close(self) -> None:
@@ -307,7 +280,7 @@ class SqliteStore:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """Run one transaction. Opens the file if it is not open, or if it failed before."""
+        """Run one transaction. Opens the file if needed, also after a failure."""
         with as_sentences(self.path, self._identity):
             try:
                 fresh = self._connection is None
@@ -330,33 +303,27 @@ class SqliteStore:
         self._begun = True
 
     def _begin(self, connection: sqlite3.Connection) -> None:
-        """Write the session's row, and turn streams left unfinished by a killed program into
-        records, before their keys are reused."""
+        """Write the session's row, and the unfinished streams of a killed program as records,
+        before their keys are reused."""
         from mahtab_tui.store.session_index import SessionIndex
 
         now = time.time()
-        row = (self.session, encode_text(self._name), encode_text(self._project), now, now)
         connection.execute(
             "insert or ignore into session (id, name, project, started, last) values (?, ?, ?, ?, ?)",
-            row,
+            (self.session, encode_text(self._name), encode_text(self._project), now, now),
         )
         self._digest = SessionIndex(connection, self.session)
         self._digest.begin()
         if not self._begun:
-            for left in _unfinished_streams(connection, self.session):
-                if self.cells_go_on and isinstance(left, records.ReplOut):
-                    continue
-                self._insert(
-                    connection,
-                    _columns(left) if isinstance(left, Record) else left,
-                    left if isinstance(left, Record) else None,
-                )
+            for row, left in _unfinished_streams(connection, self.session):
+                if not (self.cells_go_on and isinstance(left, records.ReplOut)):
+                    self._insert(connection, _columns(left) if left else row, left)
             connection.execute("delete from partial where session = ?", (self.session,))
 
     def _insert(
         self, connection: sqlite3.Connection, columns: StoredRow, record: Record | None
     ) -> None:
-        """Write a record, and index it. record: None if it cannot be read."""
+        """Write and index a record. record: None if it cannot be read."""
         number = connection.execute(INSERT, (self.session, *columns)).lastrowid
         assert number is not None
         assert self._digest is not None
@@ -378,26 +345,20 @@ def _columns(record: Record) -> tuple[float, str, str, str | bytes]:
     return record.time or time.time(), record.tag, as_json(encode(record)), encode_text(record.text)
 
 
-def _unfinished_streams(connection: sqlite3.Connection, session: str) -> list[Record | StoredRow]:
-    """Return the streams that were unfinished when the program was killed; unreadable ones as
-    stored."""
+def _unfinished_streams(
+    connection: sqlite3.Connection, session: str
+) -> list[tuple[StoredRow, Record | None]]:
+    """Return the streams that were unfinished when the program was killed, as stored and as
+    records marked ``cut``; None if they cannot be read."""
     rows: list[StoredRow] = connection.execute(
         "select time, tag, attrs, text from partial where session = ? order by time", (session,)
     ).fetchall()
-    return [_cut(row) or row for row in rows]
-
-
-def _cut(row: StoredRow) -> Record | None:
-    """Return the record of a stream that was cut off; None if it cannot be read."""
-    try:
-        record = decoded(row)
-    except InvalidRecord:
-        return None
-    return (
-        record.changed(cut=True)
-        if isinstance(record, records.ReplOut | records.AssistantChat)
-        else None
-    )
+    found = [(row, readable_record(row)) for row in rows]
+    streams = records.ReplOut | records.AssistantChat
+    return [
+        (row, record.changed(cut=True) if isinstance(record, streams) else None)
+        for row, record in found
+    ]
 
 
 def list_sessions(
@@ -407,40 +368,32 @@ def list_sessions(
 
     begins: the start of their ids. limit: maximum number, or `ALL`.
     """
-    folder = None if project is None else encode_text(project)
-    return [
-        session_row(row)
-        for row in fetched(
-            path, _LIST, (folder, folder, encode_text(begins), encode_text(begins), limit)
-        )
-    ]
+    folder, start = None if project is None else encode_text(project), encode_text(begins)
+    return [session_row(row) for row in fetched(path, _LIST, (folder, folder, start, start, limit))]
 
 
 def count_sessions(path: Path, project: str | None = None) -> int:
     """Return the number of sessions of one project or of all. Raises `StoreError`."""
     folder = None if project is None else encode_text(project)
-    rows = fetched(
-        path, "select count(*) from session where ? is null or project = ?", (folder, folder)
-    )
+    count = "select count(*) from session where ? is null or project = ?"
+    rows = fetched(path, count, (folder, folder))
     return int(rows[0][0]) if rows else 0
 
 
 def session_row(row: tuple[Any, ...]) -> SessionRow:
     """Convert the columns `SESSION_COLUMNS` to a session."""
-    id, name, folder, started, last, records, first, title, model, cost, size = row
-    known = float(cost) if isinstance(cost, int | float) else 0.0
-    first, title, model = (decode_text(each or "") for each in (first, title, model))
+    id, name, folder, started, last, count, first, title, model, cost, size = row
     return SessionRow(
         decode_text(id),
         decode_text(name),
         decode_text(folder),
         _moment(started),
         _moment(last),
-        records,
-        first,
-        title,
-        model,
-        known,
+        count,
+        decode_text(first or ""),
+        decode_text(title or ""),
+        decode_text(model or ""),
+        float(cost) if isinstance(cost, int | float) else 0.0,
         size or 0,
     )
 
@@ -451,12 +404,9 @@ def _moment(value: object) -> float:
 
 
 def load_records(path: Path, session: str, *, limit: int = 200) -> RecordPage:
-    """Return the last records of a session. limit: maximum number, or `ALL`. Unreadable records are
-    skipped and counted; records of newer versions are skipped.
-
-    Streams that were unfinished when the program was killed come last, marked ``cut``. Raises
-    `StoreError`.
-    """
+    """Return the last records of a session, without those of newer versions; unfinished streams of
+    a killed program come last, marked ``cut``. limit: maximum number, or `ALL`. Raises
+    `StoreError`."""
     if not path.exists():
         return RecordPage([], 0)
     query = "select number, time, tag, attrs, text from record where session = ? order by number desc limit ?"
@@ -476,70 +426,54 @@ def load_records(path: Path, session: str, *, limit: int = 200) -> RecordPage:
             unreadable += 1
         else:
             read += [] if record is None else [(number, record)]
-    for number, left in enumerate(left_over, rows[0][0] + 1 if rows else 1):
-        if isinstance(left, Record):
-            read.append((number, left))
-        else:
+    for number, (_, left) in enumerate(left_over, rows[0][0] + 1 if rows else 1):
+        if left is None:
             unreadable += 1
+        else:
+            read.append((number, left))
     return RecordPage(read, unreadable, earlier)
 
 
 def fork_session(path: Path, session: str, copy: str, *, before: int | None = None) -> None:
-    """Create a session with the id `copy` and another one's current records. before: only those
-    before this number. Raises `StoreError`."""
-    with new_session(path, copy) as connection:
-        (last,) = connection.execute(
-            "select coalesce(max(number), 0) from record where session = ? and (? is null or number < ?)",
-            (session, before, before),
-        ).fetchone()
-        done = 0
-        while done < last:
-            rows = connection.execute(
-                "select number from record where session = ? and number > ? order by number limit ?",
-                (session, done, _COPIED),
-            )
-            end = min(rows.fetchall()[-1][0], last)
-            with transaction(connection):
-                connection.execute(_COPY, (copy, records.NotebookFile.tag, session, done, end))
-            done = end
-        now = time.time()
-        with transaction(connection):  # last, so that a half-copied session is never listed
+    """Create a session `copy` with another one's records. before: only those before this number.
+    Raises `StoreError`."""
+    now = time.time()
+    with (
+        as_sentences(path),
+        contextlib.closing(connect(path)) as connection,
+        transaction(connection),
+    ):
+        connection.execute(_COPY, (copy, records.NotebookFile.tag, session, before, before))
+        connection.execute(
+            "insert into session (id, name, project, started, last, first) select ?, name, project, ?, ?, first from session where id = ?",
+            (copy, now, now, session),
+        )
+        if before is None:  # a partial copy may lack the question that the title comes from
             connection.execute(
-                "insert into session (id, name, project, started, last, first) select ?, name, project, ?, ?, first from session where id = ?",
-                (copy, now, now, session),
+                "insert or ignore into digest (session, title) select ?, title from digest where session = ?",
+                (copy, session),
             )
-            if before is None:  # a partial copy may lack the question that the title comes from
-                connection.execute(
-                    "insert or ignore into digest (session, title) select ?, title from digest where session = ?",
-                    (copy, session),
-                )
 
 
 def start_of_cell(path: Path, session: str, cell: int) -> int | None:
-    """Return the number of the record with which a cell began, or of the question that it answers;
-    None if there is none. Raises `StoreError`."""
-    began = fetched(
-        path, _CELL, (session, records.UserReplIn.tag, records.AssistantReplIn.tag, cell)
-    )
-    if not began or began[0][1] is None:
-        return int(began[0][0]) if began else None
-    number = began[0][0]
-    asked = fetched(
-        path,
-        "select max(number) from record where session = ? and tag = ? and number < ?",
-        (session, records.UserChat.tag, number),
-    )
+    """Return the number of the record with which a cell began, or of the question that it answers,
+    if any. Raises `StoreError`."""
+    tags = records.UserReplIn.tag, records.AssistantReplIn.tag
+    began = fetched(path, _CELL, (session, *tags, cell))
+    if not began:
+        return None
+    number, turn = began[0]
+    if turn is None:
+        return int(number)
+    query = "select max(number) from record where session = ? and tag = ? and number < ?"
+    asked = fetched(path, query, (session, records.UserChat.tag, number))
     return int(asked[0][0] or number)
 
 
 def records_with_tag(path: Path, session: str, tag: str) -> list[Record]:
     """Return the readable records of a session with a given tag. Raises `StoreError`."""
-    found: list[Record] = []
-    for row in fetched(
-        path,
-        "select time, tag, attrs, text from record where session = ? and tag = ? order by number",
-        (session, tag),
-    ):
-        with contextlib.suppress(InvalidRecord):
-            found += [record] if (record := decoded(row)) is not None else []
-    return found
+    query = (
+        "select time, tag, attrs, text from record where session = ? and tag = ? order by number"
+    )
+    found = map(readable_record, fetched(path, query, (session, tag)))
+    return [record for record in found if record is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -109,6 +110,12 @@ def _deleted_folder() -> str:
 
 SHELL_CODE = 128
 """A shell adds it to the number of the signal that ended a program."""
+
+
+def signal_group(leader: int, number: int) -> None:
+    """Send a signal to a process and its children, if they still run. leader: its process id."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, number)
 
 
 def exit_by_signal(number: int) -> NoReturn:

@@ -14,7 +14,7 @@ from textual.actions import ActionParseResult
 from textual.app import ComposeResult
 from textual.command import Provider
 from textual.dom import DOMNode
-from textual.events import AppBlur, AppFocus, Event, InputEvent, Key, Paste
+from textual.events import AppBlur, AppFocus, Event, Key, Paste
 from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
@@ -27,20 +27,17 @@ from mahtab_tui.tui.commands.registry import (
     BY_ID,
     BY_SLASH,
     COMMANDS,
-    SlashCompletions,
     parse_slash,
 )
 from mahtab_tui.tui.commands.session import run_notebook
 from mahtab_tui.tui.editor import EditorPane
-from mahtab_tui.tui.layout import UiState
-from mahtab_tui.tui.main_screen import Panes
+from mahtab_tui.tui.greeting import Offers
+from mahtab_tui.tui.main_screen import Panes, UiState
 from mahtab_tui.tui.namespace import NamespacePane
-from mahtab_tui.tui.offers import Offers
 from mahtab_tui.tui.session_port import LiveSettings, SessionPort
 from mahtab_tui.tui.terminal_app import (
     RATE,
     SESSION_MODULES,
-    TICK_S,
     Collector,
     LateImports,
     RecordPump,
@@ -63,14 +60,14 @@ if TYPE_CHECKING:
     )
 
 SECOND_STOP_S = 2.0
-"""Seconds within which stopping again offers to kill the kernel."""
+"""Seconds within which a second stop offers to kill the kernel."""
 
 REACTION_S = 0.4
 """Seconds that a cell has to end before the user learns how to kill the kernel."""
 
 
 class Interrupter:
-    """Remembers when the user last stopped something, so that a second stop can kill the kernel."""
+    """Stops the model or the cell; a second stop offers to kill the kernel."""
 
     def __init__(self, app: TerminalApp[int], session: Session) -> None:
         self._app = app
@@ -78,9 +75,9 @@ class Interrupter:
         self._last_stop = 0.0
 
     def stop(self) -> None:
-        """Stop the model or the cell; a second call within two seconds offers to kill the
+        """Stop the model or the cell; a second call within `SECOND_STOP_S` offers to kill the
         kernel."""
-        if self._session.cell_runs and time.monotonic() - self._last_stop < SECOND_STOP_S:
+        if self._session.cells.running and time.monotonic() - self._last_stop < SECOND_STOP_S:
             self.ask_to_kill()
             return
         if (stopped := self._session.stop()) is not None:
@@ -95,8 +92,7 @@ class Interrupter:
         confirm(self._app, question, self._session.kernel_control.kill, yes="Kill", no="Wait")
 
     def _offer_kill(self) -> None:
-        """Tell the user how to kill the kernel, if the cell is still running."""
-        if self._session.cell_runs:
+        if self._session.cells.running:
             self._last_stop = time.monotonic()
             self._app.notify(
                 "The cell is still running. Stop it again within two seconds to kill the kernel; you are asked first.",
@@ -117,21 +113,18 @@ class QuitFlow:
     def __init__(
         self, app: TerminalApp[int], session: Session, panes: Panes, *, keeps_namespace: bool
     ) -> None:
-        """keeps_namespace: True if the namespace belongs to the caller and outlives the screen."""
+        """keeps_namespace: whether the namespace outlives the screen."""
         self._app = app
         self._session = session
         self._panes = panes
         self._keeps_namespace = keeps_namespace
         self._pressed = -math.inf
-        """When the user last tried to quit."""
         self._confirmed = False
         """True while this key answers the quit prompt."""
         self.row: LeaveRow | None = None
-        """The quit prompt, while it is shown."""
 
     def leave(self) -> None:
-        """Quit. If something would be lost, ask first, and quit at the second call; a key that is
-        held down counts once."""
+        """Quit. If something would be lost, ask first, and quit at the second call."""
         now = time.monotonic()
         repeated, self._pressed = now - self._pressed < KEY_REPEAT_S, now
         asked = self._confirmed or self.row is not None
@@ -140,18 +133,10 @@ class QuitFlow:
         elif self.row is None:
             from mahtab_tui.tui.widgets.question_rows import LeaveRow
 
-            quit_key = next(
-                (
-                    active.binding
-                    for active in self._app.active_bindings.values()
-                    if active.binding.id == "quit"
-                ),
-                None,
-            )
+            bindings = (active.binding for active in self._app.active_bindings.values())
+            keys = [self._app.get_key_display(each) for each in bindings if each.id == "quit"]
             self.row = LeaveRow(
-                self._unsaved_items,
-                self._cell_can_detach,
-                self._app.get_key_display(quit_key) if quit_key else "The same key",
+                self._unsaved_items, self._cell_can_detach, keys[0] if keys else "The same key"
             )
             self._app.screen.mount(self.row)
 
@@ -172,16 +157,14 @@ class QuitFlow:
         confirm(self._app, question, go, yes="Switch", no="Stay")
 
     def quit_from_cell(self) -> None:
-        """Quit because a cell called `exit()`: at once for the user's cell, after a prompt for the
-        model's."""
-        if self._session.turn_runs:
+        """Quit because a cell called `exit()`: at once for the user's cell; ask for the model's."""
+        if self._session.agent.in_turn:
             self.leave()
         else:
             self._app.exit(0)
 
     def answer_key(self, key: str = "") -> bool:
-        """Close the quit prompt, which the next key answers. Returns True if the key must do
-        nothing else."""
+        """Close the quit prompt; returns True if the key must do nothing else."""
         self._confirmed = self.row is not None
         if self.row is not None:
             self.row.remove()
@@ -196,32 +179,24 @@ class QuitFlow:
         self._app.exit(0)
 
     def _cell_can_detach(self) -> bool:
-        """Whether the running cell can continue without the screen."""
         return self._session.cells.running and self._session.kernel.can_detach
 
     def _unsaved_items(self) -> list[str]:
-        names = (
-            0
-            if self._keeps_namespace
-            else self._session.namespace_store.count_unsaved(self._panes.namespace.created_count)
-        )
-        queued, notebook = self._panes.queued, self._session.notebook
-        return [
-            *(
-                ["the running cell"]
-                if self._session.cell_runs and not self._cell_can_detach()
-                else []
-            ),
-            *(["the unfinished answer"] if self._session.turn_runs else []),
-            *([f"{queued} queued {'input' if queued == 1 else 'inputs'}"] if queued else []),
-            *(
-                [f"the unsaved changes of {notebook.label}"]
-                if notebook is not None and notebook.unsaved
-                else []
-            ),
-            *(["the text in the editor"] if self._panes.editor.text.strip() else []),
-            *([f"{names:,} {'name' if names == 1 else 'names'} of the namespace"] if names else []),
-        ]
+        session, items = self._session, []
+        if session.cells.running and not self._cell_can_detach():
+            items.append("the running cell")
+        if session.agent.in_turn:
+            items.append("the unfinished answer")
+        if queued := self._panes.queued:
+            items.append(f"{queued} queued {'input' if queued == 1 else 'inputs'}")
+        if session.notebook is not None and session.notebook.unsaved:
+            items.append(f"the unsaved changes of {session.notebook.label}")
+        if self._panes.editor.text.strip():
+            items.append("the text in the editor")
+        created = 0 if self._keeps_namespace else self._panes.namespace.variables.created_count
+        if names := session.namespace_store.count_unsaved(created) if created else 0:
+            items.append(f"{names:,} {'name' if names == 1 else 'names'} of the namespace")
+        return items
 
 
 LONG_CELL_S = 10.0
@@ -286,9 +261,7 @@ class MahtabApp(TerminalApp[int]):
         self._window_focused = True
         self._keys = KeyOrder(self, super().on_event, self._before_key)
         self._overlay: Overlay | None = None
-        """Made when the first picture is drawn."""
         self._drawn = False
-        """Whether the screen was drawn once; the code that draws pictures is loaded only then."""
 
     def call_after_first_picture(self, callback: Callable[[], None]) -> None:
         """Call something once the screen is drawn. Must be called before `run`."""
@@ -300,20 +273,16 @@ class MahtabApp(TerminalApp[int]):
             SessionPort(self, self.session),
             self.history,
             self.ui_state,
-            SlashCompletions(COMMANDS),
         )
-        quit_flow = QuitFlow(self, self.session, self.panes, keeps_namespace=self.keeps_namespace)
-        offers = Offers(self, self.session, self.panes)
-        interrupter = Interrupter(self, self.session)
         self.command_context = CommandContext(
             self,
             self.session,
             self.history,
             self.ui_state,
             self.panes,
-            interrupter,
-            quit_flow,
-            offers,
+            Interrupter(self, self.session),
+            QuitFlow(self, self.session, self.panes, keeps_namespace=self.keeps_namespace),
+            Offers(self, self.session, self.panes),
             self.settings,
             COMMANDS,
         )
@@ -327,35 +296,24 @@ class MahtabApp(TerminalApp[int]):
         self.panes.resume(self.session.past)
         self.command_context.offers.greet()
         self.panes.begin()
-        settling = () if self._collector is None else (self._collector.settle,)
-        reports = (
+        steps = [
+            self.session.build,
+            *([] if self._collector is None else [self._collector.settle]),
+            self._show_transcript,
+            self._show_all,
             self._report_history,
             self.settings.report_unknown_settings,
             *self._after_first_picture,
-        )
-        self._late_imports = LateImports(
-            self,
-            SESSION_MODULES,
-            (
-                self.session.build,
-                *settling,
-                self._show_transcript,
-                self._show_all,
-                *reports,
-                self.session.start,
-            ),
-        )
+            self.session.start,
+        ]
+        self._late_imports = LateImports(self, SESSION_MODULES, steps)
         self._late_imports.begin()
-        if self._collector is not None:
-            self.set_interval(TICK_S, self._collector.tick)
 
     def _show_transcript(self) -> None:
         self._drawn = True
         self.panes.transcript  # noqa: B018 (makes it)
 
     async def _show_all(self) -> None:
-        """Mount the remaining widgets, and start passing records from the bus to everything that
-        shows them."""
         self.record_pump.folds = [
             *self.panes.folds(),
             self._ring_bell,
@@ -388,10 +346,8 @@ class MahtabApp(TerminalApp[int]):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Run only some commands while a screen covers the panes, and fewer while a dialog is open.
-
-        `check_action` cannot do this: it would empty the footer below the dialog.
-        """
+        """Run only some commands while a screen covers the panes, and fewer while a dialog is
+        open; `check_action` would empty the footer below the dialog."""
         command = BY_ACTION.get(action) if isinstance(action, str) else None
         if command is not None and self.panes.is_covered:
             asks = getattr(self.screen, "asks", False)  # dialogs and the palette
@@ -400,7 +356,7 @@ class MahtabApp(TerminalApp[int]):
         return await super().run_action(action, default_namespace, namespaces)
 
     def action_command_palette(self) -> None:
-        from mahtab_tui.tui.option_list import SafeCommandPalette
+        from mahtab_tui.tui.textual_fixes import SafeCommandPalette
 
         self.push_screen(SafeCommandPalette(id="--command-palette"))
 
@@ -409,33 +365,25 @@ class MahtabApp(TerminalApp[int]):
 
         self.push_screen(ChooseTheme(sorted(self.available_themes), self.theme))
 
-    async def action_quit(self) -> None:
-        self.command_context.quit_flow.leave()
-
-    def quit_from_cell(self) -> None:
-        self.command_context.quit_flow.quit_from_cell()
-
     # Messages of the panes
 
     @on(EditorPane.Submitted)
     def _submitted(self, message: EditorPane.Submitted) -> None:
-        slash = parse_slash(message.text)
-        # In Python mode, only treat known commands as commands: any other text after a slash gets
-        # Python's own error.
-        if slash is not None and (message.mode == "ask" or slash[0] in BY_SLASH):
+        mode, text, replaces = message.mode, message.text, message.replaces
+        slash, in_notebook = parse_slash(text), replaces.startswith("place ")
+        # In Python mode, any other text after a slash gets Python's own error.
+        if slash is not None and (mode == "ask" or slash[0] in BY_SLASH):
             self._run_slash(*slash)
-        elif message.replaces.startswith("place ") and message.mode == "python":
-            number = int(message.replaces.removeprefix("place "))
-            run_notebook(self, self.session, lambda notebook: notebook.run(number, message.text))
-            self.panes.transcript.action_scroll_end()
-        elif not message.replaces or message.replaces.startswith("place "):
-            self.session.submit(message.mode, message.text)
-            self.panes.transcript.action_scroll_end()
-        elif self.session.replace(message.replaces, message.mode, message.text):
-            self.panes.transcript.action_scroll_end()
-        else:
+        elif replaces and not in_notebook and not self.session.replace(replaces, mode, text):
             self.notify("Busy: wait, or press Esc, then enter this again.", "warning")
-            self.editor.begin_replacing(message.replaces, message.mode, message.text)
+            self.editor.begin_replacing(replaces, mode, text)
+        else:
+            if in_notebook and mode == "python":
+                number = int(replaces.removeprefix("place "))
+                run_notebook(self, self.session, lambda notebook: notebook.run(number, text))
+            elif not replaces or in_notebook:
+                self.session.submit(mode, text)
+            self.panes.transcript.action_scroll_end()
         self._report_history()
 
     def _run_slash(self, name: str, argument: str) -> None:
@@ -455,7 +403,7 @@ class MahtabApp(TerminalApp[int]):
             self.session.agent.warm_up()
 
     @on(EditorPane.LeaveRequested)
-    def _leave_requested(self) -> None:
+    async def action_quit(self) -> None:
         self.command_context.quit_flow.leave()
 
     # The prompt rows are loaded after the first picture, so their messages are handled by name.
@@ -465,23 +413,27 @@ class MahtabApp(TerminalApp[int]):
 
         if message.rules:
             self.settings.add_rules(message.rules)
-        self.session.decide(message.request, Decision(message.action, message.code, message.reason))
+        self.session.approvals.answer(
+            message.request, Decision(message.action, message.code, message.reason)
+        )
         self.editor.focus()
 
     def on_review_row_decided(self, message: ReviewRow.Decided) -> None:
         from mahtab_tui.bus.records import Decision
 
-        self.session.decide(message.request, Decision(message.action, reason=message.reason))
+        self.session.approvals.answer(
+            message.request, Decision(message.action, reason=message.reason)
+        )
         self.editor.focus()
 
     def on_fan_out_row_answered(self, message: FanOutRow.Answered) -> None:
         self.session.searches.answer(message.request, message.run)
 
     def on_input_row_answered(self, message: InputRow.Answered) -> None:
-        self.session.answer_input(message.request, message.text)
+        self.session.host.inputs.answer(message.request, message.text)
 
     def on_queue_row_cancelled(self, message: QueueRow.Cancelled) -> None:
-        item = self.session.cancel(message.item_id)
+        item = self.session.inbox.cancel(message.item_id)
         if item is not None and not item.party and self.editor.is_empty:
             self.editor.text = item.text
 
@@ -493,8 +445,6 @@ class MahtabApp(TerminalApp[int]):
     # Events of the terminal
 
     async def on_event(self, event: Event) -> None:
-        if self._collector is not None and isinstance(event, InputEvent):
-            self._collector.note_key()
         if isinstance(event, Key | Paste) and not event.is_forwarded and self.screen_stack:
             if not self.panes.is_covered and self.focused is None:
                 self.panes.focus_code()
@@ -503,31 +453,27 @@ class MahtabApp(TerminalApp[int]):
             await super().on_event(event)
 
     def _before_key(self, event: Key | Paste) -> bool:
-        """Close the quit prompt, which any key answers, and focus the editor if the key types
-        text."""
-        handled = self.command_context.quit_flow.answer_key(
-            event.key if isinstance(event, Key) else ""
-        )
+        key = event.key if isinstance(event, Key) else ""
+        handled = self.command_context.quit_flow.answer_key(key)
         if self._is_for_editor(event):
             self.panes.focus_code()
         return handled
 
     def _is_for_editor(self, event: Key | Paste) -> bool:
-        """Whether this is typed or pasted text while no text field or prompt has the focus. A
-        space, and Alt with a letter, are keys of the panes."""
+        """Whether this is text for the editor. A space, and Alt with a letter, are keys of the
+        panes."""
         from mahtab_tui.tui.widgets.prompt_row import Chips
 
         focused = self.focused
         if (
             self.panes.is_covered
-            or focused is None
-            or isinstance(focused, Input | TextArea | Chips)
+            or isinstance(focused, Input | TextArea | Chips | None)
+            or (isinstance(focused, NamespacePane) and focused.filtering)
         ):
             return False
-        typed = isinstance(event, Paste) or (
+        return isinstance(event, Paste) or (
             event.is_printable and event.key != "space" and not event.key.startswith("alt+")
         )
-        return typed and not (isinstance(focused, NamespacePane) and focused.filtering)
 
     def on_app_focus(self, event: AppFocus) -> None:
         self._window_focused = True
@@ -557,19 +503,21 @@ class MahtabApp(TerminalApp[int]):
             self.history.problem = ""
 
     def _ring_bell(self, new: Sequence[Record]) -> None:
-        """Ring the terminal's bell when a long cell ends or something waits for the user, while the
-        window has no focus."""
+        """Ring the bell when a long cell ends or something waits, while the window has no focus."""
         from mahtab_tui.bus import records
 
-        waiting = records.Approval | records.Review | records.SearchFanOut
-        for record in () if self._window_focused else new:
-            long = (
-                isinstance(record, records.ReplOut)
-                and record.duration is not None
-                and record.duration >= LONG_CELL_S
-            )
-            if long or (isinstance(record, waiting) and record.state == "waiting"):
-                self.bell()
+        if self._window_focused:
+            return
+        for record in new:
+            match record:
+                case records.ReplOut(duration=seconds) if (seconds or 0) >= LONG_CELL_S:
+                    self.bell()
+                case (
+                    records.Approval(state="waiting")
+                    | records.Review(state="waiting")
+                    | records.SearchFanOut(state="waiting")
+                ):
+                    self.bell()
 
     def watch_theme(self, theme: str) -> None:
         self.ui_state.theme = theme

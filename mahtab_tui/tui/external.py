@@ -26,43 +26,35 @@ MAX_COPIED = 1_000_000
 
 
 def copy(app: App[Any], text: str) -> None:
-    """Copy a text, and report where it went. The system's clipboard is an external program that may
-    be slow, so this runs on a thread."""
+    """Copy a text, and report where it went."""
     if len(text) > MAX_COPIED:
-        app.notify(
-            f"{len(text):,} characters are too many for the clipboard.",
-            severity="warning",
-        )
+        app.notify(f"{len(text):,} characters are too many for the clipboard.", severity="warning")
         return
     text = text.encode("utf-8", "replace").decode()  # lone surrogates
     app.copy_to_clipboard(text)
-    threading.Thread(
-        target=_copy_to_system, args=(app, text), name="clipboard", daemon=True
-    ).start()
+
+    def copy_to_system() -> None:  # by an external program, which may be slow
+        import pyperclip
+
+        try:
+            pyperclip.copy(text)
+            where = "to the terminal (OSC 52) and to the system's clipboard"
+        except (pyperclip.PyperclipException, OSError):
+            where = "to the terminal (OSC 52); no other clipboard was found"
+        characters = f"{len(text):,} characters" if len(text) != 1 else "one character"
+        with contextlib.suppress(RuntimeError):  # the screen was closed
+            app.call_from_thread(app.notify, f"Copied {characters} {where}.", timeout=3)
+
+    threading.Thread(target=copy_to_system, name="clipboard", daemon=True).start()
 
 
 def copy_selection(app: App[Any], fallback: str) -> bool:
-    """Copy the selection of the focused text field, else `fallback`, else the mouse selection;
-    returns False if there is none."""
     focused = app.screen.focused
     typed = focused.selected_text if isinstance(focused, Input | TextArea) else ""
     text = typed or fallback or app.screen.get_selected_text()
     if text:
         copy(app, text)
     return bool(text)
-
-
-def _copy_to_system(app: App[Any], text: str) -> None:
-    import pyperclip
-
-    try:
-        pyperclip.copy(text)
-        where = "to the terminal (OSC 52) and to the system's clipboard"
-    except (pyperclip.PyperclipException, OSError):
-        where = "to the terminal (OSC 52); no other clipboard was found"
-    characters = f"{len(text):,} characters" if len(text) != 1 else "one character"
-    with contextlib.suppress(RuntimeError):  # the screen was closed
-        app.call_from_thread(app.notify, f"Copied {characters} {where}.", markup=False, timeout=3)
 
 
 _LINE_IN_NAME = frozenset({"hx", "helix", "subl", "zed"})
@@ -102,8 +94,6 @@ def edit_text(app: TerminalApp[Any], text: str, ending: str) -> str:
 
 
 def open_in_editor(app: TerminalApp[Any], path: str, line: int) -> None:
-    """Open a file at a line (from 1; 0 if unknown), and wait until the editor exits. Raises
-    `RuntimeError`."""
     command = editor_command()
     try:
         here = os.getcwd()
@@ -115,8 +105,7 @@ def open_in_editor(app: TerminalApp[Any], path: str, line: int) -> None:
 
 
 def line_arguments(editor: str, path: str, line: int) -> list[str]:
-    """Return the arguments that open a file at a line. Most editors know `+12 file`, which POSIX
-    defines for vi."""
+    """Return the arguments that open a file at a line. Most editors know `+12 file`."""
     name = os.path.basename(editor)
     if not line:
         return [path]

@@ -21,15 +21,12 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.textual_fixes import run_own_binding
 
 MatchSpan = tuple[int, int]
-"""Start and end of a match."""
 
 AT_ONCE = 0.25
 """Seconds that a search on the main thread may take."""
 LARGEST = 500_000
-"""Maximum length of an expression times its repetitions, which `regex` expands when it compiles (a
-million take 300 MB)."""
+"""Maximum length of an expression times its repetitions, which `regex` expands."""
 LONGEST = 10_000
-"""Maximum characters of an expression."""
 TOO_SLOW = "This pattern takes too long to search for: simplify it."
 
 _REPEATED = re.compile(r"\{(\d+)")
@@ -40,18 +37,15 @@ class PatternError(ValueError):
 
 
 class PatternTimeout(PatternError):
-    """The search took too long."""
-
     def __init__(self) -> None:
         super().__init__(TOO_SLOW)
 
 
 class Pattern:
-    """Finds words or a regular expression in texts. Empty matches are skipped, because there is
-    nothing to highlight."""
+    """Finds words or a regular expression in texts. Empty matches are skipped. Raises
+    `PatternError`."""
 
     def __init__(self, words: str, *, regex: bool, any_case: bool) -> None:
-        """Raises `PatternError` for an invalid regular expression."""
         self._compiled: Any = (
             _compiled(words, any_case=any_case)
             if regex
@@ -60,8 +54,8 @@ class Pattern:
         self._limited = regex
 
     def spans(self, text: str, seconds: float = AT_ONCE, start: int = 0) -> Iterator[MatchSpan]:
-        """Yield the matches in a text from an offset on. Raises `PatternTimeout` after that many
-        seconds of computing."""
+        """Yield the matches in a text. Raises `PatternTimeout` after that many seconds of
+        computing."""
         # `concurrent` releases the GIL meanwhile.
         limits = {"timeout": max(seconds, 0.001), "concurrent": True} if self._limited else {}
         try:
@@ -74,8 +68,8 @@ class Pattern:
     def spans_of_all(
         self, texts: Iterable[str], seconds: float = AT_ONCE
     ) -> Iterator[list[MatchSpan]]:
-        """Yield the matches in each text. Raises `PatternTimeout` after that many seconds of
-        computing in total."""
+        """Yield the matches in each text. Raises `PatternTimeout` after that many seconds in
+        total."""
         end = time.thread_time() + seconds
         for text in texts:
             yield list(self.spans(text, end - time.thread_time()))
@@ -114,8 +108,7 @@ class LineInput(Input):
 
 
 PAUSE = 0.15
-"""Seconds without a key press before a regular expression is searched, because the search may
-briefly block keys."""
+"""Seconds without a key press before a regular expression is searched."""
 
 
 class Findable(Protocol):
@@ -137,8 +130,7 @@ class Findable(Protocol):
 
 
 class FindRow(Horizontal):
-    """A search field: typing searches, Enter goes to the next match, Escape closes the field and
-    stays at the match."""
+    """A search field. Escape closes it and stays at the match."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", "Close", show=False),
@@ -153,7 +145,6 @@ class FindRow(Horizontal):
         self._found = found
         self._regex = False
         self._waiting: Timer | None = None
-        """Runs until the typed pattern is searched."""
 
     def compose(self) -> ComposeResult:
         yield Static("Find", id="find-title", markup=False)
@@ -195,7 +186,6 @@ class FindRow(Horizontal):
         self.action_step(1)
 
     def action_step(self, step: int) -> None:
-        """Search; see `Findable.find`."""
         if self._waiting is not None:  # the first match was not searched yet
             self._waiting.stop()
             self._waiting, step = None, 0

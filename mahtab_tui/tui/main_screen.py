@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
@@ -16,41 +21,160 @@ from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
 
 from mahtab_tui.session import Session
+from mahtab_tui.settings.model import home_folder
 from mahtab_tui.store.history import History
 from mahtab_tui.system.processes import langsmith_variable
-from mahtab_tui.tui.commands.registry import SlashCompletions
 from mahtab_tui.tui.editor import EditorPane
 from mahtab_tui.tui.find import FindRow
-from mahtab_tui.tui.layout import (
-    LOW_LINES,
-    NAMESPACE_PERCENT,
-    NARROW_COLUMNS,
-    SHORT_LINES,
-    TINY_LINES,
-    PaneLayout,
-    UiState,
-)
-from mahtab_tui.tui.layout import Resize as Direction
+from mahtab_tui.tui.greeting import Greeting, GreetingLines
 from mahtab_tui.tui.namespace import NamespacePane
 from mahtab_tui.tui.terminal_app import Fold
 from mahtab_tui.tui.textual_fixes import LayoutEvents
-from mahtab_tui.tui.transcript.greeting import Greeting, GreetingLines
 from mahtab_tui.tui.widgets.header import HeaderBar
 from mahtab_tui.tui.widgets.key_line import KeyLine, Splitter
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
     from mahtab_tui.tui.palette import JumpTarget
-    from mahtab_tui.tui.port import PanePort
     from mahtab_tui.tui.search.pane import SearchTreePane
+    from mahtab_tui.tui.session_port import SessionPort
     from mahtab_tui.tui.transcript.pane import TranscriptPane
 
+
+NARROW_COLUMNS = 100
+"""Columns below which the side panes are a drawer over the transcript."""
+SHORT_LINES = 30
+"""Lines below which the editor has no blank lines around its text."""
+LOW_LINES = 16
+"""Lines below which the editor starts with one line, and its hint has only one."""
+TINY_LINES = 8
+"""Lines below which the editor shows no hint."""
+
+SIDE_PERCENT, MAX_SIDE_PERCENT = 34, 70
+"""Default and maximum percent of the width for the side panes."""
+MAIN_COLUMNS = 126
+"""Maximum columns of the transcript, with its edges and the splitter, by default."""
+NAMESPACE_PERCENT = 55
+"""Default percent of the side's height for the namespace after the first search."""
+STEP_PERCENT = 4
+
+Direction = Literal["wider", "narrower", "taller", "shorter"]
+
+
+class PaneLayout(BaseModel):
+    """Sizes in percent, and which panes are hidden."""
+
+    model_config = ConfigDict(frozen=True)
+
+    side: int | None = Field(default=None, ge=15, le=70)
+    """Width of the side panes; None if the user has not moved the splitter."""
+    namespace_height: int | None = Field(default=None, ge=15, le=85)
+    """Height of the namespace within the side; None if the user has not moved the splitter."""
+    show_side: bool = True
+    show_namespace: bool = True
+    show_recursion: bool = True
+    drawer: bool = False
+    """Whether the drawer is open on a narrow screen. It is closed at each start."""
+
+    def side_columns(self, width: int) -> int:
+        if self.side is not None:
+            return width * self.side // 100
+        return min(
+            max(width * SIDE_PERCENT // 100, width - MAIN_COLUMNS), width * MAX_SIDE_PERCENT // 100
+        )
+
+    def resized(self, how: Direction, width: int, namespace: int) -> PaneLayout:
+        """Change a size by one step. namespace: the current height of the namespace in percent."""
+        step = STEP_PERCENT if how in ("wider", "taller") else -STEP_PERCENT
+        if how in ("wider", "narrower"):
+            shown = math.ceil(100 * self.side_columns(width) / max(1, width))
+            return self.with_side((shown if self.side is None else self.side) + step)
+        return self.with_namespace(
+            (namespace if self.namespace_height is None else self.namespace_height) + step
+        )
+
+    def with_side(self, percent: int) -> PaneLayout:
+        return self.model_copy(update={"side": max(15, min(MAX_SIDE_PERCENT, percent))})
+
+    def with_namespace(self, percent: int) -> PaneLayout:
+        return self.model_copy(update={"namespace_height": max(15, min(85, percent))})
+
+    def toggled_side(self, width: int) -> PaneLayout:
+        """Hide or show the side; on a narrow screen it is a drawer."""
+        side = _side_field(width)
+        if self.shows_side(width):
+            return self.model_copy(update={side: False})
+        everything = {} if self._has_content else {"show_namespace": True, "show_recursion": True}
+        return self.model_copy(update={side: True, **everything})
+
+    def toggled(self, pane: Literal["namespace", "recursion"], width: int) -> PaneLayout:
+        """Hide or show one of the side panes; showing one also shows the side."""
+        field = f"show_{pane}"
+        if getattr(self, field) and self.shows_side(width):
+            return self.model_copy(update={field: False})
+        return self.model_copy(update={field: True, _side_field(width): True})
+
+    def with_drawer_closed(self) -> PaneLayout:
+        return self.model_copy(update={"drawer": False}) if self.drawer else self
+
+    def shows_side(self, width: int) -> bool:
+        return (self.drawer if width < NARROW_COLUMNS else self.show_side) and self._has_content
+
+    @property
+    def _has_content(self) -> bool:
+        return self.show_namespace or self.show_recursion
+
+
+def _side_field(width: int) -> Literal["drawer", "show_side"]:
+    return "drawer" if width < NARROW_COLUMNS else "show_side"
+
+
+_MAX_REMEMBERED = 12
+
+
+class UiState(BaseModel):
+    """Saved in ``~/.mahtab/screen.json``."""
+
+    theme: str = "mahtab"
+    layout: PaneLayout = Field(default_factory=PaneLayout)
+    models: tuple[str, ...] = ()
+    kernels: tuple[str, ...] = ()
+
+    @staticmethod
+    def path() -> Path:
+        return home_folder() / "screen.json"
+
+    @classmethod
+    def load(cls) -> UiState:
+        try:
+            return cls.model_validate_json(UiState.path().read_bytes())
+        except (OSError, ValidationError):
+            return cls()
+
+    def remember_model(self, name: str) -> None:
+        self.models = (name, *(other for other in self.models if other != name))[:_MAX_REMEMBERED]
+
+    def remember_kernel(self, address: str) -> None:
+        self.kernels = (address, *(other for other in self.kernels if other != address))[
+            :_MAX_REMEMBERED
+        ]
+
+    def save(self) -> None:
+        path = UiState.path()
+        draft = path.with_suffix(f".{os.getpid()}")
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            draft.write_text(self.model_dump_json(), "utf-8")
+            draft.replace(path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)  # the disk may be full
+
+
 LETTERS = {"t": "#transcript", "e": "#editor", "n": "#namespace", "r": "#recursion"}
-"""Letters of the panes in jump mode, in screen order."""
 PROMPT_ROWS = ("ApprovalRow", "ReviewRow", "FanOutRow", "InputRow")
 """The prompt rows, in the order in which they must be answered."""
 PROMPT_LETTER = "w"
-"""Letter of the waiting prompt row in jump mode."""
 
 EXAMPLE = Content.assemble(
     ("RECURSION\n\n", "$muted"),
@@ -59,41 +183,35 @@ EXAMPLE = Content.assemble(
     (", text)", "$foreground"),
     (" searches a long text; each call shows here", "$muted"),
 )
-"""Shown in place of the search tree until the first search."""
 EXAMPLE_LINES = 5
 
 
 class Panes(Screen[None]):
-    """The main screen, with all panes."""
-
     # Not the first pane, even briefly: keys may already have been typed.
     AUTO_FOCUS = "#code"
 
     def __init__(
         self,
         session: Session,
-        port: PanePort,
+        port: SessionPort,
         history: History,
-        choices: UiState,
-        slash: SlashCompletions,
+        ui_state: UiState,
     ) -> None:
         super().__init__(id="_default")
         self._compositor = LayoutEvents()
         self._session = session
         self._history = history
-        self._ui_state = choices
-        self._slash = slash
+        self._ui_state = ui_state
         self._port = port
         self._greeting: GreetingLines = ()
         self._transcript: TranscriptPane | None = None
-        """Created when first needed, at the latest after the first picture; until then a greeting
-        takes its place."""
+        """Created when first needed; until then a greeting takes its place."""
         self._search_tree: SearchTreePane | None = None
         """Created with the first search; until then an example takes its place."""
-        choices.layout = choices.layout.with_drawer_closed()
+        ui_state.layout = ui_state.layout.with_drawer_closed()
 
     def parts(self) -> ComposeResult:
-        """Yield the widgets. The application composes them, so that they exist before it starts."""
+        """Yield the widgets, which the application composes before it starts."""
         session = self._session
         yield HeaderBar(session.describe_usage, langsmith_variable(), id="header")
         with Horizontal(id="body"):
@@ -109,7 +227,6 @@ class Panes(Screen[None]):
                         lambda question: session.attachments.chips(
                             question, lambda: session.agent.sees
                         ),
-                        self._slash,
                         id="editor",
                     )
             yield Splitter("vertical", id="side-splitter")
@@ -120,24 +237,23 @@ class Panes(Screen[None]):
         yield KeyLine()
 
     async def mount_prompt_rows(self) -> list[Fold]:
-        """Mount the prompt rows above the editor, each shown only while something waits; returns
-        the functions that fold their records."""
+        """Mount the prompt rows, each shown only while something waits; returns the functions
+        that fold their records."""
         from mahtab_tui.tui.widgets.approval_row import ApprovalRow
         from mahtab_tui.tui.widgets.question_rows import FanOutRow, InputRow, QueueRow, ReviewRow
 
         def is_free() -> bool:
             return self.editor.is_empty
 
-        approval, review = (
-            ApprovalRow(
-                is_free,
-                self.is_code_visible,
-                rules_for=lambda code: self._session.agent.rules.rules_for(code),
-            ),
-            ReviewRow(is_free),
+        approval = ApprovalRow(
+            is_free,
+            self.is_code_visible,
+            rules_for=lambda code: self._session.agent.rules.rules_for(code),
         )
-        fan_out, input_row, queue = FanOutRow(is_free), InputRow(), QueueRow()
-        for row in (approval, review, fan_out, input_row, queue):
+        review, fan_out = ReviewRow(is_free), FanOutRow(is_free)
+        input_row, queue = InputRow(), QueueRow()
+        rows = (approval, review, fan_out, input_row, queue)
+        for row in rows:
             row.display = False
         self.watch(self.transcript, "room", self._send_width)
         with self.app.batch_update():
@@ -149,9 +265,7 @@ class Panes(Screen[None]):
             below = lower.mount(fan_out, input_row, queue, before="#editor")
             await above
             await below
-        return [approval.fold, review.fold, fan_out.fold, input_row.fold, queue.fold]
-
-    # The parts
+        return [row.fold for row in rows]
 
     @property
     def editor(self) -> EditorPane:
@@ -159,7 +273,6 @@ class Panes(Screen[None]):
 
     @property
     def transcript(self) -> TranscriptPane:
-        """The transcript, created when first needed."""
         if self._transcript is None:
             from mahtab_tui.tui.transcript.pane import TranscriptPane
 
@@ -177,7 +290,6 @@ class Panes(Screen[None]):
         return self._transcript
 
     def greet(self, lines: GreetingLines) -> None:
-        """Show the greeting until the first cell or question."""
         self._greeting = lines
         if self._transcript is None:
             self.query_one(Greeting).lines = lines
@@ -190,7 +302,6 @@ class Panes(Screen[None]):
 
     @property
     def search_tree(self) -> SearchTreePane:
-        """The search tree, created when first needed."""
         if self._search_tree is None:
             from mahtab_tui.tui.search.pane import SearchTreePane
 
@@ -209,7 +320,6 @@ class Panes(Screen[None]):
 
     @property
     def prompt_row(self) -> Widget | None:
-        """The prompt row that the user must answer first; None if nothing waits."""
         return next((row for kind in PROMPT_ROWS for row in self.query(kind) if row.display), None)
 
     @property
@@ -223,8 +333,7 @@ class Panes(Screen[None]):
         return "" if self.is_covered else self.editor.selected_text
 
     def folds(self) -> list[Fold]:
-        """Return the functions that fold records, in order. Those of the prompt rows come after
-        them."""
+        """Return the functions that fold records, in order, without those of the prompt rows."""
         return [
             self.query_one(HeaderBar).fold,
             self.transcript.fold,
@@ -238,35 +347,32 @@ class Panes(Screen[None]):
             self._show_search_line()
 
     def _show_search_line(self) -> None:
-        """Show the progress of searches in the transcript while the search tree is hidden."""
         if (tree := self._search_tree) is not None:
             self.transcript.search_progress = None if _displayed(tree) else tree.trees.progress
 
     def resume(self, past: Sequence[Record]) -> None:
-        """Show the conversation, searches and costs of a resumed session, but not its namespace or
-        pending prompts."""
+        """Show the conversation, searches and costs of a resumed session."""
         if not past:
             return
         header = self.query_one(HeaderBar)
         self.transcript.fold(past)
         self.fold_searches(past)
-        if self._search_tree is not None:
-            self.call_after_refresh(self._end_searches, self._search_tree)
         header.fold([record for record in past if record.tag in ("usage", "skill")])
+        if (tree := self._search_tree) is not None:
 
-    def _end_searches(self, tree: SearchTreePane) -> None:
-        tree.end()
-        self._show_search_line()
+            def end_searches() -> None:
+                tree.end()
+                self._show_search_line()
+
+            self.call_after_refresh(end_searches)
 
     def begin(self) -> None:
-        """Start reacting to the panes' states, once they are mounted."""
         self.watch(self.query_one(HeaderBar), "waits", lambda: self.refresh_bindings(), init=False)
         self.apply_layout()
         self.screen_layout_refresh_signal.subscribe(self, lambda _: self._fit_heights())
         self.editor.focus()
 
     def _send_width(self, room: tuple[int, int]) -> None:
-        """Send the kernel the size of the output area, for programs, pip and pandas."""
         if any(room):
             self._session.kernel.set_size(*room)
 
@@ -287,11 +393,14 @@ class Panes(Screen[None]):
         """Whether the panes exist: False before mounting and while the application closes."""
         return bool(self.query("#side"))
 
+    @property
+    def _has_drawer(self) -> bool:
+        return self.query_one("#side").display and self.has_class("-narrow")
+
     def on_resize(self, event: Resize) -> None:
         self.apply_layout(event.size)
 
     def apply_layout(self, size: Size | None = None) -> None:
-        """Apply the layout for a size; the screen's size by default."""
         width, height = self.app.size if size is None else size
         if not self._is_ready:
             return
@@ -315,31 +424,27 @@ class Panes(Screen[None]):
             self.editor.focus()
 
     def _lay_out_side(self, layout: PaneLayout, width: int, height: int) -> None:
-        """Share the side between the namespace and the search tree, or the example in its place."""
         narrow, side = width < NARROW_COLUMNS, self.query_one("#side")
         side.display = layout.shows_side(width)
         self.query_one("#side-splitter").display = side.display and not narrow
         side.styles.width = layout.side_columns(width) if not narrow else "80%"
-        namespace, tree = (
-            self.query_one("#namespace"),
-            self._search_tree or self.query_one("#search-example"),
-        )
+        namespace = self.query_one("#namespace")
+        tree = self._search_tree or self.query_one("#search-example")
         namespace.display, tree.display = layout.show_namespace, layout.show_recursion
         both = layout.show_namespace and layout.show_recursion
         self.query_one("#namespace-splitter").display = both
-        percent = layout.namespace_height or (
-            NAMESPACE_PERCENT if self._search_tree is not None else None
-        )
+        default = None if self._search_tree is None else NAMESPACE_PERCENT
+        percent = layout.namespace_height or default
         namespace.styles.height = f"{percent}%" if both and percent else "1fr"
         tree.styles.height = "1fr" if percent or not both else min(EXAMPLE_LINES, height // 4)
 
     def _fit_heights(self) -> None:
-        """While code waits, put its answers right below it; below an open drawer, leave room for
-        the editor."""
+        """While code waits, put its answers right below it; below a drawer, leave room for the
+        editor."""
         if not self._is_ready:
             return
         transcript, side = self._transcript or self.query_one(Greeting), self.query_one("#side")
-        drawer = side.display and self.has_class("-narrow")
+        drawer = self._has_drawer
         waits = any(row.display for row in self.query("ApprovalRow, ReviewRow")) and not drawer
         alone = self.maximized is not None
         # Never None, because this runs after every layout and None would always trigger another
@@ -350,9 +455,7 @@ class Panes(Screen[None]):
         side.styles.height = transcript.region.height if drawer and not alone else "1fr"
 
     def is_code_visible(self, code: str) -> bool:
-        """Return whether all of the waiting code is visible in the transcript."""
-        drawer = self.query_one("#side").display and self.has_class("-narrow")
-        return not drawer and self.transcript.viewport.shows(code)
+        return not self._has_drawer and self.transcript.viewport.shows(code)
 
     @on(Splitter.Dragged)
     def _dragged(self, message: Splitter.Dragged) -> None:
@@ -367,7 +470,6 @@ class Panes(Screen[None]):
             )
 
     def resize(self, direction: Direction) -> None:
-        """Move a splitter by a step."""
         namespace = round(
             100 * self.namespace.region.height / max(1, self.query_one("#side").region.height)
         )
@@ -380,12 +482,11 @@ class Panes(Screen[None]):
         self.pane_layout = self.pane_layout.toggled(pane, self.size.width)
 
     def toggle_changes(self) -> None:
-        """Show in the namespace only what the last cell changed, or everything again. Show the pane
-        if it is hidden."""
+        """Show in the namespace only what the last cell changed, or everything again."""
         hidden = not _displayed(self.namespace)
         if hidden:
             self.toggle("namespace")
-        self.namespace.show_changes(hidden or not self.namespace.shows_changes)
+        self.namespace.show_changes(hidden or not self.namespace.variables.changes)
 
     # Focus
 
@@ -396,7 +497,6 @@ class Panes(Screen[None]):
         return widget if isinstance(widget, Input | TextArea) else None
 
     def focus_code(self) -> None:
-        """Focus the editor at once, so that the next key goes there."""
         self.set_focus(self.query_one("#code"))
 
     def on_descendant_focus(self) -> None:
@@ -409,8 +509,7 @@ class Panes(Screen[None]):
             self.minimize()
 
     def maximize_focused(self) -> None:
-        """Maximize the focused pane, or restore it. While waiting code is being edited, run that
-        code instead."""
+        """Maximize the focused pane, or restore it; but run waiting code that is being edited."""
         from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 
         if any(row.run_edited() for row in self.query(ApprovalRow)):
@@ -421,7 +520,6 @@ class Panes(Screen[None]):
             self.maximize(pane, container=False)
 
     def find(self) -> None:
-        """Search in the focused pane, or else in the input."""
         focused = self.app.focused
         if isinstance(focused, NamespacePane):
             focused.action_filter()
@@ -433,22 +531,16 @@ class Panes(Screen[None]):
             self.editor.find()
 
     def jump_targets(self) -> list[JumpTarget]:
-        """Return the targets of jump mode: the panes, and the waiting prompt row."""
         from mahtab_tui.tui.palette import JumpTarget
 
         panes: dict[str, Widget] = {"t": self.transcript, **self._panes}
-        if self._search_tree is not None:
-            panes["r"] = self._search_tree
         seen = self._visible_panes()
         targets = [JumpTarget(letter, pane, letter not in seen) for letter, pane in panes.items()]
-        return (
-            targets
-            if self.prompt_row is None
-            else [*targets, JumpTarget(PROMPT_LETTER, self.prompt_row)]
-        )
+        if (row := self.prompt_row) is not None:
+            targets.append(JumpTarget(PROMPT_LETTER, row))
+        return targets
 
     def go_to(self, pane: Widget | None) -> None:
-        """Focus a pane, showing it first if it is hidden."""
         if pane is None:
             return
         if not _displayed(pane):
@@ -456,7 +548,6 @@ class Panes(Screen[None]):
         self.call_after_refresh(pane.focus)
 
     def step_focus(self, step: int) -> None:
-        """Focus the next pane (1) or the previous one (-1)."""
         if panes := list(self._visible_panes().values()):
             focused = self._focused_pane
             index = panes.index(focused) + step if focused in panes else 0
@@ -464,13 +555,11 @@ class Panes(Screen[None]):
 
     @property
     def _panes(self) -> dict[str, Widget]:
-        """The existing panes, by letter."""
         return {
             letter: pane for letter, selector in LETTERS.items() for pane in self.query(selector)
         }
 
     def _visible_panes(self) -> dict[str, Widget]:
-        """Return the visible panes, by letter."""
         return {
             letter: pane
             for letter, pane in self._panes.items()
@@ -481,14 +570,8 @@ class Panes(Screen[None]):
     def _focused_pane(self) -> Widget | None:
         if self.focused is None:
             return None
-        return next(
-            (
-                pane
-                for pane in self._visible_panes().values()
-                if pane in self.focused.ancestors_with_self
-            ),
-            None,
-        )
+        focused = set(self.focused.ancestors_with_self)
+        return next((pane for pane in self._visible_panes().values() if pane in focused), None)
 
 
 def _displayed(widget: Widget) -> bool:

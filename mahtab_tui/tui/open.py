@@ -24,11 +24,11 @@ from mahtab_tui import __version__
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.session import Session
 from mahtab_tui.settings.model import Settings, home_folder, load_settings
-from mahtab_tui.store.corruption import is_corrupt
+from mahtab_tui.store.database import is_corrupt
 from mahtab_tui.store.history import History
 from mahtab_tui.system.imports import Lazy
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.layout import UiState
+from mahtab_tui.tui.main_screen import UiState
 from mahtab_tui.tui.terminal_app import Collector, TerminalApp
 from mahtab_tui.tui.terminal_driver import SignalHandler, StdioRedirect, report_thread_failures
 
@@ -38,27 +38,21 @@ if TYPE_CHECKING:
     from mahtab_tui.session.info import SessionBackend
     from mahtab_tui.session.loading import DataFile
     from mahtab_tui.session.sharing import RunningSession, ShareServer
+    from mahtab_tui.tui.watch_app import WatchedFile, WatchedSession
 
 _LONGEST = 500
-"""Maximum characters of an error message."""
 
 
 class Crash(NamedTuple):
-    """An error that ended the application."""
-
     error: str
-    """Type and message of the error, on one line."""
     traceback: str
     file: Path | None
     """The file with the traceback; None if it could not be written."""
-    by_system: bool = False
-    """Whether the system refused something, such as another open file, which the message
-    explains."""
 
     def report(self, advice: str = "") -> str:
         """Format the message for the user. advice: a sentence on how to continue."""
-        if self.file or self.by_system:
-            where = f"The traceback is in {self.file}." if self.file else ""
+        if self.file:
+            where = f"The traceback is in {self.file}."
         else:
             where = f"Its traceback, which is not saved:\n{self.traceback}"
         return "\n".join(
@@ -69,8 +63,8 @@ class Crash(NamedTuple):
 def save_crash(
     error: BaseException, mask: Callable[[str], str] = str, *, saves: bool = True
 ) -> Crash:
-    """Write an error's traceback, without values of variables, to a file in the home folder. saves:
-    False keeps it in memory only."""
+    """Write an error's traceback, without values of variables, to a file in the home folder.
+    saves: False keeps it in memory only."""
     text = plain(mask("".join(traceback.format_exception(error))))
     words = one_line(mask(f"{type(error).__name__}: {error}"))[:_LONGEST]
     if not saves:
@@ -85,16 +79,14 @@ def save_crash(
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
             file.write(about + text)
     except OSError:
-        return Crash(words, text, None, by_system=isinstance(error, OSError))
+        return Crash(words, text, None)
     return Crash(words, text, path)
 
 
 @contextlib.contextmanager
 def ignore_signal_keys() -> Iterator[None]:
-    r"""Ignore Ctrl+C and Ctrl+\ while another program shares the terminal with us.
-
-    This does not use `signal.SIG_IGN`, because that program would inherit it.
-    """
+    r"""Ignore Ctrl+C and Ctrl+\ while another program has the terminal. That program would
+    inherit `signal.SIG_IGN`."""
     before = {
         number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGQUIT)
     }
@@ -108,8 +100,7 @@ def ignore_signal_keys() -> Iterator[None]:
 
 
 def run_suspended(app: TerminalApp[Any], argv: Sequence[str], cwd: str) -> int:
-    """Give the terminal to a program until it ends, on the application's thread; returns its exit
-    code. Raises `RuntimeError`."""
+    """Give the terminal to a program; returns its exit code. Raises `RuntimeError`."""
     try:
         with (
             app.suspend(),
@@ -126,15 +117,12 @@ def run_suspended(app: TerminalApp[Any], argv: Sequence[str], cwd: str) -> int:
 
 
 class ScreenFrontend:
-    """Implements `session.info.Frontend`. Its `app` is set once the application exists."""
-
     can_ask = True
 
     def __init__(self) -> None:
-        self.app: TerminalApp[int] | None = None
+        self.app: MahtabApp | None = None
 
     def run_in_terminal(self, argv: Sequence[str], cwd: str) -> int:
-        """Suspend the screen while a program runs."""
         app = self.app
         if app is None or not app.is_running:
             raise RuntimeError("This needs a terminal, and the screen is not open.")
@@ -151,12 +139,12 @@ class ScreenFrontend:
 
     def leave(self) -> None:
         if self.app is not None:
-            self.app.call_later(self.app.quit_from_cell)
+            self.app.call_later(self.app.command_context.quit_flow.quit_from_cell)
 
 
 _READ_PAUSE = 4.0
-"""Pause after each step, as a multiple of its duration, while sessions of older versions are
-indexed."""
+
+_WANTED_FILES, _MIN_FILES = 256, 64
 
 _WANTED_FILES, _MIN_FILES = 256, 64
 """Open files to aim for, and the minimum for a screen."""
@@ -173,8 +161,7 @@ ASK_HINT = ' Without one, use: mahtab-tui ask "question".'
 
 
 def check_terminal(instead: str = "") -> None:
-    """Raise `TerminalUnavailable` if the screen cannot be shown. instead: a sentence on what to do
-    without a terminal."""
+    """Raise `TerminalUnavailable` if the screen cannot be shown. instead: what to do then."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise TerminalUnavailable(f"This needs a terminal.{instead}")
     if os.environ.get("TERM", "") in ("", "dumb"):
@@ -183,41 +170,34 @@ def check_terminal(instead: str = "") -> None:
         )
     _check_open_files()
     columns, lines = shutil.get_terminal_size()
-    if columns < MIN_SIZE[0] or lines < MIN_SIZE[1]:
+    least_columns, least_lines = MIN_SIZE
+    if columns < least_columns or lines < least_lines:
         raise TerminalUnavailable(
-            f"The terminal is too small: {columns} x {lines}; it must be at least {MIN_SIZE[0]} x {MIN_SIZE[1]}."
+            f"The terminal is too small: {columns} x {lines}; it must be at least {least_columns} x {least_lines}."
         )
 
 
 def _check_open_files() -> None:
-    """Raise the limit of open files as far as allowed. Raises `TerminalUnavailable` if that is too
-    few for the screen."""
+    """Raise the limit of open files. Raises `TerminalUnavailable` if it stays too low."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= _WANTED_FILES:
         return
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(
-            resource.RLIMIT_NOFILE,
-            (_WANTED_FILES if hard == resource.RLIM_INFINITY else min(_WANTED_FILES, hard), hard),
-        )
-    if (allowed := resource.getrlimit(resource.RLIMIT_NOFILE)[0]) < _MIN_FILES:
+    allowed = _WANTED_FILES if hard == resource.RLIM_INFINITY else min(_WANTED_FILES, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    if allowed < _MIN_FILES:
         raise TerminalUnavailable(
             f"Only {allowed} files may be open here, but the screen needs {_MIN_FILES}: see ulimit -n."
         )
 
 
 def end_with_terminal() -> None:
-    """Let a hangup end this process even under `nohup`, because it is useless without its
-    terminal."""
+    """Let a hangup end this process even under `nohup`."""
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 class ScreenResult(NamedTuple):
-    """How a screen ended."""
-
     code: int
-    """The exit code."""
     next_session: str
     """The id of the session to open next; empty for none."""
     running_cell: int = 0
@@ -239,63 +219,63 @@ def open_screen(
 ) -> ScreenResult:
     """Show the screen until the user quits. Raises `TerminalUnavailable`.
 
-    backend: created after the first picture unless it exists already. collector: None if the
-    process is not ours. folder_notice: a sentence that says that the folder was deleted, and which
-    one is used instead. keeps_namespace: whether the namespace outlives the screen. no_trace: write
-    nothing about the session to disk. files: loaded into variables. notebook: its cells are shown.
+    backend: created after the first picture. collector: None if the process is not ours.
+    folder_notice: says which folder replaces a deleted one. keeps_namespace: whether the
+    namespace outlives the screen. no_trace: write nothing about the session to disk.
     """
     check_terminal(ASK_HINT)
     if collector is not None:
         end_with_terminal()
     frontend = ScreenFrontend()
-    named = name or Path.cwd().name
+    project = Path.cwd()
     session = Session(
         settings,
         backend,
         frontend,
-        name=named,
+        name=name or project.name,
         past=past,
         files=files,
         notebook=notebook,
         no_trace=no_trace,
     )
-    project = Path.cwd()
     sharing = SharingServer(session, project)
     history = History(home_folder() / "history.db", str(project), session.mask, no_trace=no_trace)
     early: list[str] = []
     afterwards: list[str] = []
 
     def on_line(text: str) -> None:
-        """Show a line that something else wrote to the terminal: as a notice, or below the screen
-        once that is closed."""
+        """Show a line of other output: as a notice, or below the screen once that is closed."""
         if frontend.app is None or not frontend.app.is_running:
             afterwards.append(text)
         elif session.built:
             session.notice(text, "warning")
-        else:  # the reader of these lines waits for nothing: whoever writes them waits for it
+        else:  # must not wait for the session, because whoever writes the line waits
             early.append(text)
 
-    def report_early_lines() -> None:
+    def report_first_notices() -> None:
         while early:
             session.notice(early.pop(0), "warning")
+        if folder_notice:
+            session.notice(folder_notice, "warning")
+        if no_trace:
+            session.notice(
+                "Nothing of this session is saved: no conversation, no variables, no inputs."
+            )
 
     def close(*, hurry: bool = False) -> None:
         sharing.end()
-        hurry = hurry or (frontend.app is not None and frontend.app.crash is not None)
-        leaves = hurry or (frontend.app is not None and frontend.app.leaves_kernel)
+        app = frontend.app
+        hurry = hurry or (app is not None and app.crash is not None)
+        leaves = hurry or (app is not None and app.leaves_kernel)
         session.close(hurry=hurry, leave=leaves)
         afterwards.extend(early)
         if session.built and session.namespace_store.has_unwritten_changes and not leaves:
             afterwards.append(
                 "The last changes to variables could not be saved in time; earlier ones are saved."
             )
-        if (
-            session.built
-            and session.notebook is not None
-            and session.notebook.problem
-            and not hurry
-        ):
-            afterwards.append(session.notebook.problem)
+        notebook = session.notebook if session.built else None
+        if notebook is not None and notebook.problem and not hurry:
+            afterwards.append(notebook.problem)
         history.close()
 
     try:
@@ -309,28 +289,12 @@ def open_screen(
                 keeps_namespace=keeps_namespace,
             )
             frontend.app = app
-            app.call_after_first_picture(report_early_lines)
-            if folder_notice:
-                app.call_after_first_picture(lambda: session.notice(folder_notice, "warning"))
-            if no_trace:
-                app.call_after_first_picture(
-                    lambda: session.notice(
-                        "Nothing of this session is saved: no conversation, no variables, no inputs."
-                    )
-                )
+            app.call_after_first_picture(report_first_notices)
             if settings.share:
                 app.call_after_first_picture(sharing.begin)
-            app.call_after_first_picture(
-                threading.Thread(
-                    target=_report_leftovers, args=(session,), name="leftovers", daemon=True
-                ).start
-            )
-            if not no_trace:
-                app.call_after_first_picture(
-                    threading.Thread(
-                        target=_read_sessions, args=(session,), name="digests", daemon=True
-                    ).start
-                )
+            for name, work in (("leftovers", _report_leftovers), ("digests", _read_sessions)):
+                thread = threading.Thread(target=work, args=(session,), name=name, daemon=True)
+                app.call_after_first_picture(thread.start)
 
             def on_shutdown() -> None:
                 if draft := app.editor.text.strip():
@@ -340,10 +304,7 @@ def open_screen(
                 if backend.made:
                     backend.get().release()
 
-            def on_repair() -> None:
-                session.notice("A cell changed terminal settings; restored.", "warning")
-
-            with SignalHandler(app, on_shutdown, on_repair):
+            with SignalHandler(app, on_shutdown):
                 app.run()
             if not no_trace:
                 app.ui_state.save()
@@ -353,21 +314,20 @@ def open_screen(
             print(plain("\n".join(afterwards)), file=sys.stderr)
     saved = backend.made and backend.get().store is not None and not no_trace
     advice = "mahtab-tui --continue resumes this session with its saved variables." if saved else ""
-    return ScreenResult(
-        _exit_code(app, advice), app.next_session, session.cells.last if app.leaves_kernel else 0
-    )
+    running_cell = session.cells.last if app.leaves_kernel else 0
+    return ScreenResult(_exit_code(app, advice), app.next_session, running_cell)
 
 
 def watch_live(what: str | None) -> int:
-    """Follow a log file or a running session until the user quits; returns the exit code. Raises
-    `OSError` and `TerminalUnavailable`."""
+    """Follow a log file or a running session; returns the exit code. Raises `OSError` and
+    `TerminalUnavailable`."""
     from mahtab_tui.session.sharing import SharingError, find_session
-    from mahtab_tui.tui.watch_app import WatchApp, WatchedFile
+    from mahtab_tui.tui.watch_app import WatchedFile
 
-    settings = _prepare_settings()
+    check_terminal()
     path = home_folder() / "logs" / "repl.log" if what is None else Path(what)
     if path.is_file():
-        return _run_app(WatchApp(WatchedFile(path), theme=_theme(settings)))
+        return _watch(WatchedFile(path))
     try:
         running = find_session(what, Path.cwd())
     except SharingError as error:
@@ -376,16 +336,25 @@ def watch_live(what: str | None) -> int:
 
 
 def watch_session(running: RunningSession) -> int:
-    """Follow a running session until the user quits; returns the exit code. Raises
-    `TerminalUnavailable`."""
-    from mahtab_tui.tui.watch_app import WatchApp, WatchedSession
+    """Follow a running session; returns the exit code. Raises `TerminalUnavailable`."""
+    from mahtab_tui.tui.watch_app import WatchedSession
 
-    settings = _prepare_settings()
-    return _run_app(WatchApp(WatchedSession(running), theme=_theme(settings)))
+    check_terminal()
+    return _watch(WatchedSession(running))
+
+
+def _watch(watched: WatchedFile | WatchedSession) -> int:
+    from mahtab_tui.tui.watch_app import WatchApp
+
+    end_with_terminal()
+    app = WatchApp(watched, theme=load_settings().theme or UiState.load().theme)
+    with SignalHandler(app):
+        app.run()
+    return _exit_code(app)
 
 
 class SharingServer:
-    """Lets agents join a session. A thread opens the socket, so that nothing waits for it."""
+    """Lets agents join a session. A thread opens the socket."""
 
     def __init__(self, session: Session, project: Path) -> None:
         self._session = session
@@ -397,7 +366,6 @@ class SharingServer:
         self._thread.start()
 
     def end(self) -> None:
-        """Close the socket, and disconnect the agents."""
         if self._thread.ident is not None:
             self._thread.join()
         if self._server is not None:
@@ -412,32 +380,10 @@ class SharingServer:
             self._session.notice(f"Agents cannot join this session: {error}", "warning")
 
 
-def _prepare_settings() -> Settings:
-    """Return the settings, after checking that the screen can be shown. Raises
-    `TerminalUnavailable`."""
-    check_terminal()
-    end_with_terminal()
-    return load_settings()
-
-
-def _theme(settings: Settings) -> str:
-    return settings.theme or UiState.load().theme
-
-
-def _run_app(app: TerminalApp[Any]) -> int:
-    """Show an application until the user quits; returns the exit code."""
-    with SignalHandler(app):
-        app.run()
-    return _exit_code(app)
-
-
 def _report_leftovers(session: Session) -> None:
     from mahtab_tui.bus.logger import StoreError
     from mahtab_tui.session.components import remove_leftovers
-    from mahtab_tui.session.kernel_control import (
-        describe_detached_kernels,
-        stop_surplus_kernels,
-    )
+    from mahtab_tui.session.kernel_control import describe_detached_kernels, stop_surplus_kernels
 
     try:
         remove_leftovers()
@@ -449,11 +395,12 @@ def _report_leftovers(session: Session) -> None:
 
 
 def _read_sessions(session: Session) -> None:
-    """Index the sessions of older versions, slowly, so that nothing has to wait."""
     from mahtab_tui.bus.logger import StoreError
     from mahtab_tui.store.resume import database
     from mahtab_tui.store.session_index import catch_up
 
+    if session.no_trace:
+        return
     try:
         catch_up(database(), math.inf, pause=_READ_PAUSE)
     except StoreError as error:
@@ -462,8 +409,7 @@ def _read_sessions(session: Session) -> None:
 
 
 def _exit_code(app: TerminalApp[Any], advice: str = "") -> int:
-    """Return the exit code: 1 after an error of the application, which this reports. advice: a
-    sentence on how to continue."""
+    """Return the exit code, and report an error that ended the application."""
     if app.crash is None:
         return app.return_code or 0
     print(app.crash.report(advice), file=sys.stderr)

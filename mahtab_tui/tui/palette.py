@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from textual.app import ComposeResult
@@ -19,21 +20,16 @@ from mahtab_tui.tui.commands.registry import COMMANDS
 from mahtab_tui.tui.screens.dialog import Dialog
 
 _TITLE_LINE = 1
-"""The line of the panes' titles, at whose right end the hidden panes are listed."""
 
 
 class JumpTarget(NamedTuple):
-    """A widget to jump to."""
-
     letter: str
     widget: Widget
     hidden: bool = False
-    """Whether it is hidden; then its name is shown at the right edge."""
 
 
 class JumpScreen(Dialog[Widget | None]):
-    """Shows a letter at the edge of each target, and lists the hidden ones; any other key closes
-    it."""
+    """Shows a letter at each target, and lists the hidden ones; any other key closes it."""
 
     def __init__(self, targets: Sequence[JumpTarget]) -> None:
         super().__init__()
@@ -56,28 +52,17 @@ class JumpScreen(Dialog[Widget | None]):
 
     def on_key(self, event: Key) -> None:
         event.stop()
-        chosen = next(
-            (target.widget for target in self._targets if target.letter == event.key), None
-        )
+        chosen = {target.letter: target.widget for target in self._targets}.get(event.key)
         if chosen is not None and self.is_active:
             # At once, because the next key of a burst is meant for the pane.
-            chosen.screen.set_focus(
-                next((widget for widget in (chosen, *chosen.query("*")) if widget.focusable), None)
-            )
+            widgets = (chosen, *chosen.query("*"))
+            chosen.screen.set_focus(next(filter(attrgetter("focusable"), widgets), None))
         self.dismiss(chosen)
 
     def on_click(self, event: Click) -> None:
-        at = (event.screen_x, event.screen_y)
-        self.dismiss(
-            next(
-                (
-                    target.widget
-                    for target in self._targets
-                    if not target.hidden and target.widget.region.contains(*at)
-                ),
-                None,
-            )
-        )
+        shown = [target.widget for target in self._targets if not target.hidden]
+        at = event.screen_offset
+        self.dismiss(next((widget for widget in shown if widget.region.contains_point(at)), None))
 
 
 class CommandProvider(Provider):
@@ -85,33 +70,20 @@ class CommandProvider(Provider):
 
     async def discover(self) -> Hits:
         for command in COMMANDS:
-            yield DiscoveryHit(
-                self._format_title(command),
-                self._run(command),
-                text=command.title,
-                help=command.help,
-            )
+            title, run = self._title(command), self._run(command)
+            yield DiscoveryHit(title, run, command.title, command.help)
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
         for command in COMMANDS:
-            text = f"{command.title} {command.help}"
-            if (score := matcher.match(text)) > 0:
-                yield Hit(
-                    score,
-                    self._format_title(command),
-                    self._run(command),
-                    text=command.title,
-                    help=command.help,
-                )
+            if (score := matcher.match(f"{command.title} {command.help}")) > 0:
+                title, run = self._title(command), self._run(command)
+                yield Hit(score, title, run, command.title, command.help)
 
-    def _format_title(self, command: Command) -> Content:
-        key = self.app._keymap.get(command.id, command.keys)
-        return (
-            Content.assemble(command.title, "  ", (key, "$accent"))
-            if key
-            else Content(command.title)
-        )
+    def _title(self, command: Command) -> Content:
+        if key := self.app._keymap.get(command.id, command.keys):
+            return Content.assemble(command.title, "  ", (key, "$accent"))
+        return Content(command.title)
 
     def _run(self, command: Command) -> partial[Coroutine[Any, Any, bool]]:
         return partial(self.app.run_action, command.action)

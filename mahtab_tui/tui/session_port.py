@@ -1,20 +1,18 @@
-"""Implements the panes' port with the session and the application."""
+"""Settings that change while the screen is open, and what the panes need of the session."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from textual.app import App
-from textual.screen import Screen
 
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.settings.sources import config_files, project_folder
 from mahtab_tui.tui.commands.kernel import ask_to_undo
 from mahtab_tui.tui.commands.session import run_notebook
-from mahtab_tui.tui.editor import EditorPane
 from mahtab_tui.tui.find import FindRow
 from mahtab_tui.tui.terminal_driver import TerminalDriver
 from mahtab_tui.tui.theme import MAHTAB
@@ -23,16 +21,12 @@ if TYPE_CHECKING:
     from mahtab_tui.bus.conversation import Cell
     from mahtab_tui.session import Session
     from mahtab_tui.session.inbox import Mode
-    from mahtab_tui.tui.layout import UiState
-    from mahtab_tui.tui.namespace.rows import Preview
+    from mahtab_tui.tui.main_screen import Panes, UiState
     from mahtab_tui.tui.screens.listing import ModelPicker
     from mahtab_tui.tui.terminal_app import TerminalApp
-    from mahtab_tui.tui.transcript.pane import TranscriptPane
 
 
 class LiveSettings:
-    """Shows the settings, and applies changes to them."""
-
     def __init__(
         self, app: TerminalApp[int], session: Session, choices: UiState, keymap: dict[str, str]
     ) -> None:
@@ -50,13 +44,10 @@ class LiveSettings:
     def show(self) -> None:
         from mahtab_tui.tui.screens.settings import SettingsScreen
 
-        def present() -> dict[str, str]:
-            return {"model": self._session.model, "theme": self._app.theme}
-
         try:
             screen = SettingsScreen(
                 self._session.settings,
-                present,
+                lambda: {"model": self._session.model, "theme": self._app.theme},
                 self.change,
                 self._model_picker,
                 self._app.notify,
@@ -82,7 +73,6 @@ class LiveSettings:
         return at_once or key in ("theme", "keymap", "pictures")
 
     def add_rules(self, rules: tuple[str, ...]) -> None:
-        """Add rules for code, to this session and to the user's configuration."""
         from mahtab_tui.settings.values import add_rules
 
         settings = self._session.settings
@@ -98,7 +88,6 @@ class LiveSettings:
         settings.change("approval_rules", (*settings.approval_rules, *rules))
 
     def choose_model(self, name: str) -> None:
-        """Switch to a model; without a name, let the user choose one."""
         if name:
             self._use_model(name)
         else:
@@ -118,19 +107,11 @@ class LiveSettings:
         from mahtab_tui.tui.screens.listing import ModelPicker
 
         settings = self._session.settings
-        set_for = {
-            key: getattr(settings, key)
-            for key in ("sub_model", "reflection_model", "suggestion_model")
-        }
-        return ModelPicker(
-            present,
-            [(spec, f"set as {key}") for key, spec in set_for.items() if spec],
-            self._ui_state.models,
-            settings.model_access(),
-        )
+        keys = ("sub_model", "reflection_model", "suggestion_model")
+        others = [(spec, f"set as {key}") for key in keys if (spec := getattr(settings, key))]
+        return ModelPicker(present, others, self._ui_state.models, settings.model_access())
 
     def report_unknown_settings(self) -> None:
-        """Warn about unknown commands and themes in the configuration."""
         given = {f"keymap.{name}": keys for name, keys in self.keymap.items()}
         if (theme := self._session.settings.theme) and theme not in self._app.available_themes:
             given["theme"] = theme
@@ -141,159 +122,133 @@ class LiveSettings:
                 try:
                     check(key, value)
                 except SettingsError as error:
-                    self._session.notice(
-                        f"{self._session.settings.origin(key).text}: {error}", "warning"
-                    )
+                    origin = self._session.settings.origin(key).text
+                    self._session.notice(f"{origin}: {error}", "warning")
 
 
 class SessionPort:
-    """Implements `tui.port.PanePort`."""
+    """Lets the panes reach the session, the editor and other screens."""
 
     def __init__(self, app: App[int], session: Session) -> None:
         self._app = app
-        self._session = session
+        self.session = session
 
     @property
-    def _panes(self) -> Screen[object]:
-        return self._app.screen_stack[0]
-
-    @property
-    def _transcript(self) -> TranscriptPane:
-        from mahtab_tui.tui.transcript.pane import TranscriptPane
-
-        return self._panes.query_one(TranscriptPane)
-
-    @property
-    def _editor(self) -> EditorPane:
-        return self._panes.query_one(EditorPane)
+    def _panes(self) -> Panes:
+        return cast("Panes", self._app.screen_stack[0])
 
     def enter(self, mode: Mode, text: str) -> None:
         if not self._is_masked(mode, text):
-            self._session.submit(mode, text)
-            self._transcript.action_scroll_end()
+            self.session.submit(mode, text)
+            self._panes.transcript.action_scroll_end()
 
     def edit(self, mode: Mode, text: str) -> None:
         if not self._is_masked(mode, text):
             self._restore_input(mode, text)
 
     def _is_masked(self, mode: Mode, text: str) -> bool:
-        """Return whether code contains a masked secret; if so, put it into the editor for the user
-        to fill in."""
+        """Return whether code contains a masked secret; the user has to fill it in, in the
+        editor."""
         from mahtab_tui.bus.masking import MASK
 
         masked = mode == "python" and MASK in text
         if masked:
-            self._app.notify(
-                "A secret in this cell was masked: type it again.",
-                severity="warning",
-            )
+            self._app.notify("A secret in this cell was masked: type it again.", severity="warning")
             self._restore_input(mode, text)
         return masked
 
     def _restore_input(self, mode: Mode, text: str) -> None:
-        editor = self._editor
+        editor = self._panes.editor
         editor.end_replacing()
         editor.mode, editor.text = mode, text
         editor.focus()
 
     def replace(self, mode: Mode, text: str, entry: str) -> None:
-        self._editor.begin_replacing(entry, mode, text)
-        self._editor.focus()
+        self._panes.editor.begin_replacing(entry, mode, text)
+        self._panes.editor.focus()
 
     def run_notebook_cell(self, number: int, code: str) -> None:
-        run_notebook(self._app, self._session, lambda notebook: notebook.run(number, code))
+        run_notebook(self._app, self.session, lambda notebook: notebook.run(number, code))
 
     def run_up_to(self, number: int | None) -> None:
-        run_notebook(self._app, self._session, lambda notebook: notebook.run_up_to(number))
+        run_notebook(self._app, self.session, lambda notebook: notebook.run_up_to(number))
 
     def mention(self, what: str) -> None:
-        self._editor.mention(what)
-        self._editor.focus()
+        self._panes.editor.mention(what)
+        self._panes.editor.focus()
 
     def hide(self, entry: str, hidden: bool) -> None:
-        self._session.hide(entry, hidden)
+        self.session.entries.hide(entry, hidden)
 
     def undo(self, cell: int) -> None:
-        ask_to_undo(self._app, self._session, cell)
+        ask_to_undo(self._app, self.session, cell)
 
     def pin(self, entry: str, pinned: bool) -> None:
-        self._session.pin(entry, pinned)
+        self.session.entries.pin(entry, pinned)
 
     def open_output(self, cell: int) -> None:
-        self._open_pager(
-            f"Output of cell {cell}", f"cell-{cell}.txt", lambda: self._session.output(cell)
-        )
+        title, file = f"Output of cell {cell}", f"cell-{cell}.txt"
+        self._open_pager(title, file, lambda: self.session.output(cell))
 
     def open_stored_output(self, number: int) -> None:
-        if (notebook := self._session.notebook) is not None:
+        if (notebook := self.session.notebook) is not None:
             title = f"Stored output of cell {number} of the notebook"
-            self._open_pager(
-                title, f"notebook-cell-{number}.txt", lambda: notebook.stored_output(number)
-            )
+            file = f"notebook-cell-{number}.txt"
+            self._open_pager(title, file, lambda: notebook.stored_output(number))
 
     def _open_pager(self, title: str, file: str, fetch: Callable[[], str | None]) -> None:
         from mahtab_tui.tui.screens.output import PagerScreen
 
         self._app.push_screen(
-            PagerScreen(title, file, fetch, self._session.open_inspector(), self._folder)
+            PagerScreen(title, file, fetch, self.session.open_inspector(), self._folder)
         )
 
     def open_pictures(self, cell: int, pictures: Sequence[tuple[str, str]]) -> None:
         from mahtab_tui.tui.screens.output import DisplayedPicture, PicturesScreen
 
-        self._app.push_screen(
-            PicturesScreen(
-                cell,
-                [DisplayedPicture(*each) for each in pictures],
-                self._session.open_inspector(),
-                self._folder,
-            )
-        )
+        shown = [DisplayedPicture(*each) for each in pictures]
+        inspector = self.session.open_inspector()
+        self._app.push_screen(PicturesScreen(cell, shown, inspector, self._folder))
 
     def open_value(self, key: str) -> None:
         from mahtab_tui.tui.inspector import InspectorScreen
 
-        self._app.push_screen(
-            InspectorScreen(
-                "table", self._session.open_inspector(), self.run, path=(["shown", key],)
-            )
-        )
+        inspector = self.session.open_inspector()
+        self._app.push_screen(InspectorScreen("table", inspector, self.run, path=(["shown", key],)))
 
     def open_frames(self, cell: Cell, at: int) -> None:
         from mahtab_tui.kernel.values import TracebackFrame
         from mahtab_tui.tui.screens.output import FramesScreen
 
         assert cell.number is not None
-        code_of = self._transcript.viewport.transcript.codes.get
-        frames = FramesScreen(
-            cell.number,
-            cell.exception,
-            [TracebackFrame(*frame) for frame in cell.frames],
-            at,
-            code_of,
-            self._session.open_inspector(),
-            self._folder,
-            self,
+        self._app.push_screen(
+            FramesScreen(
+                cell.number,
+                cell.exception,
+                [TracebackFrame(*frame) for frame in cell.frames],
+                at,
+                self._panes.transcript.viewport.transcript.codes.get,
+                self.session.open_inspector(),
+                self._folder,
+                self,
+            )
         )
-        self._app.push_screen(frames)
 
     def find(self) -> None:
         self._panes.query_one("#transcript-find", FindRow).open()
 
     def rebuild(self, name: str, why: str) -> None:
-        code = self._session.code_for_variable(name)
+        code = self.session.variable_history.code_for(name, self.session.namespace_store.missing)
         if not code:
-            self._app.notify(f"{why} No cell of this session made it.", severity="warning")
-        elif not self._editor.is_empty:
-            self._app.notify(
-                f"{why} Clear the input first; then Enter here puts the cells that made it there.",
-                severity="warning",
-            )
+            advice = "No cell of this session made it."
+        elif not self._panes.editor.is_empty:
+            advice = "Clear the input first; then Enter here puts the cells that made it there."
         else:
             self.edit("python", code)
-            self._app.notify(
-                f"{why} The input has the cells that made it: read them, then run them.",
-            )
+            advice = "The input has the cells that made it: read them, then run them."
+            self._app.notify(f"{why} {advice}")
+            return
+        self._app.notify(f"{why} {advice}", severity="warning")
 
     def inspect_variable(self, name: str) -> None:
         from mahtab_tui.tui.inspector import InspectorScreen
@@ -301,24 +256,18 @@ class SessionPort:
         self._app.push_screen(
             InspectorScreen(
                 name,
-                self._session.open_inspector(),
+                self.session.open_inspector(),
                 self.run,
-                private=self._session.private.is_private(name),
+                private=self.session.private.is_private(name),
             )
         )
 
-    def preview(self, name: str, height: int, width: int) -> Preview:
-        from mahtab_tui.tui.namespace.actions import load_preview
-
-        return load_preview(self._session.open_inspector(), name, height, width)
-
     def mark_private(self, name: str, private: bool) -> None:
-        self._session.kernel_control.mark_private(name, private)
+        self.session.kernel_control.mark_private(name, private)
 
     def run(self, code: str) -> None:
-        self._session.submit("python", code)
+        self.session.submit("python", code)
 
     @property
     def _folder(self) -> Path:
-        """The folder that relative paths refer to."""
-        return Path(self._session.kernel.info().local_folder)
+        return Path(self.session.kernel.info().local_folder)

@@ -1,16 +1,9 @@
-"""The base class of our applications: themes, terminal output, late imports, garbage collection.
-
-Reference cycles (widgets, messages, tasks) are freed only by a collection. Processor time on one
-core, in a session of 120 cells: youngest generation 3 ms, two youngest 14 ms, all 17 ms. With the
-agent's newly loaded libraries a full collection takes 100 ms, with those of the first picture 60
-ms; neither costs anything once it is frozen.
-"""
+"""The base class of our applications: themes, terminal output, late imports, garbage collection."""
 
 from __future__ import annotations
 
 import gc
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from inspect import isawaitable
@@ -41,77 +34,46 @@ if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
     from mahtab_tui.tui.open import Crash
 
-TICK_S = 0.5
-"""Seconds between two ticks."""
-PAUSE = 0.1
-"""Seconds to draw a key's echo."""
-QUIET = 3.0
-"""Seconds without a key press after which the user does not notice a full collection."""
-
-SLICE = 10
-"""Collections of the youngest generation after which a collection of two generations (a slice) is
-worth its time."""
-OVERDUE = 4 * SLICE
-"""Collections after which a slice is due even if keys never pause."""
-WORTH_IT = 5
-"""Slices after which a full collection is worth its time."""
-LONG_OVERDUE = 10 * WORTH_IT
-"""Slices after which a full collection is due even if it is never quiet."""
-
+_YOUNG, _OLDER = 5_000, 10
+"""New objects, and collections of a younger generation, before a generation is collected."""
 HEAVY = 0.03
 """If a full collection takes more seconds of processor time than this, the remaining objects are
 frozen, such as those of libraries loaded late."""
 
-_YOUNG, _NEVER = 5_000, 1_000_000_000
-
 
 class Collector:
     """Controls garbage collection, in a process of our own. Nothing is collected before the first
-    picture; afterwards Python itself only collects the youngest generation."""
+    picture, and no collection goes through loaded libraries more than once."""
 
     def __init__(self) -> None:
-        self._last_key = time.monotonic()
-        self._slices = 0
+        self._began = 0.0
         gc.disable()
 
     def settle(self) -> None:
         """Freeze what was loaded for the first picture, and start collecting."""
         gc.freeze()
-        gc.set_threshold(_YOUNG, _NEVER, _NEVER)
+        gc.set_threshold(_YOUNG, _OLDER, _OLDER)
+        gc.callbacks.append(self._freeze_after_long)
         gc.enable()
 
-    def note_key(self) -> None:
-        self._last_key = time.monotonic()
-
-    def tick(self) -> None:
-        """Collect if it is worth it now. Must be called every `TICK_S` seconds."""
-        idle, young = time.monotonic() - self._last_key, gc.get_count()[1]
-        if young >= (SLICE if idle >= PAUSE else OVERDUE):
-            gc.collect(1)
-            self._slices += 1
-        if self._slices >= (WORTH_IT if idle >= QUIET else LONG_OVERDUE):
-            self._collect_all()
-
-    def _collect_all(self) -> None:
-        start = time.thread_time()
-        gc.collect()
-        self._slices = 0
-        if time.thread_time() - start >= HEAVY:
+    def _freeze_after_long(self, phase: str, info: Mapping[str, int]) -> None:
+        if info["generation"] == 2 and phase == "start":
+            self._began = thread_time()
+        elif info["generation"] == 2 and thread_time() - self._began >= HEAVY:
             gc.freeze()
 
 
 RATE = 1 / 30
-"""Seconds between two ticks; records that arrive in between are drawn together."""
+"""Seconds between two ticks; records in between are drawn together."""
 SHARE = 1 / 4
-"""Share of the main thread's time above which a tick is skipped, to leave time for keys."""
+"""Share of the main thread's time above which a tick is skipped."""
 MAX_DELAY = 0.2
-"""Maximum seconds by which records are delayed, however long drawing takes."""
 
 Fold = Callable[[Sequence["Record"]], None]
 
 
 class RecordPump:
-    """Passes records to everything that folds them. Main thread only, except for the handler."""
+    """Passes records to everything that folds them."""
 
     def __init__(self) -> None:
         self.folds: list[Fold] = []
@@ -121,14 +83,13 @@ class RecordPump:
         self._worked = 0.0
 
     def begin(self, log: logging.Logger) -> None:
-        """Start receiving records from the bus."""
         from mahtab_tui.bus.logger import DisplayHandler
 
         self._handler = DisplayHandler()
         log.addHandler(self._handler)
 
     def tick(self) -> None:
-        """Pass on new records; skip the tick if drawing keeps the thread too busy."""
+        """Pass on new records, unless drawing keeps the thread too busy."""
         passed, worked = monotonic() - self._last, thread_time() - self._worked
         if passed >= MAX_DELAY or worked <= passed * SHARE:
             self.flush()
@@ -161,8 +122,7 @@ SESSION_MODULES = (
     "mahtab_tui.tui.widgets.approval_row",
     "mahtab_tui.tui.widgets.question_rows",
 )
-"""Modules that a session needs to start, the transcript, and the prompt rows; each takes a few
-milliseconds."""
+"""Modules that a session, the transcript and the prompt rows need."""
 
 TRANSCRIPT_MODULES = (
     "pygments.lexers.python",
@@ -171,7 +131,6 @@ TRANSCRIPT_MODULES = (
     "mahtab_tui.tui.transcript.output",
     "mahtab_tui.tui.transcript.layout",
 )
-"""Modules for the first cell and the first answer."""
 
 
 class LateImports:
@@ -183,20 +142,23 @@ class LateImports:
         session: Sequence[str] = (),
         begin: Sequence[Callable[[], object]] = (),
     ) -> None:
-        """session: modules to import first. begin: functions to call then, before the transcript's
-        modules are imported."""
+        """session: modules to import first. begin: functions to call then."""
+
+        def load(module: str) -> Callable[[], object]:
+            return partial(import_module, module)
+
         self._app = app
         self._steps: Iterator[Callable[[], object]] = iter(
-            [*map(_make_import, session), *begin, *map(_make_import, TRANSCRIPT_MODULES)]
+            [*map(load, session), *begin, *map(load, TRANSCRIPT_MODULES)]
         )
 
     def begin(self) -> None:
-        """Start. Must be called when the application is mounted, before threads start."""
+        """Start, when the application is mounted and before threads start."""
         IMPORTS.screen_begins()
         self._app.call_after_refresh(self._step)
 
     def end(self) -> None:
-        """Stop. Must be called when the application is unmounted, at the latest."""
+        """Stop, at the latest when the application is unmounted."""
         IMPORTS.screen_ends()
 
     async def _step(self) -> None:
@@ -208,10 +170,6 @@ class LateImports:
             self._app.call_later(self._step)
 
 
-def _make_import(name: str) -> Callable[[], object]:
-    return partial(import_module, name)
-
-
 T = TypeVar("T")
 
 RIGHT_BUTTON = 3
@@ -221,27 +179,23 @@ BRIEF = 60
 
 
 class TerminalApp(App[T]):
-    """Draws only text, reads keys through `TerminalDriver`, and saves the traceback of an error
-    that ends it."""
+    """Draws only text, reads keys through `TerminalDriver`, and saves the traceback of a crash."""
 
     ENABLE_COMMAND_PALETTE = False  # Textual would bind a second command to the palette's key
 
     def __init__(
         self, *, theme: str = "", guard: StdioRedirect | None = None, **options: Any
     ) -> None:
-        """theme: a theme's name; if unknown, our own dark theme is used. guard: keeps other output
-        off the screen. options: passed to `App`."""
+        """theme: if unknown, our own dark theme. guard: keeps other output off the screen."""
         super().__init__(**options)
         for each in (MAHTAB, MAHTAB_DAY):
             self.register_theme(each)
         self.theme = theme if theme in self.available_themes else MAHTAB.name
         self.guard = guard
         self.crash: Crash | None = None
-        """The error that ended the application."""
         self.saves_crash = True
-        """Whether to save its traceback."""
         self.next_session = ""
-        """The id of the session to open next; empty for none."""
+        """The session to open next; empty for none."""
         self.leaves_kernel = False
         """Whether the kernel continues without the screen."""
         self._text_only = TextOnly()
@@ -253,7 +207,6 @@ class TerminalApp(App[T]):
         self.theme = MAHTAB_DAY.name if self.current_theme.dark else MAHTAB.name
 
     def mask(self, text: str) -> str:
-        """Mask the secrets in an error report."""
         return text
 
     def get_driver_class(self) -> type[Driver]:
@@ -272,8 +225,7 @@ class TerminalApp(App[T]):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
-        """Show a notification, by default for as long as it takes to read. Its text is never
-        interpreted as markup."""
+        """Show a notification, by default as long as it takes to read."""
         super().notify(
             plain(message),
             title=plain(title),
@@ -291,12 +243,9 @@ class TerminalApp(App[T]):
         """The terminal driver, if it supports graphics and queries."""
         return self._driver if isinstance(self._driver, TerminalDriver) else None
 
-    def quit_from_cell(self) -> None:
-        self.exit()
-
     async def on_event(self, event: Event) -> None:
         """Drop keys once there is no screen, and mouse presses on a removed but still visible
-        widget, in whose missing parent Textual would start a selection."""
+        widget, for which Textual fails."""
         if isinstance(event, InputEvent) and not self.screen_stack:
             return
         if not (isinstance(event, MouseDown) and _is_gone(self.screen, event)):
@@ -329,7 +278,6 @@ def _is_gone(screen: Screen[object], event: MouseDown) -> bool:
 
 
 def cell_size(app: App[Any]) -> tuple[int, int]:
-    """Return width and height of a cell in pixels; if the terminal does not report them, the usual
-    proportion."""
+    """Return width and height of a cell in pixels, or the usual proportion."""
     terminal = app.terminal if isinstance(app, TerminalApp) else None
     return (terminal and terminal.cell_size) or (1, 2)

@@ -1,17 +1,11 @@
 """The terminal: typed keys, filtered output, signals.
 
-It has two parts: `TextOnly` removes control characters from what widgets draw, while text and style
-are still separate; the driver passes each piece that it writes through `filter_output`.
+`TextOnly` removes control characters from what widgets draw; the driver passes each piece that it
+writes through `filter_output`. What libraries and child processes write to descriptors 1 and 2
+becomes notices while the screen is up.
 
-A native library's warning, or a child process of an in-process cell, writes to descriptors 1 and 2.
-While the screen is up both lead to a pipe, whose lines become notices; the application draws
-through a private duplicate of the terminal. Errors that end a thread are reported, too, instead of
-being printed.
-
-Python runs signal handlers on the main thread, which may be busy. So a thread does the work: it
-gets the signal's number at once through the pipe of `signal.set_wakeup_fd`. Once a second it also
-checks whether code has changed the terminal's attributes, which a cell can do that opens the
-terminal by name."""
+Python runs signal handlers on the main thread, which may be busy. So a thread handles signals:
+it gets their numbers through the pipe of `signal.set_wakeup_fd`."""
 
 from __future__ import annotations
 
@@ -27,7 +21,6 @@ import sys
 import termios
 import threading
 import traceback
-import tty
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -45,10 +38,9 @@ from mahtab_tui.tui.graphics.answers import KITTY_CLEARED, Protocol, TerminalAns
 from mahtab_tui.tui.textual_fixes import KeyParser, KeySequences
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""C0, DEL, C1, and characters that change the direction of text; no drawn line contains them."""
+"""Control characters, and those that change the direction of text."""
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _RENDERED = re.compile(r"\x1b\[[\d;]*[mH]")
-"""Escape sequences for colours, styles and cursor positions."""
 _NEVER_RENDERED = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 _COMMANDS = re.compile(
     r"(?:\x1b\[(?:\?\d+(?:[hl]|\$p)|>\d+u|<u))+"  # modes: the other screen, the mouse, pastes, the cursor, updates at once; the keyboard's
@@ -59,8 +51,7 @@ _COMMANDS = re.compile(
 
 
 class TextOnly(LineFilter):
-    """Removes everything that could control the terminal from the text of widgets: control
-    characters, and links, which are escape sequences."""
+    """Removes control characters and links from the text of widgets."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         text = "".join([segment.text for segment in segments])
@@ -78,8 +69,7 @@ class TextOnly(LineFilter):
 
 
 def filter_output(data: str) -> str:
-    """Remove everything from a piece of Textual's output that only external text can have
-    introduced."""
+    """Remove what only external text can have introduced from a piece of Textual's output."""
     if not _NEVER_RENDERED.search(_RENDERED.sub("", data)) or _COMMANDS.fullmatch(data):
         return data
     parts = _RENDERED.split(data)
@@ -115,22 +105,19 @@ class StdioRedirect:
             target=self._read, args=(read_end,), name="screen-guard", daemon=True
         )
         self._reader.start()
-        # Textual writes to sys.__stderr__ and takes the screen's size from sys.__stdout__.
+        # Textual writes to sys.__stderr__, which may be closed, and takes the screen's size from
+        # sys.__stdout__.
         self._originals = (sys.__stdout__, sys.__stderr__)
-        # stderr may be closed.
-        screens = (
-            self._terminal[0],
-            self._terminal[1 if os.isatty(2) else 0],
-        )
+        screens = self._terminal[0], self._terminal[1 if os.isatty(2) else 0]
         self._streams = [
             os.fdopen(os.dup(fd), "w", encoding="utf-8", errors="replace") for fd in screens
         ]
         sys.__stdout__, sys.__stderr__ = self._streams  # type: ignore[misc, assignment]
-        self._redirect()
+        self._connect(self._write_end, self._write_end)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self._restore()
+        self._connect(*self._terminal)
         sys.__stdout__, sys.__stderr__ = self._originals  # type: ignore[misc, assignment]
         for stream in self._streams:
             with contextlib.suppress(OSError):
@@ -143,9 +130,9 @@ class StdioRedirect:
 
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:
-        """Give descriptors 1 and 2 to a program that takes over the terminal, and restore the
-        terminal's attributes afterwards."""
-        self._restore()
+        """Give descriptors 1 and 2 to another program, and restore the terminal's attributes
+        afterwards."""
+        self._connect(*self._terminal)
         try:
             attributes = termios.tcgetattr(1)
         except termios.error:
@@ -156,15 +143,11 @@ class StdioRedirect:
             if attributes is not None:  # a killed program did not restore them
                 with contextlib.suppress(termios.error):
                     termios.tcsetattr(1, termios.TCSANOW, attributes)
-            self._redirect()
+            self._connect(self._write_end, self._write_end)
 
-    def _redirect(self) -> None:
-        os.dup2(self._write_end, 1)
-        os.dup2(self._write_end, 2)
-
-    def _restore(self) -> None:
-        os.dup2(self._terminal[0], 1)
-        os.dup2(self._terminal[1], 2)
+    def _connect(self, output: int, errors: int) -> None:
+        os.dup2(output, 1)
+        os.dup2(errors, 2)
 
     def _read(self, read_end: int) -> None:
         pending = b""
@@ -182,25 +165,19 @@ class StdioRedirect:
 
 @contextlib.contextmanager
 def report_thread_failures(report: Callable[[str], None]) -> Iterator[None]:
-    """Within the block, report every thread that ends with an error; `report` is called on that
-    thread."""
+    """Report every thread that ends with an error within the block."""
 
     def failed(failure: threading.ExceptHookArgs) -> None:
         if issubclass(failure.exc_type, SystemExit):
             return
         name = failure.thread.name if failure.thread is not None else "unknown"
-        if (
-            name == _WRITER
-            and isinstance(failure.exc_value, OSError)
-            and failure.exc_value.errno == errno.EIO
-        ):
-            return  # the terminal was closed, which ends the program anyway
-        if isinstance(failure.exc_value, OSError):  # system limits, a full disk
-            report(f"The thread {name!r} of mahtab-tui has ended: {failure.exc_value}.")
+        error = failure.exc_value
+        if isinstance(error, OSError):  # system limits, a full disk
+            # Without its terminal, the program ends anyway.
+            if name != _WRITER or error.errno != errno.EIO:
+                report(f"The thread {name!r} of mahtab-tui has ended: {error}.")
             return
-        lines = traceback.format_exception(
-            failure.exc_type, failure.exc_value, failure.exc_traceback
-        )
+        lines = traceback.format_exception(failure.exc_type, error, failure.exc_traceback)
         report(
             f"Internal error in thread {name!r}. If something breaks, restart with --continue.\n{''.join(lines).rstrip()}"
         )
@@ -214,12 +191,12 @@ def report_thread_failures(report: Callable[[str], None]) -> Iterator[None]:
 
 _CHUNK = 4096
 _SILENCE = 0.1
-"""Seconds after which a key that could start a sequence counts as a key."""
+"""Seconds after which the start of a sequence counts as a key."""
 
 
 class TerminalDriver(LinuxDriver):
-    """Translates early keys: until a program reads single keys, the terminal buffers lines, and
-    Enter arrives as a line feed, which is Ctrl+J."""
+    """Reads keys, and translates early ones: the terminal buffers lines at first, and Enter
+    arrives as a line feed, which is Ctrl+J."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._before = {
@@ -227,21 +204,17 @@ class TerminalDriver(LinuxDriver):
         }
         super().__init__(*args, **kwargs)
         self.pictures: PictureMode = "auto"
-        """How to draw pictures."""
         self.answers = TerminalAnswers()
         self.stops = 0
-        """How often the application has left the terminal."""
         self._left = False
         self._asked = False
         self._answered: Callable[[], object] = lambda: None
 
     def write(self, data: str) -> None:
-        """Write Textual's output: the screen, or a command to the terminal."""
         super().write(filter_output(data))
 
     def send(self, data: str) -> None:
-        """Write this application's own output: graphics, queries, notifications. Never external
-        text."""
+        """Write this application's own output; never external text."""
         super().write(data)
 
     def stop_application_mode(self) -> None:
@@ -267,7 +240,6 @@ class TerminalDriver(LinuxDriver):
         super().resume_application_mode()
 
     def close(self) -> None:
-        """Stop drawing, and restore the handlers of Ctrl+Z."""
         super().close()
         for number, handler in self._before.items():
             signal.signal(number, handler)
@@ -275,14 +247,11 @@ class TerminalDriver(LinuxDriver):
     def run_input_thread(self) -> None:
         try:
             self._read_keys()
-        except (
-            Exception
-        ) as error:  # the thread's outermost frame; without keys the application has to end
+        except Exception as error:  # without keys the application has to end
             self._app.call_later(self._app._handle_exception, error)
 
     def _read_keys(self) -> None:
-        """Read keys as Textual does, but first remove the terminal's replies, and anything that is
-        not a key."""
+        """Read keys as Textual does, without the terminal's replies and what is not a key."""
         parser, sequences = KeyParser(self._debug), KeySequences()
         decode = getincrementaldecoder("utf-8")("replace").decode
         # Pending input was typed before single keys could be read.
@@ -317,17 +286,13 @@ class TerminalDriver(LinuxDriver):
         return typed
 
     def ask_for_graphics(self, answered: Callable[[], object]) -> None:
-        """Ask the terminal once which graphics it supports. `answered` is called on another thread
-        when it replies, which may never happen."""
+        """Ask the terminal once which graphics it supports. `answered` is called on another
+        thread, or never."""
         self._answered = answered
-        if (
-            self._asked
-            or self.pictures == "blocks"
-            or (self.pictures == "auto" and not _answers_queries())
-        ):
-            return
-        self._asked = True
-        self.send(self.answers.ask())
+        useful = self.pictures != "auto" or _answers_queries()
+        if useful and self.pictures != "blocks" and not self._asked:
+            self._asked = True
+            self.send(self.answers.ask())
 
     @property
     def graphics(self) -> Protocol | None:
@@ -361,14 +326,10 @@ _NAMES = "HUP INT QUIT ABRT ALRM TERM USR1 USR2 XCPU IO PWR STKFLT".split()
 TERMINATION_SIGNALS = tuple(
     getattr(signal, f"SIG{name}") for name in _NAMES if hasattr(signal, f"SIG{name}")
 )
-"""Signals that end a program that does not handle them, if they can be handled and are not used
-internally (as SIGVTALRM is)."""
+"""Signals that end a program, if they can be handled and are not used internally."""
 
 SAVE_TIMEOUT, WRITE_TIMEOUT = 5.0, 1.0
 """Seconds for saving unsaved data, and for each write to the terminal."""
-
-_CHECK_INTERVAL = 1.0
-"""Seconds between two checks of the terminal's attributes."""
 
 _RESTORE_SEQUENCE = "".join(
     (
@@ -381,24 +342,16 @@ _RESTORE_SEQUENCE = "".join(
         "\x1b[?1049l\x1b[?25h\x1b[0m",  # main screen, with its cursor and default colours
     )
 ).encode()
-"""Undoes everything that `LinuxDriver.start_application_mode` sends to the terminal."""
+"""Undoes what `LinuxDriver.start_application_mode` sends to the terminal."""
 
 
 class SignalHandler:
-    """A context manager around the application, on the main thread, that handles termination
-    signals."""
+    """Handles termination signals, as a context manager on the main thread."""
 
-    def __init__(
-        self,
-        app: App[Any],
-        on_shutdown: Callable[[], object] = lambda: None,
-        on_repair: Callable[[], object] = lambda: None,
-    ) -> None:
-        """on_shutdown: saves unsaved data, and ends what would continue; called on a thread, for at
-        most `SAVE_TIMEOUT` seconds. on_repair: called after code changed the terminal."""
+    def __init__(self, app: App[Any], on_shutdown: Callable[[], object] = lambda: None) -> None:
+        """on_shutdown: saves unsaved data; called on a thread, for at most `SAVE_TIMEOUT` seconds."""
         self._app = app
         self._on_shutdown = on_shutdown
-        self._on_repair = on_repair
         self._previous_handlers: dict[int, Any] = {}
         self._previous_wakeup = -1
         self._write_end = -1
@@ -424,27 +377,17 @@ class SignalHandler:
         os.close(self._write_end)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        """Stop the main thread; the watching thread ends the process."""
         # While another program has the terminal, `set_wakeup_fd` writes nothing.
         os.write(self._write_end, bytes([number]))
         threading.Event().wait(SAVE_TIMEOUT + 3 * WRITE_TIMEOUT)
         os._exit(SHELL_CODE + number)
 
     def _watch(self, read_end: int) -> None:
-        while True:
-            if not select.select([read_end], [], [], _CHECK_INTERVAL)[0]:
-                if (driver := self._driver()) is not None and _changed_attributes(
-                    driver
-                ) is not None:
-                    self._app.call_later(self._repair)
-                continue
-            numbers = os.read(read_end, 64)
-            if not numbers:
-                os.close(read_end)
-                return
+        while numbers := os.read(read_end, 64):
             for number in numbers:
                 if number in self._previous_handlers:
                     self._exit(number)
+        os.close(read_end)
 
     def _exit(self, number: int) -> None:
         try:
@@ -458,50 +401,15 @@ class SignalHandler:
             exit_by_signal(number)
 
     def _driver(self) -> LinuxDriver | None:
-        """The driver, while it has the terminal: None before the screen is up, after it is closed,
-        and while another program has the terminal."""
+        """The driver, while it has the terminal."""
         driver = self._app._driver
-        if (
-            isinstance(driver, LinuxDriver)
-            and (keys := driver._key_thread) is not None
-            and keys.is_alive()
-        ):
-            return driver
-        return None
-
-    def _repair(self) -> None:
-        driver = self._driver()
-        if driver is not None and (attributes := _changed_attributes(driver)) is not None:
-            with contextlib.suppress(termios.error):
-                termios.tcsetattr(driver.fileno, termios.TCSANOW, attributes)
-            self._app.refresh(layout=True)
-            self._on_repair()
-
-
-def _changed_attributes(driver: LinuxDriver) -> list[Any] | None:
-    """Return the attributes set by the driver, if the terminal's current ones differ."""
-    if driver.attrs_before is None:
-        return None
-    try:
-        now = termios.tcgetattr(driver.fileno)
-    except termios.error:
-        return None
-    wanted = list(driver.attrs_before)
-    wanted[tty.IFLAG], wanted[tty.LFLAG] = (
-        driver._patch_iflag(wanted[tty.IFLAG]),
-        driver._patch_lflag(wanted[tty.LFLAG]),
-    )
-    if now[: tty.ISPEED] == wanted[: tty.ISPEED]:
-        return None
-    wanted[tty.CC] = [
-        1 if index == termios.VMIN else value for index, value in enumerate(wanted[tty.CC])
-    ]
-    return wanted
+        if not isinstance(driver, LinuxDriver):
+            return None
+        keys = driver._key_thread
+        return driver if keys is not None and keys.is_alive() else None
 
 
 def _restore_terminal(driver: LinuxDriver) -> None:
-    """Close the screen and restore the terminal's attributes, if this process still has the
-    terminal."""
     with contextlib.suppress(OSError, termios.error):
         if os.tcgetpgrp(driver.fileno) != os.getpgrp():
             return
@@ -511,17 +419,11 @@ def _restore_terminal(driver: LinuxDriver) -> None:
         screen = driver._file.fileno()
         # A blocked terminal must not keep the program alive.
         if select.select([], [screen], [], WRITE_TIMEOUT)[1]:
-            cleared = (
-                KITTY_CLEARED
-                if isinstance(driver, TerminalDriver) and driver.graphics == "kitty"
-                else ""
-            )
-            os.write(screen, cleared.encode() + _RESTORE_SEQUENCE)
+            kitty = isinstance(driver, TerminalDriver) and driver.graphics == "kitty"
+            os.write(screen, (KITTY_CLEARED if kitty else "").encode() + _RESTORE_SEQUENCE)
 
 
 def _run_with_timeout(seconds: float, work: Callable[[], object]) -> None:
-    """Do some work on a thread, and wait at most that long, because a stuck thread may hold what it
-    needs."""
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     thread.join(seconds)

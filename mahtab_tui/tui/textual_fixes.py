@@ -7,14 +7,10 @@
 | `KeySequences` | types unknown sequences; raises on impossible numbers; slow pastes | 3742 |
 | `VisibleHighlights` | asks tree-sitter for all lines at each edit | 5642 |
 | `LayoutEvents` | does not report a layout after a region was looked up | 5024 |
+| `SafeCommandPalette`, `ignores_removed` | fail while they are being removed | 4884 |
 
-`option_list` contains those for option lists, the command palette (4884), and widgets that are
-being removed. Other workarounds are methods of the classes that need them: `CodeArea` (frees a
-document's tree, respects a maximum height in vh, scrolls to the cursor, keeps the cursor on a line
-after an undo), `Dialog.dismiss` (a second dismissal), `TerminalApp` (mouse presses on a removed
-widget, messages after the last screen, values of variables in the traceback of a crash) and
-`TerminalDriver` (keys typed before the first picture, the terminal's replies among the keys,
-suspending)."""
+Others are methods of the classes that need them: `CodeArea`, `Dialog.dismiss`, `TerminalApp` and
+`TerminalDriver`."""
 
 from __future__ import annotations
 
@@ -24,29 +20,36 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from rich.segment import Segment
+from rich.style import Style
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual._compositor import Compositor, ReflowResult
 from textual._parser import Peek1, Read1, TokenCallback
 from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
 from textual.app import App
+from textual.await_complete import AwaitComplete
+from textual.command import CommandList, CommandPalette
 from textual.document._syntax_aware_document import SyntaxAwareDocument
 from textual.dom import DOMNode
-from textual.events import Event, Key, Paste, Resize
+from textual.errors import NoWidget
+from textual.events import Click, Event, InputEvent, Key, Mount, Paste, Resize, Timer
 from textual.geometry import Size
 from textual.message import Message
 from textual.message_pump import MessagePump, MessagePumpClosed
+from textual.strip import Strip
 from textual.widget import Widget
-from textual.widgets import Input, TextArea
+from textual.widgets import Input, OptionList, TextArea
+
+from mahtab_tui.tui.theme import get_palette
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Query
 
+
 LONGEST_SEQUENCE = 32
-"""Maximum characters of a key or mouse sequence."""
 LONGEST_TYPED = 256
-"""Maximum characters that a user may have typed since the last read."""
 LARGEST = 10_000
 """Maximum columns or lines of a terminal."""
 
@@ -64,8 +67,7 @@ _FINALS = {keys[-1] for keys in ANSI_SEQUENCES_KEYS if keys.startswith("\x1b[")}
 )
 """Final characters of sequences for keys, the mouse, the focus, sizes and modes."""
 _PASTED_ESCAPE = "\ufdd0"
-"""Replaces Escape within a paste, so that nothing in it looks like the end of the paste; no valid
-text contains this character."""
+"""Replaces Escape within a paste; no valid text contains this character."""
 _LONE_KEY = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\x1b\[[\d;:]*[u~]")
 
 
@@ -74,13 +76,10 @@ class KeySequences:
 
     def __init__(self) -> None:
         self._pending = ""
-        """The start of a sequence that continues in the next read, up to the length at which it is
-        too long."""
         self._pasting = False
         self._silent = False
 
     def filter_input(self, typed: str) -> str:
-        """Filter new input, in linear time."""
         if (
             self._pasting
             and self._silent
@@ -107,7 +106,7 @@ class KeySequences:
         return "".join(passed)
 
     def flush_pending(self) -> str:
-        """Return the pending input if it may be a key, because nothing followed for a while."""
+        """Return the pending input if it may be a key, because nothing followed."""
         self._silent = True
         if self._pasting or self._exceeds_typed_length():  # the rest may still come
             return ""
@@ -115,50 +114,40 @@ class KeySequences:
         return pending
 
     def _exceeds_typed_length(self) -> bool:
-        """Return whether the pending input is too long to have been typed."""
         return len(self._pending) > (
             LONGEST_SEQUENCE if self._pending.startswith("\x1b[") else LONGEST_TYPED
         )
 
     def _drop_unreadable(self, text: str, *, last: bool) -> str:
-        """Drop everything that is not a key. last: whether this is the end of the input so far."""
+        """Drop everything that is not a key. last: whether this is the end of the input."""
 
         def readable(found: re.Match[str]) -> str:
             goes_on = last and found.end() == len(text)
-            if found["focus"]:
-                return ""  # only the last of several reports counts
-            if found["button"]:
-                return found[0] if _MOUSE.fullmatch(found[0]) else ""
-            if found["mouse"]:
-                self._pending = found[0] if last else ""
-                return ""
-            if found["no_numbers"]:
-                return ""
-            if found["escape"] and last:  # the Escape key, or the start of a sequence
-                self._pending = found[0]
-                return ""
-            if found["string"]:
-                return self._string(found[0], ended=bool(found["end"]), goes_on=goes_on)
-            if found["final"]:
-                return (
-                    found[0]
-                    if len(found[0]) <= LONGEST_SEQUENCE and found["final"] in _FINALS
-                    else ""
-                )
-            if goes_on:
-                self._pending = found[0][: LONGEST_SEQUENCE + 1]
-                return ""
-            broken = len(found[0]) > LONGEST_SEQUENCE or text[found.end() : found.end() + 1] in (
-                "",
-                "\x1b",
-            )
-            return "" if broken else found[0]
+            whole, passes = found[0], False
+            if found["focus"] or found["no_numbers"]:
+                pass  # only the last of several reports of the focus counts
+            elif found["button"]:
+                passes = _MOUSE.fullmatch(whole) is not None
+            elif found["mouse"]:
+                self._pending = whole if last else ""
+            elif found["escape"] and last:  # the Escape key, or the start of a sequence
+                self._pending = whole
+            elif found["string"]:
+                return self._string(whole, ended=bool(found["end"]), goes_on=goes_on)
+            elif found["final"]:
+                passes = len(whole) <= LONGEST_SEQUENCE and found["final"] in _FINALS
+            elif goes_on:
+                self._pending = whole[: LONGEST_SEQUENCE + 1]
+            else:
+                following = text[found.end() : found.end() + 1]
+                passes = len(whole) <= LONGEST_SEQUENCE and following not in ("", "\x1b")
+            return whole if passes else ""
 
         return _SEQUENCE.sub(readable, text)
 
     def _string(self, sequence: str, *, ended: bool, goes_on: bool) -> str:
-        """Drop a reply of the terminal. A short one without an end is Alt and a letter, followed by
-        typed text."""
+        """Drop a reply of the terminal. A short one without an end is Alt and a letter, then
+        text."""
         if not ended and len(sequence) <= LONGEST_TYPED:
             if not goes_on or len(sequence) <= LONGEST_SEQUENCE:
                 return sequence
@@ -171,16 +160,14 @@ class KeySequences:
 
 def _split_incomplete(text: str, mark: str) -> tuple[str, str]:
     """Split off the end of a text if it may be the start of a mark."""
-    begun = next(
-        (length for length in range(len(mark) - 1, 0, -1) if text.endswith(mark[:length])), 0
-    )
-    return text[: len(text) - begun], text[len(text) - begun :]
+    lengths = range(len(mark) - 1, 0, -1)
+    cut = len(text) - next((each for each in lengths if text.endswith(mark[:each])), 0)
+    return text[:cut], text[cut:]
 
 
 class KeyParser(XTermParser):
-    """Textual's parser, with fixes: it survives unreadable sequences, takes a paste as a whole
-    (instead of 2 µs per character), and ignores impossible terminal sizes. Feed it with the output
-    of `KeySequences`."""
+    """Textual's parser; it survives unreadable sequences, takes a paste as a whole, and ignores
+    impossible sizes. Feed it with the output of `KeySequences`."""
 
     def __init__(self, debug: bool = False) -> None:
         super().__init__(debug)
@@ -205,7 +192,7 @@ class KeyParser(XTermParser):
                     yield Paste(whole.replace(_PASTED_ESCAPE, "\x1b").replace("\x00", ""))
 
     def flush_pending(self) -> Iterable[Message]:
-        """Treat the start of a sequence as a key, because nothing followed for a while."""
+        """Treat the start of a sequence as a key, because nothing followed."""
         if self._timeout_time is not None:
             self._timeout_time = 0.0
         return self.tick()
@@ -216,16 +203,12 @@ class KeyParser(XTermParser):
         def take(token: Message) -> None:
             nonlocal believed
             if isinstance(token, Resize):
-                if _is_possible(token):
-                    believed = self.terminal_size, self.terminal_pixel_size, self.mouse_pixels
-                else:
+                if not _is_possible(token):
                     self.terminal_size, self.terminal_pixel_size, self.mouse_pixels = believed
                     return
-            if not (
-                isinstance(token, Key)
-                and token.character
-                and "\ud800" <= token.character <= "\udfff"
-            ):
+                believed = self.terminal_size, self.terminal_pixel_size, self.mouse_pixels
+            character = token.character if isinstance(token, Key) else None
+            if not character or not "\ud800" <= character <= "\udfff":
                 token_callback(token)
 
         while not self.is_eof:
@@ -235,28 +218,22 @@ class KeyParser(XTermParser):
 
 
 def _is_possible(size: Resize) -> bool:
-    pixels = size.pixel_size
-    return (
-        0 < size.size.width <= LARGEST
-        and 0 < size.size.height <= LARGEST
-        and (pixels is None or (pixels.width > 0 and pixels.height > 0))
-    )
+    width, height, pixels = size.size.width, size.size.height, size.pixel_size
+    possible = 0 < width <= LARGEST and 0 < height <= LARGEST
+    return possible and (pixels is None or (pixels.width > 0 and pixels.height > 0))
 
 
 _BURST = 16
-"""Queue length that nobody types: the keys come from a program, or from a paste without bracketed
-paste."""
+"""Queue length that nobody types: the keys come from a program, or a plain paste."""
 _MOST_WAITS = 10
-"""Maximum number of times a key waits for the focused widget, which may get new messages
-forever."""
+"""How often a key may wait for the focused widget, which may get new messages forever."""
 
 
 class KeyOrder:
-    """Delivers a key to the application only after all earlier keys have been handled.
+    """Delivers a key only after all earlier keys have been handled.
 
-    Textual runs a command's key at once, while letters before it still wait at the focused widget.
-    Letters after it are lost while the screen that it opens is composed, or act as keys of the pane
-    that had the focus before.
+    Textual runs a command's key at once, while letters before it still wait at the focused
+    widget. Letters after it are lost while the screen that it opens is composed.
     """
 
     def __init__(
@@ -265,24 +242,21 @@ class KeyOrder:
         deliver: Callable[[Event], Awaitable[None]],
         intercept: Callable[[Key | Paste], bool],
     ) -> None:
-        """deliver: Textual's own handling of a key. intercept: called when it is a key's turn; if
-        it returns True, the key is not delivered."""
+        """deliver: Textual's own handling of a key. intercept: called when it is a key's turn;
+        returns True to drop the key."""
         self._app = app
         self._deliver = deliver
         self._intercept = intercept
         self._queue: deque[Key | Paste] = deque()
-        """Keys that wait for their turn."""
 
     async def enqueue(self, event: Key | Paste) -> None:
-        """Queue a key from the terminal."""
         burst = self._app.message_queue_size >= _BURST
         self._queue.append(self._join_waiting(event) if burst and isinstance(event, Key) else event)
         if len(self._queue) == 1:
             await self._deliver_keys()
 
     def _join_waiting(self, key: Key) -> Key:
-        """Join a character with those queued behind it into one key, so that a text field is laid
-        out once."""
+        """Join a character with those queued behind it, so that a text field is laid out once."""
         if not isinstance(self._app.focused, Input | TextArea) or not _is_letter(key):
             return key
         text = [key.character or ""]
@@ -294,10 +268,9 @@ class KeyOrder:
         return key if len(text) == 1 else Key("typed", "".join(text))
 
     async def _deliver_keys(self, waited: int = 0) -> None:
-        """Deliver keys until one of them has to wait. waited: how often the first key has waited.
+        """Deliver keys until one of them has to wait. waited: how often the first has waited.
 
-        Only one call runs at a time, as long as there are keys. A key leaves the queue when it is
-        completely handled.
+        A key leaves the queue when it is completely handled.
         """
         while self._queue:
             event = self._queue[0]
@@ -331,11 +304,8 @@ class KeyOrder:
                 return
 
     async def _follow_bubbling(self, widget: DOMNode, focused: DOMNode, again: bool = True) -> None:
-        """Follow a key from the focused widget through its parents to the application, the last
-        whose message queue it passes.
-
-        again: repeat this once, for the messages caused by the key.
-        """
+        """Follow a key from the focused widget through its parents to the application. again:
+        repeat this once, for the messages caused by the key."""
         if widget.parent is not None and widget.parent.call_later(
             self._follow_bubbling, widget.parent, focused, again
         ):
@@ -348,8 +318,7 @@ class KeyOrder:
         await self._deliver_keys()
 
     def _busy_receiver(self, event: Key | Paste) -> MessagePump | None:
-        """Return the widget or screen whose messages must be handled before a key; None if the key
-        can be delivered."""
+        """Return the widget or screen whose messages must be handled before a key, if any."""
         focused, screen = self._app.focused, self._app.screen
         if focused is None:
             return None if screen.is_mounted and not screen.message_queue_size else screen
@@ -360,17 +329,12 @@ class KeyOrder:
 
 
 def _is_letter(key: Key) -> bool:
-    """Return whether a key only inserts a character. (A backtick may change the mode.)"""
     return key.is_printable and key.character != "`" and not key.is_forwarded
 
 
 class LayoutEvents(Compositor):
-    """A compositor that finds new and resized widgets by the size that was last reported to them.
-
-    Textual compares a layout with the map of all widgets, which reading some widget's `region`
-    updates between two layouts: a widget mounted in between is then not new any more, gets neither
-    `Resize` nor `Show`, and stays blank.
-    """
+    """A compositor that reports new and resized widgets. Textual misses a widget that was
+    mounted before another widget's `region` was looked up: it stays blank."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -378,20 +342,11 @@ class LayoutEvents(Compositor):
 
     def reflow(self, parent: Widget, size: Size) -> ReflowResult:
         hidden = super().reflow(parent, size).hidden
-        sizes, self._reported = (
-            self._reported,
-            {widget: geometry.region.size for widget, geometry in self._full_map.items()},
-        )
-        shown = self._reported.keys() - sizes.keys()
-        return ReflowResult(
-            hidden,
-            shown,
-            {
-                widget
-                for widget, now in self._reported.items()
-                if widget not in shown and sizes[widget] != now
-            },
-        )
+        before = self._reported
+        self._reported = {widget: each.region.size for widget, each in self._full_map.items()}
+        shown = self._reported.keys() - before.keys()
+        changed = {widget for widget, _ in self._reported.items() - before.items()}
+        return ReflowResult(hidden, shown, changed - shown)
 
 
 def is_being_removed(widget: Widget) -> bool:
@@ -400,11 +355,8 @@ def is_being_removed(widget: Widget) -> bool:
 
 
 async def run_own_binding(widget: Widget, event: Key) -> None:
-    """Run the widget's own binding of a key at once; call it from `on_key`.
-
-    Textual runs a binding only after its key has bubbled up to the application. If many keys arrive
-    together, later letters are inserted by then, and Backspace would delete the wrong one.
-    """
+    """Run the widget's own binding of a key at once; call it from `on_key`. Textual runs it only
+    after later letters are inserted, so that Backspace deletes the wrong one."""
     for binding in widget._bindings.key_to_bindings.get(event.key, ()):
         if not binding.priority and await widget.app.run_action(binding.action, widget):
             event.stop()
@@ -413,8 +365,7 @@ async def run_own_binding(widget: Widget, event: Key) -> None:
 
 
 LONGEST_LINE = 5_000
-"""Characters of a line from which the visible lines are not highlighted, because each row of a
-wrapped line is styled by all tokens of that line."""
+"""Characters of a line from which visible lines are not highlighted."""
 
 _SIGN = re.compile(
     r"^\s*(?:[^\W\d][\w.]*\s*=\s*)?(!(?!=)|%%?[^\W\d]\w*)|^\s*(\?\??)|^\s*[^\W\d][\w.]*(?:\[[^\]]*\])*(\?\??)\s*$"
@@ -424,33 +375,26 @@ _SIGN = re.compile(
 
 @cache
 def _query(language: Language) -> Query:
-    """Compile Textual's highlighting query for Python once (18 ms). `TextArea` compiles it for each
-    area, text and language change."""
+    """Compile Textual's highlighting query for Python once (18 ms)."""
     from tree_sitter import Query
 
     return Query(language, TextArea._get_builtin_highlight_query("python"))
 
 
 class VisibleHighlights:
-    """Queries tree-sitter for the visible lines when they are drawn, whereas `TextArea` queries all
-    lines at each edit.
-
-    With 1,000 lines an edit takes 0.6 ms instead of 20 ms (Pygments: 35 ms).
-    """
+    """Queries tree-sitter for the visible lines when they are drawn: with 1,000 lines an edit
+    takes 0.6 ms instead of 20 ms."""
 
     def __init__(self, area: TextArea) -> None:
         self._area = area
         self._rows = range(0)
-        """The highlighted lines of the document."""
 
     def clear(self) -> None:
-        """Drop all highlighting, because the text has changed."""
         self._area._line_cache.clear()
         self._area._highlights.clear()
         self._rows = range(0)
 
     def update(self) -> None:
-        """Highlight the lines that are about to be drawn."""
         area = self._area
         top = area.scroll_offset.y
         seen = area.wrapped_document._offset_to_line_info[top : top + area.size.height]
@@ -461,12 +405,8 @@ class VisibleHighlights:
         self.clear()
         self._rows = rows
         document, highlights = self._area.document, self._area._highlights
-        lengths = [len(document.get_line(row)) for row in rows]
-        if (
-            not isinstance(document, SyntaxAwareDocument)
-            or not any(lengths)
-            or max(lengths) > LONGEST_LINE
-        ):
+        longest = max(len(document.get_line(row)) for row in rows)
+        if not isinstance(document, SyntaxAwareDocument) or not 0 < longest <= LONGEST_LINE:
             return
         captures = document.query_syntax_tree(
             _query(document.language), (rows.start, 0), (rows.stop, 0)
@@ -475,11 +415,89 @@ class VisibleHighlights:
             for node in nodes:
                 (first, start), (last, end) = node.start_point, node.end_point
                 for row in range(max(first, rows.start), min(last + 1, rows.stop)):
-                    highlights[row].append(
-                        (start if row == first else 0, end if row == last else None, name)
-                    )
+                    span = start if row == first else 0, end if row == last else None
+                    highlights[row].append((*span, name))
         for row in rows:
             if sign := _SIGN.search(document.get_line(row)):
                 group = next(number for number in (1, 2, 3) if sign.start(number) >= 0)
                 start, end = (len(sign.string[:offset].encode()) for offset in sign.span(group))
                 highlights[row].append((start, end, "keyword"))
+
+
+class Options(OptionList):
+    """Ignores clicks on a removed option that is still drawn."""
+
+    async def _on_click(self, event: Click) -> None:
+        option = event.style.meta.get("option")
+        if option is not None and option >= self.option_count:
+            event.prevent_default()
+
+    def render_line(self, y: int) -> Strip:
+        """Draw muted text of the row at the cursor in the row's colour."""
+        strip = super().render_line(y)
+        lines, at = self._lines, self.scroll_offset.y + y
+        if not 0 <= at < len(lines) or lines[at][0] != self.highlighted:
+            return strip
+        muted = get_palette(self.app).muted.color
+        plain = Style(color=self.get_component_rich_style("option-list--option-highlighted").color)
+        segments = []
+        for text, style, _ in strip:
+            quiet = style is not None and style.color == muted
+            segments.append(Segment(text, style + plain if style and quiet else style))
+        return Strip(segments, strip.cell_length)
+
+
+class SafeCommandPalette(CommandPalette):
+    """Closes only once, and ignores keys and clicks that arrive afterwards."""
+
+    asks: ClassVar[bool] = True
+    """See `Dialog.asks`."""
+
+    def dismiss(self, result: None = None) -> AwaitComplete:
+        if self.is_active:
+            return super().dismiss(result)
+        done: AwaitComplete = AwaitComplete.nothing()  # type: ignore[no-untyped-call]
+        return done
+
+    def _on_click(self, event: Click) -> None:  # type: ignore[override]
+        event.prevent_default()  # Textual's own handler is called below
+        with suppress(NoWidget):  # the click is outside a screen that just became smaller
+            super()._on_click(event)
+
+    def _action_command_list(self, action: str) -> None:
+        if action.startswith("page") and not self.query_one(CommandList).size:
+            return  # Textual raises for a list that has no size
+        super()._action_command_list(action)
+
+    def _watch__list_visible(self) -> None:
+        if self.query(CommandList):
+            super()._watch__list_visible()
+
+    async def _watch__show_busy(self) -> None:
+        if self.query(CommandList):
+            await super()._watch__show_busy()
+
+
+W = TypeVar("W", bound=Widget)
+
+
+def ignores_removed(widget_class: type[W]) -> type[W]:
+    """Make a widget class ignore events and refreshes while its instances are being removed: its
+    children may be gone, or may never have been mounted."""
+    on_event, call_after_refresh = widget_class.on_event, widget_class.call_after_refresh
+
+    async def guarded_on_event(self: W, event: Event) -> None:
+        if not (is_being_removed(self) and isinstance(event, Mount | Resize | Timer | InputEvent)):
+            await on_event(self, event)
+
+    def guarded_call_after_refresh(
+        self: W, callback: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> bool:
+        def call() -> Any:
+            return None if is_being_removed(self) else callback(*args, **kwargs)
+
+        return call_after_refresh(self, call)
+
+    widget_class.on_event = guarded_on_event  # type: ignore[method-assign, assignment]
+    widget_class.call_after_refresh = guarded_call_after_refresh  # type: ignore[method-assign, assignment]
+    return widget_class

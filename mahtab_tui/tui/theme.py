@@ -82,15 +82,13 @@ MAHTAB_DAY = _theme(
 )
 
 GUESTS = ("guest-1", "guest-2", "guest-3", "guest-4")
-"""The colours of agents."""
 
 ROLES = tuple(_NIGHT)
-"""Theme variables that only our own themes define; `role_variables` derives them for others."""
+"""Theme variables that `role_variables` derives for other themes."""
 
 
 def role_variables(theme: Theme) -> dict[str, str]:
-    """Return a theme's roles: its own if it defines them, else derived from its standard
-    colours."""
+    """Return a theme's roles: its own, or derived from its standard colours."""
     derived = {
         "person": theme.primary,
         "model": theme.secondary or theme.accent or theme.primary,
@@ -116,28 +114,20 @@ class Palette:
     muted: Style
     text: Style
     surface: Style
-    """The background of code."""
     panel: Style
-    """The background of inline code."""
     guests: tuple[Style, ...] = ()
     """Styles of agents, by colour index."""
 
     @classmethod
     def of(cls, variables: Mapping[str, str]) -> Palette:
-        """Create a palette from theme variables."""
-
         def ink(name: str) -> Style:
             return Style(color=Color.parse(variables[name]).rich_color)
 
         def ground(name: str) -> Style:
             return Style(bgcolor=Color.parse(variables[name]).rich_color)
 
-        inks = {
-            role: ink(role)
-            for role in ("person", "model", "moon", "good", "bad", "hairline", "muted")
-        }
         return cls(
-            **inks,
+            **{role: ink(role) for role in _INKS},
             text=ink("foreground"),
             surface=ground("surface"),
             panel=ground("panel"),
@@ -163,12 +153,7 @@ class Palette:
             return self.moon
         if token in Keyword or token in Operator.Word:
             return self.model
-        if (
-            token in Name.Function
-            or token in Name.Class
-            or token in Name.Builtin
-            or token in Name.Decorator
-        ):
+        if any(token in kind for kind in (Name.Function, Name.Class, Name.Builtin, Name.Decorator)):
             return self.person
         if token in Punctuation:
             return self.muted
@@ -185,19 +170,8 @@ def _palette(*colours: str) -> Palette:
     return Palette.of(dict(zip(_ROLES, colours, strict=True)))
 
 
-_ROLES = (
-    "person",
-    "model",
-    "moon",
-    "good",
-    "bad",
-    "hairline",
-    "muted",
-    "foreground",
-    "surface",
-    "panel",
-    *GUESTS,
-)
+_INKS = ("person", "model", "moon", "good", "bad", "hairline", "muted")
+_ROLES = (*_INKS, "foreground", "surface", "panel", *GUESTS)
 BOLD = Style(bold=True)
 ITALIC = Style(italic=True)
 UNDERLINE = Style(underline=True)

@@ -24,13 +24,10 @@ from mahtab_tui.tui.transcript.view import TranscriptView
 from mahtab_tui.tui.widgets.key_line import KeyLine
 
 TAIL = 1_000_000
-"""Bytes at the end of a log to show at first."""
 
 LINES = 20_000
-"""Maximum lines of a log to keep."""
 
 MAX_LINE = 10_000
-"""Maximum characters of a line to show."""
 
 AT_ONCE = 100
 """Lines to draw at a time, so that keys do not wait."""
@@ -42,9 +39,8 @@ class WatchApp(TerminalApp[int]):
     TITLE = "mahtab"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f10", "dark_light", "Dark / light", priority=True),
-        Binding(
-            "q", "quit", "Leave", show=False
-        ),  # without priority, so that a filter gets the letter
+        # Without priority, so that a filter gets the letter.
+        Binding("q", "quit", "Leave", show=False),
         Binding("ctrl+q", "quit", "Leave", priority=True),
     ]
 
@@ -69,7 +65,6 @@ class WatchApp(TerminalApp[int]):
         self.set_interval(RATE, self.refresh_view)
 
     def refresh_view(self) -> None:
-        """Show new content, and the state of the source."""
         self._show_state(self._watched.poll())
 
     def _show_state(self, state: str) -> None:
@@ -77,13 +72,9 @@ class WatchApp(TerminalApp[int]):
         if state != self._state:
             self._state = state
             name = self._watched.name
+            moon, title = ("◐ ", "$moon"), ("mahtab", "bold $moon")
             self._head.update(
-                Content.assemble(
-                    ("◐ ", "$moon"),
-                    ("mahtab", "bold $moon"),
-                    (f"  {state} ", "$muted"),
-                    (name, "$model"),
-                )
+                Content.assemble(moon, title, (f"  {state} ", "$muted"), (name, "$model"))
             )
 
 
@@ -91,13 +82,11 @@ class WatchedFile:
     """The end of a log, and what is appended to it."""
 
     def __init__(self, path: Path) -> None:
-        """Raises `OSError`."""
         self.name = str(path)
         self._path = path
         self._read = max(0, path.stat().st_size - TAIL)
         self._partial_line = b""
         self._lines: deque[str] = deque(maxlen=LINES)
-        """Lines that were read but not drawn yet."""
         self._log = RichLog(max_lines=LINES, wrap=True, markup=False, highlight=False)
 
     def widgets(self) -> list[Widget]:
@@ -124,27 +113,20 @@ class WatchedFile:
         return state
 
     def _read_more(self) -> None:
-        """Read appended text. Raises `OSError`."""
         with self._path.open("rb") as file:
             file.seek(self._read)
             data = file.read(TAIL)
         self._read += len(data)
         *lines, rest = (self._partial_line + data).split(b"\n")
         self._partial_line = rest[:TAIL]
-        self._lines.extend(_cut_line(line.decode("utf-8", "replace")) for line in lines)
-
-
-def _cut_line(line: str) -> str:
-    return (
-        line
-        if len(line) <= MAX_LINE
-        else f"{line[:MAX_LINE]}\x1b[0m … {len(line) - MAX_LINE:,} characters more"
-    )
+        for text in lines:
+            line = text.decode("utf-8", "replace")
+            if (more := len(line) - MAX_LINE) > 0:
+                line = f"{line[:MAX_LINE]}\x1b[0m … {more:,} characters more"
+            self._lines.append(line)
 
 
 class WatchedSession:
-    """The transcript and the namespace of a session."""
-
     def __init__(self, running: RunningSession) -> None:
         self.name = f"{running.name} ({running.pid}) in {running.project}"
         self._running = running
@@ -171,12 +153,7 @@ class WatchedSession:
             for record in follow_session(self._running):
                 self._records.append(record)
         except OSError as error:
-            self._records.append(
-                Notice(
-                    f"The session cannot be reached: {error.strerror}.",
-                    level="error",
-                    time=time.time(),
-                )
-            )
+            text = f"The session cannot be reached: {error.strerror}."
+            self._records.append(Notice(text, level="error", time=time.time()))
         finally:
             self._ended.set()

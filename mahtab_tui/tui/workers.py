@@ -17,12 +17,11 @@ T = TypeVar("T")
 
 
 class Fetcher:
-    """Runs jobs in named slots. Only the newest job of a slot counts; results of older ones are
-    dropped. All methods must be called on the main thread."""
+    """Runs jobs in named slots; only the newest job of a slot counts. Main thread only."""
 
     def __init__(self, owner: Widget, at_once: int = 2) -> None:
-        """at_once: the maximum number of jobs that run at once in a slot. By default the newest
-        reaches the kernel, which then abandons the previous one."""
+        """at_once: maximum jobs that run at once in a slot. With two, the newest reaches the
+        kernel, which abandons the previous one."""
         self._owner = owner
         self._at_once = at_once
         self._lock = threading.Lock()
@@ -41,11 +40,8 @@ class Fetcher:
         pause: float = 0.0,
     ) -> None:
         """Run `work` on a thread; then, on the main thread, call `then` with its result, or
-        `failed` with an error message.
-
-        failed: by default the traceback is printed, which becomes a notice. pause: seconds without
-        another job in the slot before the work starts.
-        """
+        `failed` with an error message. Without `failed`, print the traceback. pause: seconds
+        without another job before the work starts."""
         self.forget(slot)
         number = self._numbers[slot]
 
@@ -59,11 +55,9 @@ class Fetcher:
                 from mahtab_tui.bus.logger import StoreError  # not needed for the first picture
                 from mahtab_tui.kernel.base import KernelError
 
-                sentence = (
-                    str(error)
-                    if isinstance(error, KernelError | StoreError)
-                    else f"It cannot be shown: {str(error) or type(error).__name__}"
-                )
+                sentence = str(error) or type(error).__name__
+                if not isinstance(error, KernelError | StoreError):
+                    sentence = f"It cannot be shown: {sentence}"
                 result = partial(failed, sentence)
             self._owner.call_later(self._deliver, slot, number, result)
 
@@ -75,7 +69,6 @@ class Fetcher:
             self._start(slot, job)
 
     def forget(self, slot: str) -> None:
-        """Drop all jobs of a slot."""
         if slot in self._timers:
             self._timers.pop(slot).stop()
         self._numbers[slot] = self._numbers.get(slot, 0) + 1

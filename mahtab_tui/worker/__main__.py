@@ -153,9 +153,11 @@ class Worker:
         cell, code, limit, needs = frame["cell"], frame["code"], frame["limit"], ""
         self._unsaved = True
         if lock := frame.get("lock"):
-            fork = own_module("locked").LockedFork(self._executor, self.environment, self._calls)
+            run_locked = own_module("locked").run_locked
+            parts = self._executor, self.environment, self._calls
+            run = partial(run_locked, *parts, cell, code, limit)
             outcome, needs = self._executor.run_in_fork(
-                cell, code, partial(fork.run, cell, code, limit), refusal, keep=lock == "keep"
+                cell, code, run, refusal, keep=lock == "keep"
             )
         else:
             outcome = self._executor.run(cell, code, limit, refusal)

@@ -372,7 +372,9 @@ class Responder:
         name = frame["name"]
         if name not in self._namespace:
             raise LookupError(f"There is no variable named {name}.")
-        return own_module("detail").describe(self._namespace, name, run_code=frame["run_code"])
+        return own_module("description").describe_detail(
+            self._namespace, name, run_code=frame["run_code"]
+        )
 
     def _inspect(self, frame: Frame) -> Any:
         with self._inspection_lock:
@@ -381,10 +383,9 @@ class Responder:
         return self._inspection.answer(frame["request"])
 
     def _explain(self, frame: Frame) -> Any:
-        found = own_module("completion.cursor").explain_at(
+        return own_module("completion.complete").explain_at(
             self._namespace, frame["code"], frame["cursor"]
         )
-        return None if found is None else found._asdict()
 
 
 def _change_directory(frame: Frame) -> str:

@@ -1,8 +1,9 @@
-"""Describes variables for a model: a few lines each, from metadata and first values. No code of the
-user's classes runs.
+"""Describes variables: in a few lines for a model, from metadata and first values, and in detail at
+the user's request.
 
-Objects are recognised by their exact class, and read through the slots of built-in classes.
-Anything that only user code could compute is left out.
+No code of the user's classes runs, except on the user's request. Objects are recognised by their
+exact class, and read through the slots of built-in classes. Anything that only user code could
+compute is left out.
 """
 
 from __future__ import annotations
@@ -14,63 +15,70 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from .completion.cursor import format_signature
-from .detail import (
+from .completion.signatures import doc_line, find_source, format_signature, get_docstring
+from .inspection.children import (
     SAMPLE,
-    SCALARS,
     SEQUENCES,
+    container_class,
+    describe_type,
     describe_types,
+    field_names,
     literal,
     short_key,
     short_value,
     stored_fields,
 )
-from .inspection.children import container_class, field_names
-from .inspection.content import text_class as text_base_of
+from .inspection.columns import InspectionError, run_limited
+from .inspection.content import text_class
 from .objects import (
     BOUND,
     MISSING,
+    SCALARS,
+    Classes,
     attributes,
-    class_dict,
     class_module,
     is_class,
     is_module,
+    limited_repr,
     name_of,
     own_dict,
     run_with_timeout,
     unwrap,
 )
 from .table_description import describe_table
-from .variables import format_count, looks_secret, one_line, summary, type_name, variable_kind
+from .variables import (
+    UNTOLD,
+    format_count,
+    is_hidden,
+    looks_secret,
+    masked_summary,
+    one_line,
+    safe_length,
+    summary,
+    type_name,
+    variable_kind,
+)
 
 SECONDS = 1.0
 """Time limit for one variable."""
 ALL_SECONDS = 2.0
 """Time limit for all variables; the rest is left out."""
 
-_WIDTH = 240
-"""Maximum characters of a line."""
-_ITEMS = 12
-"""Maximum number of a container's items, or attributes, to show."""
-_NAMES = 30
-"""Maximum number of names in a line."""
-_ONE_LINE = 120
-"""Maximum characters of a dict that is shown on one line."""
-_TEXT = 100
-"""Maximum characters of a text's first line."""
-_BYTES = 20
-_COUNTED = 50_000_000
-"""Maximum characters of a text whose lines are counted."""
+_LINE_WIDTH = 240
+_MOST_ITEMS = 12
+_MOST_NAMES = 30
+_DICT_WIDTH = 120
+_TEXT_WIDTH = 100
+_BYTES_SHOWN = 20
+_LONGEST_COUNTED = 50_000_000
 _COROUTINE = 0x80
 """Flag of an ``async def``'s code object."""
+_WITH_DOC = Classes(types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 
 
 def describe(namespace: dict[str, Any], names: Sequence[str], limit: int) -> dict[str, str]:
-    """Describe variables by name, each in at most `limit` characters.
-
-    Names that do not exist or look like secrets are left out, and variables whose description fails
-    or takes too long.
-    """
+    """Describe variables by name, each in at most `limit` characters. Leaves out unknown names, data
+    that look like secrets, and variables whose description fails or takes too long."""
     found: dict[str, str] = {}
     ends = time.monotonic() + ALL_SECONDS
     for name in names:
@@ -78,10 +86,9 @@ def describe(namespace: dict[str, Any], names: Sequence[str], limit: int) -> dic
         left = ends - time.monotonic()
         if value is MISSING or left <= 0 or (looks_secret(name) and variable_kind(value) == "data"):
             continue
+        work = partial(describe_value, name, value, limit)
         try:
-            found[name] = run_with_timeout(
-                min(SECONDS, left), partial(describe_value, name, value, limit)
-            )
+            found[name] = run_with_timeout(min(SECONDS, left), work)
         except Exception:  # a library's object in an unforeseen state, or too slow
             continue
     return found
@@ -89,7 +96,7 @@ def describe(namespace: dict[str, Any], names: Sequence[str], limit: int) -> dic
 
 def describe_value(name: str, value: Any, limit: int) -> str:
     """Describe an object in printable lines of at most `limit` characters in total."""
-    lines = [one_line(line, _WIDTH) for line in _lines(name, value)]
+    lines = [one_line(line, _LINE_WIDTH) for line in _lines(name, value)]
     if sum(map(len, lines)) + len(lines) - 1 <= limit:
         return "\n".join(lines)
     shown, room = [], limit - len("...")
@@ -113,13 +120,14 @@ def _lines(name: str, value: Any) -> list[str]:
     table = describe_table(name, value)
     if table is not None:
         return table
-    if text_base_of(value) is str:
+    if text_class(value) is str:
         return _text_lines(name, value)
-    if text_base_of(value) in (bytes, bytearray):
-        return _bytes_lines(name, value)
+    if text_class(value) in (bytes, bytearray):
+        return _bytes_lines(name, value, text_class(value))
     base = container_class(value)
     if base is dict:
-        return _dict_lines(name, value)
+        size = format_count(dict.__len__(value), "items")
+        return _dict_lines(f"{name}: {type_name(value)}, {size}", value)
     if base in SEQUENCES:
         return _sequence_lines(name, value, base)
     about = summary(value)
@@ -133,41 +141,33 @@ def _lines(name: str, value: Any) -> list[str]:
 
 def _text_lines(name: str, value: Any) -> list[str]:
     size = str.__len__(value)
-    first = str.__getitem__(value, slice(0, _TEXT + 1))
+    first = str.__getitem__(value, slice(0, _TEXT_WIDTH + 1))
     title = f"{name}: {type_name(value)}, {format_count(size, 'characters')}"
-    if size <= _TEXT and "\n" not in first:
+    if size <= _TEXT_WIDTH and "\n" not in first:
         return [f"{title}: {first!r}"]
-    lines = f", {format_count(str.count(value, chr(10)) + 1, 'lines')}" if size <= _COUNTED else ""
-    return [f"{title}{lines}", f"  first line: {literal(first.partition(chr(10))[0], _TEXT)}"]
+    if size <= _LONGEST_COUNTED:
+        title += f", {format_count(str.count(value, chr(10)) + 1, 'lines')}"
+    return [title, f"  first line: {literal(first.partition(chr(10))[0], _TEXT_WIDTH)}"]
 
 
-def _bytes_lines(name: str, value: Any) -> list[str]:
-    base = text_base_of(value)
+def _bytes_lines(name: str, value: Any, base: Any) -> list[str]:
     size = base.__len__(value)
-    first = repr(bytes(base.__getitem__(value, slice(0, _BYTES))))
-    shown = first if size <= _BYTES else f"{first[:-1]}…{first[-1]}"
+    first = repr(bytes(base.__getitem__(value, slice(0, _BYTES_SHOWN))))
+    shown = first if size <= _BYTES_SHOWN else f"{first[:-1]}…{first[-1]}"
     return [f"{name}: {type_name(value)}, {format_count(size, 'bytes')}: {shown}"]
 
 
-def _dict_lines(name: str, value: Any) -> list[str]:
-    title = f"{name}: {type_name(value)}, {format_count(dict.__len__(value), 'items')}"
-    return _item_lines(title, value)
-
-
-def _item_lines(title: str, value: Any) -> list[str]:
-    """Describe the items of a dict, on the line of the title if they fit."""
+def _dict_lines(title: str, value: Any) -> list[str]:
     size = dict.__len__(value)
-    items = list(islice(dict.items(value), _ITEMS + _NAMES))
-    words = [f"{short_key(key)}: {short_value(item, key)}" for key, item in items[:_ITEMS]]
-    if size <= _ITEMS and sum(map(len, words)) + 2 * size <= _ONE_LINE:
+    items = list(islice(dict.items(value), _MOST_ITEMS + _MOST_NAMES))
+    words = [f"{short_key(key)}: {short_value(item, key)}" for key, item in items[:_MOST_ITEMS]]
+    if size <= _MOST_ITEMS and sum(map(len, words)) + 2 * size <= _DICT_WIDTH:
         return [f"{title}: {{{', '.join(words)}}}" if words else title]
     lines = [title, *(f"  {word}" for word in words)]
-    if size > _ITEMS:
-        names = [
-            *(short_key(key) for key, _ in items[_ITEMS:]),
-            *(["..."] if size > len(items) else []),
-        ]
-        lines.append(f"  and {size - _ITEMS:,} more keys: {', '.join(names)}")
+    if size > _MOST_ITEMS:
+        names = [short_key(key) for key, _ in items[_MOST_ITEMS:]]
+        names += ["..."] if size > len(items) else []
+        lines.append(f"  and {size - _MOST_ITEMS:,} more keys: {', '.join(names)}")
     return lines
 
 
@@ -175,30 +175,21 @@ def _sequence_lines(name: str, value: Any, base: Any) -> list[str]:
     size = base.__len__(value)
     sample = list(islice(base.__iter__(value), SAMPLE))
     kinds = describe_types(sample)
-    title = f"{name}: {type_name(value)}, {format_count(size, 'items')}{f' of {kinds}' if kinds else ''}"
+    title = f"{name}: {type_name(value)}, {format_count(size, 'items')}"
+    title += f" of {kinds}" if kinds else ""
     if kinds == "dict" and type(sample[0]) is dict:
-        return [title, *_item_lines("  first item", sample[0])]
-    fields = field_names(type(value)) if base is tuple else ()
-    words = [
-        short_value(item, field) for item, field in zip(sample, [*fields, *[""] * _ITEMS][:_ITEMS])
-    ]
+        return [title, *_dict_lines("  first item", sample[0])]
+    shown = sample[:_MOST_ITEMS]
+    fields = field_names(type(value))[:_MOST_ITEMS] if base is tuple else ()
+    words = [short_value(item, field) for item, field in zip(shown, [*fields, *[""] * _MOST_ITEMS])]
     if fields:
         words = [f"{field}={word}" for field, word in zip(fields, words)]
-    if (
-        all(type(item) in SCALARS for item in sample[:_ITEMS])
-        and sum(map(len, words)) <= _ONE_LINE * 2
-    ):
-        more = [f"... and {size - len(words):,} more"] if size > len(words) else []
+    more = [f"... and {size - len(words):,} more"] if size > len(words) else []
+    if all(type(item) in SCALARS for item in shown) and sum(map(len, words)) <= _DICT_WIDTH * 2:
         return [f"{title}: {', '.join([*words, *more])}" if words else title]
-    shown = [
-        f"  {word}" if fields or base not in (list, tuple) else f"  [{at}]: {word}"
-        for at, word in enumerate(words)
-    ]
-    return [
-        title,
-        *shown,
-        *([f"  ... and {size - len(words):,} more"] if size > len(words) else []),
-    ]
+    if not fields and base in (list, tuple):
+        words = [f"[{at}]: {word}" for at, word in enumerate(words)]
+    return [title, *(f"  {word}" for word in [*words, *more])]
 
 
 # Functions, classes and instances
@@ -206,25 +197,15 @@ def _sequence_lines(name: str, value: Any, base: Any) -> list[str]:
 
 def _function_lines(name: str, value: Any) -> list[str]:
     function = unwrap(value)
-    word = (
-        "function"
-        if function is None
-        else "async def"
-        if function.__code__.co_flags & _COROUTINE
-        else "def"
-    )
-    return [*f"{word} {format_signature(value, name)}".split("\n"), *_doc_line(value)]
+    word = "function"
+    if function is not None:
+        word = "async def" if function.__code__.co_flags & _COROUTINE else "def"
+    return [*f"{word} {format_signature(value, name)}".split("\n"), *_doc_lines(value)]
 
 
-def _doc_line(value: Any) -> list[str]:
-    """Return the first line of a docstring, if there is one."""
-    doc: Any = class_dict(value).get("__doc__") if is_class(value) else None
-    if type(value) is types.FunctionType or type(value) is types.BuiltinFunctionType:
-        doc = value.__doc__
-    elif type(value) is types.MethodType and type(value.__func__) is types.FunctionType:
-        doc = value.__func__.__doc__
-    first = doc.strip().split("\n", 1)[0].strip() if type(doc) is str else ""
-    return [f'    """{one_line(first, _TEXT)}"""'] if first else []
+def _doc_lines(value: Any) -> list[str]:
+    first = doc_line(value) if is_class(value) or type(value) in _WITH_DOC else ""
+    return [f'    """{first}"""'] if first else []
 
 
 def _class_lines(name: str, value: Any) -> list[str]:
@@ -240,7 +221,7 @@ def _class_lines(name: str, value: Any) -> list[str]:
     ]
     return [
         f"class {one_line(name_of(value))}{f'({chr(44).join(bases)})' if bases else ''}",
-        *_doc_line(value),
+        *_doc_lines(value),
         *([] if signature == f"{name}(…)" else signature.split("\n")),
         *_names_line("methods", methods),
         *_names_line("attributes", others),
@@ -248,29 +229,86 @@ def _class_lines(name: str, value: Any) -> list[str]:
 
 
 def _methods(value: Any) -> list[str]:
-    """Return the names of the public methods of a class or an object."""
-    found = attributes(value).items()
     return [
         label
-        for label, item in found
+        for label, item in attributes(value).items()
         if not label.startswith("_") and (type(item) in BOUND or variable_kind(item) == "function")
     ]
 
 
 def _names_line(word: str, names: Sequence[str]) -> list[str]:
-    more = [f"... and {len(names) - _NAMES:,} more"] if len(names) > _NAMES else []
-    return [f"  {word}: {', '.join([*names[:_NAMES], *more])}"] if names else []
+    more = [f"... and {len(names) - _MOST_NAMES:,} more"] if len(names) > _MOST_NAMES else []
+    return [f"  {word}: {', '.join([*names[:_MOST_NAMES], *more])}"] if names else []
 
 
 def _instance_lines(name: str, value: Any) -> list[str]:
-    """Describe an object by its public attributes as stored, and by its methods if its class is the
-    user's own."""
     stored = list(stored_fields(value))
     module = class_module(type(value))
     where = "" if module in ("__main__", "builtins", "") else f"{one_line(module)}."
     return [
         f"{name}: {where}{type_name(value)} object",
-        *(f"  .{label}: {short_value(item, label)}" for label, item in stored[:_ITEMS]),
-        *_names_line("more attributes", [label for label, _ in stored[_ITEMS:]]),
+        *(f"  .{label}: {short_value(item, label)}" for label, item in stored[:_MOST_ITEMS]),
+        *_names_line("more attributes", [label for label, _ in stored[_MOST_ITEMS:]]),
         *_names_line("methods", _methods(value) if module == "__main__" else []),
     ]
+
+
+# In detail, for the user
+
+CHARACTERS = 200_000
+DETAIL_SECONDS = 2.0
+_PLAIN = Classes(
+    *(bool, int, float, complex, str, bytes, bytearray, type(None)),
+    *(list, tuple, set, frozenset, dict),
+)
+"""Classes whose `repr` only contains the objects inside them."""
+
+
+def describe_detail(
+    namespace: dict[str, Any], name: str, *, run_code: bool = True
+) -> dict[str, Any]:
+    """Return the fields of the host's `Detail`. Raises `KeyError` for an unknown name.
+
+    run_code: whether code of the user's classes may run, such as a `__repr__`, for some seconds.
+    """
+    value = namespace[name]
+    source, where = find_source(value)
+    result: dict[str, Any] = {
+        "name": name,
+        "type": type_name(value),
+        "summary": masked_summary(name, value),
+        "text": "",
+        "cut": 0,
+        "doc": get_docstring(value),
+        "source": source,
+        "where": where,
+        "error": "",
+    }
+    if is_hidden(name, value):
+        error = f"The value of {name} is hidden, because its name looks like a secret's."
+        return {**result, "text": UNTOLD, "error": error}
+    is_plain = type(value) in _PLAIN
+
+    def write() -> tuple[str, bool]:
+        if run_code:
+            return limited_repr(value, CHARACTERS)
+        if not is_plain:
+            return describe_value(name, value, CHARACTERS), False
+        return limited_repr(value, CHARACTERS, _write_item)
+
+    try:
+        result["text"], was_cut = run_limited(write, "Its __repr__", DETAIL_SECONDS)
+    except InspectionError as error:
+        return {**result, "error": str(error)}
+    if not run_code and not is_plain:
+        result["error"] = (
+            f"Described without running code of its class; a cell with `{name}` shows more."
+        )
+    if was_cut:
+        size = safe_length(value) if type(value) in SCALARS else None
+        result["cut"] = 1 if size is None else max(1, size - CHARACTERS)
+    return result
+
+
+def _write_item(value: Any) -> str:
+    return repr(value) if type(value) in _PLAIN else describe_type(value)

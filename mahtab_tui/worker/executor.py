@@ -179,7 +179,7 @@ class Executor:
         """Run one cell in a fork, and copy its results into the namespace; also returns why it
         needs more than the fork.
 
-        run: runs it; see `locked.LockedFork`. keep: False to leave its results in the fork.
+        run: runs it; see `locked.run_locked`. keep: False to leave its results in the fork.
         """
         if refused := self._refuse(refusal):
             return refused, ""

@@ -12,14 +12,13 @@ import importlib.machinery
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import PurePath
 from types import FunctionType
 from typing import Any, Callable
 
-from .completion.cursor import format_signature
-from .completion.signatures import function_of, parameters
+from .completion.signatures import format_signature, function_of, parameters
 from .failure import Failure, did_you_mean, frame_locals, list_names, nearest
 from .objects import (
     MISSING,
@@ -39,13 +38,39 @@ from .objects import (
 from .tracebacks import library_name
 from .variables import looks_secret, one_line, type_name
 
-_MOST = 2_000
-"""Maximum number of an axis's labels to read."""
+SECONDS = 1.0
+LONGEST = 600
+"""Characters of a hint."""
+_MOST_LABELS = 2_000
+_SAMPLED_VALUES = 20
+_VALUE_WIDTH = 40
+_MOST_FILES, _MOST_ENTRIES = 10, 1_000
 _PLAIN = (str, int, float, bool)
+
+
+def hint_for(error: BaseException, shown: str) -> str:
+    """Return a line that helps to fix an error; empty if there is none. shown: the text of its
+    traceback."""
+
+    def find() -> str:
+        failed = Failure(error, shown)
+        return next((text for make in _HINTS if (text := make(failed))), "")
+
+    try:
+        text = run_with_timeout(SECONDS, find)
+    except BaseException:
+        # An interrupt, or anything raised by a library's object; the error itself matters more.
+        return ""
+    return one_line(f"Hint: {text}", LONGEST) if text else ""
+
+
+# Missing columns, labels and keys
+
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 _NOT_FOUND = re.compile(
-    r"not in index|not found|are in the (?:\[|columns)|do not exist|does not exist in schema|not present in|labels are not columns"
-    r"|unable to find column|[Mm]issing column|Could not interpret value"
+    r"not in index|not found|are in the (?:\[|columns)|do not exist|does not exist in schema"
+    r"|not present in|labels are not columns|unable to find column|[Mm]issing column"
+    r"|Could not interpret value"
 )
 """Occurs in messages that name the missing thing; other messages of a `KeyError` are just the
 key."""
@@ -53,27 +78,14 @@ _NO_COLUMN = re.compile(
     r"^Usecols do not match columns|^Missing column provided to|^Could not interpret value `"
 )
 """Starts messages of a `ValueError` about a missing column."""
-_SHOWN = 40
-"""Maximum characters of a value."""
-
-_TEXT_AS_NUMBERS = re.compile(
-    r"could not convert string to float|invalid literal for int|Unable to parse string|to numeric|agg function failed|does not support operation"
-    r"|Cannot perform reduction|can only concatenate str|unsupported operand type|not supported between instances|Invalid comparison between"
-    r"|operation '\w+' not supported|ufunc .* not supported|must be str, not|conversion from `str` to|cannot compare string"
-)
-_MOMENTS = re.compile(r"datetime|Timestamp|timedelta|\bdate\b")
-_POLARS_DATES = re.compile(
-    r"`(?:year|month|day|hour|minute|second|weekday|week|quarter|date|strftime|truncate)` operation not supported for dtype `str`"
-)
 
 
 def missing_label(failed: Failure) -> str:
     """List the existing columns, row labels or keys."""
-    is_about_columns = failed.kind in (
-        "ColumnNotFoundError",
-        "UndefinedVariableError",
-    ) or _NO_COLUMN.search(failed.message)
-    names = _missing(failed) if is_about_columns or failed.is_a(KeyError) else []
+    about_columns = failed.kind in ("ColumnNotFoundError", "UndefinedVariableError")
+    if not (about_columns or failed.is_a(KeyError) or _NO_COLUMN.search(failed.message)):
+        return ""
+    names = _missing_names(failed)
     if not names:
         return ""
     if (columns := _columns_of_file(failed)) is not None:
@@ -82,41 +94,30 @@ def missing_label(failed: Failure) -> str:
     for found in failed.objects():
         value = as_library_type(found)
         if not failed.inside:  # raised by the user's line itself
-            if type(value) is dict and (
-                absent := [name for name in names if name not in _labels(value)]
-            ):
-                return _no_key(absent, _labels(value), failed.find_name(found))
+            if type(value) is dict:
+                keys = _labels(value)
+                if absent := [name for name in names if name not in keys]:
+                    start = f"there is no key {_quote(absent)}"
+                    return _with_known(start, absent, "Keys", failed.find_name(found), keys)
         elif index is None and is_index(value):
             index = value
         elif is_one_of(value, "pandas", "DataFrame", "Series"):
             if has_own_indexes(value) and (text := _in_pandas(failed, value, found, index, names)):
                 return text
         elif is_one_of(value, "polars", "DataFrame") or is_one_of(value, "pyarrow", "Table"):
-            columns = list(
-                value.columns if is_one_of(value, "polars", "DataFrame") else value.column_names
-            )
+            is_polars = is_one_of(value, "polars", "DataFrame")
+            columns = list(value.columns if is_polars else value.column_names)
             if not failed.suggests and (absent := [name for name in names if name not in columns]):
                 return _no_column(absent, columns, failed.find_name(found))
     return ""
 
 
-def _no_key(names: list[Any], keys: list[Any], variable: str) -> str:
-    of_what = f" of {variable}" if variable else ""
-    return f"there is no key {_quoted(names)}.{_near(names, keys)} Keys{of_what}: {list_names(map(_text, keys))}"
-
-
-def _missing(failed: Failure) -> list[Any]:
-    """Return the names that were not found."""
+def _missing_names(failed: Failure) -> list[Any]:
     argument = failed.argument
     if type(argument) is not str:
-        found = (
-            argument.tolist()
-            if is_index(argument)
-            else argument
-            if type(argument) is list
-            else [argument]
-        )
-        return [label for label in found[:_MOST] if _is_plain(label)]
+        labels: Any = argument.tolist() if is_index(argument) else argument
+        several: list[Any] = labels if type(labels) is list else [labels]
+        return _labels(several)
     if not _NOT_FOUND.search(argument):
         undefined = re.match(r"name '(.+)' is not defined$", argument)
         return [undefined[1] if undefined else argument]
@@ -124,13 +125,10 @@ def _missing(failed: Failure) -> list[Any]:
         return [name.strip().strip("'") for name in column[1].split(",")]
     if interpreted := re.match(r"Could not interpret value `([^`]+)`", argument):
         return [interpreted[1]]
-    message = (
-        argument.partition("; valid columns")[0]
-        .partition("dtype=")[0]
-        .removeprefix("Missing column provided to 'parse_dates'")
-    )
+    message = argument.partition("; valid columns")[0].partition("dtype=")[0]
+    message = message.removeprefix("Missing column provided to 'parse_dates'")
     message = message[message.find("[") :] if "['" in message or '["' in message else message
-    return [single or double for single, double in _QUOTED.findall(message[:_MOST])]
+    return [single or double for single, double in _QUOTED.findall(message[:_MOST_LABELS])]
 
 
 def _is_plain(label: object) -> bool:
@@ -139,73 +137,80 @@ def _is_plain(label: object) -> bool:
     )
 
 
-def _labels(labels: Any) -> list[Any]:
-    """Return the labels of an index, or the keys of a dict, that are plain values."""
-    return [label for label in islice(labels, _MOST) if _is_plain(label)]
+def _labels(labels: Iterable[Any]) -> list[Any]:
+    return [label for label in islice(labels, _MOST_LABELS) if _is_plain(label)]
 
 
 def _columns_of_file(failed: Failure) -> list[Any] | None:
-    """Return the columns of a file that pandas was reading."""
-    if failed.message.startswith(("Usecols", "Missing column")) and failed.inside:
-        variables = frame_locals(failed.inside[-1].frame)
-        found = variables.get("names", variables.get("columns"))
-        return _labels(found) if type(found) is list or is_index(found) else None
-    return None
+    if not failed.message.startswith(("Usecols", "Missing column")) or not failed.inside:
+        return None
+    variables = frame_locals(failed.inside[-1].frame)
+    found: Any = variables.get("names", variables.get("columns"))
+    return _labels(found) if type(found) is list or is_index(found) else None
 
 
 def _in_pandas(failed: Failure, value: Any, original: object, index: Any, names: list[Any]) -> str:
-    """Describe what is missing in a DataFrame or Series. index: the index that was searched, if
-    known."""
+    """Return the hint for a table or column. index: the one that was searched, if known."""
     name = failed.find_name(original)
-    columns = _labels(value.columns) if value.ndim == 2 else []
-    if value.ndim == 2 and (index is None or index is value.columns):
+    is_frame = value.ndim == 2
+    columns = _labels(value.columns) if is_frame else []
+    if is_frame and (index is None or index is value.columns):
         absent = [label for label in names if label not in columns]
         if absent and absent[0] in _labels(value.index.names):
-            return f"{_quoted(absent[:1])} is the index of {name or 'the table'}, not a column. {name or 'df'}.reset_index() makes it a column"
+            return f"{_quote(absent[:1])} is the index of {name or 'the table'}, not a column. {name or 'df'}.reset_index() makes it a column"
         return _no_column(absent, columns, name) if absent else ""
     labels = _labels(value.index)
     absent = [label for label in names if label not in labels]
     if not absent or (index is not None and index is not value.index):
         return ""
     if absent[0] in columns:
-        return f"{_quoted(absent[:1])} is a column, not a row label: {name or 'df'}[{absent[0]!r}]"
-    what = "row label" if value.ndim == 2 else "label"
-    more = (
-        " To choose rows by the value of a column: df[df['column'] == value]"
-        if value.ndim == 2
-        else ""
-    )
-    of_what = f" of {name}" if name else ""
-    room = 120 if more else 300
-    return f"there is no {what} {_quoted(absent)}.{_near(absent, labels)} Labels{of_what}: {list_names(map(_text, labels), room)}.{more}"
+        return f"{_quote(absent[:1])} is a column, not a row label: {name or 'df'}[{absent[0]!r}]"
+    start = f"there is no {'row label' if is_frame else 'label'} {_quote(absent)}"
+    if not is_frame:
+        return f"{_with_known(start, absent, 'Labels', name, labels)}."
+    choose = "To choose rows by the value of a column: df[df['column'] == value]"
+    return f"{_with_known(start, absent, 'Labels', name, labels, 120)}. {choose}"
 
 
 def _no_column(names: list[Any], columns: Sequence[Any], table: str) -> str:
-    """Return the hint for missing columns. table: a name; empty if it has none."""
+    """Return the hint for missing columns. table: a name; may be empty."""
     what = "is no column" if len(names) == 1 else "are no columns"
-    of_what = f" of {table}" if table else ""
-    return f"there {what} {_quoted(names)}.{_near(names, columns)} Columns{of_what}: {list_names(map(_text, columns))}"
+    return _with_known(f"there {what} {_quote(names)}", names, "Columns", table, columns)
 
 
-def _quoted(names: list[Any]) -> str:
-    return ", ".join(one_line(repr(name), 60) for name in names[:3]) + (
-        ", …" if len(names) > 3 else ""
-    )
-
-
-def _text(label: object) -> str:
-    return label if type(label) is str else repr(label)
-
-
-def _near(names: list[Any], known: Sequence[Any]) -> str:
+def _with_known(
+    start: str, names: list[Any], kind: str, owner: str, known: Sequence[Any], room: int = 300
+) -> str:
     texts = [label for label in known if type(label) is str]
-    found = [
-        near
-        for name in names[:3]
-        if type(name) is str
-        for near in nearest(name, texts)[: 3 if len(names) == 1 else 1]
-    ]
-    return did_you_mean(dict.fromkeys(found))
+    most = 3 if len(names) == 1 else 1
+    near = [each for name in names[:3] if type(name) is str for each in nearest(name, texts)[:most]]
+    return f"{start}.{did_you_mean(dict.fromkeys(near))} {_list_known(kind, owner, known, room)}"
+
+
+def _list_known(kind: str, owner: str, known: Sequence[Any], room: int = 300) -> str:
+    words = (label if type(label) is str else repr(label) for label in known)
+    return f"{kind}{f' of {owner}' if owner else ''}: {list_names(words, room)}"
+
+
+def _quote(names: list[Any]) -> str:
+    shown = ", ".join(one_line(repr(name), 60) for name in names[:3])
+    return shown + (", …" if len(names) > 3 else "")
+
+
+# Wrong types of columns
+
+_TEXT_AS_NUMBERS = re.compile(
+    r"could not convert string to float|invalid literal for int|Unable to parse string|to numeric"
+    r"|agg function failed|does not support operation|Cannot perform reduction"
+    r"|can only concatenate str|unsupported operand type|not supported between instances"
+    r"|Invalid comparison between|operation '\w+' not supported|ufunc .* not supported"
+    r"|must be str, not|conversion from `str` to|cannot compare string"
+)
+_MOMENTS = re.compile(r"datetime|Timestamp|timedelta|\bdate\b")
+_POLARS_DATES = re.compile(
+    r"`(?:year|month|day|hour|minute|second|weekday|week|quarter|date|strftime|truncate)` "
+    r"operation not supported for dtype `str`"
+)
 
 
 def wrong_dtype(failed: Failure) -> str:
@@ -217,16 +222,20 @@ def wrong_dtype(failed: Failure) -> str:
         return _accessor(failed, "{}.astype(str)")
     if _POLARS_DATES.search(message):
         column = re.search(r'col\("([^"]+)"\)', message)
-        return f"the column holds text. Convert it first: pl.col({column[1] if column else 'name'!r}).str.to_datetime()"
+        name = column[1] if column else "name"
+        return f"the column holds text. Convert it first: pl.col({name!r}).str.to_datetime()"
     if not _TEXT_AS_NUMBERS.search(message):
         return ""
     if failed.kind in ("InvalidOperationError", "ComputeError"):
         column = re.search(r"in column '([^']+)'", message)
-        return f"to convert text: pl.col({column[1] if column else 'name'!r}).cast(pl.Float64, strict=False), which gives null where it is no number"
+        name = column[1] if column else "name"
+        cast = f"pl.col({name!r}).cast(pl.Float64, strict=False)"
+        return f"to convert text: {cast}, which gives null where it is no number"
     for value in failed.library_values("pandas", "Series", "DataFrame"):
-        if has_own_indexes(value) and (
-            text := _text_table(failed, value) if value.ndim == 2 else _text_column(failed, value)
-        ):
+        if not has_own_indexes(value):
+            continue
+        text = _text_table(failed, value) if value.ndim == 2 else _text_column(failed, value)
+        if text:
             return text
     return "" if failed.inside else _plain_text(message)
 
@@ -234,19 +243,18 @@ def wrong_dtype(failed: Failure) -> str:
 def _accessor(failed: Failure, conversion: str) -> str:
     for series in failed.library_values("pandas", "Series"):
         if has_own_indexes(series) and is_own_type(series.dtype):
-            return f"{_described(series)}. Convert it first: {conversion.format(_expression(failed, series))}"
+            converted = conversion.format(_expression(failed, series))
+            return f"{_describe(series)}. Convert it first: {converted}"
     return ""
 
 
-def _described(series: Any) -> str:
-    """Describe a column: name, dtype and a value."""
+def _describe(series: Any) -> str:
     name = one_line(series.name, 60) if type(series.name) is str else ""
-    values = [value for value in series.iloc[:20].tolist() if _is_plain(value) and value == value]
-    example = (
-        f", for example {one_line(repr(values[0]), _SHOWN)}"
-        if values and not looks_secret(name)
-        else ""
-    )
+    values = series.iloc[:_SAMPLED_VALUES].tolist()
+    values = [value for value in values if _is_plain(value) and value == value]
+    example = ""
+    if values and not looks_secret(name):
+        example = f", for example {one_line(repr(values[0]), _VALUE_WIDTH)}"
     return f"{repr(name) if name else 'the Series'} has dtype {series.dtype}{example}"
 
 
@@ -255,26 +263,20 @@ def _expression(failed: Failure, series: Any) -> str:
     if type(series.name) is not str:
         return failed.find_name(series) or "it"
     for node in failed.expressions:
-        key = node.slice if isinstance(node, ast.Subscript) else None
-        written = (
-            key.value
-            if isinstance(key, ast.Constant)
-            else node.attr
-            if isinstance(node, ast.Attribute)
-            else None
-        )
+        written: Any = node.attr if isinstance(node, ast.Attribute) else None
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            written = node.slice.value
         if written == series.name:
             return one_line(ast.unparse(node), 60)
     return failed.find_name(series) or one_line(f"df[{series.name!r}]", 60)
 
 
 def _text_column(failed: Failure, series: Any) -> str:
-    """Return the hint for a column that contains text where numbers or dates are needed; empty for
-    other columns."""
-    texts = list(_texts(series))
+    """Return the hint for a column with text instead of numbers or dates."""
+    texts = _texts(series)
     if not texts:
         return ""
-    expression, described = _expression(failed, series), _described(series)
+    expression, described = _expression(failed, series), _describe(series)
     if _MOMENTS.search(failed.message):
         return f"{described}. Convert it first: pd.to_datetime({expression})"
     if not any(char.isdecimal() for text in texts for char in text):
@@ -284,10 +286,10 @@ def _text_column(failed: Failure, series: Any) -> str:
     return f"{described}. Convert it first: pd.to_numeric({expression}, errors='coerce')"
 
 
-def _texts(series: Any) -> Iterator[str]:
-    """Yield the first texts of a column."""
-    if is_own_type(series.dtype) and series.dtype.kind not in "bifcmM":
-        yield from (value for value in series.iloc[:20].tolist() if type(value) is str)
+def _texts(series: Any) -> list[str]:
+    if not is_own_type(series.dtype) or series.dtype.kind in "bifcmM":
+        return []
+    return [value for value in series.iloc[:_SAMPLED_VALUES].tolist() if type(value) is str]
 
 
 def _text_table(failed: Failure, table: Any) -> str:
@@ -300,7 +302,6 @@ def _text_table(failed: Failure, table: Any) -> str:
 
 
 def _plain_text(message: str) -> str:
-    """Return the hint for text and numbers without a table."""
     value = re.match(
         r"(?:could not convert string to float|invalid literal for int\(\) with base 10): '(.*)'$",
         message,
@@ -319,58 +320,22 @@ def ambiguous_truth(failed: Failure) -> str:
     """Explain how to combine conditions on columns."""
     if "truth value of a" not in failed.message:
         return ""
-    return (
-        "combine conditions with & | ~ instead of and, or, not, each in parentheses: df[(df['a'] > 1) & (df['b'] < 5)]. "
-        "Whether any or all values are true: .any(), .all()"
-    )
+    return "combine conditions with & | ~ instead of and, or, not, each in parentheses: df[(df['a'] > 1) & (df['b'] < 5)]. Whether any or all values are true: .any(), .all()"
 
 
 def unaligned(failed: Failure) -> str:
     """Explain how to compare columns or tables with different labels."""
     if "Can only compare identically-labeled" not in failed.message:
         return ""
-    lengths = [
-        len(value)
-        for value in failed.library_values("pandas", "Series", "DataFrame")
-        if has_own_indexes(value)
-    ][:2]
-    differ = (
-        f"the lengths are {lengths[0]:,} and {lengths[1]:,}"
-        if len(set(lengths)) == 2
-        else "the labels or their order differ"
-    )
+    values = failed.library_values("pandas", "Series", "DataFrame")
+    lengths = [len(value) for value in values if has_own_indexes(value)][:2]
+    differ = "the labels or their order differ"
+    if len(set(lengths)) == 2:
+        differ = f"the lengths are {lengths[0]:,} and {lengths[1]:,}"
     return f"{differ}. Same values at all: a.equals(b). By position, if as long: a.reset_index(drop=True) == b.reset_index(drop=True)"
 
 
-def table_attribute(failed: Failure, value: Any, name: str) -> str:
-    """Return the hint for a missing attribute of a table or array; empty for other objects."""
-    pandas, polars = (
-        is_one_of(value, "pandas", "DataFrame", "Series"),
-        is_one_of(value, "polars", "DataFrame", "Series"),
-    )
-    if not pandas and not polars:
-        return ""
-    kind = type_name(value)
-    if moved := (_NOW if pandas else _IN_POLARS).get(name):
-        return f"{'pandas' if pandas else 'polars'} has no .{name} for a {kind}: use {moved}"
-    if kind != "DataFrame" or (pandas and not has_own_indexes(value)):
-        return ""
-    columns = _labels(value.columns)
-    near = (
-        ""
-        if failed.suggests
-        else did_you_mean(
-            nearest(name, [*(each for each in columns if type(each) is str), *_methods(value)])
-        )
-    )
-    table = failed.find_name(value)
-    of_what = f" of {table}" if table else ""
-    return f"there is no column or method {name!r}.{near} Columns{of_what}: {list_names(map(_text, columns))}"
-
-
-def _methods(value: Any) -> list[str]:
-    return [name for name in attributes(type(value)) if name[:1] != "_"]
-
+# Missing attributes
 
 _NOW = {
     "append": "pd.concat([a, b])",
@@ -406,96 +371,11 @@ _IN_POLARS = {
     "to_csv": ".write_csv(file)",
     "with_column": ".with_columns(…)",
 }
-"""Replacements in polars for attributes of pandas."""
-
-
-SECONDS = 1.0
-"""Time limit of a hint."""
-LONGEST = 600
-"""Characters of a hint."""
-_FILES, _ENTRIES = 10, 1_000
-"""Maximum number of files to name, and of a folder's entries to read."""
 
 _ATTRIBUTE = re.compile(
-    r"(?:partially initialized )?(?:type object |module )?'(?P<type>[\w.]+)' (?:object )?has no attribute '(?P<name>\w+)'"
+    r"(?:partially initialized )?(?:type object |module )?'(?P<type>[\w.]+)' (?:object )?"
+    r"has no attribute '(?P<name>\w+)'"
 )
-_CALL = re.compile(
-    r"(?P<function>[\w.<>]+)\(\) (?:got an unexpected keyword argument '(?P<name>\w+)'|missing \d+ required|takes .*but \d+ \w+ given"
-    r"|got multiple values for|got some positional-only)"
-)
-_BUILTIN_CALL = re.compile(
-    r"'(?P<name>\w+)' is an invalid keyword argument for (?P<function>\w+)\(\)"
-)
-_TABLE_NAME = re.compile(r"df\d*|data\w*|table|frame|\w+_df|df_\w+", re.IGNORECASE)
-
-_TABLES = (
-    ("pandas", "DataFrame", "Series"),
-    ("pandas.api.typing", "DataFrameGroupBy", "SeriesGroupBy"),
-    ("polars", "DataFrame", "LazyFrame", "Series", "Expr"),
-)
-"""Modules, and their classes whose methods are recognised."""
-
-_IMPORTS = {
-    "np": "import numpy as np",
-    "pd": "import pandas as pd",
-    "pl": "import polars as pl",
-    "pa": "import pyarrow as pa",
-    "plt": "import matplotlib.pyplot as plt",
-    "mpl": "import matplotlib as mpl",
-    "sns": "import seaborn as sns",
-    "px": "import plotly.express as px",
-    "go": "import plotly.graph_objects as go",
-    "alt": "import altair as alt",
-    "sm": "import statsmodels.api as sm",
-    "smf": "import statsmodels.formula.api as smf",
-    "stats": "from scipy import stats",
-    "sp": "import scipy as sp",
-    "nx": "import networkx as nx",
-    "tf": "import tensorflow as tf",
-    "nn": "from torch import nn",
-    "F": "import torch.nn.functional as F",
-    "BeautifulSoup": "from bs4 import BeautifulSoup",
-    "train_test_split": "from sklearn.model_selection import train_test_split",
-    "LinearRegression": "from sklearn.linear_model import LinearRegression",
-    "LogisticRegression": "from sklearn.linear_model import LogisticRegression",
-    "StandardScaler": "from sklearn.preprocessing import StandardScaler",
-    "Path": "from pathlib import Path",
-    "Counter": "from collections import Counter",
-    "defaultdict": "from collections import defaultdict",
-    "dataclass": "from dataclasses import dataclass",
-    "timedelta": "from datetime import timedelta",
-    "datetime": "from datetime import datetime",
-    "date": "from datetime import date",
-    "reduce": "from functools import reduce",
-    "partial": "from functools import partial",
-    "sqrt": "from math import sqrt",
-    "pprint": "from pprint import pprint",
-    "Decimal": "from decimal import Decimal",
-}
-"""Imports for commonly used names."""
-_MODULES = frozenset(
-    "abc argparse ast asyncio base64 bisect calendar collections contextlib copy csv decimal difflib fractions functools glob gzip hashlib heapq html"
-    " inspect io itertools json math operator os pathlib pickle platform pprint random re shutil sqlite3 statistics string subprocess sys tempfile"
-    " textwrap threading time traceback typing urllib uuid warnings zipfile numpy pandas polars pyarrow matplotlib seaborn plotly scipy sklearn"
-    " statsmodels torch requests duckdb networkx sympy tqdm".split()
-)
-"""Modules that are used under their own name."""
-
-
-def hint_for(error: BaseException, shown: str) -> str:
-    """Return a line that helps to fix an error; empty if there is none. shown: the text of its
-    traceback."""
-    try:
-        text = run_with_timeout(SECONDS, lambda: _hint(error, shown))
-    except BaseException:
-        # An interrupt, or anything raised by a library's object; the error itself matters more.
-        return ""
-    return one_line(f"Hint: {text}", LONGEST) if text else ""
-
-
-def _hint(error: BaseException, shown: str) -> str:
-    failed = Failure(error, shown)
-    return next((text for make in _HINTS if (text := make(failed))), "")
 
 
 def missing_attribute(failed: Failure) -> str:
@@ -503,7 +383,7 @@ def missing_attribute(failed: Failure) -> str:
     found = _ATTRIBUTE.match(failed.message) if failed.is_a(AttributeError) else None
     if found is None:
         return ""
-    name = found["name"]
+    kind, name = found["type"], found["name"]
     node = next(
         (
             each
@@ -512,40 +392,32 @@ def missing_attribute(failed: Failure) -> str:
         ),
         None,
     )
-    if found["type"] == "NoneType":
-        what = (
-            f"{one_line(ast.unparse(node.value), 60)} is None here"
-            if node is not None
-            else "the value is None here"
-        )
-        return f"{what}. Functions that change an object in place (inplace=True, .sort(), .append()) return None: do not assign their result"
-    value = _owner(failed, found["type"], node)
+    written = "" if node is None else one_line(ast.unparse(node.value), 60)
+    if kind == "NoneType":
+        return f"{written or 'the value'} is None here. Functions that change an object in place (inplace=True, .sort(), .append()) return None: do not assign their result"
+    value = _owner(failed, kind, node)
     if value is MISSING:
         return ""
     value = as_library_type(value)
     if text := table_attribute(failed, value, name):
         return text
     series = get_if_loaded("pandas", "Series")
-    if (
-        type_name(value) in ("list", "tuple", "dict", "ndarray")
-        and series is not MISSING
-        and find_in_class(series, name) is not MISSING
-    ):
+    has_pandas = series is not MISSING and find_in_class(series, name) is not MISSING
+    if has_pandas and type_name(value) in ("list", "tuple", "dict", "ndarray"):
         what = "DataFrame" if type(value) is dict else "Series"
-        return f"a {type_name(value)} has no .{name}, a pandas {what} has: pd.{what}({'values' if node is None else one_line(ast.unparse(node.value), 60)}).{name}"
+        return f"a {type_name(value)} has no .{name}, a pandas {what} has: pd.{what}({written or 'values'}).{name}"
     names = own_dict(value) if is_module(value) else attributes(value)
-    near = (
-        ""
-        if failed.suggests
-        else did_you_mean(
-            nearest(name, [each for each in names if type(each) is str and each[:1] != "_"])
-        )
-    )
-    return f"there is no {name!r} in {one_line(found['type'], 60)}.{near}" if near else ""
+    near = _near(failed, name, names)
+    return f"there is no {name!r} in {one_line(kind, 60)}.{near}" if near else ""
+
+
+def _near(failed: Failure, name: str, names: Iterable[Any]) -> str:
+    if failed.suggests:
+        return ""
+    return did_you_mean(nearest(name, [x for x in names if type(x) is str and x[:1] != "_"]))
 
 
 def _owner(failed: Failure, kind: str, node: ast.Attribute | None) -> Any:
-    """Return the object that lacks an attribute."""
     if sys.version_info >= (3, 10):
         value = AttributeError.__dict__["obj"].__get__(failed.error)
         if value is not None:
@@ -556,33 +428,112 @@ def _owner(failed: Failure, kind: str, node: ast.Attribute | None) -> Any:
     return MISSING if node is None else failed.evaluate(node.value)
 
 
+def table_attribute(failed: Failure, value: Any, name: str) -> str:
+    """Return the hint for an attribute that tables and columns lack."""
+    kind = type_name(value)
+    for library, replacements in (("pandas", _NOW), ("polars", _IN_POLARS)):
+        if not is_one_of(value, library, "DataFrame", "Series"):
+            continue
+        if name in replacements:
+            return f"{library} has no .{name} for a {kind}: use {replacements[name]}"
+        if kind != "DataFrame" or (library == "pandas" and not has_own_indexes(value)):
+            return ""
+        columns = _labels(value.columns)
+        texts = [column for column in columns if type(column) is str]
+        methods = [each for each in attributes(type(value)) if each[:1] != "_"]
+        near = "" if failed.suggests else did_you_mean(nearest(name, [*texts, *methods]))
+        known = _list_known("Columns", failed.find_name(value), columns)
+        return f"there is no column or method {name!r}.{near} {known}"
+    return ""
+
+
+# Undefined names
+
+_ALIASES = {
+    "np": "numpy",
+    "pd": "pandas",
+    "pl": "polars",
+    "pa": "pyarrow",
+    "plt": "matplotlib.pyplot",
+    "mpl": "matplotlib",
+    "sns": "seaborn",
+    "px": "plotly.express",
+    "go": "plotly.graph_objects",
+    "alt": "altair",
+    "sm": "statsmodels.api",
+    "smf": "statsmodels.formula.api",
+    "sp": "scipy",
+    "nx": "networkx",
+    "tf": "tensorflow",
+    "F": "torch.nn.functional",
+}
+"""Modules with the names under which they are used."""
+_NAMES_BY_MODULE = {
+    "scipy": "stats",
+    "torch": "nn",
+    "bs4": "BeautifulSoup",
+    "sklearn.model_selection": "train_test_split",
+    "sklearn.linear_model": "LinearRegression LogisticRegression",
+    "sklearn.preprocessing": "StandardScaler",
+    "pathlib": "Path",
+    "collections": "Counter defaultdict",
+    "dataclasses": "dataclass",
+    "datetime": "timedelta datetime date",
+    "functools": "reduce partial",
+    "math": "sqrt",
+    "pprint": "pprint",
+    "decimal": "Decimal",
+}
+"""Commonly used names by module."""
+_FROM = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()}
+_MODULES = frozenset(
+    "abc argparse ast asyncio base64 bisect calendar collections contextlib copy csv decimal difflib fractions functools glob gzip hashlib heapq html"
+    " inspect io itertools json math operator os pathlib pickle platform pprint random re shutil sqlite3 statistics string subprocess sys tempfile"
+    " textwrap threading time traceback typing urllib uuid warnings zipfile numpy pandas polars pyarrow matplotlib seaborn plotly scipy sklearn"
+    " statsmodels torch requests duckdb networkx sympy tqdm".split()
+)
+"""Modules that are used under their own name."""
+_TABLE_NAME = re.compile(r"df\d*|data\w*|table|frame|\w+_df|df_\w+", re.IGNORECASE)
+
+
 def undefined_name(failed: Failure) -> str:
     """Name the forgotten import, the tables, or the variables with similar names."""
-    found = (
-        re.match(r"name '(\w+)' is not defined", failed.message)
-        if failed.kind == "NameError"
-        else None
-    )
-    if found is None:
+    found = re.match(r"name '(\w+)' is not defined", failed.message)
+    if found is None or failed.kind != "NameError":
         return ""
     name = found[1]
-    line = _IMPORTS.get(name) or (f"import {name}" if name in _MODULES else "")
-    if line and _is_installed(line.split()[1].partition(".")[0]):
-        return "" if "forget to import" in failed.shown[-1_000:] else line
-    tables = failed.tables(name) if _TABLE_NAME.fullmatch(name) else []
-    if tables:
+    module = _ALIASES.get(name) or _FROM.get(name) or (name if name in _MODULES else "")
+    if module and _is_installed(module.partition(".")[0]):
+        if "forget to import" in failed.shown[-1_000:]:
+            return ""
+        if name in _FROM:
+            return f"from {module} import {name}"
+        return f"import {module}" + (f" as {name}" if name in _ALIASES else "")
+    if _TABLE_NAME.fullmatch(name) and (tables := failed.tables(name)):
         return f"there is no variable {name!r}. Tables: {', '.join(tables)}"
-    known = [
-        each
-        for each in (*failed.names, *builtins.__dict__)
-        if type(each) is str and each[:1] != "_"
-    ]
-    near = "" if failed.suggests else did_you_mean(nearest(name, known))
+    near = _near(failed, name, (*failed.names, *builtins.__dict__))
     return f"there is no variable {name!r}.{near}" if near else ""
 
 
 def _is_installed(module: str) -> bool:
     return module in sys.modules or importlib.machinery.PathFinder.find_spec(module) is not None
+
+
+# Wrong arguments
+
+_CALL = re.compile(
+    r"(?P<function>[\w.<>]+)\(\) (?:got an unexpected keyword argument '(?P<name>\w+)'"
+    r"|missing \d+ required|takes .*but \d+ \w+ given|got multiple values for"
+    r"|got some positional-only)"
+)
+_BUILTIN_CALL = re.compile(
+    r"'(?P<name>\w+)' is an invalid keyword argument for (?P<function>\w+)\(\)"
+)
+_TABLES = (
+    ("pandas", "DataFrame", "Series"),
+    ("pandas.api.typing", "DataFrameGroupBy", "SeriesGroupBy"),
+    ("polars", "DataFrame", "LazyFrame", "Series", "Expr"),
+)
 
 
 def wrong_arguments(failed: Failure) -> str:
@@ -596,26 +547,27 @@ def wrong_arguments(failed: Failure) -> str:
     written = _find_called(failed, qualified, called)
     if not written:
         return ""
-    wrong = found.groupdict().get("name")
+    wrong = found["name"]
     names = re.findall(r"[(,] ?\*{0,2}(\w+)", written)
     near = did_you_mean(nearest(wrong, names)) if wrong and not failed.suggests else ""
-    return f"it is called as {_cut(written)}.{near}"
+    if len(written) > 400:
+        written = f"{written[:400].rpartition(', ')[0]}, …)"
+    return f"it is called as {written}.{near}"
 
 
 def _find_called(failed: Failure, qualified: str, name: str) -> str:
-    """Return the function with a name that the user's line calls, with its parameters; empty if
-    unknown."""
     for node in failed.expressions:
-        if not isinstance(node, ast.Call) or name != getattr(
-            node.func, "attr", getattr(node.func, "id", "")
-        ):
+        function_node = node.func if isinstance(node, ast.Call) else None
+        written = getattr(function_node, "attr", getattr(function_node, "id", ""))
+        if function_node is None or name != written:
             continue
-        value = failed.evaluate(node.func)
-        function, bound = (
-            function_of(value) if value is not MISSING else (_method(qualified, name), 1)
-        )
+        value = failed.evaluate(function_node)
+        function, bound = _method(qualified, name), 1
+        if value is not MISSING:
+            function, bound = function_of(value)
         if function is not None:
-            return _format_signature(function, bound, name)
+            texts = [each.text for each in parameters(function, bound, annotated=False)]
+            return f"{name}({', '.join(texts)})"
         signature = format_signature(value, name)
         if signature.startswith(f"{name}(") and "…" not in signature:
             return " ".join(signature.split())
@@ -623,7 +575,7 @@ def _find_called(failed: Failure, qualified: str, name: str) -> str:
 
 
 def _method(qualified: str, name: str) -> FunctionType | None:
-    """Return a table's method with a name; before Python 3.10, errors do not tell its class."""
+    """Find a table's method; before Python 3.10, errors do not tell its class."""
     for module, *classes in _TABLES:
         for kind in classes:
             cls = get_if_loaded(module, kind)
@@ -633,24 +585,7 @@ def _method(qualified: str, name: str) -> FunctionType | None:
     return None
 
 
-def _format_signature(function: FunctionType, bound: int, name: str) -> str:
-    """Return a function's name with its parameters and defaults, without annotations."""
-    texts = []
-    for each in parameters(function, bound):
-        _, equals, default = each.text.partition(
-            " = " if each.text.startswith(f"{each.name}: ") else "="
-        )
-        stars = "*" * (len(each.text) - len(each.text.lstrip("*")))
-        texts.append(
-            each.text
-            if each.name in "/*"
-            else f"{stars}{each.name}{'=' if equals else ''}{default}"
-        )
-    return f"{name}({', '.join(texts)})"
-
-
-def _cut(signature: str) -> str:
-    return signature if len(signature) <= 400 else f"{signature[:400].rpartition(', ')[0]}, …)"
+# Missing files and processes
 
 
 def missing_file(failed: Failure) -> str:
@@ -659,52 +594,40 @@ def missing_file(failed: Failure) -> str:
     if not path:
         return ""
     folder, name = os.path.split(path)
-    gone = folder != "" and not os.path.isdir(folder)
-    files = _files("." if gone or not folder else folder)
     where = f"in {one_line(folder, 80)!r}" if folder else "here"
-    text = (
-        f"there is no folder {one_line(folder, 80)!r}."
-        if gone
-        else f"no file {one_line(name, 80)!r} {where}."
-    )
-    where = "here" if gone else where
+    text = f"no file {one_line(name, 80)!r} {where}."
+    if folder and not os.path.isdir(folder):
+        text = f"there is no folder {one_line(folder, 80)!r}."
+        folder, where = "", "here"
+    with os.scandir(folder or ".") as entries:
+        some = islice(entries, _MOST_ENTRIES)
+        files = sorted(each.name for each in some if each.name[:1] != "." and each.is_file())
     tables = failed.tables(PurePath(name).stem)
-    if tables:
-        one = len(tables) == 1
-        text += f" {'The table is' if one else 'These tables are'} loaded already: {', '.join(tables)}. Use {'it' if one else 'one of them'}."
+    if len(tables) == 1:
+        text += f" The table is loaded already: {tables[0]}. Use it."
+    elif tables:
+        text += f" These tables are loaded already: {', '.join(tables)}. Use one of them."
     if near := nearest(name, files):
         return text + did_you_mean(near)
     if files:
-        return f"{text} Files {where}: {list_names(files[:_FILES], 150)}" + ", …" * (
-            len(files) > _FILES
-        )
+        more = ", …" if len(files) > _MOST_FILES else ""
+        return f"{text} Files {where}: {list_names(files[:_MOST_FILES], 150)}{more}"
     return text if tables else f"{text} There are no files {where}."
 
 
 def _path(failed: Failure) -> str:
-    """Return the path of a file that was not found; empty if unknown, or if it is a program."""
-    if (
-        failed.inside
-        and library_name(failed.inside[-1].frame.f_code.co_filename, "") == "subprocess"
-    ):
-        return ""
+    """Return the path; empty if unknown, or if it is a program."""
+    if failed.inside:
+        file = failed.inside[-1].frame.f_code.co_filename
+        if library_name(file, "") == "subprocess":
+            return ""
     name = OSError.__dict__["filename"].__get__(failed.error)
-    if type(name) in (str, bytes):
+    if type(name) is str or type(name) is bytes:
         return os.fsdecode(name)
     if is_one_of(name, "pathlib", "PosixPath", "WindowsPath"):
         return str(name)
     found = re.match(r"No such file or directory \(os error 2\):? ?(.+)", failed.message)
     return found[1] if found else ""
-
-
-def _files(folder: str) -> list[str]:
-    """Return the names of a folder's files, except hidden ones."""
-    with os.scandir(folder) as entries:
-        return sorted(
-            entry.name
-            for entry in islice(entries, _ENTRIES)
-            if entry.name[:1] != "." and entry.is_file()
-        )
 
 
 def broken_pool(failed: Failure) -> str:

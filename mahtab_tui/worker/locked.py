@@ -73,53 +73,46 @@ _SOUNDS_REFUSED = re.compile(
 )
 
 
-def _stopped(needs: str) -> Report:
-    return Report(Outcome("interrupted", [], [], []), {}, [], [], needs)
-
-
-class LockedFork:
-    """Runs one cell at a time in a locked fork. Used on the kernel's main thread."""
-
-    def __init__(self, executor: Executor, environment: CellEnvironment, calls: HostCalls) -> None:
-        self._executor = executor
-        self._environment = environment
-        self._calls = calls
-
-    def run(self, cell: int, source: str, limit: int | None) -> Report:
-        """Run a cell. If it raises `KeyboardInterrupt`, nothing of the cell remains."""
-        if why := read_only.missing():
-            return _stopped(f"cannot be locked: {why}")
-        readable = [
-            OUR_FOLDER,
-            *_project_parts(os.getcwd()),
-            *filter(None, sys.path),
-            *self._environment.loaded,
-        ]
-        ours, theirs = socket.socketpair()
-        output, into = os.pipe()
-        parent = os.getpid()
-        try:
-            pid = fork_uninterrupted()
-        except OSError as error:
-            return _stopped(f"could not be forked ({error.strerror})")
-        if pid == 0:
-            _Child(self._executor, self._environment, self._calls, theirs.fileno()).run(
-                parent, into, readable, cell, source, limit
-            )
-        theirs.close()
-        os.close(into)
-        try:
-            return _Parent(pid, ours, output, self._executor.namespace).follow()
-        finally:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            ours.close()
-            os.close(output)
+def run_locked(
+    executor: Executor,
+    environment: CellEnvironment,
+    calls: HostCalls,
+    cell: int,
+    source: str,
+    limit: int | None,
+) -> Report:
+    """Run a cell in a locked fork, on the kernel's main thread. If this raises `KeyboardInterrupt`,
+    nothing of the cell remains."""
+    if why := read_only.missing():
+        return _stopped(f"cannot be locked: {why}")
+    readable = [
+        OUR_FOLDER,
+        *_project_parts(os.getcwd()),
+        *filter(None, sys.path),
+        *environment.loaded,
+    ]
+    ours, theirs = socket.socketpair()
+    output, into = os.pipe()
+    parent = os.getpid()
+    try:
+        pid = fork_uninterrupted()
+    except OSError as error:
+        return _stopped(f"could not be forked ({error.strerror})")
+    if pid == 0:
+        child = _Child(executor, environment, calls, theirs.fileno())
+        child.run(parent, into, readable, cell, source, limit)
+    theirs.close()
+    os.close(into)
+    try:
+        return _Parent(pid, ours, output, executor.namespace).follow()
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        ours.close()
+        os.close(output)
 
 
 def _project_parts(folder: str) -> list[str]:
-    """Return the readable parts of the working directory: all of it, or, in the home folder and its
-    parents, everything that is not hidden."""
     home = os.path.realpath(os.path.expanduser("~"))
     if os.path.commonpath((home, os.path.realpath(folder))) != os.path.realpath(folder):
         return [folder]
@@ -133,8 +126,7 @@ def _project_parts(folder: str) -> list[str]:
 
 
 def describe_locked_run(report: Report, namespace: dict[str, Any], *, keep: bool) -> str:
-    """Return a line that names the variables and changes that stay in the fork; empty if there are
-    none."""
+    """Return a line that names what stays in the fork; empty if nothing does."""
     names = [*report.fork_only, *(() if keep else (*report.values, *report.deleted))]
     changed = [f"`{name}`" for name in names if name in namespace]
     lost = [f"`{name}`" for name in names if name not in namespace]
@@ -146,9 +138,11 @@ def describe_locked_run(report: Report, namespace: dict[str, Any], *, keep: bool
 # In the kernel
 
 
-class _Parent:
-    """Follows a fork, and reads its reports."""
+def _stopped(needs: str) -> Report:
+    return Report(Outcome("interrupted", [], [], []), {}, [], [], needs)
 
+
+class _Parent:
     def __init__(
         self, pid: int, channel: socket.socket, output: int, namespace: dict[str, Any]
     ) -> None:
@@ -171,18 +165,21 @@ class _Parent:
             if self._output in ready and not self._pass_output():
                 poll.unregister(self._output)
             if self._channel.fileno() in ready:
-                piece = self._receive()
-                self._data += piece
+                piece = b""
+                with suppress(ConnectionError):
+                    piece = self._channel.recv(1 << 20)
                 if not piece:
                     return _stopped(self._exit_cause())
+                self._data += piece
                 try:
                     if (report := self._read()) is not None:
                         return report
                 except Exception as error:  # the fork may send anything
-                    return _stopped(
-                        f"sent results that cannot be read ({type(error).__name__}: {str(error)[:200]})"
-                    )
-            now, total = time.monotonic(), self._computed()
+                    about = f"{type(error).__name__}: {str(error)[:200]}"
+                    return _stopped(f"sent results that cannot be read ({about})")
+            now, total = time.monotonic(), computed
+            with suppress(OSError):
+                total = time.clock_gettime(self._clock)
             if ready or total != computed or self._is_computing():
                 active, computed = now, total
             if now > until:
@@ -192,12 +189,6 @@ class _Parent:
                     f"made no progress for {IDLE:.0f} s: it waits, or its library's threads do not run in a fork"
                 )
 
-    def _receive(self) -> bytes:
-        try:
-            return self._channel.recv(1 << 20)
-        except ConnectionError:
-            return b""
-
     def _pass_output(self) -> bool:
         data = memoryview(os.read(self._output, 1 << 16))
         more = bool(data)
@@ -205,14 +196,7 @@ class _Parent:
             data = data[os.write(1, data) :]
         return more
 
-    def _computed(self) -> float:
-        try:
-            return time.clock_gettime(self._clock)
-        except OSError:
-            return 0.0
-
     def _is_computing(self) -> bool:
-        """Return whether the fork is computing, or waiting for a processor or disk."""
         try:
             with open(f"/proc/{self._pid}/stat", "rb") as stat:
                 return stat.read().rpartition(b") ")[2][:1] in (b"R", b"D")
@@ -228,17 +212,17 @@ class _Parent:
         return f"ended its process (signal {info.si_status})"
 
     def _read(self) -> Report | None:
-        """Read the next message, if it is complete; return the report, if it is one. May raise any
-        exception for invalid data."""
+        """Read the next message, if complete; return the report, if it is one. May raise anything."""
         while len(self._data) >= _HEAD.size:
             text_size, data_size = _HEAD.unpack_from(self._data)
             if text_size > _MOST_TEXT or data_size > _MOST_DATA:
                 return _stopped("makes more data than can be brought back")
-            end = _HEAD.size + text_size + data_size
+            middle = _HEAD.size + text_size
+            end = middle + data_size
             if len(self._data) < end:
                 return None
-            message = json.loads(bytes(self._data[_HEAD.size : _HEAD.size + text_size]))
-            data = bytes(self._data[_HEAD.size + text_size : end])
+            message = json.loads(bytes(self._data[_HEAD.size : middle]))
+            data = bytes(self._data[middle:end])
             del self._data[:end]
             while select.select([self._output], [], [], 0)[0] and self._pass_output():
                 pass
@@ -255,9 +239,8 @@ class _Parent:
     def _report(self, message: dict[str, Any], data: bytes) -> Report:
         if needs := _clause(message["needs"]):
             return _stopped(needs)
-        status = (
-            message["status"] if message["status"] in ("ok", "error", "interrupted") else "error"
-        )
+        known = message["status"] in ("ok", "error", "interrupted")
+        status = message["status"] if known else "error"
         pieces = [
             (kind, shorten(str(text), MAX_SHOWN))
             for kind, text in message["pieces"][:20]
@@ -268,7 +251,8 @@ class _Parent:
             for file, line, function, row in message["frames"][:1000]
         ]
         for name in message["modules"]:
-            _load(name)
+            if name not in sys.modules and _is_package(name) and not name.endswith("__main__"):
+                late_import(name)
         values = {
             _name(name): self._value(name, how, parts, data)
             for name, how, parts in message["values"]
@@ -304,30 +288,18 @@ def _clause(text: Any) -> str:
     return " ".join(str(text).split())[:500]
 
 
-def _load(name: str) -> None:
-    """Load a module that a locked cell has imported, from the interpreter's packages, if importing
-    it changes nothing."""
-    if (
-        name not in sys.modules
-        and name.partition(".")[0] in _LOADABLE
-        and not name.endswith("__main__")
-    ):
-        late_import(name)
-
-
-def _is_loadable(name: str, loaded: frozenset[str]) -> bool:
-    return name in loaded or name.partition(".")[0] in _LOADABLE
+def _is_package(name: str) -> bool:
+    """Return whether importing a module changes nothing."""
+    return name.partition(".")[0] in _LOADABLE
 
 
 def _hides(name: str, namespace: dict[str, Any]) -> bool:
-    """Return whether the user calls something by this name, so that a function of the cell must not
-    replace it."""
+    """Return whether the user calls this name, so that a function of the cell must not replace it."""
     return name in vars(builtins) or callable(namespace.get(name))
 
 
 def _is_named(value: Any, name: str) -> bool:
-    """Return whether a value is a class, or a function with this name, so that it cannot pass for
-    another one."""
+    """Return whether a value is a class, or a function with this name, and cannot pass for another."""
     return isinstance(value, type) or (callable(value) and getattr(value, "__name__", "") == name)
 
 
@@ -335,8 +307,6 @@ def _is_named(value: Any, name: str) -> bool:
 
 
 class _Child:
-    """Locks the newly forked process, runs the cell, and reports its result."""
-
     def __init__(
         self, executor: Executor, environment: CellEnvironment, calls: HostCalls, channel: int
     ) -> None:
@@ -429,7 +399,9 @@ class _Child:
         changed = [
             change["name"]
             for change in outcome.changes
-            if change["change"] in ("changed", "perhaps") and change["name"] in self._before
+            if change["change"] in ("changed", "perhaps")
+            and change["name"] in self._before
+            and change["name"] not in made
         ]
         self._send(
             {
@@ -439,25 +411,21 @@ class _Child:
                 "frames": outcome.frames,
                 "needs": needs,
                 "values": values,
-                "modules": [
-                    name
-                    for name in _imported(tree)
-                    if name in sys.modules and _is_loadable(name, self._loaded)
-                ],
+                "modules": [name for name in _imported(tree) if self._is_loadable(name)],
                 "deleted": [name for name in self._before if name not in self._executor.namespace],
-                "apart": list(
-                    dict.fromkeys([*(name for name in changed if name not in made), *lost])
-                ),
+                "apart": list(dict.fromkeys([*changed, *lost])),
             },
             data,
         )
 
+    def _is_loadable(self, module: str) -> bool:
+        return module in sys.modules and (module in self._loaded or _is_package(module))
+
     def _new(self) -> dict[str, Any]:
         nothing = object()
-        items = list(self._executor.namespace.items())
         return {
             name: value
-            for name, value in items
+            for name, value in list(self._executor.namespace.items())
             if type(name) is str
             and name.isidentifier()
             and name not in HIDDEN
@@ -471,11 +439,9 @@ class _Child:
         return "" if outcome.status != "error" or error is None else _why_refused(error)
 
     def _encoded(self, name: str, value: Any, origin: str) -> bytes | list[Any] | str:
-        """Return plain data as bytes, or how the kernel can find the same object; for other values,
-        the name of their type.
+        """Return plain data as bytes, or how the kernel finds the same object, or the type's name.
 
-        origin: the module from which the cell imports the name.
-        """
+        origin: the module from which the cell imports the name."""
         hides = _hides(name, self._before)
         if not isinstance(value, (int, float, str, bytes, tuple, type(None))) and not (
             hides and callable(value)
@@ -485,15 +451,11 @@ class _Child:
                     return ["same", [other]]
         if isinstance(value, types.ModuleType):
             module = str(vars(value).get("__name__"))
-            known = sys.modules.get(module) is value and _is_loadable(module, self._loaded)
+            known = sys.modules.get(module) is value and self._is_loadable(module)
             return ["module", [module]] if known and not hides else f"the module {module}"
-        if origin and not hides and callable(value):
-            own = name if not isinstance(value, type) else value.__name__
-            if (
-                vars(sys.modules[origin]).get(own) is value
-                and _is_named(value, own)
-                and _is_loadable(origin, self._loaded)
-            ):
+        if origin and not hides and callable(value) and self._is_loadable(origin):
+            own = value.__name__ if isinstance(value, type) else name
+            if vars(sys.modules[origin]).get(own) is value and _is_named(value, own):
                 return ["of", [origin, own]]
         try:
             return plain_pickle.dump(value)
@@ -510,18 +472,15 @@ class _Child:
                 view = view[os.write(self._channel, view) :]
 
 
+_MOST_ERRORS = 100
+
+
 def _origins(tree: ast.Module) -> dict[str, str]:
-    """Return the modules from which a cell imports names, by name."""
-    froms = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module and not node.level
-    ]
     return {
-        alias.asname or alias.name: node.module or ""
-        for node in froms
+        alias.asname or alias.name: node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module in sys.modules and not node.level
         for alias in node.names
-        if node.module in sys.modules
     }
 
 
@@ -533,31 +492,17 @@ def _parsed(source: str) -> ast.Module:
 
 
 def _imported(tree: ast.Module) -> Iterator[str]:
-    """Yield the names of the modules imported by a cell."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module
-            yield from (
-                name
-                for alias in node.names
-                if (name := f"{node.module}.{alias.name}") in sys.modules
-            )
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 _VIEWS = (
-    "pandas.core.groupby.",
-    "pandas.api.typing",
-    "pandas.core.window.",
-    "_csv",
-    "csv",
-    "itertools",
-    "re",
-    "ast",
-    "io",
-    "functools",
-    "operator",
+    *("pandas.core.groupby.", "pandas.api.typing", "pandas.core.window.", "_csv", "csv"),
+    *("itertools", "re", "ast", "io", "functools", "operator"),
 )
 _PASSING = frozenset(
     "generator map filter zip enumerate reversed list_iterator dict_keys dict_values dict_items".split()
@@ -565,35 +510,28 @@ _PASSING = frozenset(
 
 
 def _is_helper(value: Any, read: bool) -> bool:
-    """Return whether a value that is not plain data has served its purpose within its cell: a
-    function that the cell calls, a figure, a closed file."""
+    """Return whether a value has served its purpose in its cell: a called function, a figure, a
+    closed file."""
     kind = type(value)
-    if kind.__module__.startswith(("matplotlib.", "seaborn.")) or (
-        isinstance(value, io.IOBase) and value.closed
-    ):
+    if kind.__module__.startswith(("matplotlib.", "seaborn.")):
+        return True
+    if isinstance(value, io.IOBase) and value.closed:
         return True
     of_cell = "__main__" in (kind.__module__, getattr(value, "__module__", ""))
-    return read and (
-        of_cell
-        or callable(value)
-        or kind.__name__ in _PASSING
-        or kind.__module__.startswith(_VIEWS)
-    )
+    passing = kind.__name__ in _PASSING or kind.__module__.startswith(_VIEWS)
+    return read and (of_cell or callable(value) or passing)
 
 
 def _why_refused(error: BaseException) -> str:
-    """Return what the lock refused, according to an error, as a clause; empty if the error has
-    another cause."""
-    seen: set[int] = set()
+    """Return what the lock refused, as a clause; empty if the error has another cause."""
     one: BaseException | None = error
-    while one is not None and id(one) not in seen:
-        seen.add(id(one))
+    for _ in range(_MOST_ERRORS):
+        if one is None:
+            break
         if isinstance(one, OSError) and one.errno in _REFUSED:
-            return (
-                f"wanted to read {to_text(one.filename)}"
-                if one.filename
-                else f"wanted more than reading ({one.strerror})"
-            )
+            if one.filename:
+                return f"wanted to read {to_text(one.filename)}"
+            return f"wanted more than reading ({one.strerror})"
         if isinstance(one, MemoryError):
             return "wanted more memory than a locked fork has"
         with suppress(Exception):  # its text may come from user code

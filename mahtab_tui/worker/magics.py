@@ -93,7 +93,7 @@ def _call(line: str) -> str | None:
 
 def _ends_inside(lines: list[str]) -> bool:
     """Return whether a string or bracket is open after these lines, or the last line continues."""
-    from .completion.cursor import tokenize
+    from .completion.complete import tokenize
 
     text = "\n".join(lines)
     tokens = tokenize(text)
@@ -173,10 +173,10 @@ def _show_help(expression: str, level: int) -> None:
     except (NameError, AttributeError, LookupError) as error:
         print(f"There is no {expression}: {error}")
         return
-    about = own_module("completion.cursor").explain(value, expression, with_source=level > 1)
-    parts = [about.signature, about.doc or "It has no docstring.", about.where]
+    about = own_module("completion.signatures").explain(value, expression)
+    parts = [about["signature"], about["doc"] or "It has no docstring.", about["where"]]
     if level > 1:
-        parts.append(about.source or "Its source is unknown.")
+        parts.append(about["source"] or "Its source is unknown.")
     own_module("displays").show_help("\n\n".join(part.rstrip() for part in parts if part))
 
 

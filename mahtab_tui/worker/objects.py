@@ -6,13 +6,12 @@ import ctypes
 import sys
 import threading
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Callable
 
 
 class Classes:
-    """A set of classes compared by identity, because hashing or comparing a class may run its
-    metaclass's code."""
+    """A set of classes, compared by identity, because others would run code of metaclasses."""
 
     def __init__(self, *classes: type) -> None:
         self._classes = classes
@@ -22,6 +21,12 @@ class Classes:
         return id(cls) in self._ids
 
 
+SCALARS = Classes(bool, int, float, complex, str, bytes, type(None))
+NUMBERS = Classes(int, float, bool)
+FUNCTIONS = Classes(
+    *(types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodWrapperType),
+    *(types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType),
+)
 SLOTS = Classes(types.GetSetDescriptorType, types.MemberDescriptorType)
 BOUND = Classes(staticmethod, classmethod)
 
@@ -44,19 +49,16 @@ name_of: Callable[[type], str] = type.__dict__["__name__"].__get__
 """Returns a class's name, bypassing its metaclass."""
 
 class_dict: Callable[[type], Mapping[Any, Any]] = type.__dict__["__dict__"].__get__
-"""Returns a class's own attributes."""
 
 VARARGS, VARKEYWORDS = 0x04, 0x08
 """Flags of code objects that take ``*args`` and ``**kwargs``."""
 
 _MODULE: Callable[[type], Any] = type.__dict__["__module__"].__get__
-_WRAPPED = 20
-"""Maximum number of decorators that `unwrap` follows."""
+_MOST_DECORATORS = 20
 _DICTS = Classes(dict, types.MappingProxyType)
 
 
 def is_subclass(cls: type, base: object) -> bool:
-    """Return whether a class is another class or a subclass of it."""
     for one in mro_of(cls):  # noqa: SIM110 - three times as fast as `any`, and called hundreds of times for each cell
         if one is base:
             return True
@@ -64,7 +66,7 @@ def is_subclass(cls: type, base: object) -> bool:
 
 
 def class_module(cls: type) -> str:
-    """Return the name of a class's module; empty if the class gives anything but a name."""
+    """Return the name of a class's module; empty if it is anything but a name."""
     try:
         found = _MODULE(cls)
     except AttributeError:  # it was deleted
@@ -82,8 +84,7 @@ def is_module(value: object) -> bool:
 
 
 def own_dict(value: object) -> dict[Any, Any]:
-    """Return the own attributes of an object that is not a class; empty if it has none or its class
-    hides them."""
+    """Return an object's own attributes; empty if it has none or its class hides them."""
     for base in mro_of(type(value)):
         slot = class_dict(base).get("__dict__")
         if slot is None:
@@ -94,16 +95,16 @@ def own_dict(value: object) -> dict[Any, Any]:
 
 
 def unwrap(function: Any) -> types.FunctionType | None:
-    """Return the function inside its decorators (`functools.wraps`); None if it is not a Python
-    function."""
-    for _ in range(_WRAPPED):
-        inner = (
-            own_dict(function).get("__wrapped__") if type(function) is types.FunctionType else None
-        )
+    """Return the function inside its decorators; None for anything but a Python function."""
+    if type(function) is not types.FunctionType:
+        return None
+    found: types.FunctionType = function
+    for _ in range(_MOST_DECORATORS):
+        inner = found.__dict__.get("__wrapped__")
         if type(inner) is not types.FunctionType:
             break
-        function = inner
-    return function if type(function) is types.FunctionType else None
+        found = inner
+    return found
 
 
 def find_in_class(cls: type, name: str) -> Any:
@@ -115,11 +116,10 @@ def find_in_class(cls: type, name: str) -> Any:
     return MISSING
 
 
-def attributes(value: object) -> dict[str, Any]:
-    """Return all attributes by name, as stored: functions instead of methods, properties
-    themselves."""
+def attributes(value: Any) -> dict[str, Any]:
+    """Return all attributes as stored: functions instead of methods, properties themselves."""
     found: dict[str, Any] = {}
-    for base in reversed(mro_of(value if is_class(value) else type(value))):  # type: ignore[arg-type]
+    for base in reversed(mro_of(value if is_class(value) else type(value))):
         found.update(copy_text_keys(class_dict(base)))
     if is_class(value):
         # Members of an enum before Python 3.11.
@@ -129,12 +129,12 @@ def attributes(value: object) -> dict[str, Any]:
     return found
 
 
-def attribute(value: object, name: str) -> Any:
+def attribute(value: Any, name: str) -> Any:
     """Return an attribute as stored, reading slots; `MISSING` if reading it would run code."""
     if is_class(value):
-        found = find_in_class(value, name)  # type: ignore[arg-type]
-        if found is MISSING:
-            found = copy_text_keys(find_in_class(value, "_member_map_")).get(name, MISSING)  # type: ignore[arg-type]
+        found = find_in_class(value, name)
+        if found is MISSING:  # a member of an enum before Python 3.11
+            found = copy_text_keys(find_in_class(value, "_member_map_")).get(name, MISSING)
         return found
     found = find_in_class(type(value), name)
     if type(found) is property:
@@ -150,7 +150,9 @@ def attribute(value: object, name: str) -> Any:
 def get_if_loaded(module: str, name: str) -> Any:
     """Return a name in a module if the module is loaded; otherwise `MISSING`."""
     found = sys.modules.get(module)
-    return own_dict(found).get(name, MISSING) if is_module(found) else MISSING
+    if found is None or not is_module(found):
+        return MISSING
+    return own_dict(found).get(name, MISSING)
 
 
 def is_one_of(value: object, module: str, *names: str) -> bool:
@@ -159,12 +161,11 @@ def is_one_of(value: object, module: str, *names: str) -> bool:
     return any(cls is get_if_loaded(module, name) for name in names)
 
 
-def copy_text_keys(names: object) -> dict[str, Any]:
-    """Return the entries with string keys, copied in one step because other threads may change
-    them."""
+def copy_text_keys(names: Any) -> dict[str, Any]:
+    """Copy the entries with string keys in one step, because other threads may change them."""
     if type(names) not in _DICTS:
         return {}
-    return {name: item for name, item in list(names.items()) if type(name) is str}  # type: ignore[attr-defined]
+    return {name: item for name, item in list(names.items()) if type(name) is str}
 
 
 _POLARS = (
@@ -174,14 +175,8 @@ _POLARS = (
 """polars classes, with the attribute of their Rust object and its class."""
 
 _INDEXES = (
-    "Index",
-    "RangeIndex",
-    "MultiIndex",
-    "DatetimeIndex",
-    "TimedeltaIndex",
-    "PeriodIndex",
-    "IntervalIndex",
-    "CategoricalIndex",
+    *("Index", "RangeIndex", "MultiIndex", "DatetimeIndex", "TimedeltaIndex"),
+    *("PeriodIndex", "IntervalIndex", "CategoricalIndex"),
 )
 
 
@@ -196,49 +191,34 @@ def as_library_type(value: Any) -> Any:
     cls = type(value)
     array = get_if_loaded("numpy", "ndarray")
     if is_subclass(cls, array):
-        return (
-            value
-            if cls is array or is_subclass(cls, get_if_loaded("numpy.ma", "MaskedArray"))
-            else array.view(value, array)
-        )
+        masked = is_subclass(cls, get_if_loaded("numpy.ma", "MaskedArray"))
+        return value if cls is array or masked else array.view(value, array)
     tensor = get_if_loaded("torch", "Tensor")
     if is_subclass(cls, tensor):
         # A class with its own dispatch, such as a wrapper of tensors, would run code for an alias.
-        dispatched = find_in_class(cls, "__torch_dispatch__") is not find_in_class(
-            tensor, "__torch_dispatch__"
-        )
-        return value if cls is tensor or dispatched else tensor.as_subclass(value, tensor)
+        own, plain = (find_in_class(each, "__torch_dispatch__") for each in (cls, tensor))
+        return value if cls is tensor or own is not plain else tensor.as_subclass(value, tensor)
     for name in ("DataFrame", "Series"):
         base = get_if_loaded("pandas", name)
         if cls is not base and is_subclass(cls, base):
-            return _rewrap_columns(value, base)
+            return _as_pandas_type(value, base)
     for name, field, module, kind in _POLARS:
-        base = get_if_loaded("polars", name)
-        if cls is not base and is_subclass(cls, base):
-            return _rewrap_core(value, base, field, get_if_loaded(module, kind))
+        base, inner = get_if_loaded("polars", name), own_dict(value).get(field)
+        if cls is not base and is_subclass(cls, base) and is_one_of(inner, module, kind):
+            made = object.__new__(base)
+            object.__setattr__(made, field, inner)
+            return made
     return value
 
 
-def _rewrap_core(value: Any, base: Any, field: str, core: Any) -> Any:
-    """Return a plain table with the same Rust object; the object itself if it has none."""
-    inner = own_dict(value).get(field)
-    if type(inner) is not core:
-        return value
-    made = object.__new__(base)
-    object.__setattr__(made, field, inner)
-    return made
-
-
-def _rewrap_columns(value: Any, base: Any) -> Any:
-    """Return a plain pandas table with the same data; the object itself if pandas stores it
-    differently from version 2.1 on."""
+def _as_pandas_type(value: Any, base: Any) -> Any:
+    """Return a plain table with the same data, if pandas stores it as from version 2.1 on."""
     fields = own_dict(value)
-    manager = fields.get("_mgr", MISSING)
-    module = "pandas.core.internals.managers"
-    if not any(
-        type(manager) is get_if_loaded(module, name)
-        for name in ("BlockManager", "SingleBlockManager")
-    ) or not hasattr(base, "_from_mgr"):
+    manager: Any = fields.get("_mgr")
+    managers = ("BlockManager", "SingleBlockManager")
+    if not is_one_of(manager, "pandas.core.internals.managers", *managers):
+        return value
+    if not hasattr(base, "_from_mgr"):
         return value
     made = base._from_mgr(manager, axes=manager.axes)
     if made.ndim == 1:
@@ -247,19 +227,16 @@ def _rewrap_columns(value: Any, base: Any) -> Any:
 
 
 def is_index(value: Any) -> bool:
-    """Return whether a value is one of pandas' own indexes."""
     return is_one_of(value, "pandas", *_INDEXES)
 
 
 def has_own_indexes(value: Any) -> bool:
-    """Return whether the indexes of a DataFrame or Series are pandas' own; others would run user
-    code even for their length."""
+    """Return whether the indexes are pandas' own; others would run code even for their length."""
     return all(map(is_index, value.axes))
 
 
 def is_own_index(value: Any) -> bool:
-    """Return whether a value is one of pandas' own indexes that stores its labels in arrays of
-    numpy or pandas."""
+    """Return whether an index is pandas' own, with labels in arrays of numpy or pandas."""
     if not is_index(value):
         return False
     names = own_dict(value)
@@ -271,19 +248,17 @@ def is_own_index(value: Any) -> bool:
 
 
 def is_own_type(dtype: Any) -> bool:
-    """Return whether a column's dtype is numpy's or pandas' own; others would run unknown code."""
     return is_subclass(type(dtype), get_if_loaded("numpy", "dtype")) or is_from(dtype, "pandas")
 
 
 def is_own_column(series: Any) -> bool:
-    """Return whether a Series of pandas' own class stores its values in an array of numpy or
-    pandas; even the dtype of another array would run code."""
+    """Return whether a Series has an array of numpy or pandas; even the dtype of others runs code."""
     return is_from(series._values, "numpy", "pandas") and is_own_type(series.dtype)
 
 
 def is_from(value: Any, *packages: str) -> bool:
-    """Return whether an object's exact class is the one that its own module, in one of these
-    packages, has under its name."""
+    """Return whether an object's class is the one that its module, in these packages, has under its
+    name."""
     cls = type(value)
     module = class_module(cls)
     return module.partition(".")[0] in packages and get_if_loaded(module, name_of(cls)) is cls
@@ -300,8 +275,7 @@ _TABLES = (
 
 
 def is_table(value: Any) -> bool:
-    """Return whether a value is an array, tensor or table of a known library, including
-    subclasses."""
+    """Return whether a value is a known array, tensor or table, or of a subclass."""
     return any(is_subclass(type(value), get_if_loaded(module, name)) for module, name in _TABLES)
 
 
@@ -328,95 +302,71 @@ class _Stop(BaseException):
 def run_with_timeout(seconds: float, work: Callable[[], Any]) -> Any:
     """Return the result of `work`, or raise its exception. Raises `TimeLimitError` after the limit;
     code that does not stop is abandoned."""
-    result: Any = None
-    failure: BaseException | None = None
-    done = threading.Event()
+    results: list[Any] = []
+    failures: list[BaseException] = []
 
     def run() -> None:
-        nonlocal result, failure
         try:
-            result = work()
-        except (
-            BaseException
-        ) as error:  # the thread's outermost frame, around an object of the user's
-            failure = error
-        finally:
-            done.set()
+            results.append(work())
+        except BaseException as error:  # the outermost frame, around an object of the user's
+            failures.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    if not done.wait(seconds):
+    thread.join(seconds)
+    if not results and not failures:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(
             ctypes.c_ulong(thread.ident or 0), ctypes.py_object(_Stop)
         )
-        done.wait(GRACE)
+        thread.join(GRACE)
         raise TimeLimitError
-    if failure is not None:
-        raise failure
-    return result
-
-
-class _LimitReached(Exception):
-    """The limit has been reached."""
-
-
-class _Writer:
-    def __init__(self, limit: int, write_object: Callable[[Any], str]) -> None:
-        self._left = limit
-        self._write_object = write_object
-        self.pieces: list[str] = []
-        self._open: set[int] = set()
-
-    def put(self, text: str) -> None:
-        self.pieces.append(text[: self._left])
-        self._left -= len(text)
-        if self._left < 0:
-            raise _LimitReached
-
-    def write(self, value: Any, depth: int = 0) -> None:
-        cls = type(value)
-        if cls in (str, bytes, bytearray) and len(value) > self._left:
-            # Truncated before it is copied, because a repr is never shorter than its text.
-            self.put(repr(value[: self._left + 1]))
-            raise _LimitReached
-        if cls not in _BRACKETS or not value or depth > _DEPTH:
-            self.put(self._write_object(value))
-        elif id(value) in self._open:
-            self.put("…")
-        else:
-            self._open.add(id(value))
-            self._container(value, depth + 1)
-            self._open.discard(id(value))
-
-    def _container(self, value: Any, depth: int) -> None:
-        opening, closing = _BRACKETS[type(value)]
-        self.put(opening)
-        is_dict = type(value) is dict
-        for index, item in enumerate(value.items() if is_dict else value):
-            if index:
-                self.put(", ")
-            self.write(item[0] if is_dict else item, depth)
-            if is_dict:
-                self.put(": ")
-                self.write(item[1], depth)
-        self.put(("," if type(value) is tuple and len(value) == 1 else "") + closing)
-
-
-def _repr(value: Any) -> str:
-    return str.__str__(repr(value))
+    if failures:
+        raise failures[0]
+    return results[0]
 
 
 def limited_repr(
-    value: Any, limit: int, write_object: Callable[[Any], str] = _repr
+    value: Any, limit: int, write_object: Callable[[Any], str] | None = None
 ) -> tuple[str, bool]:
     """Return the repr up to `limit` characters, and whether it was truncated. Raises any exception
     of a `__repr__`.
 
     write_object: writes objects that are neither Python's own containers nor very long texts.
     """
-    writer = _Writer(limit, write_object)
-    try:
-        writer.write(value)
-    except _LimitReached:
-        return "".join(writer.pieces), True
-    return "".join(writer.pieces), False
+    pieces, left = [], limit
+    for piece in _pieces(value, limit, write_object or _repr, ()):
+        pieces.append(piece[:left])
+        left -= len(piece)
+        if left < 0:
+            return "".join(pieces), True
+    return "".join(pieces), False
+
+
+def _repr(value: Any) -> str:
+    return str.__str__(repr(value))
+
+
+def _pieces(
+    value: Any, limit: int, write_object: Callable[[Any], str], above: tuple[Any, ...]
+) -> Iterator[str]:
+    cls = type(value)
+    if cls in (str, bytes, bytearray) and len(value) > limit:
+        # Truncated before it is copied, because a repr is never shorter than its text.
+        yield repr(value[: limit + 1])
+    elif cls not in _BRACKETS or not value or len(above) > _DEPTH:
+        yield write_object(value)
+    elif any(each is value for each in above):
+        yield "…"
+    else:
+        above = (*above, value)
+        opening, closing = _BRACKETS[cls]
+        yield opening
+        for index, item in enumerate(value.items() if cls is dict else value):
+            if index:
+                yield ", "
+            if cls is dict:
+                yield from _pieces(item[0], limit, write_object, above)
+                yield ": "
+                item = item[1]
+            yield from _pieces(item, limit, write_object, above)
+        yield ("," if cls is tuple and len(value) == 1 else "") + closing

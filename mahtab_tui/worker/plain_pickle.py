@@ -93,24 +93,6 @@ def _encode_date(value: Any) -> tuple[Any, ...]:
     return type(value).__name__, *parts, value.tzinfo, value.fold
 
 
-def _datetime(*values: Any) -> datetime.datetime:
-    return datetime.datetime(*values[:-1], fold=values[-1])
-
-
-def _time(*values: Any) -> datetime.time:
-    return datetime.time(*values[:-1], fold=values[-1])
-
-
-def _encode_zone(value: Any) -> tuple[Any, ...] | None:
-    return None if value.key is None else ("zone", value.key)
-
-
-def _zone(key: str) -> Any:
-    import zoneinfo
-
-    return zoneinfo.ZoneInfo(key)
-
-
 def _encode_default(value: Any) -> tuple[Any, ...] | None:
     factory = value.default_factory
     name = next((name for name, known in _FACTORIES.items() if known is factory), "")
@@ -146,11 +128,11 @@ _DECODE: dict[str, Callable[..., Any]] = {
     "deque": collections.deque,
     "path": lambda name, text: {kind.__name__: kind for kind in _PATHS}[name](text),
     "date": datetime.date,
-    "datetime": _datetime,
-    "time": _time,
+    "datetime": lambda *values: datetime.datetime(*values[:-1], fold=values[-1]),
+    "time": lambda *values: datetime.time(*values[:-1], fold=values[-1]),
     "timedelta": datetime.timedelta,
     "timezone": datetime.timezone,
-    "zone": _zone,
+    "zone": lambda key: _library("zoneinfo").ZoneInfo(key),
 }
 
 
@@ -202,11 +184,8 @@ def _dtype(description: Any) -> Any:
 
 
 def _array(description: Any, shape: tuple[int, ...], order: str, data: bytes) -> Any:
-    return (
-        _library("numpy")
-        .frombuffer(bytearray(data), _dtype(description))
-        .reshape(shape, order=order)
-    )
+    values = _library("numpy").frombuffer(bytearray(data), _dtype(description))
+    return values.reshape(shape, order=order)
 
 
 def _objects(shape: tuple[int, ...], values: list[Any]) -> Any:
@@ -215,18 +194,10 @@ def _objects(shape: tuple[int, ...], values: list[Any]) -> Any:
     return array.reshape(shape)
 
 
-def _encode_timestamp(value: Any) -> tuple[Any, ...] | None:
-    return "Timestamp", value._value, value.unit, value.tzinfo
-
-
 def _timestamp(value: int, unit: str, zone: Any) -> Any:
     pandas = _library("pandas")
     made = pandas.Timestamp(_library("numpy").datetime64(value, unit))
     return made if zone is None else made.tz_localize("UTC").tz_convert(zone)
-
-
-def _timedelta(value: int, unit: str) -> Any:
-    return _library("pandas").Timedelta(_library("numpy").timedelta64(value, unit))
 
 
 def _encode_column(values: Any) -> tuple[Any, ...] | None:
@@ -240,12 +211,8 @@ def _encode_column(values: Any) -> tuple[Any, ...] | None:
     if type(dtype) is pandas.DatetimeTZDtype:
         return "datetimes", array.tz_convert("UTC").tz_localize(None).to_numpy(), dtype.tz
     if type(dtype) is pandas.StringDtype:
-        return (
-            "strings",
-            dtype.storage,
-            dtype.na_value is pandas.NA,
-            [None if text is dtype.na_value else text for text in array.tolist()],
-        )
+        texts = [None if text is dtype.na_value else text for text in array.tolist()]
+        return "strings", dtype.storage, dtype.na_value is pandas.NA, texts
     if type(dtype) in (pandas.ArrowDtype, pandas.SparseDtype) or not _DTYPE.fullmatch(str(dtype)):
         raise NotPlainError(f"{type_name(values)} of {dtype}")
     return "values", str(dtype), array.tolist()
@@ -269,10 +236,6 @@ def _column(kind: str, *parts: Any) -> Any:
     return pandas.array(values, dtype=name)
 
 
-def _encode_index(value: Any) -> tuple[Any, ...]:
-    return "Index", _encode_column(value), value.name, getattr(value, "freqstr", None)
-
-
 def _index(column: tuple[Any, ...], name: Any, frequency: str | None) -> Any:
     pandas = _library("pandas")
     index = pandas.Index(_column(*column), name=name, copy=False)
@@ -282,16 +245,8 @@ def _index(column: tuple[Any, ...], name: Any, frequency: str | None) -> Any:
 
 
 def _encode_levels(value: Any) -> tuple[Any, ...]:
-    return (
-        "MultiIndex",
-        list(value.levels),
-        [codes.to_numpy() if hasattr(codes, "to_numpy") else codes for codes in value.codes],
-        list(value.names),
-    )
-
-
-def _levels(levels: list[Any], codes: list[Any], names: list[Any]) -> Any:
-    return _library("pandas").MultiIndex(levels, codes, names=names)
+    codes = [each.to_numpy() if hasattr(each, "to_numpy") else each for each in value.codes]
+    return "MultiIndex", list(value.levels), codes, list(value.names)
 
 
 def _encode_series(value: Any) -> tuple[Any, ...]:
@@ -305,19 +260,13 @@ def _series(column: tuple[Any, ...], index: Any, name: Any, attrs: dict[Any, Any
 
 
 def _encode_table(value: Any) -> tuple[Any, ...]:
-    return (
-        "DataFrame",
-        [_encode_column(value.iloc[:, column]) for column in range(value.shape[1])],
-        value.columns,
-        value.index,
-        dict(value.attrs),
-    )
+    columns = [_encode_column(value.iloc[:, column]) for column in range(value.shape[1])]
+    return "DataFrame", columns, value.columns, value.index, dict(value.attrs)
 
 
 def _table(columns: list[Any], names: Any, index: Any, attrs: dict[Any, Any]) -> Any:
-    made = _library("pandas").DataFrame(
-        {position: _column(*column) for position, column in enumerate(columns)}, index=index
-    )
+    values = {position: _column(*column) for position, column in enumerate(columns)}
+    made = _library("pandas").DataFrame(values, index=index)
     made.columns = names
     made.attrs.update(attrs)
     return made
@@ -325,15 +274,23 @@ def _table(columns: list[Any], names: Any, index: Any, attrs: dict[Any, Any]) ->
 
 _INDEXES = "Index RangeIndex CategoricalIndex IntervalIndex DatetimeIndex TimedeltaIndex PeriodIndex".split()
 _LIBRARIES: dict[str, dict[str, Encode]] = {
-    "zoneinfo": {"ZoneInfo": _encode_zone},
+    "zoneinfo": {"ZoneInfo": lambda value: None if value.key is None else ("zone", value.key)},
     "numpy": {"ndarray": _encode_array},
     "pandas": {
         "DataFrame": _encode_table,
         "Series": _encode_series,
         "MultiIndex": _encode_levels,
-        **dict.fromkeys(_INDEXES, _encode_index),
+        **dict.fromkeys(
+            _INDEXES,
+            lambda value: (
+                "Index",
+                _encode_column(value),
+                value.name,
+                getattr(value, "freqstr", None),
+            ),
+        ),
         "RangeIndex": lambda value: ("RangeIndex", value.start, value.stop, value.step, value.name),
-        "Timestamp": _encode_timestamp,
+        "Timestamp": lambda value: ("Timestamp", value._value, value.unit, value.tzinfo),
         "Timedelta": lambda value: ("Timedelta", value._value, value.unit),
         "Period": lambda value: ("Period", value.ordinal, value.freqstr),
         "Interval": lambda value: ("Interval", value.left, value.right, value.closed),
@@ -351,12 +308,16 @@ _DECODE.update(
         "DataFrame": _table,
         "Series": _series,
         "Index": _index,
-        "MultiIndex": _levels,
+        "MultiIndex": lambda levels, codes, names: _library("pandas").MultiIndex(
+            levels, codes, names=names
+        ),
         "RangeIndex": lambda start, stop, step, name: _library("pandas").RangeIndex(
             start, stop, step, name=name
         ),
         "Timestamp": _timestamp,
-        "Timedelta": _timedelta,
+        "Timedelta": lambda value, unit: _library("pandas").Timedelta(
+            _library("numpy").timedelta64(value, unit)
+        ),
         "Period": lambda ordinal, frequency: _library("pandas").Period(
             ordinal=ordinal, freq=frequency
         ),

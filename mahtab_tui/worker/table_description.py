@@ -8,12 +8,19 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any, Callable, NamedTuple
 
-from .detail import SCALARS, SEQUENCES, describe_type, literal, short_key, short_value
-from .inspection.arrow_tables import ArrowTable, PolarsTable
-from .inspection.columns import ObjectColumn, cell_text, number_text
-from .inspection.pandas_tables import column_of, dtype_text, has_foreign_zone
+from .inspection.children import (
+    SEQUENCES,
+    describe_type,
+    literal,
+    short_key,
+    short_value,
+)
+from .inspection.columns import Column, cell_text, number_text
+from .inspection.library_columns import column_of, dtype_text, has_foreign_zone
+from .inspection.tables import ArrowTable, PolarsTable
 from .objects import (
     MISSING,
+    SCALARS,
     as_library_type,
     get_if_loaded,
     is_class,
@@ -28,61 +35,20 @@ from .objects import (
 )
 from .variables import UNTOLD, looks_secret, one_line, safe_length, summary, type_name
 
-SHOW_VALUES = True
-"""Whether to list the values of columns with few distinct texts."""
-
 _ROWS = 3
-_WIDTH = 200
-"""Maximum characters of a row; columns that do not fit are only named."""
-_CELL = 40
-"""Maximum characters of a cell."""
-_COLUMNS = 60
-"""Maximum number of columns that are shown or named."""
-_SAMPLE = 1_000
-"""Number of rows at the start in which values are collected."""
-_DISTINCT, _LONGEST_VALUE = 8, 24
-"""Maximum number and length of distinct values; other columns have none listed."""
-_COUNTED = 20_000_000
-"""Maximum number of a table's cells; in larger tables, missing values are not counted."""
+_ROW_WIDTH = 200
+_CELL_WIDTH = 40
+_MOST_COLUMNS = 60
+_SAMPLED_ROWS = 1_000
+_MOST_VALUES, _LONGEST_VALUE = 8, 24
+_MOST_COUNTED_CELLS = 20_000_000
 _SECONDS, _QUICK = 0.05, 200_000
 """Time limit for counting missing values, and the number of cells below which there is no limit."""
 _CHUNK = 10_000
-_NUMBERS = 10_000_000
-"""Maximum number of items of an array with minimum and maximum."""
-_FIRST = 10
-"""Maximum number of an array's items to show."""
+_LARGEST_ARRAY = 10_000_000
+_FIRST_ITEMS = 10
 _UNREADABLE = "…"
 """Stands for a cell that only user code could read."""
-
-
-class _Column(NamedTuple):
-    label: str
-    type: str
-    missing: int | None
-    """None if there was no time to count."""
-    values: Sequence[str]
-    """Its distinct values, if they are few."""
-    cells: Sequence[str]
-    """The first rows."""
-
-
-class _Frame(NamedTuple):
-    """A table of any library. Its columns are described one by one, because there may be
-    thousands."""
-
-    title: str
-    head: str
-    """The code for the first rows."""
-    rows: int
-    labels: Sequence[str]
-    """Names of the first columns."""
-    width: int
-    """Number of all columns."""
-    column: Callable[[int], _Column]
-    """Describes a column."""
-    type: Callable[[int], str]
-    row_labels: Sequence[str] = ()
-    """Labels of the first rows; empty if there are none."""
 
 
 def describe_table(name: str, value: Any) -> list[str] | None:
@@ -91,15 +57,12 @@ def describe_table(name: str, value: Any) -> list[str] | None:
     kind = type_name(value)
     value = as_library_type(value)
     if is_one_of(value, "pandas", "DataFrame") and all(map(is_own_index, value.axes)):
-        return _frame_lines(_pandas_frame(name, kind, value))
-    if is_one_of(value, "polars", "DataFrame"):
-        return _frame_lines(_polars_frame(name, kind, value))
-    if is_one_of(value, "pyarrow", "Table"):
-        return _frame_lines(_arrow_frame(name, value))
+        return _pandas_lines(name, kind, value)
+    if is_one_of(value, "polars", "DataFrame") or is_one_of(value, "pyarrow", "Table"):
+        return _typed_lines(name, kind, value)
     if is_one_of(value, "polars", "LazyFrame"):
-        return [
-            f"{name}: polars LazyFrame, not collected; {name}.collect_schema() tells its columns"
-        ]
+        columns = f"{name}.collect_schema() tells its columns"
+        return [f"{name}: polars LazyFrame, not collected; {columns}"]
     if is_one_of(value, "pandas", "Series") and all(map(is_own_index, value.axes)):
         return _series_lines(name, kind, value)
     if is_own_index(value):
@@ -113,77 +76,83 @@ def describe_table(name: str, value: Any) -> list[str] | None:
     return None
 
 
-# Tables
+# Tables of any library
 
 
-def _frame_lines(frame: _Frame) -> list[str]:
-    """Describe as many columns as fit next to each other, and name the next ones."""
-    width = max(map(len, frame.row_labels), default=0)
+class _Column(NamedTuple):
+    label: str
+    type: str
+    missing: int | None
+    """None if there was no time to count."""
+    cells: Sequence[str]
+    """The first rows."""
+    values: Sequence[str] = ()
+    """Its distinct values, if they are few."""
+
+
+def _table_lines(
+    title: str,
+    head: str,
+    rows: int,
+    labels: Sequence[Any],
+    width: int,
+    describe_column: Callable[[int], _Column],
+    describe_dtype: Callable[[int], str],
+    row_labels: Sequence[str] = (),
+) -> list[str]:
+    """Describe as many columns as fit next to each other, and name the next ones. Columns are
+    described one by one, because there may be thousands.
+
+    head: the code for the first rows. labels: of the first columns. width: number of all columns.
+    """
+    room = _ROW_WIDTH - max(map(len, row_labels), default=0)
     columns: list[_Column] = []
-    for at in range(len(frame.labels)):
-        column = frame.column(at)
-        width += 2 + max(map(len, (column.label, *column.cells)))
-        if columns and width > _WIDTH:
+    for at in range(len(labels)):
+        column = describe_column(at)
+        room -= 2 + max(map(len, (column.label, *column.cells)))
+        if columns and room < 0:
             break
         columns.append(column)
-    return [
-        frame.title,
-        *_type_lines(columns),
-        *_named_lines(frame, len(columns)),
-        *_head_lines(frame, columns),
-    ]
-
-
-def _type_lines(columns: Sequence[_Column]) -> list[str]:
-    labels = max((len(column.label) for column in columns), default=0)
-    types = max((len(column.type) for column in columns), default=0)
-    lines = []
+    longest = max((len(column.label) for column in columns), default=0)
+    longest_type = max((len(column.type) for column in columns), default=0)
+    lines = [title]
     for column in columns:
-        line = f"{column.label:<{labels}}    {column.type:>{types}}"
-        line += _count_words(column.missing, "  (", ")")
-        line += f"  values: {', '.join(column.values)}" if column.values else ""
-        lines.append(line)
+        missing = _count_words(column.missing, "  (", ")")
+        values = f"  values: {', '.join(column.values)}" if column.values else ""
+        lines.append(f"{column.label:<{longest}}    {column.type:>{longest_type}}{missing}{values}")
+    others = range(len(columns), len(labels))
+    words = [f"{_label(labels[at])} {describe_dtype(at)}" for at in others]
+    if width > len(labels):
+        words.append(f"... and {width - len(labels):,} more")
+    lines += _wrap_names(words)
+    count = min(_ROWS, rows)
+    if count and columns:
+        blocks = [["", *row_labels]] if row_labels else []
+        blocks += [[column.label, *column.cells] for column in columns]
+        if len(columns) < width:
+            blocks.append(["..."] * (count + 1))
+        lines += [head, *_align(blocks, left=bool(row_labels))]
     return lines
 
 
 def _count_words(missing: int | None, before: str, after: str = "") -> str:
-    """Say how many values are missing; empty if none are."""
-    return (
-        ""
-        if missing == 0
-        else f"{before}{'?' if missing is None else format(missing, ',')} missing{after}"
-    )
+    if missing == 0:
+        return ""
+    return f"{before}{'?' if missing is None else format(missing, ',')} missing{after}"
 
 
-def _named_lines(frame: _Frame, start: int) -> list[str]:
-    """Name the columns that do not fit, with their types, as many per line as fit."""
-    words = [f"{label} {frame.type(at)}" for at, label in enumerate(frame.labels) if at >= start]
-    if frame.width > len(frame.labels):
-        words.append(f"... and {frame.width - len(frame.labels):,} more")
+def _wrap_names(words: Sequence[str]) -> list[str]:
     lines: list[str] = []
     for word in words:
-        if lines and len(lines[-1]) + len(word) + 2 <= _WIDTH:
+        if lines and len(lines[-1]) + len(word) + 2 <= _ROW_WIDTH:
             lines[-1] += f", {word}"
         else:
             lines.append(f"{'  ' if lines else 'More columns: '}{word}")
     return lines
 
 
-def _head_lines(frame: _Frame, columns: Sequence[_Column]) -> list[str]:
-    rows = min(_ROWS, frame.rows)
-    if not rows or not columns:
-        return []
-    blocks = [["", *frame.row_labels]] if frame.row_labels else []
-    blocks += [[column.label, *column.cells] for column in columns]
-    if len(columns) < frame.width:
-        blocks.append(["...", *["..."] * rows])
-    lines = _aligned(blocks, left=bool(frame.row_labels))
-    return [frame.head, *lines]
-
-
-def _aligned(blocks: Sequence[Sequence[str]], *, left: bool) -> list[str]:
-    """Arrange columns of texts next to each other, aligned to the right. left: whether the first
-    one is aligned to the left."""
+def _align(blocks: Sequence[Sequence[str]], *, left: bool) -> list[str]:
+    """Arrange columns of texts side by side. left: whether the first is aligned to the left."""
     widths = [max(map(len, block)) for block in blocks]
     padded = [
         [text.ljust(width) if left and not at else text.rjust(width) for text in block]
@@ -192,8 +161,8 @@ def _aligned(blocks: Sequence[Sequence[str]], *, left: bool) -> list[str]:
     return ["  ".join(row).rstrip() for row in zip(*padded)]
 
 
-def _title(name: str, kind: str, rows: int, columns: int, more: str = "") -> str:
-    return f"{name}: {kind}, {_many(rows, 'rows')} x {_many(columns, 'columns')}{more}"
+def _title(name: str, kind: str, shape: tuple[int, int], more: str = "") -> str:
+    return f"{name}: {kind}, {_many(shape[0], 'rows')} x {_many(shape[1], 'columns')}{more}"
 
 
 def _many(count: int, unit: str) -> str:
@@ -201,159 +170,156 @@ def _many(count: int, unit: str) -> str:
 
 
 def _literal(label: Any) -> str:
-    return literal(label, _CELL) if type(label) is str else _label(label)
+    return literal(label, _CELL_WIDTH) if type(label) is str else _label(label)
 
 
 def _build_column(
-    label: Any, type: str, missing: int | None, column: Any, rows: int, missing_text: str
+    label: Any,
+    dtype: str,
+    missing: int | None,
+    column: Column | None,
+    rows: int,
+    missing_text: str,
+    values: Sequence[str] = (),
 ) -> _Column:
-    """Describe a column with the inspector's column of its first rows. column: None if its values
-    cannot be read."""
+    """Describe a column. column: its first rows; None if they cannot be read."""
     shown = _label(label)
     rows = min(rows, _ROWS)
     if column is None:
-        return _Column(shown, type, missing, (), [_UNREADABLE] * rows)
+        return _Column(shown, dtype, missing, [_UNREADABLE] * rows)
     if looks_secret(shown) and not column.right:
-        return _Column(shown, type, missing, (), [UNTOLD] * rows)
-    if isinstance(column, ObjectColumn):
-        cells = [_cell(column.value(row)) for row in range(rows)]
-    else:
-        texts = column.texts(range(rows))
-        cells = [missing_text if text is None else one_line(text, _CELL) for text in texts]
-    return _Column(shown, type, missing, (), cells)
+        return _Column(shown, dtype, missing, [UNTOLD] * rows)
+    return _Column(shown, dtype, missing, _cells(column, rows, missing_text), values)
+
+
+def _cells(column: Column, rows: int, missing_text: str) -> list[str]:
+    if type(column) is Column:
+        return [_cell(column.value(row)) for row in range(rows)]
+    texts = column.texts(range(rows))
+    return [missing_text if text is None else one_line(text, _CELL_WIDTH) for text in texts]
 
 
 def _cell(value: Any) -> str:
-    """Format a Python object in a table; an object of the user's by its type."""
-    cls = type(value)
-    if cls is str or value is None:
-        return one_line(str(value), _CELL)
-    if cls is dict or cls in SEQUENCES:
-        return one_line(short_value(value), _CELL)
+    """Describe an object of the user's by its type."""
     text = cell_text(value)
-    if text is None:
+    if value is None or type(value) is str:
+        text = str(value)
+    elif type(value) is dict or type(value) in SEQUENCES:
+        text = short_value(value)
+    elif text is None:
         return "NaN"
-    if is_one_of(value, "pandas", "Interval"):
+    elif is_one_of(value, "pandas", "Interval"):
         # Its time zone may be the user's.
-        known = not is_one_of(value.left, "pandas", "Timestamp")
-    else:
-        known = (
-            cls in SCALARS
-            or is_one_of(value, "pandas", "Timestamp", "Timedelta", "Period")
-            or (bool(summary(value)) and safe_length(value) is None)
-        )
-    return one_line(text if known else describe_type(value), _CELL)
+        text = describe_type(value) if is_one_of(value.left, "pandas", "Timestamp") else text
+    elif type(value) not in SCALARS and (not summary(value) or safe_length(value) is not None):
+        known = is_one_of(value, "pandas", "Timestamp", "Timedelta", "Period")
+        text = text if known else describe_type(value)
+    return one_line(text, _CELL_WIDTH)
 
 
 def _label(label: Any) -> str:
-    """Format a column's label; a text is not changed, unless blanks at its ends would be
-    invisible."""
+    """Write a text as it is, unless blanks at its ends would be invisible."""
     if type(label) is str and label and label == label.strip():
-        return one_line(label, _CELL)
-    return one_line(
-        short_key(label) if type(label) is str or type(label) is tuple else _cell(label), _CELL
-    )
+        return one_line(label, _CELL_WIDTH)
+    written = short_key(label) if type(label) is str or type(label) is tuple else _cell(label)
+    return one_line(written, _CELL_WIDTH)
 
 
 def _distinct(texts: Iterable[Any], rows: int) -> list[str]:
-    """Return the distinct texts of the first rows in order; empty if they are many or long, or if
-    there is anything else."""
     found: dict[str, None] = {}
     for text in texts:
         if type(text) is str:
             found[text] = None
-            if len(found) > _DISTINCT or len(text) > _LONGEST_VALUE:
+            if len(found) > _MOST_VALUES or len(text) > _LONGEST_VALUE:
                 return []
         elif cell_text(text) is not None:
             return []
     return list(map(repr, found)) if rows >= 2 * len(found) else []
 
 
+def _first_line(texts: Sequence[str], size: int) -> list[str]:
+    more = ", ..." if size > len(texts) else ""
+    return [f"first values: {', '.join(texts)}{more}"] if texts else []
+
+
 # pandas
 
 
-def _pandas_frame(name: str, kind: str, value: Any) -> _Frame:
+def _pandas_lines(name: str, kind: str, value: Any) -> list[str]:
     rows, count = value.shape
-    more = _index_words(value.index)
     labels: list[Any] = []
     if not _has_foreign_zones(value.columns):  # otherwise the table would create objects from them
-        labels = value.columns[:_COLUMNS].tolist()
-    counter = _MissingCounter(rows * count)
-
-    def column(at: int) -> _Column:
-        array = _array_of(value, at)
-        if not is_from(array, "numpy", "pandas"):
-            return _build_column(labels[at], dtype(at), 0, None, rows, "")
-        return _pandas_column(labels[at], value.iloc[:, at], counter)
-
-    def dtype(at: int) -> str:
-        array = _array_of(value, at)
-        return (
-            _pandas_type(value.iloc[:, at])
-            if is_from(array, "numpy", "pandas")
-            else f"<{type_name(array)}>"
-        )
-
+        labels = value.columns[:_MOST_COLUMNS].tolist()
+    more = _index_words(value.index)
     if is_one_of(value.columns, "pandas", "MultiIndex"):
         more += f", columns: MultiIndex of {value.columns.nlevels} levels"
     elif labels and type(labels[0]) is not str:
         more += f", column labels: {type_name(labels[0])}"
-    shown = [_label(label) for label in labels]
-    title = _title(name, kind, rows, count, more)
-    return _Frame(
-        title, f"{name}.head({_ROWS}):", rows, shown, count, column, dtype, _row_labels(value.index)
+    ends = _counting_ends(rows * count)
+
+    def foreign_array(at: int) -> Any:
+        """Return the array of a column that is neither numpy's nor pandas'. A Series of it cannot
+        even be created without running its code."""
+        array = value._mgr.blocks[value._mgr.blknos[at]].values
+        return None if is_from(array, "numpy", "pandas") else array
+
+    def describe_dtype(at: int) -> str:
+        array = foreign_array(at)
+        return _pandas_type(value.iloc[:, at]) if array is None else f"<{type_name(array)}>"
+
+    def describe_column(at: int) -> _Column:
+        if foreign_array(at) is not None:
+            return _build_column(labels[at], describe_dtype(at), 0, None, rows, "")
+        return _pandas_column(labels[at], value.iloc[:, at], ends)
+
+    return _table_lines(
+        _title(name, kind, value.shape, more),
+        f"{name}.head({_ROWS}):",
+        rows,
+        labels,
+        count,
+        describe_column,
+        describe_dtype,
+        _row_labels(value.index),
     )
 
 
-def _array_of(frame: Any, column: int) -> Any:
-    """Return the array that contains a column. A Series of any other array than numpy's or pandas'
-    cannot even be created without running its code."""
-    manager = frame._mgr
-    return manager.blocks[manager.blknos[column]].values
-
-
-def _pandas_column(label: Any, series: Any, counter: _MissingCounter) -> _Column:
-    """Describe a column. series: the whole column."""
-    type = _pandas_type(series)
+def _pandas_column(label: Any, series: Any, ends: float) -> _Column:
+    """Describe a column. series: all of it. ends: when to stop counting."""
+    dtype = _pandas_type(series)
     if not _is_readable(series):
-        return _build_column(label, type, 0, None, len(series), "")
-    part = series.iloc[:_SAMPLE]
-    column = column_of(part.iloc[:_ROWS])
-    missing_text = "NaT" if type.startswith(("datetime64", "timedelta64", "period")) else "NaN"
-    made = _build_column(label, type, counter.count(series), column, len(series), missing_text)
-    if (
-        UNTOLD in made.cells
-        or not SHOW_VALUES
-        or type not in ("object", "str", "string", "category")
-    ):
-        return made
-    return made._replace(values=_pandas_values(part))
+        return _build_column(label, dtype, 0, None, len(series), "")
+    missing = _count_missing(series, ends)
+    missing_text = "NaT" if dtype.startswith(("datetime64", "timedelta64", "period")) else "NaN"
+    has_texts = dtype in ("object", "str", "string", "category")
+    values = _pandas_values(series.iloc[:_SAMPLED_ROWS]) if has_texts else ()
+    column = column_of(series.iloc[:_ROWS])
+    return _build_column(label, dtype, missing, column, len(series), missing_text, values)
 
 
 def _pandas_values(part: Any) -> list[str]:
-    """Return the distinct texts of a column's first rows, if they are few."""
-    if type_name(part.dtype) == "CategoricalDtype":
-        if not is_one_of(part.dtype.categories, "pandas", "Index"):
-            return []
-        codes = dict.fromkeys(part.array.codes.tolist())
-        if len(codes) > _DISTINCT + 1:
-            return []
-        return _distinct((part.dtype.categories[code] for code in codes if code >= 0), len(part))
-    return _distinct(part.tolist(), len(part))
+    if type_name(part.dtype) != "CategoricalDtype":
+        return _distinct(part.tolist(), len(part))
+    categories = part.dtype.categories
+    codes = dict.fromkeys(part.array.codes.tolist())
+    if not is_one_of(categories, "pandas", "Index") or len(codes) > _MOST_VALUES + 1:
+        return []
+    return _distinct((categories[code] for code in codes if code >= 0), len(part))
 
 
 def _is_readable(series: Any) -> bool:
-    """Return whether the values of a Series can be read without running user code."""
+    """Return whether reading the values runs no user code."""
     if not is_own_column(series):
         return False
     dtype = series.dtype
     if is_one_of(dtype, "pandas", "ArrowDtype"):
-        return _is_plain_arrow(dtype.pyarrow_dtype)
+        return _is_plain(dtype.pyarrow_dtype)
     if is_one_of(dtype, "pandas", "CategoricalDtype"):
+        categories = dtype.categories
         return (
-            is_own_index(dtype.categories)
-            and _is_readable(dtype.categories)
-            and not has_foreign_zone(dtype.categories.dtype)
+            is_own_index(categories)
+            and _is_readable(categories)
+            and not has_foreign_zone(categories.dtype)
         )
     if is_one_of(dtype, "pandas", "IntervalDtype"):
         return is_own_type(dtype.subtype) and not has_foreign_zone(dtype.subtype)
@@ -365,45 +331,43 @@ def _pandas_type(series: Any) -> str:
         return f"<{type_name(series._values)}>"
     dtype = series.dtype
     if is_one_of(dtype, "pandas", "ArrowDtype"):
-        return f"{_arrow_type(dtype.pyarrow_dtype)}[pyarrow]"
-    return one_line(dtype_text(dtype), _CELL)
+        return f"{_type_text(dtype.pyarrow_dtype)}[pyarrow]"
+    return one_line(dtype_text(dtype), _CELL_WIDTH)
 
 
-class _MissingCounter:
-    """Counts missing values, as long as there is time."""
+def _counting_ends(cells: int) -> float:
+    limit = float("inf") if cells <= _QUICK else _SECONDS if cells <= _MOST_COUNTED_CELLS else 0.0
+    return time.monotonic() + limit
 
-    def __init__(self, cells: int) -> None:
-        limit = float("inf") if cells <= _QUICK else _SECONDS if cells <= _COUNTED else 0.0
-        self._ends = time.monotonic() + limit
 
-    def count(self, series: Any) -> int | None:
-        """Count the missing values of one of pandas' own Series; None if that would take too
-        long."""
-        numpy = sys.modules["numpy"]
-        dtype = series.dtype
-        is_plain = is_subclass(type(dtype), get_if_loaded("numpy", "dtype"))
-        if is_plain and dtype.kind not in "fcmMO":
-            return 0
-        if time.monotonic() > self._ends:
+def _count_missing(series: Any, ends: float) -> int | None:
+    """Count the missing values; None if that would take too long."""
+    numpy = sys.modules["numpy"]
+    dtype = series.dtype
+    is_plain = is_subclass(type(dtype), get_if_loaded("numpy", "dtype"))
+    if is_plain and dtype.kind not in "fcmMO":
+        return 0
+    if time.monotonic() > ends:
+        return None
+    if (is_plain and dtype.kind == "O") or getattr(dtype, "storage", "") == "python":
+        return _count_missing_objects(numpy.asarray(series.array, dtype=object), ends)
+    if not is_plain:
+        return int(series.array.isna().sum())
+    is_missing = numpy.isnan if dtype.kind in "fc" else numpy.isnat
+    return int(numpy.count_nonzero(is_missing(series.to_numpy())))
+
+
+def _count_missing_objects(values: Any, ends: float) -> int | None:
+    """Count by exact type, because numpy and pandas would ask each object for its class."""
+    none = (None, get_if_loaded("pandas", "NA"), get_if_loaded("pandas", "NaT"))
+    missing = 0
+    for start in range(0, len(values), _CHUNK):
+        if time.monotonic() > ends:
             return None
-        if (is_plain and dtype.kind == "O") or getattr(dtype, "storage", "") == "python":
-            return self._count_objects(numpy.asarray(series.array, dtype=object))
-        if not is_plain:
-            return int(series.array.isna().sum())
-        is_missing = numpy.isnan if dtype.kind in "fc" else numpy.isnat
-        return int(numpy.count_nonzero(is_missing(series.to_numpy())))
-
-    def _count_objects(self, values: Any) -> int | None:
-        """Count by exact type, because numpy and pandas would ask each object for its class."""
-        none = (None, get_if_loaded("pandas", "NA"), get_if_loaded("pandas", "NaT"))
-        missing = 0
-        for start in range(0, len(values), _CHUNK):
-            if time.monotonic() > self._ends:
-                return None
-            for value in values[start : start + _CHUNK].tolist():
-                if (type(value) is float and value != value) or any(value is each for each in none):
-                    missing += 1
-        return missing
+        for value in values[start : start + _CHUNK].tolist():
+            if (type(value) is float and value != value) or any(value is each for each in none):
+                missing += 1
+    return missing
 
 
 def _has_foreign_zones(index: Any) -> bool:
@@ -424,248 +388,163 @@ def _level_texts(index: Any) -> list[str]:
         return [_UNREADABLE] * len(index)
     if type(index.name) is str and looks_secret(index.name):
         return [UNTOLD] * len(index)
-    column = column_of(index)
-    if isinstance(column, ObjectColumn):
-        return [_cell(column.value(row)) for row in range(len(index))]
-    return [
-        "NaN" if text is None else one_line(text, _CELL) for text in column.texts(range(len(index)))
-    ]
+    return _cells(column_of(index), len(index), "NaN")
 
 
 def _index_words(index: Any) -> str:
-    """Describe an index in a clause; empty for the default index."""
-    names = [_label(name) for name in index.names if name is not None]
+    """Return a clause; empty for the default index."""
     if is_one_of(index, "pandas", "MultiIndex"):
-        return f", MultiIndex ({', '.join('None' if name is None else _literal(name) for name in index.names)})"
+        words = ("None" if name is None else _literal(name) for name in index.names)
+        return f", MultiIndex ({', '.join(words)})"
+    names = [_label(name) for name in index.names if name is not None]
     if is_one_of(index, "pandas", "RangeIndex") and not names:
         return ""
     return f", index: {' '.join([*names, dtype_text(index.dtype)])}"
 
 
 def _series_lines(name: str, kind: str, value: Any) -> list[str]:
-    column = _pandas_column(value.name, value, _MissingCounter(len(value)))
+    column = _pandas_column(value.name, value, _counting_ends(len(value)))
     label = "" if value.name is None else f", name {_literal(value.name)}"
     words = f"{column.type}{_count_words(column.missing, ', ')}{label}{_index_words(value.index)}"
-    title = f"{name}: {kind}, {_many(len(value), 'rows')}, {words}"
-    values = [f"values: {', '.join(column.values)}"] if column.values else []
+    lines = [f"{name}: {kind}, {_many(len(value), 'rows')}, {words}"]
     if not len(value):
-        return [title]
-    head = _aligned([_row_labels(value.index), column.cells], left=True)
-    return [title, *values, f"{name}.head({_ROWS}):", *head]
+        return lines
+    if column.values:
+        lines.append(f"values: {', '.join(column.values)}")
+    head = _align([_row_labels(value.index), column.cells], left=True)
+    return [*lines, f"{name}.head({_ROWS}):", *head]
 
 
 def _index_lines(name: str, value: Any) -> list[str]:
-    kind = type_name(value)
-    title = f"{name}: {kind}, {_many(len(value), 'items')}"
-    names = ", ".join(_literal(each) for each in value.names if each is not None)
+    title = f"{name}: {type_name(value)}, {_many(len(value), 'items')}"
     if not is_one_of(value, "pandas", "MultiIndex"):
         title += f", {dtype_text(value.dtype)}"
-    return [
-        title + (f", names: {names}" if names else ""),
-        *_first_line(_row_labels(value, _FIRST), len(value)),
-    ]
-
-
-def _first_line(texts: Sequence[str], size: int) -> list[str]:
-    """Return the line of first values, if there are any."""
-    return (
-        [f"first values: {', '.join(texts)}{', ...' if size > len(texts) else ''}"] if texts else []
-    )
+    names = ", ".join(_literal(each) for each in value.names if each is not None)
+    title += f", names: {names}" if names else ""
+    return [title, *_first_line(_row_labels(value, _FIRST_ITEMS), len(value))]
 
 
 # polars and Arrow
 
 
-def _polars_frame(name: str, kind: str, value: Any) -> _Frame:
-    rows, count = value.shape
-    types = value.dtypes
-    labels = value.columns[:_COLUMNS]
-    head = PolarsTable(value.slice(0, _ROWS))
-    sample = value.slice(0, _SAMPLE)
+def _typed_lines(name: str, kind: str, value: Any) -> list[str]:
+    is_polars = is_one_of(value, "polars", "DataFrame")
+    head = PolarsTable(value.slice(0, _ROWS)) if is_polars else ArrowTable(value.slice(0, _ROWS))
+    sample = value.slice(0, _SAMPLED_ROWS)
+    rows = len(value)
+    dtypes = value.dtypes if is_polars else value.schema.types
+    labels = (value.columns if is_polars else value.column_names)[:_MOST_COLUMNS]
 
-    def dtype(at: int) -> str:
-        return _polars_type(types[at])
+    def describe_column(at: int) -> _Column:
+        dtype, column = _type_text(dtypes[at]), None
+        if _is_plain(dtypes[at]):
+            column, part = head.column(at), head.series(at)
+            if _parts(dtypes[at]):
+                column = Column(part.to_list() if is_polars else part.to_pylist())
+        if not is_polars:
+            missing = value.column(at).null_count
+            return _build_column(labels[at], dtype, missing, column, rows, "null")
+        missing = 0 if column is None else value.to_series(at).null_count()
+        has_texts = dtype.partition("(")[0] in ("String", "Categorical", "Enum")
+        values = _distinct(sample.to_series(at).to_list(), len(sample)) if has_texts else ()
+        return _build_column(labels[at], dtype, missing, column, rows, "null", values)
 
-    def column(at: int) -> _Column:
-        readable = _is_plain_polars(types[at])
-        missing = value.to_series(at).null_count() if readable else 0
-        shown = (
-            None
-            if not readable
-            else ObjectColumn(head.series(at).to_list())
-            if _parts(types[at])
-            else head.column(at)
-        )
-        made = _build_column(labels[at], dtype(at), missing, shown, rows, "null")
-        if (
-            UNTOLD in made.cells
-            or not SHOW_VALUES
-            or dtype(at).partition("(")[0] not in ("String", "Categorical", "Enum")
-        ):
-            return made
-        return made._replace(values=_distinct(sample.to_series(at).to_list(), len(sample)))
-
-    title = _title(name, f"polars {kind}", rows, count)
-    return _Frame(
-        title,
-        f"{name}.head({_ROWS}):",
+    return _table_lines(
+        _title(name, f"polars {kind}" if is_polars else "pyarrow Table", value.shape),
+        f"{name}.head({_ROWS}):" if is_polars else f"{name}.slice(0, {_ROWS}):",
         rows,
-        [_label(label) for label in labels],
-        count,
-        column,
-        dtype,
+        labels,
+        len(dtypes),
+        describe_column,
+        lambda at: _type_text(dtypes[at]),
     )
 
 
 def _polars_series_lines(name: str, kind: str, value: Any) -> list[str]:
-    readable = _is_plain_polars(value.dtype)
+    readable = _is_plain(value.dtype)
     missing = value.null_count() if readable else 0
     column = PolarsTable(value.slice(0, _ROWS)).column(0) if readable else None
-    made = _build_column(value.name, _polars_type(value.dtype), missing, column, len(value), "null")
+    dtype = _type_text(value.dtype)
+    cells = _build_column(value.name, dtype, missing, column, len(value), "null").cells
     label = f", name {_literal(value.name)}" if value.name else ""
-    words = f"{made.type}{_count_words(missing, ', ')}{label}"
-    return [
-        f"{name}: polars {kind}, {_many(len(value), 'rows')}, {words}",
-        *_first_line(made.cells, len(value)),
-    ]
+    words = f"{dtype}{_count_words(missing, ', ')}{label}"
+    title = f"{name}: polars {kind}, {_many(len(value), 'rows')}, {words}"
+    return [title, *_first_line(cells, len(value))]
 
 
-def _is_plain_polars(dtype: Any) -> bool:
-    """Return whether a polars type, including each type inside it, is polars' own."""
+def _is_plain(dtype: Any) -> bool:
+    """Return whether a type of polars or Arrow, with all types in it, is the library's own."""
     cls = dtype if is_class(dtype) else type(dtype)
-    return get_if_loaded("polars", name_of(cls)) is cls and all(
-        map(_is_plain_polars, _parts(dtype))
-    )
+    own = is_from(dtype, "pyarrow") or get_if_loaded("polars", name_of(cls)) is cls
+    return own and all(map(_is_plain, _parts(dtype)))
 
 
 def _parts(dtype: Any) -> list[Any]:
-    """Return the types inside a polars type."""
+    if is_from(dtype, "pyarrow"):
+        return [dtype.field(at).type for at in range(dtype.num_fields)]
     names = {} if is_class(dtype) else own_dict(dtype)
+    if "inner" in names:
+        return [names["inner"]]
     fields = names.get("fields")
-    return (
-        [names["inner"]]
-        if "inner" in names
-        else [field.dtype for field in fields]
-        if type(fields) is list
-        else []
-    )
+    return [field.dtype for field in fields] if type(fields) is list else []
 
 
-def _polars_type(dtype: Any) -> str:
-    if _is_plain_polars(dtype):
-        return one_line(str(dtype), _CELL)
+def _type_text(dtype: Any) -> str:
+    if _is_plain(dtype):
+        return one_line(str(dtype), _CELL_WIDTH)
     return f"<{one_line(name_of(dtype if is_class(dtype) else type(dtype)))}>"
-
-
-def _arrow_frame(name: str, value: Any) -> _Frame:
-    rows, count = value.shape
-    labels = value.column_names[:_COLUMNS]
-    head = ArrowTable(value.slice(0, _ROWS))
-
-    def dtype(at: int) -> str:
-        return _arrow_type(value.schema.field(at).type)
-
-    def column(at: int) -> _Column:
-        readable = _is_plain_arrow(value.schema.field(at).type)
-        nested = value.schema.field(at).type.num_fields
-        shown = (
-            None
-            if not readable
-            else ObjectColumn(head.series(at).to_pylist())
-            if nested
-            else head.column(at)
-        )
-        return _build_column(
-            labels[at], dtype(at), value.column(at).null_count, shown, rows, "null"
-        )
-
-    title = _title(name, "pyarrow Table", rows, count)
-    return _Frame(
-        title,
-        f"{name}.slice(0, {_ROWS}):",
-        rows,
-        [_label(label) for label in labels],
-        count,
-        column,
-        dtype,
-    )
-
-
-def _is_plain_arrow(type: Any) -> bool:
-    """Return whether an Arrow type is not an extension, and contains none."""
-    return is_from(type, "pyarrow") and all(
-        _is_plain_arrow(type.field(at).type) for at in range(type.num_fields)
-    )
-
-
-def _arrow_type(type: Any) -> str:
-    return one_line(str(type), _CELL) if _is_plain_arrow(type) else f"<{type_name(type)}>"
 
 
 # Arrays
 
-_SPARSE = tuple(
-    f"{layout}_{kind}"
-    for layout in ("csr", "csc", "coo", "bsr", "dia", "dok", "lil")
-    for kind in ("matrix", "array")
-)
+_LAYOUTS = ("csr", "csc", "coo", "bsr", "dia", "dok", "lil")
+_SPARSE = tuple(f"{layout}_{kind}" for layout in _LAYOUTS for kind in ("matrix", "array"))
 
 
 def _array_lines(name: str, kind: str, value: Any) -> list[str]:
     shape = f"({', '.join(map(str, value.shape))}{',' if value.ndim == 1 else ''})"
     dtype = value.dtype
     if dtype.names is not None:
-        fields = ", ".join(f"{_label(field)} {dtype[field]}" for field in dtype.names[:_COLUMNS])
-        return [
-            f"{name}: {kind}, shape {shape}, structured",
-            f"fields: {fields}",
-            *_array_values(value),
-        ]
-    return [
-        f"{name}: {kind}, {one_line(str(dtype), _CELL)}, shape {shape}{_extent(value)}",
-        *_array_values(value),
-    ]
+        fields = [f"{_label(field)} {dtype[field]}" for field in dtype.names[:_MOST_COLUMNS]]
+        lines = [f"{name}: {kind}, shape {shape}, structured", f"fields: {', '.join(fields)}"]
+    else:
+        dtype = one_line(str(dtype), _CELL_WIDTH)
+        lines = [f"{name}: {kind}, {dtype}, shape {shape}{_extent(value)}"]
+    if not value.ndim:
+        return [*lines, f"value: {_item(value.tolist())}"]
+    if not value.size:
+        return lines
+    first = value[(0,) * (value.ndim - 1)][:_FIRST_ITEMS]
+    return [*lines, *_first_line(list(map(_item, first.tolist())), value.size)]
 
 
 def _extent(value: Any) -> str:
-    """Return minimum, maximum and the number of missing values of a numeric array that is not too
-    large, and is in memory."""
     kind = value.dtype.kind
-    if kind not in "iufmM" or not 0 < value.size <= _NUMBERS or _is_mapped(value):
+    if kind not in "iufmM" or not 0 < value.size <= _LARGEST_ARRAY or _is_mapped(value):
         return ""
     numpy = sys.modules["numpy"]
+    missing = 0
     with numpy.errstate(all="ignore"):
         low, high = numpy.fmin.reduce(value, axis=None), numpy.fmax.reduce(value, axis=None)
-        missing = (
-            0
-            if kind in "iu"
-            else int(
-                numpy.count_nonzero(numpy.isnat(value) if kind in "mM" else numpy.isnan(value))
-            )
-        )
+        if kind not in "iu":
+            is_missing = numpy.isnat if kind in "mM" else numpy.isnan
+            missing = int(numpy.count_nonzero(is_missing(value)))
     if missing == value.size:
         return ", all missing"
-    shown = [
+    first, last = (
         number_text(float(each)) if kind == "f" else one_line(str(each)) for each in (low, high)
-    ]
-    return f", min {shown[0]}, max {shown[1]}{_count_words(missing, ', ')}"
+    )
+    return f", min {first}, max {last}{_count_words(missing, ', ')}"
 
 
 def _is_mapped(value: Any) -> bool:
     """Return whether an array, or the one that it is a part of, is a file."""
-    memmap = get_if_loaded("numpy", "memmap")
-    while memmap is not MISSING and is_subclass(type(value), get_if_loaded("numpy", "ndarray")):
+    array, memmap = get_if_loaded("numpy", "ndarray"), get_if_loaded("numpy", "memmap")
+    while memmap is not MISSING and is_subclass(type(value), array):
         if is_subclass(type(value), memmap):
             return True
-        value = get_if_loaded("numpy", "ndarray").base.__get__(value)
+        value = array.base.__get__(value)
     return False
-
-
-def _array_values(value: Any) -> list[str]:
-    if not value.size or not value.ndim:
-        return [] if value.ndim else [f"value: {_item(value.tolist())}"]
-    first = value[(0,) * (value.ndim - 1)][:_FIRST]
-    return _first_line([_item(item) for item in first.tolist()], value.size)
 
 
 def _item(item: Any) -> str:
@@ -680,6 +559,5 @@ def _sparse_lines(name: str, kind: str, value: Any) -> list[str]:
     data: Any = names.get("data")
     if type(shape) is not tuple or not is_one_of(data, "numpy", "ndarray"):
         return [f"{name}: {kind}"]
-    return [
-        f"{name}: {kind}, {one_line(str(data.dtype), _CELL)}, shape {tuple(map(int, shape))}, {_many(data.size, 'stored values')}"
-    ]
+    dtype, stored = one_line(str(data.dtype), _CELL_WIDTH), _many(data.size, "stored values")
+    return [f"{name}: {kind}, {dtype}, shape {tuple(map(int, shape))}, {stored}"]

@@ -11,11 +11,11 @@ import os
 import re
 import sys
 import types
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Callable
 
 from .compiling import can_change_objects, names_in
 from .objects import (
+    FUNCTIONS,
     VARARGS,
     VARKEYWORDS,
     Classes,
@@ -42,15 +42,6 @@ if TYPE_CHECKING:
 WIDTH = 60
 """Maximum characters of a summary."""
 
-_FUNCTIONS = Classes(
-    types.FunctionType,
-    types.BuiltinFunctionType,
-    types.MethodType,
-    types.MethodWrapperType,
-    types.WrapperDescriptorType,
-    types.MethodDescriptorType,
-    types.ClassMethodDescriptorType,
-)
 _PLAIN = Classes(
     bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict, type(None)
 )
@@ -64,7 +55,7 @@ def variable_kind(value: object) -> str:
         return "data"
     if is_subclass(cls, types.ModuleType):
         return "module"
-    if cls in _FUNCTIONS or name_of(cls) == "ufunc":
+    if cls in FUNCTIONS or name_of(cls) == "ufunc":
         return "function"
     if is_subclass(cls, type):
         return "class"
@@ -98,8 +89,15 @@ def one_line(text: str, width: int = WIDTH) -> str:
     return shown if len(shown) <= width else shown[: width - 1] + "…"
 
 
+def module_version(names: dict[str, Any]) -> str:
+    """Return a module's version; empty if it has none. torch's has its own class, whose methods are
+    not run."""
+    version = names.get("__version__")
+    return one_line(str.__str__(version)) if issubclass(type(version), str) else ""
+
+
 def _str(value: str) -> str:
-    length = str.__len__(value)
+    length = len(value)
     return f"'{one_line(value)}'" if length <= WIDTH - 2 else format_count(length, "chars")
 
 
@@ -116,20 +114,11 @@ def _memory(value: memoryview) -> str:
 
 
 def _int(value: int) -> str:
-    if -_BIG < value < _BIG:
-        return str(value)
-    return format_count(value.bit_length(), "bits")
+    return str(value) if -_BIG < value < _BIG else format_count(value.bit_length(), "bits")
 
 
 def _sized(value: Any) -> str:
     return format_count(len(value), "items")
-
-
-def module_version(names: dict[str, Any]) -> str:
-    """Return a module's version; empty if it has none. torch's version has its own class, whose
-    methods are not run."""
-    version = names.get("__version__")
-    return one_line(str.__str__(version)) if issubclass(type(version), str) else ""
 
 
 def _function(value: Any) -> str:
@@ -138,16 +127,15 @@ def _function(value: Any) -> str:
         return ""
     code = function.__code__
     names = list(code.co_varnames)
-    positional, named = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
-    star = named + bool(code.co_flags & VARARGS)
-    shown = names[:positional]
-    if star > named:
-        shown.append("*" + names[named])
+    positional, end = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    shown, star = names[:positional], bool(code.co_flags & VARARGS)
+    if star:
+        shown.append("*" + names[end])
     elif code.co_kwonlyargcount:
         shown.append("*")
-    shown += names[positional:named]
+    shown += names[positional:end]
     if code.co_flags & VARKEYWORDS:
-        shown.append("**" + names[star])
+        shown.append("**" + names[end + star])
     return one_line(f"({', '.join(shown)})")
 
 
@@ -167,32 +155,19 @@ _BY_ID = {id(cls): describe for cls, describe in _TYPES.items()}
 """By identity, so that user classes are neither hashed nor compared."""
 
 
-def _shape(shape: Any) -> str:
-    """Format a shape of plain integers, as in ``10000 × 5``."""
-    if type(shape) is tuple and all(type(size) is int for size in shape):
-        return (
-            " × ".join(map(str, shape))
-            if len(shape) == 2
-            else f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
-        )
-    return ""
-
-
-def _shaped(value: Any) -> str:
-    return _shape(value.shape)
+def _table(value: Any) -> str:
+    return " × ".join(map(str, value.shape))
 
 
 def _series(value: Any) -> str:
     return one_line(f"{value.dtype} ({len(value)},)")
 
 
-def _pandas_table(value: Any) -> str:
+def _pandas(value: Any) -> str:
     if not all(map(is_own_index, value.axes)):
         return ""
-    return _shaped(value) if value.ndim == 2 else _own_series(value)
-
-
-def _own_series(value: Any) -> str:
+    if value.ndim == 2:
+        return _table(value)
     return _series(value) if is_own_column(value) else ""
 
 
@@ -215,19 +190,16 @@ def _fraction(value: Any) -> str:
 
 def _moment(value: Any) -> str:
     # A time zone of the user's would run their code.
-    return (
-        value.isoformat(" ")
-        if class_module(type(value.tzinfo)) in ("builtins", "datetime", "zoneinfo")
-        else ""
-    )
+    known = class_module(type(value.tzinfo)) in ("builtins", "datetime", "zoneinfo")
+    return value.isoformat(" ") if known else ""
 
 
 def _time(value: Any) -> str:
     return value.isoformat() if value.tzinfo is None else ""
 
 
-# Types by module and name, because these modules are not imported here. If a module is not loaded,
-# it has no objects.
+# By module and name, because these modules are not imported here. If a module is not loaded, it has
+# no objects.
 _KNOWN: dict[tuple[str, str], Callable[[Any], str]] = {
     **{("pathlib", name): _text for name in ("PosixPath", "PurePosixPath", "PureWindowsPath")},
     ("decimal", "Decimal"): _text,
@@ -236,40 +208,32 @@ _KNOWN: dict[tuple[str, str], Callable[[Any], str]] = {
     ("datetime", "date"): _text,
     ("datetime", "time"): _time,
     ("datetime", "timedelta"): _text,
-    ("pandas", "DataFrame"): _pandas_table,
-    ("pandas", "Series"): _pandas_table,
-    ("pandas", "Index"): _own_series,
+    **{("pandas", name): _pandas for name in ("DataFrame", "Series")},
+    ("pandas", "Index"): lambda value: _series(value) if is_own_column(value) else "",
     ("numpy", "ndarray"): _array,
-    ("polars", "DataFrame"): _shaped,
+    ("polars", "DataFrame"): _table,
     ("polars", "Series"): _series,
-    ("pyarrow", "Table"): _shaped,
+    ("pyarrow", "Table"): _table,
     ("torch", "Tensor"): _tensor,
     ("cupy", "ndarray"): _array,
 }
 
 
 def _library(value: object) -> str | None:
-    """Describe an object of a known library; None for others."""
     cls = type(value)
     for (module, name), describe in _KNOWN.items():
-        found = sys.modules.get(module)
-        if found is not None and cls is types.ModuleType.__getattribute__(found, "__dict__").get(
-            name
-        ):
+        if cls is get_if_loaded(module, name):
             return describe(value)
-    if (
-        is_subclass(cls, get_if_loaded("numpy", "generic"))
-        and get_if_loaded("numpy", name_of(cls)) is cls
-        and not is_subclass(cls, get_if_loaded("numpy", "void"))
-    ):
-        return _text(value)  # of a scalar; one with fields would write objects in it
+    is_scalar = is_subclass(cls, get_if_loaded("numpy", "generic"))
+    if is_scalar and get_if_loaded("numpy", name_of(cls)) is cls:
+        # One with fields would write the objects in it.
+        return None if is_subclass(cls, get_if_loaded("numpy", "void")) else _text(value)
     return None
 
 
 _BASES: tuple[Any, ...] = (dict, list, tuple, set, frozenset, str, bytes)
 _LENGTHS: dict[int, Callable[[Any], int]] = {id(base): base.__len__ for base in _BASES}
-"""Functions for the size of subclasses of built-in containers, which use the base's own slot, so
-that no method of the subclass runs."""
+"""By identity of the built-in class. No method of a subclass runs."""
 
 
 def safe_length(value: object) -> int | None:
@@ -350,7 +314,7 @@ def is_hidden(name: str, value: object) -> bool:
 
 
 def masked_summary(name: str, value: object) -> str:
-    """Return `summary.summary`, or `UNTOLD` if the value is hidden."""
+    """Return `summary`, or `UNTOLD` if the value is hidden."""
     return UNTOLD if is_hidden(name, value) else summary(value)
 
 
@@ -366,12 +330,11 @@ def describe_variable(name: str, value: object) -> dict[str, Any]:
     """Describe a variable for the host's list."""
     kind, summary = variable_kind(value), masked_summary(name, value)
     if not summary and kind == "data" and not _is_of_library(type(value)):
-        summary = late_import(f"{__package__}.detail").fields(value)
+        summary = late_import(f"{__package__}.inspection.children").fields(value)
     return {"name": name, "type": type_name(value), "summary": summary, "kind": kind}
 
 
 def _is_of_library(cls: type) -> bool:
-    """Return whether a class comes from an installed package or the standard library."""
     module = sys.modules.get(class_module(cls))
     file = own_dict(module).get("__file__") if type(module) is types.ModuleType else None
     return type(file) is str and (
@@ -418,26 +381,27 @@ class NamespaceTracker:
         self._seen = now
         bound = bound_names(tree, imports=False) if tree is not None else frozenset()
         inside, unknown = self._find_mutations()
+        deleted = [name for name in before if name not in now]
         result: list[dict[str, Any]] = [
-            {"name": name, "change": "deleted", "variable": None}
-            for name in before
-            if name not in now
+            {"name": name, "change": "deleted", "variable": None} for name in deleted
         ]
         for name, seen in now.items():
-            change = self._change(name, before.get(name), seen, bound)
-            change = change or (
-                "changed" if name in inside else "perhaps" if name in unknown else None
-            )
-            if change is not None:
-                value = self._namespace.get(name)
-                result.append(
-                    {"name": name, "change": change, "variable": describe_variable(name, value)}
-                )
+            old = before.get(name)
+            if old is None:
+                change = "added"
+            elif old[:2] != seen[:2] or name in bound:
+                change = "rebound"
+            elif old != seen or name in inside:
+                change = "changed"
+            elif name in unknown:
+                change = "perhaps"
+            else:
+                continue
+            variable = describe_variable(name, self._namespace.get(name))
+            result.append({"name": name, "change": change, "variable": variable})
         return result
 
     def _find_mutations(self) -> tuple[frozenset[str], frozenset[str]]:
-        """Return the names whose objects the cell has changed inside, and those for which that is
-        unknown."""
         before, self._before = self._before, None
         if before is None:
             return frozenset(), frozenset()
@@ -445,13 +409,6 @@ class NamespaceTracker:
             return before.compare()
         except Exception:  # a library's object in an unforeseen state
             return frozenset(), frozenset(before.mentioned)
-
-    def _change(self, name: str, old: Seen | None, new: Seen, bound: frozenset[str]) -> str | None:
-        if old is None:
-            return "added"
-        if old[:2] != new[:2] or name in bound:
-            return "rebound"
-        return "changed" if old != new else None
 
     def _items(self) -> list[tuple[str, Any]]:
         # A copy of the items in one step, because other threads may change the namespace meanwhile.
@@ -473,18 +430,17 @@ def merge_changes(changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
     merged: dict[str, dict[str, Any]] = {}
     for change in changes:
         before = merged.get(change["name"])
-        if before is None or change["change"] == "deleted":
-            merged[change["name"]] = change
-        else:
-            stronger = (
-                before if change["change"] == "perhaps" or before["change"] == "added" else change
-            )
-            merged[change["name"]] = {**change, "change": stronger["change"]}
+        if before is not None and (
+            change["change"] == "perhaps"
+            or (before["change"] == "added" and change["change"] != "deleted")
+        ):
+            change = {**change, "change": before["change"]}
+        merged[change["name"]] = change
     return list(merged.values())
 
 
 def _visible(value: object) -> str:
-    """Return the part of the summary that an in-place change would show: shapes of tables."""
+    """Return what an in-place change would show: shapes of tables."""
     return "" if safe_length(value) is not None or type(value) in _IMMUTABLE else summary(value)
 
 
@@ -492,34 +448,20 @@ def bound_names(tree: ast.Module, *, imports: bool = True) -> frozenset[str]:
     """Return the names that a cell binds at its top level: assignments, definitions, loops, with,
     except, match, walrus; optionally imports."""
     names: set[str] = set()
-    for node in _top_level_nodes(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            names.add(node.name)
-        elif isinstance(node, ast.alias):
-            if imports:
-                names.add(node.asname or node.name.split(".")[0])
-        else:
-            # except … as name, case … as name, case [*name], case {**name}
-            names.update(
-                str(getattr(node, field))
-                for field in ("name", "rest")
-                if isinstance(getattr(node, field, None), str)
-            )
-    return frozenset(names)
-
-
-def _top_level_nodes(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield the nodes that run at a cell's top level, without the bodies of functions and
-    classes."""
-    pending = list(ast.iter_child_nodes(tree))
+    pending: list[ast.AST] = list(ast.iter_child_nodes(tree))
     while pending:
         node = pending.pop()
-        yield node
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            continue
         if isinstance(node, ast.comprehension):  # its target is local to it
             pending.extend((node.iter, *node.ifs))
             continue
-        pending.extend(ast.iter_child_nodes(node))
+        if isinstance(node, ast.Name):
+            names.update([node.id] if isinstance(node.ctx, ast.Store) else [])
+        elif isinstance(node, ast.alias):
+            names.update([node.asname or node.name.split(".")[0]] if imports else [])
+        else:
+            # A definition, except … as name, case … as name, case [*name], case {**name}
+            found = (getattr(node, field, None) for field in ("name", "rest"))
+            names.update(name for name in found if isinstance(name, str))
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            pending.extend(ast.iter_child_nodes(node))
+    return frozenset(names)

@@ -13,8 +13,7 @@ from unittest import mock
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record, encode
-from mahtab_tui.store.corruption import as_json
-from mahtab_tui.store.database import connect, transaction
+from mahtab_tui.store.database import as_json, connect, transaction
 from mahtab_tui.store.session_index import SessionIndex, catch_up
 from mahtab_tui.store.session_search import find_sessions
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions

@@ -122,24 +122,6 @@ with SignalHandler(app):
 """
 
 
-def test_terminal_changes_by_a_cell_are_reverted(start: Start) -> None:
-    screen = start()
-    before = attributes(screen)
-    screen.wait("kernel .*idle")
-    wanted = attributes(screen)
-    terminal = os.readlink(f"/proc/{screen.pid}/fd/0")
-    code = f"import os, termios; tty = os.open({terminal!r}, os.O_RDWR | os.O_NOCTTY); a = termios.tcgetattr(tty)"
-    screen.enter(
-        f"{code}; a[3] |= termios.ECHO | termios.ICANON; termios.tcsetattr(tty, termios.TCSANOW, a); print('chan' + 'ged')"
-    )
-    screen.wait("A cell changed terminal settings")
-    assert attributes(screen) == wanted
-    screen.enter("print('goes ' + 'on')")
-    screen.wait("goes on")
-    assert screen.leave() == 0
-    assert attributes(screen) == before
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 def test_terminal_changes_by_a_borrowing_program_are_reverted(
     start: Start, project: Path, number: signal.Signals

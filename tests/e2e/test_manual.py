@@ -16,7 +16,7 @@ from mahtab_tui.cli.main import app
 from mahtab_tui.manual import TOPICS
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.settings.model import Settings, load_settings
-from mahtab_tui.tools.toolset import BUILTIN
+from mahtab_tui.tools import BUILTIN
 from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS, PANE_KEYS
 from mahtab_tui.tui.commands.registry import COMMANDS
 from mahtab_tui.worker.sandbox.names import ALIASES

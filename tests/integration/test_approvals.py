@@ -72,7 +72,7 @@ def test_code_needing_more_asks_with_the_reason_and_runs_when_allowed(
     )
     assert output(it, 1).text == "a\nstopped: wanted to write x; nothing was kept\n"
     assert not Path("x").exists()
-    it.session.decide(approval.request, Decision("run"))
+    it.session.approvals.answer(approval.request, Decision("run"))
     assert (output(it, 2).text, output(it, 2).status) == ("a\n", "ok")
     assert Path("x").exists()
     assert approvals(it) == ["waiting", "run"]
@@ -87,7 +87,7 @@ def test_code_needing_more_does_not_run_when_refused(
     )
     it.run("writer, mode = open, 'w'")
     it.session.submit("ask", "write it")
-    it.session.decide(asked(it).request, Decision(action))  # type: ignore[arg-type]
+    it.session.approvals.answer(asked(it).request, Decision(action))  # type: ignore[arg-type]
     it.store.wait(tags.AGENT, state="stopped" if action == "stop" else "done")
     assert not Path("x").exists()
     assert approvals(it) == ["waiting", "skipped" if action == "skip" else "stopped"]
@@ -118,10 +118,10 @@ def test_read_only_asks_once_with_the_reason_where_locking_is_impossible(
     it.session.submit("ask", "how much?")
     first = asked(it)
     assert first.why == "allow: read_only cannot be enforced here: only Linux can lock a process"
-    it.session.decide(first.request, Decision("run"))
+    it.session.approvals.answer(first.request, Decision("run"))
     second = asked(it, text="sum([3, 4])")
     assert second.why is None
-    it.session.decide(second.request, Decision("run"))
+    it.session.approvals.answer(second.request, Decision("run"))
     it.store.wait(tags.AGENT, state="done")
 
 
@@ -150,7 +150,7 @@ def test_ask_rule_applies_in_other_modes_too(open_session: OpenSession) -> None:
     it.session.submit("ask", "write it")
     approval = asked(it)
     assert approval.why == 'the rule ask: open(*, "w") asks'
-    it.session.decide(approval.request, Decision("run"))
+    it.session.approvals.answer(approval.request, Decision("run"))
     assert output(it, 1).status == "ok"
     assert approvals(it) == ["waiting", "run"]
 
@@ -210,7 +210,7 @@ def test_agent_code_follows_the_same_rules(open_session: OpenSession) -> None:
     running = by_an_agent(it, "print(1)\nopen('x', 'w')")
     approval = asked(it)
     assert (approval.party, approval.why) == ("codex-3", "wanted to write x")
-    it.session.decide(approval.request, Decision("skip"))
+    it.session.approvals.answer(approval.request, Decision("skip"))
     assert running.result(60)["declined"]
     assert not Path("x").exists()
 
@@ -267,7 +267,7 @@ def test_plan_turn_changes_neither_namespace_nor_files(
     it.session.info.set_planning(True)
     it.session.submit("ask", "plan it")
     it.store.wait(tags.ASSISTANT_CHAT, PROPOSED)
-    wait_for(lambda: not it.session.turn_runs)
+    wait_for(lambda: not it.session.agent.in_turn)
     it.run("import asyncio; await asyncio.sleep(0.15); del asyncio")
     assert it.value(DIGEST) == before
     assert files(project) == there
@@ -321,7 +321,7 @@ def waiting(it: Opened, cells: tuple[int, ...] = (2,)) -> records.Review:
 
 def end(it: Opened, state: str = "done") -> None:
     it.store.wait(tags.AGENT, state=state)
-    while it.session.turn_runs:
+    while it.session.agent.in_turn:
         time.sleep(0.001)
 
 
@@ -341,7 +341,7 @@ def test_reviewed_changes_are_shown_and_accepted(open_session: OpenSession) -> N
         ("old", "deleted", "int", "1", None),
     ]
     assert review.not_restored == ()
-    assert it.session.decide(review.request, Decision("keep"))
+    assert it.session.approvals.answer(review.request, Decision("keep"))
     end(it)
     assert reviews(it) == ["waiting", "kept"]
     assert it.value("items, new, 'old' in globals()") == "([1, 2], 'three', False)"
@@ -354,7 +354,7 @@ def test_undone_changes_are_reported_to_the_model_and_later_blocks_skipped(
     expected = r"The person undid this code \(block 1\) after it had run: not so(.|\n)*Block 2 of your code was not run, because the one before it was undone"
     it = open_session(TWO, {"text": "Then not.", "match": expected}, approval="review")
     ask(it)
-    it.session.decide(waiting(it).request, Decision("undo", reason="not so"))
+    it.session.approvals.answer(waiting(it).request, Decision("undo", reason="not so"))
     end(it)
     it.store.wait(tags.ASSISTANT_CHAT, text="Then not.")
     assert reviews(it) == ["waiting", "undone"]
@@ -376,9 +376,9 @@ def test_each_block_is_reviewed_and_keep_all_ends_reviews(
 ) -> None:
     it = open_session(TWO, "Done.", approval="review")
     ask(it)
-    it.session.decide(waiting(it).request, Decision("all"))
+    it.session.approvals.answer(waiting(it).request, Decision("all"))
     end(it)
-    assert (reviews(it), it.session.approval) == (["waiting", "kept"], "auto")
+    assert (reviews(it), it.session.info.approval) == (["waiting", "kept"], "auto")
     assert it.value("items") == "[1, 2, 3]"
 
 
@@ -387,7 +387,7 @@ def test_stop_keeps_the_changes_which_can_still_be_undone(
 ) -> None:
     it = open_session(TWO, "Never said.", approval="review")
     ask(it)
-    it.session.decide(waiting(it).request, Decision("stop"))
+    it.session.approvals.answer(waiting(it).request, Decision("stop"))
     end(it, "stopped")
     assert reviews(it) == ["waiting", "stopped"]
     assert it.value("items") == "[1, 2]"
@@ -423,7 +423,7 @@ def test_external_side_effects_are_named_in_the_review(open_session: OpenSession
     assert [(each.name.rpartition("/")[2], each.reason) for each in review.not_restored] == [
         ("made", "this folder was created and stays")
     ]
-    it.session.decide(review.request, Decision("keep"))
+    it.session.approvals.answer(review.request, Decision("keep"))
     end(it)
 
 
@@ -434,13 +434,13 @@ def test_cell_run_meanwhile_is_shown_before_both_are_undone(
     ask(it)
     request = waiting(it).request
     it.run("mine = 5")
-    it.session.decide(request, Decision("undo"))
+    it.session.approvals.answer(request, Decision("undo"))
     review = waiting(it, (2, 3))
     assert "mine" in [row.name for row in review.changes]
     assert it.value("mine") == "5", "nothing was undone yet"
-    it.session.decide(request, Decision("undo"))
+    it.session.approvals.answer(request, Decision("undo"))
     review = waiting(it, (2, 3, 4))
-    it.session.decide(request, Decision("undo"))
+    it.session.approvals.answer(request, Decision("undo"))
     end(it)
     assert it.value("items, 'mine' in globals()") == "([1], False)"
 
@@ -453,13 +453,13 @@ def test_undo_during_another_cell_is_refused_and_asks_again(
     request = waiting(it).request
     it.session.submit("python", "import time\ntime.sleep(600)")
     it.store.wait(tags.USER_REPL_IN, cell=3)
-    it.session.decide(request, Decision("undo"))
+    it.session.approvals.answer(request, Decision("undo"))
     review = waiting(it, (2, 3))
     assert review.changes == ()
     assert review.not_restored[0].reason.startswith("The changes are unknown. A cell is running.")
-    it.session.decide(request, Decision("undo"))
+    it.session.approvals.answer(request, Decision("undo"))
     it.store.wait(tags.NOTICE, level="error")
-    it.session.decide(request, Decision("keep"))
+    it.session.approvals.answer(request, Decision("keep"))
     end(it)
     assert reviews(it)[-2:] == ["waiting", "kept"]
     while not it.session.kernel.interrupt():
@@ -476,7 +476,7 @@ def test_undo_from_elsewhere_is_refused_during_a_review(
     review = waiting(it)
     with pytest.raises(Exception, match="Something is running"):
         it.session.undo.undo(2)
-    it.session.decide(review.request, Decision("keep"))
+    it.session.approvals.answer(review.request, Decision("keep"))
     end(it)
 
 
@@ -486,7 +486,7 @@ def test_all_code_asks_first_when_undo_is_off(open_session: OpenSession) -> None
     asked = it.store.wait(tags.APPROVAL, state="waiting")
     assert isinstance(asked, records.Approval)
     assert asked.why == "undo is off (undo_steps is 0)"
-    it.session.decide(asked.request, Decision("run"))
+    it.session.approvals.answer(asked.request, Decision("run"))
     end(it)
     assert reviews(it) == []
 
@@ -498,7 +498,7 @@ def test_code_awaited_by_a_cell_asks_first(open_session: OpenSession) -> None:
     asked = it.store.wait(tags.APPROVAL, state="waiting")
     assert isinstance(asked, records.Approval)
     assert asked.why == "another cell waits for this answer"
-    it.session.decide(asked.request, Decision("run"))
+    it.session.approvals.answer(asked.request, Decision("run"))
     it.store.wait(tags.USER_REPL_OUT, cell=2)
 
 
@@ -523,9 +523,9 @@ def test_kernel_reset_during_a_review_leaves_nothing_to_undo(
     ask(it)
     request = waiting(it).request
     it.session.kernel.reset()
-    it.session.decide(request, Decision("undo"))
+    it.session.approvals.answer(request, Decision("undo"))
     it.store.wait(tags.NOTICE, level="error")
-    it.session.decide(request, Decision("keep"))
+    it.session.approvals.answer(request, Decision("keep"))
     end(it)
     assert reviews(it)[-2:] == ["waiting", "kept"]
 
@@ -555,6 +555,6 @@ def test_agent_code_asks_first(open_session: OpenSession) -> None:
     asked = it.store.wait(tags.APPROVAL, state="waiting")
     assert isinstance(asked, records.Approval)
     assert asked.why == "changes of agents are not reviewed afterwards"
-    it.session.decide(asked.request, Decision("run"))
+    it.session.approvals.answer(asked.request, Decision("run"))
     thread.join(60)
     assert (len(answers), reviews(it)) == (1, [])

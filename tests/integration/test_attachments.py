@@ -15,11 +15,16 @@ from mahtab_tui.bus.masking import MASK, Secrets
 from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.kernel.values import Status
 from mahtab_tui.llm.prompts import join_variables
-from mahtab_tui.session import attached
+from mahtab_tui.session import attachments
 from mahtab_tui.session.agent import load_messages
-from mahtab_tui.session.attached import LONGEST, MentionChip
-from mahtab_tui.session.attachments import MOST_CHARACTERS, Attachment, Attachments
-from mahtab_tui.session.variable_context import ROOM, describe_for_model
+from mahtab_tui.session.attachments import (
+    LONGEST,
+    MOST_CHARACTERS,
+    Attachment,
+    Attachments,
+    MentionChip,
+)
+from mahtab_tui.session.variables import ROOM, describe_for_model
 from tests import tags
 from tests.integration.kernels import PATIENCE, Cells
 from tests.integration.sessions import OpenSession
@@ -101,7 +106,7 @@ def test_trailing_zero_bytes_alone_make_a_file_binary(cells: Cells, project: Pat
 def test_line_search_in_a_file_is_limited(
     cells: Cells, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attached, "_SEARCHED", 1_000)
+    monkeypatch.setattr(attachments, "_SEARCHED", 1_000)
     (project / "log").write_text("one\n" * 10_000)
     far, near = gather(cells, "@log:5000- and @log:200-201")
     assert far.problem == "cannot be read: lines are looked for in the first 1.0 kB only"
@@ -234,7 +239,7 @@ def test_folder_is_attached_as_its_outline(
     assert gather(cells, "@src") == [
         Attachment("@src", "3 files", "a.py  2.0 kB\nb.py  2.0 kB\nc.py  2.0 kB")
     ]
-    monkeypatch.setattr(attached, "_OUTLINED", 1)
+    monkeypatch.setattr(attachments, "_OUTLINED", 1)
     assert gather(cells, "@src/")[0].text == "a.py  2.0 kB\n… and 2 files more"
     (project / "empty").mkdir()
     assert gather(cells, "@empty") == [Attachment("@empty", "0 files", "[no files]")]
@@ -244,7 +249,7 @@ def test_folder_is_attached_as_its_outline(
 def test_backtracking_gitignore_patterns_do_not_block(
     cells: Cells, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attached, "_LISTING_SECONDS", 2.0)
+    monkeypatch.setattr(attachments, "_LISTING_SECONDS", 2.0)
     (project / "src").mkdir()
     (project / "src" / "sub").mkdir()
     (project / "src" / "sub" / ".gitignore").write_text("*a" * 30 + "b\n")
@@ -305,7 +310,7 @@ def test_endless_command_is_killed_with_its_children(
     cells: Cells, project: Path, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
     if why == "too long":
-        monkeypatch.setattr(attached, "COMMAND_SECONDS", 0.2)
+        monkeypatch.setattr(attachments, "COMMAND_SECONDS", 0.2)
     command = "yes" if why == "too much" else "sleep 600"
     begun = project / "begun"
     [attachment] = gather(
@@ -381,9 +386,9 @@ def test_hiding_a_question_hides_its_attachments(open_session: OpenSession, proj
     it = open_session("I see.")
     it.session.submit("ask", "what is in @notes.txt?")
     it.store.wait(tags.AGENT, state="done")
-    it.session.hide("question 1", True)
+    it.session.entries.hide("question 1", True)
     assert "sugar" not in str(it.session.agent.agent.messages)
-    it.session.hide("question 1", False)
+    it.session.entries.hide("question 1", False)
     assert "sugar" in str(it.session.agent.agent.messages)
 
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from mahtab_tui.llm import chat_client, chat_stream
+from mahtab_tui.llm import chat_client, chat_protocols
 from mahtab_tui.llm.base import ModelError, Stoppable
-from mahtab_tui.llm.chat_client import ChatClient, Dialect, ServerFacts
+from mahtab_tui.llm.chat_client import ChatClient, ServerFacts
+from mahtab_tui.llm.chat_protocols import ChatChunk, Dialect, TokenUsage
 from mahtab_tui.llm.chat_service import ChatService
-from mahtab_tui.llm.chat_stream import ChatChunk, TokenUsage
 from mahtab_tui.llm.providers import get_llm, with_sampling
 from mahtab_tui.llm.usage import context_window
 from tests.integration.asking import PATIENCE
@@ -341,7 +341,7 @@ def test_waiting_for_an_unresponsive_server_can_be_stopped(silent: str) -> None:
 
 
 def test_huge_lines_are_refused(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_stream, "LONGEST_LINE", 200_000)
+    monkeypatch.setattr(chat_protocols, "LONGEST_LINE", 200_000)
     for pieces in ([b"x" * 50_000] * 9, [b"data: " + b"x" * 50_000 + b"\n"] * 9):
         service.replies = [
             Reply([*pieces, service.stall], headers={"content-type": OPENAI.content})

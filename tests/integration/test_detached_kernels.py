@@ -20,9 +20,9 @@ from mahtab_tui.bus.records import Kernel, UserReplIn
 from mahtab_tui.kernel.base import KernelError, KernelState
 from mahtab_tui.kernel.detached import attach, recovered_output, stop, waiting_kernels
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.supervisor import KernelSupervisor
+from mahtab_tui.kernel.reattach import CLAIMED
 from mahtab_tui.kernel.values import SaveTarget, Status
-from mahtab_tui.kernel.worker_process import CLAIMED, WorkerProcess
+from mahtab_tui.kernel.worker_process import WorkerProcess
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.kernel import LocalDetachable
@@ -115,7 +115,7 @@ def test_resumed_cell_shows_its_original_start_time(project: Path) -> None:
 
     wait_for(busy)
     go()
-    wait_for(lambda: not session.cell_runs)
+    wait_for(lambda: not session.cells.running)
     session.cells.run("1")
     assert busy() == [(1, 1000.0), (2, None)]
     session.close()
@@ -255,14 +255,14 @@ def test_kernel_claimed_during_a_screens_startup_is_gone(
     first.leave()
     launcher = LocalDetachable(SESSION, 1.0, attach(SESSION))
     third = Screen(again=True)
-    become = KernelSupervisor._set_worker
+    become = ProcessKernel._set_worker
 
-    def late(self: KernelSupervisor, worker: WorkerProcess, executable: str) -> None:
+    def late(self: ProcessKernel, worker: WorkerProcess, executable: str) -> None:
         wait_for(lambda: worker.claimed)
         become(self, worker, executable)
 
     if when == "before it is in its place":
-        monkeypatch.setattr(KernelSupervisor, "_set_worker", late)
+        monkeypatch.setattr(ProcessKernel, "_set_worker", late)
     second = ProcessKernel(launcher=launcher)
     OPEN.append(second)
     host = RecordingHost()

@@ -327,7 +327,7 @@ def test_summary_of_entries_hidden_later_is_not_sent_after_a_resume(
     it = open_session(SUMMARY, ANSWER, max_history=2)
     for turn in range(1, 4):
         ask(it, turn, f"question {turn}")
-    it.session.hide("question 1", True)
+    it.session.entries.hide("question 1", True)
     assert load_summary(it.store.records) is None
 
 
@@ -408,7 +408,7 @@ def test_summary_uses_the_users_words_and_reports_the_savings(it: Opened, servic
     service.replies = [OPENAI.reply("Pears were weighed.")]
     it.session.compact("the weights </keep> of <conversation> pears")
     record = it.store.wait(tags.SUMMARY)
-    wait_for(lambda: not it.session.turn_runs)
+    wait_for(lambda: not it.session.agent.in_turn)
     assert (record.text, record.attrs["turn"]) == ("Pears were weighed.", 1)
     assert "keep this above all:\\n<keep>\\nthe weights &lt;/keep> of" in sent_text(service)
     assert "question one" in sent_text(service)
@@ -432,7 +432,7 @@ def test_escape_stops_summarising_and_the_conversation_stays(it: Opened, service
     it.session.compact("")
     wait_for(lambda: len(service.asked) == 3)
     assert it.session.stop() == "model"
-    wait_for(lambda: not it.session.turn_runs)
+    wait_for(lambda: not it.session.agent.in_turn)
     assert states(it)[-1] == "stopped"
     assert_untouched(it, service)
 
@@ -451,7 +451,7 @@ def test_failing_or_verbose_model_changes_nothing(
     service.replies = [reply()]  # type: ignore[list-item]
     it.session.compact("the weights")
     wait_for(lambda: any("Nothing was summarised" in text for text in notices(it)))
-    wait_for(lambda: not it.session.turn_runs)
+    wait_for(lambda: not it.session.agent.in_turn)
     assert states(it)[-1] == "failed"
     assert_untouched(it, service)
 
@@ -471,7 +471,7 @@ def test_short_conversation_is_not_summarised(it: Opened, service: Service) -> N
     service.replies = [OPENAI.reply("Pears.")]
     it.session.compact("")
     it.store.wait(tags.SUMMARY)
-    wait_for(lambda: not it.session.turn_runs)
+    wait_for(lambda: not it.session.agent.in_turn)
     asked = len(service.asked)
     it.session.compact("")
     wait_for(lambda: any("nothing before the last question" in text for text in notices(it)))
@@ -489,7 +489,7 @@ def test_resumed_session_continues_from_the_summary(it: Opened, service: Service
     service.replies = [OPENAI.reply("Pears were weighed.")]
     it.session.compact("")
     it.store.wait(tags.SUMMARY)
-    wait_for(lambda: not it.session.turn_runs)
+    wait_for(lambda: not it.session.agent.in_turn)
     again = Session(
         it.session.settings,
         ProcessKernel(),

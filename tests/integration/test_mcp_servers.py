@@ -198,7 +198,7 @@ def test_user_is_asked_about_other_tools_with_every_character_visible(
         False,
         "demo calls a tool of the MCP server echo that may change something",
     )
-    assert it.session.decide(approval.request, Decision("run"))
+    assert it.session.approvals.answer(approval.request, Decision("run"))
     assert running.result(60).status == "ok"
     assert it.store.wait(tags.APPROVAL, state="run").text == approval.text
 
@@ -208,13 +208,13 @@ def test_refusal_is_an_error_of_the_cell_with_the_reason(open_with: OpenSession)
     running = by_the_model(
         it, "try:\n    echo.write('x')\nexcept ToolFailed as error:\n    print(error)"
     )
-    it.session.decide(asked(it).request, Decision("skip", reason="not now"))
+    it.session.approvals.answer(asked(it).request, Decision("skip", reason="not now"))
     assert running.result(60).output == "The user did not allow the call of echo.write: not now\n"
 
 
 def test_auto_mode_asks_nobody(open_with: OpenSession) -> None:
     it = open_with(echo=plain())
-    it.session.set_approval("auto")
+    it.session.info.set_approval("auto")
     assert by_the_model(it, "echo.write('x')").result(60).output == "x\n"
 
 
@@ -231,7 +231,7 @@ def test_rules_take_precedence_over_the_approval_mode(
     )
     monkeypatch.setattr(SessionInfo, "rules", property(lambda profile: rules))
     it = open_with(echo=plain())
-    it.session.set_approval(mode)  # type: ignore[arg-type]
+    it.session.info.set_approval(mode)  # type: ignore[arg-type]
     assert by_the_model(it, "echo.write('fine by me')").result(60).output == "fine by me\n"
     denied = by_the_model(it, "echo.write('never')").result(60).output
     assert (
@@ -243,13 +243,13 @@ def test_rules_take_precedence_over_the_approval_mode(
     running = by_the_model(it, "echo.write('perhaps')")
     approval = asked(it)
     assert 'the rule ask: *.write(*, text="perhaps") asks' in (approval.why or "")
-    it.session.decide(approval.request, Decision("run"))
+    it.session.approvals.answer(approval.request, Decision("run"))
     assert running.result(60).output == "perhaps\n"
 
 
 def test_cell_in_a_locked_fork_cannot_call_tools(open_with: OpenSession) -> None:
     it = open_with(echo=plain())
-    it.session.set_approval("auto")
+    it.session.info.set_approval("auto")
     assert (
         by_the_model(it, "echo.write('x')", lock="keep").result(60).needs
         == "wanted to call mcp_tools()"
@@ -286,7 +286,7 @@ def test_models_thread_is_asked_about_after_its_cell(
     )
     approval = asked(it)
     assert approval.why == "demo calls a tool of the MCP server echo that may change something"
-    it.session.decide(approval.request, Decision("skip"))
+    it.session.approvals.answer(approval.request, Decision("skip"))
 
 
 TASK = "import asyncio; go = asyncio.Event()\nasync def later(): await go.wait(); return echo.write('x')\nt = asyncio.create_task(later()); await asyncio.sleep(0); ok = True"
@@ -296,7 +296,7 @@ def test_models_task_is_asked_about_while_a_user_cell_runs(open_with: OpenSessio
     it = open_with(echo=plain())
     by_the_model(it, TASK).result(60)
     it.session.submit("python", "go.set(); await t")
-    it.session.decide(asked(it).request, Decision("run"))
+    it.session.approvals.answer(asked(it).request, Decision("run"))
     assert it.store.wait(tags.USER_REPL_OUT).text == "x\n"
 
 

@@ -15,9 +15,7 @@ from PIL import Image
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.llm.pictures import MOST, SIDE
-from mahtab_tui.session import attached
-from mahtab_tui.session.attached import MentionChip
-from mahtab_tui.session.attachments import Attachments
+from mahtab_tui.session.attachments import Attachments, MentionChip
 from tests import tags
 from tests.integration.kernels import Cells
 from tests.integration.sessions import Opened, OpenSession
@@ -99,8 +97,8 @@ def test_later_questions_include_earlier_pictures_until_hidden(
     assert len(images(service.asked[1])) == 1
     ask(it, "once more @a.png", 3)
     assert len(images(service.asked[2])) == 1, "the same picture goes once"
-    it.session.hide("question 1", True)
-    it.session.hide("question 3", True)
+    it.session.entries.hide("question 1", True)
+    it.session.entries.hide("question 3", True)
     ask(it, "what was it?", 4)
     assert images(service.asked[3]) == []
 
@@ -202,7 +200,7 @@ def test_model_with_vision_gets_the_next_picture_despite_one_refusal(
         )
     it = asked(OPENAI)
     ask(it, "what is @a.png?")
-    it.session.hide("question 1", True)
+    it.session.entries.hide("question 1", True)
     ask(it, "and @b.png?", 2)
     assert [len(images(body)) for body in service.asked] == [1, 0, 1]
 
@@ -265,7 +263,7 @@ def test_pictures_are_sent_as_space_permits(
 def test_unusable_pictures_are_explained(
     cells: Cells, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attached, "LARGEST_FILE", 100_000)
+    monkeypatch.setattr("mahtab_tui.session.attachments.LARGEST_FILE", 100_000)
     (project / "broken.png").write_bytes(encoded(Image.new("RGB", (300, 300), "red"))[:200])
     (project / "bomb.png").write_bytes(bomb(60_000, 60_000))
     (project / "moving.gif").write_bytes(moving("red", "blue"))
@@ -387,7 +385,7 @@ def test_picture_counts_in_cost_limit_and_estimate(
     for turn, question in enumerate(("what is @a.png?", "what is not @a.png"[:11]), 1):
         it.session.submit("ask", question)
         it.store.wait(tags.USAGE, turn=turn)
-        it.session.hide("question 1", True)
+        it.session.entries.hide("question 1", True)
     with_it, without = (record.attrs for record in it.store.records if record.tag == tags.USAGE)
     assert with_it["estimated"]
     assert with_it["input_tokens"] > without["input_tokens"] + 3_000

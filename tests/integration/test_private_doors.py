@@ -73,7 +73,7 @@ class Doors(Opened):
 
         def work() -> None:
             waiting = self.store.wait(tags.APPROVAL, state="waiting")
-            self.session.decide(waiting.attrs["request"], Decision("run"))
+            self.session.approvals.answer(waiting.attrs["request"], Decision("run"))
 
         threading.Thread(target=work, daemon=True).start()
 
@@ -194,7 +194,7 @@ def test_pictures_of_cells_using_private_variables_are_not_sent(it: Doors) -> No
 
 def test_model_code_using_a_private_variable_asks_in_every_mode(it: Doors) -> None:
     for mode in ("auto", "review", "ask"):
-        it.session.set_approval(mode)
+        it.session.info.set_approval(mode)
         for code in ("df.shape", "show()", "vars()", "getattr(box, 'copy')()", "eval('w' + 'ord')"):
             before = len([record for record in it.store.records if record.tag == tags.APPROVAL])
             it.service.replies = [OPENAI.reply(f"```python\n{code}\n```"), OPENAI.reply("Done.")]
@@ -209,8 +209,8 @@ def test_model_code_using_a_private_variable_asks_in_every_mode(it: Doors) -> No
             assert waiting.attrs["state"] == "waiting"
             assert "private" in waiting.attrs["why"]
             assert "would see its output" in waiting.attrs["why"]
-            it.session.decide(waiting.attrs["request"], Decision("stop"))
-            wait_for(lambda: not it.session.turn_runs)
+            it.session.approvals.answer(waiting.attrs["request"], Decision("stop"))
+            wait_for(lambda: not it.session.agent.in_turn)
     assert CANARY not in it.asked()
 
 
@@ -225,12 +225,12 @@ def test_output_of_allowed_code_is_sent_without_private_texts(it: Doors) -> None
 
 
 def test_output_of_code_edited_to_use_a_private_variable_is_withheld(it: Doors) -> None:
-    it.session.set_approval("ask")
+    it.session.info.set_approval("ask")
 
     def edit() -> None:
         waiting = it.store.wait(tags.APPROVAL, state="waiting")
         assert waiting.attrs.get("why") is None
-        it.session.decide(waiting.attrs["request"], Decision("run", code="print(df)"))
+        it.session.approvals.answer(waiting.attrs["request"], Decision("run", code="print(df)"))
 
     threading.Thread(target=edit, daemon=True).start()
     sent = it.ask("Go on.", "```python\nprint(open_one)\n```", "Done.")

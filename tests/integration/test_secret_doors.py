@@ -96,7 +96,7 @@ def answer_hidden(it: Doors, text: str) -> None:
     """Type a line that is not shown."""
     record = it.store.wait(tags.INPUT, state="waiting")
     assert record.attrs["password"] is True
-    it.session.answer_input(record.attrs["request"], text)
+    it.session.host.inputs.answer(record.attrs["request"], text)
 
 
 def type_hidden(it: Doors, name: str, text: str) -> Record:
@@ -307,14 +307,12 @@ def test_headless_search_hides_the_key(
     code = search_once(
         f"what is it, {KEY}?",
         "long.txt",
+        settings,
+        Limits(),
         model=model,
-        sub_model=None,
-        limits=Limits(),
         log=log,
         as_json=as_json,
         yes=False,
-        model_options=dict,
-        secrets=Session(settings, ProcessKernel(), HeadlessFrontend()).secrets,
     )
     captured = capsys.readouterr()
     assert code == 0, captured.err
@@ -391,7 +389,7 @@ def test_hidden_input_of_an_agents_cell_is_secret_too(it: Doors) -> None:
 def test_openly_typed_line_is_not_a_secret(it: Doors) -> None:
     it.session.submit("python", "word = input()")
     record = it.store.wait(tags.INPUT, state="waiting")
-    it.session.answer_input(record.attrs["request"], "open-and-seen")
+    it.session.host.inputs.answer(record.attrs["request"], "open-and-seen")
     it.store.wait(tags.USER_REPL_OUT, cell=1)
     assert it.run("word").text == "'open-and-seen'\n"
 

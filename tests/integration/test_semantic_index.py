@@ -261,7 +261,7 @@ def test_changed_files_are_reread_and_only_their_parts_are_sent(
 def test_large_project_is_searched_partly_with_a_note(
     opened: OpenSession, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mahtab_tui.knowledge.code_parts.MOST", 3)
+    monkeypatch.setattr("mahtab_tui.knowledge.semantic_index.MOST", 3)
     it = opened(code_dir=source)
     for number in range(7):
         (source / f"part{number}.py").write_text("def one():\n    '''Merge.'''\n")
@@ -378,7 +378,8 @@ def test_damaged_vectors_are_moved_away(
     problems: list[str] = []
     library = SkillLibrary(SkillsLoader(tmp_path), pytest.fail, meaning_of(service, home, problems))
     assert library.nearest("combine the receipt", 1) == ["merge-invoice"]
-    assert not problems
+    (problem,) = problems
+    assert "was damaged" in problem
     assert list(path.parent.glob("vectors.db.damaged-*"))
     with sqlite3.connect(path) as database:
         assert database.execute("select count(*) from vector").fetchone() == (2,)

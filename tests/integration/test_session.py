@@ -24,7 +24,7 @@ from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.knowledge.code import CodeSearcher, Matches
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.replay import ChatReplay
+from mahtab_tui.llm.scripted import ChatReplay
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.kernel import process_kernel
@@ -81,7 +81,7 @@ def test_a_question_runs_code_after_approval_and_shares_the_namespace(
     it.session.submit("ask", "make it")
     waiting = it.store.wait(tags.APPROVAL, state="waiting")
     assert waiting.text == "made = 6 * 7\nprint(made)"
-    assert it.session.decide(waiting.attrs["request"], Decision("run"))
+    assert it.session.approvals.answer(waiting.attrs["request"], Decision("run"))
     it.store.wait(tags.AGENT, state="done")
     it.session.submit("python", "made")
     assert it.store.wait(tags.USER_REPL_OUT, cell=2).text == "42\n"
@@ -95,10 +95,10 @@ def test_run_all_changes_the_approval_mode_of_the_session(
     it = open_session(CODE, COMPLETE, "Done.", CODE, COMPLETE, "Done again.")
     it.session.submit("ask", "first")
     waiting = it.store.wait(tags.APPROVAL, state="waiting")
-    it.session.decide(waiting.attrs["request"], Decision("all"))
+    it.session.approvals.answer(waiting.attrs["request"], Decision("all"))
     it.session.submit("ask", "second")
     it.store.wait(tags.AGENT, state="done", turn=2)
-    assert it.session.approval == "auto"
+    assert it.session.info.approval == "auto"
     assert (
         sum(r.tag == tags.APPROVAL and r.attrs["state"] == "waiting" for r in it.store.records) == 1
     )
@@ -295,7 +295,7 @@ def test_input_is_requested_and_answered(open_session: OpenSession) -> None:
     it.session.submit("python", "name = input('who? ')")
     asked = it.store.wait(tags.INPUT, state="waiting")
     assert asked.text == "who? "
-    assert it.session.answer_input(asked.attrs["request"], "Ada")
+    assert it.session.host.inputs.answer(asked.attrs["request"], "Ada")
     changes = it.store.wait(tags.NAMESPACE).attrs["changes"]
     assert changes[0]["summary"] == "'Ada'"
 
@@ -531,7 +531,7 @@ def test_copy_before_an_answer_excludes_the_question(open_saved: OpenSaved) -> N
     run_all(session, "items = [1]")
     session.submit("ask", "add two")
     wait_for(
-        lambda: session.cells.last == 3 and not session.turn_runs and not session.cells.running
+        lambda: session.cells.last == 3 and not session.agent.in_turn and not session.cells.running
     )
     session.save()
     copy = fork(session.saved_id, "cell 3")

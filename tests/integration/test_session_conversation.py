@@ -14,7 +14,7 @@ from mahtab_tui.bus.records import Decision
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.knowledge.instructions import find_instructions
 from mahtab_tui.llm.prompts import REMOVED_BY_USER
-from mahtab_tui.llm.replay import ChatReplay
+from mahtab_tui.llm.scripted import ChatReplay
 from mahtab_tui.session import Session
 from mahtab_tui.session.agent_calls import AgentCall, AgentCallRefused, AgentCalls
 from mahtab_tui.session.info import HeadlessFrontend
@@ -81,13 +81,13 @@ def test_hidden_cell_is_removed_from_the_conversation_and_can_return(
     run(it, 2, "print('open' + 'ly')")
     ask(it, 1, "first?")
     assert "secret" in text(sent_messages[0])
-    it.session.hide("cell 1", True)
+    it.session.entries.hide("cell 1", True)
     ask(it, 2, "second?")
     assert "secret" not in text(sent_messages[1])
     assert "print('sec'" not in text(sent_messages[1])
     assert "openly" in text(sent_messages[1])
     assert [kind for kind, _ in sent_messages[1]] == ["human", "ai", "human"]
-    it.session.hide("cell 1", False)
+    it.session.entries.hide("cell 1", False)
     ask(it, 3, "third?")
     assert sent_messages[2][:1] == sent_messages[0]
 
@@ -97,10 +97,10 @@ def test_cell_hidden_before_the_question_is_not_sent(
 ) -> None:
     it = open_session("One.", "Two.")
     run(it, 1, "print('sec' + 'ret')")
-    it.session.hide("cell 1", True)
+    it.session.entries.hide("cell 1", True)
     ask(it, 1, "first?")
     assert sent_messages[0] == [("human", "first?")]
-    it.session.hide("cell 1", False)
+    it.session.entries.hide("cell 1", False)
     ask(it, 2, "second?")
     assert "secret" in sent_messages[1][0][1]
 
@@ -110,9 +110,9 @@ def test_hidden_questions_answers_and_model_code_leave_a_sentence(
 ) -> None:
     it = open_session(CODE, COMPLETE, "It is a pear.", "Yes.", "No.", approval="auto")
     ask(it, 1, "what fruit?")
-    it.session.hide("question 1", True)
-    it.session.hide("answer 1.1", True)
-    it.session.hide("cell 1", True)
+    it.session.entries.hide("question 1", True)
+    it.session.entries.hide("answer 1.1", True)
+    it.session.entries.hide("cell 1", True)
     ask(it, 2, "sure?")
     messages = sent_messages[-1]
     assert [kind for kind, _ in messages] == ["human", "ai", "human", "ai", "human"]
@@ -120,8 +120,8 @@ def test_hidden_questions_answers_and_model_code_leave_a_sentence(
     assert messages[1][1] == f"I make it.\n\n{REMOVED_BY_USER}"
     assert "a pear" not in text(messages[:4])
     assert messages[3][1] == REMOVED_BY_USER
-    it.session.hide("answer 1.0", True)
-    it.session.hide("cell 1", False)
+    it.session.entries.hide("answer 1.0", True)
+    it.session.entries.hide("cell 1", False)
     ask(it, 3, "again?")
     assert (
         sent_messages[-1][1][1]
@@ -136,9 +136,9 @@ def test_skipped_code_can_be_hidden(
     it = open_session(CODE, "Then not.", "Yes.")
     it.session.submit("ask", "make it")
     waiting = it.store.wait(tags.APPROVAL, state="waiting")
-    it.session.decide(waiting.attrs["request"], Decision("skip"))
+    it.session.approvals.answer(waiting.attrs["request"], Decision("skip"))
     it.store.wait(tags.AGENT, state="done", turn=1)
-    it.session.hide("code 1.0.0", True)
+    it.session.entries.hide("code 1.0.0", True)
     ask(it, 2, "well?")
     assert sent_messages[-1][1] == ("ai", f"I make it.\n\n{REMOVED_BY_USER}")
 
@@ -148,9 +148,9 @@ def test_hidden_entries_stay_hidden_in_a_resumed_session(
 ) -> None:
     it = open_session(CODE, COMPLETE, "It is a pear.", "Yes.", "No.", approval="auto")
     ask(it, 1, "what fruit?")
-    it.session.hide("cell 1", True)
-    it.session.hide("answer 1.1", True)
-    it.session.pin("question 1", True)
+    it.session.entries.hide("cell 1", True)
+    it.session.entries.hide("answer 1.1", True)
+    it.session.entries.pin("question 1", True)
     it.session.close()
     settings = load_settings(model=f"replay:{project / 'replay.jsonl'}", approval="auto")
     store = Watched()
@@ -183,7 +183,7 @@ def test_hidden_cell_can_be_shown_again_in_a_resumed_session(
     it = open_session("One.")
     run(it, 1, "print('sec' + 'ret')")
     run(it, 2, "print('open' + 'ly')")
-    it.session.hide("cell 1", True)
+    it.session.entries.hide("cell 1", True)
     ask(it, 1, "first?")
     it.session.close()
     store = Watched()
@@ -200,7 +200,7 @@ def test_hidden_cell_can_be_shown_again_in_a_resumed_session(
         ask(Opened(again, store), 2, "second?")
         assert "openly" in text(sent_messages[-1])
         assert "secret" not in text(sent_messages[-1])
-        again.hide("cell 1", False)
+        again.entries.hide("cell 1", False)
         ask(Opened(again, store), 3, "third?")
         assert "secret" in text(sent_messages[-1])
     finally:
@@ -272,7 +272,7 @@ def test_stateful_model_receives_the_changed_conversation(
     try:
         run(it, 1, "print('sec' + 'ret')")
         ask(it, 1, "first?")
-        it.session.hide("cell 1", True)
+        it.session.entries.hide("cell 1", True)
         ask(it, 2, "second?")
         ask(it, 3, "third?")
     finally:

@@ -380,7 +380,7 @@ def test_summary_makes_the_window_use_smaller(open_session: OpenSession, service
     it.session.compact("")
     wait_for(lambda: len(windows.reported) == 3)
     assert windows.reported[-1].estimated
-    wait_for(lambda: not it.session.turn_runs)
+    wait_for(lambda: not it.session.agent.in_turn)
 
 
 @pytest.mark.parametrize(

@@ -343,7 +343,7 @@ def test_escape_cancels_all_waiting_cells(open_session: OpenSession, project: Pa
         ],
     )
     notebook.run_up_to()
-    wait_for(lambda: it.session.cell_runs and it.session.stop() == "cell")
+    wait_for(lambda: it.session.cells.running and it.session.stop() == "cell")
     it.store.wait(tags.NOTICE, "Notebook cell 1 was interrupted, so the cell after it did not run.")
     assert it.value("'y' in globals()") == "False"
 
@@ -357,9 +357,9 @@ def test_waiting_cell_can_be_withdrawn(open_session: OpenSession, project: Path)
     it, notebook, _ = opened(open_session, project, cells=cells)
     it.run("done = []")
     notebook.run_up_to()
-    wait_for(lambda: it.session.cell_runs)
+    wait_for(lambda: it.session.cells.running)
     last = max(item.id for item in it.session.inbox._items)
-    assert it.session.cancel(last) is not None
+    assert it.session.inbox.cancel(last) is not None
     it.session.stop()
     it.store.wait(tags.NOTICE, "Notebook cell 1 was interrupted, so the cell after it did not run.")
 
@@ -409,7 +409,7 @@ def test_model_receives_notebook_cells_without_stored_outputs(
     )
     notebook.run(3, "'ran'")
     it.store.wait(tags.USER_REPL_OUT, cell=1)
-    it.session.hide("place 5", True)
+    it.session.entries.hide("place 5", True)
     it.session.submit("ask", "What is here?")
     it.store.wait(tags.AGENT, state="done", turn=1)
     sent = str(it.session.agent.agent.messages[0].text)

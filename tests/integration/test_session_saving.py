@@ -13,7 +13,7 @@ from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.kernel.values import NotSaved, Variable
 from mahtab_tui.session.namespace_store import describe_restored
 from mahtab_tui.store.sqlite import SqliteStore, load_records
-from mahtab_tui.tui.namespace.rows import VariableRows
+from mahtab_tui.tui.namespace import VariableRows
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests import tags
 from tests.integration.saving import SavedSession

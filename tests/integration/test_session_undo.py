@@ -71,7 +71,7 @@ def test_an_answer_with_two_cells_is_undone_in_one_step(
     it.run("items = [1]")
     it.session.submit("ask", "add two")
     it.store.wait(tags.AGENT, state="done")
-    while it.session.turn_runs:
+    while it.session.agent.in_turn:
         time.sleep(0.001)
     assert it.session.undo.last_step() == 2
     it.session.undo.undo(2)
@@ -145,7 +145,7 @@ def test_kernel_killed_during_a_checkpoint_is_replaced_and_undo_restarts(
     it.store.wait(tags.KERNEL, state="dead")
     for cell in (1, 3):
         with pytest.raises(KernelError, match="cannot be undone: it did not run in this kernel"):
-            it.session.undo.preview(cell)
+            it.session.kernel.preview_undo(cell)
     with pytest.raises(KernelError, match="nothing to undo"):
         it.session.undo.last_step()
     it.run("items = [1]", "items.append(2)")
@@ -172,7 +172,7 @@ def test_undo_while_an_agents_cell_waits_for_approval(open_session: OpenSession)
     asked = it.store.wait(tags.APPROVAL, state="waiting")
     assert isinstance(asked, records.Approval)
     it.session.undo.undo(2)
-    it.session.decide(asked.request, Decision("run"))
+    it.session.approvals.answer(asked.request, Decision("run"))
     thread.join(60)
     assert answers[0]["result"]["output"].strip() == "[1, 9]"
     assert it.session.undo.last_step() == 3
@@ -277,7 +277,7 @@ def test_screen_resize_does_not_count_as_a_change(
     it.run("import os; items = [1]", "items.append(2)")
     it.session.kernel.set_size(50, 10)
     assert it.value("os.environ['COLUMNS']") == "'50'"
-    assert [change.name for change in it.session.undo.preview(2).changes] == ["items"]
+    assert [change.name for change in it.session.kernel.preview_undo(2).changes] == ["items"]
     it.session.undo.undo(2)
     assert it.value("items, os.environ['COLUMNS']") == "([1], '50')"
 
@@ -290,7 +290,7 @@ def test_non_variables_do_not_appear_in_the_namespace_pane(
         "import os, random as r; r.seed(1); items = [1]",
         "os.environ['ADA'] = '1'; r.random(); items.append(2)",
     )
-    assert {change.name for change in it.session.undo.preview(2).changes} == {
+    assert {change.name for change in it.session.kernel.preview_undo(2).changes} == {
         "items",
         "os.environ",
         "random",

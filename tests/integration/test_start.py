@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from mahtab_tui.cli.admin import server_command
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.launch import find_interpreter
 from mahtab_tui.knowledge.code import CodeSearcher
-from mahtab_tui.mcp.install import server_command
 from mahtab_tui.mcp.packages import plan_commands
 from mahtab_tui.worker.magic_commands import PIP
 from tests.integration.kernels import Cells, executable
@@ -48,7 +48,7 @@ def poisoned(project: Path) -> Path:
     [
         ["config"],
         ["doctor"],
-        ["ask", "--model", "demo", "what can you do?"],
+        ["ask", "--model", "demo", "which variables are there?"],
         ["skills", "list"],
         ["mcp", "install", "--print"],
     ],
@@ -184,7 +184,7 @@ def test_slow_imports_on_several_threads_succeed() -> None:
 # that it has started.
 
 SEARCH = "import os; from mahtab_tui.knowledge.code import CodeSearcher; CodeSearcher('code', ripgrep={ripgrep}).search({pattern!r}, seconds=1000)"
-PRINTED = "from mahtab_tui.session.attached import run_command; run_command({command!r}, '.', lambda: False)"
+PRINTED = "from mahtab_tui.session.attachments import run_command; run_command({command!r}, '.', lambda: False)"
 PROGRAMS = {
     "a search": SEARCH.format(ripgrep=None, pattern="(a|a)+$"),
     "ripgrep": SEARCH.format(ripgrep="os.path.abspath('rg')", pattern="a"),
@@ -196,9 +196,7 @@ def works(pid: int) -> bool:
     """Whether a process has begun with what it is there for: it is no longer the one that starts
     it, and sleeps or searches."""
     command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    return b"sleep" in command[0] or (
-        b"mahtab_tui.knowledge.scanning" in command and ticks(pid) > 50
-    )
+    return b"sleep" in command[0] or (b"mahtab_tui.knowledge.code" in command and ticks(pid) > 50)
 
 
 @pytest.mark.skipif(

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from mahtab_tui import __version__
-from mahtab_tui.mcp.install import (
+from mahtab_tui.cli.admin import (
     ClientName,
     InstallError,
     configuration_file,

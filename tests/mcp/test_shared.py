@@ -11,12 +11,12 @@ from typing import Any
 import anyio
 import pytest
 
-from mahtab_tui.bus.records import Decision, Queue, get_record
+from mahtab_tui.bus.records import AssistantReplIn, Decision, Queue, get_record
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote.process import RemoteLauncher
+from mahtab_tui.kernel.values import Status
 from mahtab_tui.mcp.connection import log_file
 from mahtab_tui.session.agent_calls import AgentCall, AgentCallRefused, AgentCalls
-from mahtab_tui.session.cells import FinishedCell
 from tests import tags
 from tests.integration.remote import Road
 from tests.mcp.clients import agent, text_of
@@ -80,7 +80,7 @@ async def test_info_lists_cells_run_by_others_since_the_last_call(
         it.session.submit("python", "secret = 4")
         it.session.submit("python", "known = 5")
         await waited(it, tags.USER_REPL_OUT, cell=5)
-        it.session.hide("cell 4", True)
+        it.session.entries.hide("cell 4", True)
         assert [line.split(":")[-1].strip() for line in others(await a.text("info"))] == [
             "known = 5"
         ]
@@ -96,9 +96,8 @@ async def test_info_reports_every_slow_cell_exactly_once(share: Share, project: 
         await anyio.sleep(0.01)
     async with agent("--attach", cwd=project) as a:
         assert others(await a.text("info")) == []
-        it.session.cells.finished.append(
-            FinishedCell(2, "model", "inner = 1", "ok")
-        )  # as one that runs within it
+        inner = AssistantReplIn("inner = 1", cell=2, party="model")
+        it.session.cells.finished.append((inner, Status.OK))  # as one that runs within it
         assert [line.split(":")[0].strip() for line in others(await a.text("info"))] == [
             "In [2] model (ok)"
         ]
@@ -205,7 +204,7 @@ async def test_user_removes_code_from_the_queue_and_stops_the_running_one(
             group.start_soon(run, "'waits'")
             while not it.session.inbox._items:
                 await anyio.sleep(0.01)
-            it.session.cancel(it.session.inbox._items[0].id)
+            it.session.inbox.cancel(it.session.inbox._items[0].id)
             while not answers:
                 await anyio.sleep(0.01)
             assert "removed the code from the queue" in answers[0]
@@ -317,13 +316,13 @@ async def test_cancelling_interrupts_a_running_cell_and_withdraws_waiting_ones(
             await waited(it, tags.ASSISTANT_REPL_IN)
             group.cancel_scope.cancel()
         assert (await waited(it, tags.ASSISTANT_REPL_OUT)).attrs["status"] == "interrupted"
-        it.session.set_approval("ask")
+        it.session.info.set_approval("ask")
         async with anyio.create_task_group() as group:
             group.start_soon(run)
             await waited(it, tags.APPROVAL, state="waiting")
             group.cancel_scope.cancel()
         await waited(it, tags.APPROVAL, state="stopped")
-        it.session.set_approval("auto")
+        it.session.info.set_approval("auto")
         it.session.joined_agents.pause("mcp")
         async with anyio.create_task_group() as group:
             group.start_soon(run)
@@ -388,7 +387,7 @@ async def test_code_waits_for_the_user_and_the_decision_is_returned(
 
         async def decide(state: str, decision: Decision, number: int) -> None:
             waiting = await waited(it, tags.APPROVAL, state="waiting", request=f"guest-{number}")
-            assert it.session.decide(waiting.attrs["request"], decision)
+            assert it.session.approvals.answer(waiting.attrs["request"], decision)
 
         answers: list[str] = []
 
@@ -415,7 +414,7 @@ async def test_code_waits_for_the_user_and_the_decision_is_returned(
             await decide("run", Decision("all"), 3)
         await run("x = 4\nx")
         assert answers[2:] == ["3\n[~x int 3]", "4\n[~x int 4]"]
-        assert it.session.approval == "ask"
+        assert it.session.info.approval == "ask"
 
 
 @pytest.mark.parametrize(
@@ -433,7 +432,7 @@ async def test_environment_tools_always_ask(
             async def refuse() -> None:
                 waiting = await waited(it, tags.APPROVAL, state="waiting")
                 assert waiting.attrs["is_code"] is False
-                it.session.decide(waiting.attrs["request"], Decision("skip", reason="no"))
+                it.session.approvals.answer(waiting.attrs["request"], Decision("skip", reason="no"))
 
             group.start_soon(refuse)
             answer = await a.call(tool, **arguments)
@@ -451,7 +450,7 @@ async def test_undo_allowed_by_the_user_works(share: Share, project: Path) -> No
         async def allow() -> None:
             waiting = await waited(it, tags.APPROVAL, state="waiting")
             assert waiting.text == "# undo cell 2: items, other"
-            it.session.decide(waiting.attrs["request"], Decision("run"))
+            it.session.approvals.answer(waiting.attrs["request"], Decision("run"))
 
         group.start_soon(allow)
         assert await a.text("undo") == "The namespace is as it was before cell 2 ran."
@@ -465,7 +464,7 @@ async def test_reset_allowed_by_the_user_works(share: Share, project: Path) -> N
 
         async def allow() -> None:
             waiting = await waited(it, tags.APPROVAL, state="waiting")
-            it.session.decide(waiting.attrs["request"], Decision("run"))
+            it.session.approvals.answer(waiting.attrs["request"], Decision("run"))
 
         group.start_soon(allow)
         message = await a.text("reset")
@@ -515,9 +514,9 @@ async def test_abandoned_or_declined_code_has_an_end_in_the_log(
             group.cancel_scope.cancel()
         await logged("── [1] left")
         await waited(it, tags.ASSISTANT_REPL_OUT)
-        it.session.set_approval("ask")
+        it.session.info.set_approval("ask")
         async with anyio.create_task_group() as group:
             group.start_soon(a.eval, "x = 1")
             waiting = await waited(it, tags.APPROVAL, state="waiting")
-            it.session.decide(waiting.attrs["request"], Decision("skip", reason="no"))
+            it.session.approvals.answer(waiting.attrs["request"], Decision("skip", reason="no"))
         assert "x = 1\n" in await logged("declined: no")

@@ -18,10 +18,8 @@ from textual.widgets import Static
 
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.store.history import History
-from mahtab_tui.tui.commands.registry import COMMANDS, SlashCompletions
 from mahtab_tui.tui.editor import EditorPane
-from mahtab_tui.tui.editor.completion import Complete
-from mahtab_tui.tui.editor.help_card import Explain, Suggest
+from mahtab_tui.tui.editor.completion import Complete, Explain, Suggest
 from mahtab_tui.tui.editor.pane import FindChips
 from mahtab_tui.tui.editor.prompt_area import PromptArea
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
@@ -107,7 +105,7 @@ class EditorApp(ThemedApp):
                 self.complete_question,
                 self.chips,
             )
-            yield EditorPane(self.history, *helpers, SlashCompletions(COMMANDS), id="editor")
+            yield EditorPane(self.history, *helpers, id="editor")
 
     def on_mount(self) -> None:
         self.query_one("#transcript").can_focus = True

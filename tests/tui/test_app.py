@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from textual.widgets import TextArea
 
 from mahtab_tui.session.inbox import Mode
-from mahtab_tui.tui.layout import UiState
+from mahtab_tui.tui.main_screen import UiState
 from mahtab_tui.tui.open import MIN_SIZE
 from mahtab_tui.tui.screens.settings import SettingsScreen
 from mahtab_tui.tui.transcript.pane import TranscriptPane
@@ -373,7 +373,7 @@ async def test_key_on_an_error_drafts_a_question_and_sends_nothing(
         await pilot.press("alt+x", "alt+x")
         question = "Explain the error of cell 7, and how to fix it."
         assert (app.editor.mode, app.editor.text) == ("ask", question)
-        assert not app.session.turn_runs
+        assert not app.session.agent.in_turn
         submitted: list[str] = []
 
         def submit(mode: Mode, text: str) -> int:

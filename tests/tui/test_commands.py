@@ -17,11 +17,12 @@ from textual.widgets import Input, Label, OptionList, Static
 
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.manual import TOPICS, filter_page, page
+from mahtab_tui.session.cells import Cells
 from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS, PANE_KEYS
 from mahtab_tui.tui.commands.registry import COMMANDS
 from mahtab_tui.tui.screens.dialog import Confirm
 from mahtab_tui.tui.screens.help import HelpScreen, help_rows
-from mahtab_tui.tui.transcript.entries import PendingRequests
+from mahtab_tui.tui.transcript.fold import PendingRequests
 from mahtab_tui.tui.widgets import approval_row, prompt_row
 from mahtab_tui.tui.widgets.key_line import KeyLine
 from mahtab_tui.tui.widgets.question_rows import InputRow
@@ -206,7 +207,7 @@ async def test_unresponsive_cell_gets_a_hint_that_stopping_again_kills(
     monkeypatch.setattr("mahtab_tui.tui.app.REACTION_S", 0.01)
     app = make_app(*story())
     runs = True
-    monkeypatch.setattr(type(app.session), "cell_runs", property(lambda session: runs))
+    monkeypatch.setattr(Cells, "running", property(lambda cells: runs))
     monkeypatch.setattr(app.session, "stop", lambda: "cell")
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
@@ -463,7 +464,7 @@ async def test_maximise_key_runs_code_being_edited(
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
         monkeypatch.setattr(
-            app.session, "decide", lambda request, decision: decisions.append(decision)
+            app.session.approvals, "answer", lambda request, decision: decisions.append(decision)
         )
         await pilot.press("f7", "e", "f5")
         await until(pilot, lambda: bool(decisions))
@@ -484,7 +485,7 @@ async def test_key_answers_nothing_where_the_answers_do_not_fit(
     async with app.run_test(size=size) as pilot:
         await drawn(pilot)
         monkeypatch.setattr(
-            app.session, "decide", lambda request, decision: decisions.append(decision)
+            app.session.approvals, "answer", lambda request, decision: decisions.append(decision)
         )
         await pilot.press("f7", "y", "f7", "y", "f7", "a")
         await pilot.pause()

@@ -22,13 +22,13 @@ from textual.worker import WorkerFailed
 
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.store.history import HistoryEntry
-from mahtab_tui.tui.option_list import Options, SafeCommandPalette, ignores_removed
 from mahtab_tui.tui.palette import JumpScreen
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView
 from mahtab_tui.tui.screens.dialog import Confirm, Dialog, EditQuery, Prompt
 from mahtab_tui.tui.screens.help import HelpScreen
 from mahtab_tui.tui.screens.listing import ChooseOne, ChooseTheme, HistorySearch
 from mahtab_tui.tui.terminal_app import TerminalApp
+from mahtab_tui.tui.textual_fixes import Options, SafeCommandPalette, ignores_removed
 from mahtab_tui.tui.theme import Palette, get_palette
 from tests.tui.editor_app import ThemedApp, press_at_once, until
 from tests.tui.story import MakeApp

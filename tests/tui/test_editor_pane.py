@@ -16,13 +16,12 @@ from textual.widgets import Input, OptionList, Static
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import Completion, Completions
-from mahtab_tui.session import attached as mentions_module
-from mahtab_tui.session.attached import MentionChip, find_mentions
+from mahtab_tui.session import attachments as mentions_module
+from mahtab_tui.session.attachments import MentionChip, find_mentions
 from mahtab_tui.store.history import History, HistoryEntry
 from mahtab_tui.tui.commands.registry import COMMANDS, SlashCompletions
 from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.editor.completion import Completer, CompletionList, CompletionRequest
-from mahtab_tui.tui.editor.pane import Hint
 from mahtab_tui.tui.screens.listing import HistorySearch
 from tests.tui.editor_app import (
     SIZE,
@@ -565,13 +564,14 @@ async def test_reply_for_an_older_text_is_dropped(
     mention_pilot: Pilot[None], finder: Found, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hints: list[str] = []
-    update = Hint.update
+    update = Static.update
 
-    def updated(hint: Hint, content: Content) -> None:
-        hints.append(content.plain)
-        update(hint, content)
+    def updated(widget: Static, content: Content) -> None:
+        if widget.id == "hint":
+            hints.append(content.plain)
+        update(widget, content)
 
-    monkeypatch.setattr(Hint, "update", updated)
+    monkeypatch.setattr(Static, "update", updated)
     finder.free.clear()
     await write(mention_pilot, "`@notes.txt")
     await until(mention_pilot, finder.begun.is_set)

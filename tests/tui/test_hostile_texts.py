@@ -179,7 +179,7 @@ async def test_completions(make_app: MakeApp, texts: list[str]) -> None:
         shown = app.query_one(CompletionList)
         for text in texts:
             at = app.query_one(PromptArea).cursor_screen_offset
-            shown.open((Completion(text, text, "data", text),), 0, at, requested=True, stale=False)
+            shown.open((Completion(text, text, "data", text),), 0, at, requested=True)
             await drawn(pilot)
 
 

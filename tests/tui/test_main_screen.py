@@ -13,6 +13,8 @@ from textual.widgets import Static
 
 from mahtab_tui.bus.masking import MASK
 from mahtab_tui.bus.records import Record
+from mahtab_tui.session.agent import SessionAgent
+from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.inbox import Mode
 from mahtab_tui.tui import external
 from mahtab_tui.tui.app import MahtabApp
@@ -126,8 +128,8 @@ async def test_draft_and_running_work_count_as_something_to_lose(
 ) -> None:
     app = make_app()
     busy = [True, True]
-    monkeypatch.setattr(type(app.session), "cell_runs", property(lambda session: busy[0]))
-    monkeypatch.setattr(type(app.session), "turn_runs", property(lambda session: busy[1]))
+    monkeypatch.setattr(Cells, "running", property(lambda cells: busy[0]))
+    monkeypatch.setattr(SessionAgent, "in_turn", property(lambda agent: busy[1]))
     async with app.run_test() as pilot:
         await drawn(pilot)
         await pilot.press(*"abc", "ctrl+q")

@@ -13,8 +13,7 @@ from textual.pilot import Pilot
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.inspector import InspectorScreen
-from mahtab_tui.tui.namespace import NamespacePane
-from mahtab_tui.tui.namespace.rows import FADE
+from mahtab_tui.tui.namespace import FADE, NamespacePane
 from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
@@ -423,7 +422,11 @@ async def test_missing_variable_cannot_be_opened_until_it_exists(
         assert [row.split()[-2:] for row in lines(pilot)[2:] if row.startswith("sock")] == [
             ["not", "kept"]
         ]
-        assert (pane.has("sock"), pane.has("orders"), pane.has("items")) == (False, False, True)
+        assert (
+            ("sock" in pane.variables),
+            ("orders" in pane.variables),
+            ("items" in pane.variables),
+        ) == (False, False, True)
         assert isinstance(pilot.app, MahtabApp)
         assert isinstance(pilot.app.session, ScriptedSession)
         pilot.app.session.log_record(
@@ -431,9 +434,9 @@ async def test_missing_variable_cannot_be_opened_until_it_exists(
         )
         pilot.app.session.log_record(changes(7, change("sock", "int", "1")), 3.0)
         await drawn(pilot)
-        assert (pane.has("sock"), pane.has("orders")) == (True, True)
+        assert (("sock" in pane.variables), ("orders" in pane.variables)) == (True, True)
         assert lines(pilot)[2].split() == ["sock", "1", "❯", "7"]
-        assert pane.created_count == 1
+        assert pane.variables.created_count == 1
 
 
 async def test_enter_on_an_unsaved_variable_drafts_the_cells_that_made_it(

@@ -189,7 +189,7 @@ async def test_choice_opens_a_list(make_app: MakeApp, mine: Path) -> None:
         )
         await pilot.press("down", "enter")
         await wait_for_message(pilot, "Saved. It takes effect at once.")
-        assert (app.session.approval, tomllib.loads(mine.read_text())["approval"]) == (
+        assert (app.session.info.approval, tomllib.loads(mine.read_text())["approval"]) == (
             "review",
             "review",
         )

@@ -254,11 +254,11 @@ class HidingPort(NotedPort):
 
     def __init__(self, app: HidingApp) -> None:
         super().__init__()
-        self._app = app
+        self._pane_app = app
 
     def hide(self, entry: str, hidden: bool) -> None:
-        self._app.hidden.append((entry, hidden))
-        self._app.pane.fold([record(tags.HIDE, entry=entry, hidden=hidden)])
+        self._pane_app.hidden.append((entry, hidden))
+        self._pane_app.pane.fold([record(tags.HIDE, entry=entry, hidden=hidden)])
 
 
 def lines(app: KeysApp) -> list[str]:
@@ -337,11 +337,11 @@ class PinningPort(NotedPort):
 
     def __init__(self, app: PinningApp) -> None:
         super().__init__()
-        self._app = app
+        self._pane_app = app
 
     def pin(self, entry: str, pinned: bool) -> None:
-        self._app.pinned.append((entry, pinned))
-        self._app.pane.fold([record(tags.PIN, entry=entry, pinned=pinned)])
+        self._pane_app.pinned.append((entry, pinned))
+        self._pane_app.pane.fold([record(tags.PIN, entry=entry, pinned=pinned)])
 
 
 def cells(count: int) -> list[Record]:

@@ -13,6 +13,7 @@ from mahtab_tui.bus.conversation import Cell
 from mahtab_tui.bus.records import Record
 from mahtab_tui.session.inbox import Mode
 from mahtab_tui.settings.model import resource_folder
+from mahtab_tui.tui.session_port import SessionPort
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests import tags
 from tests.records import made
@@ -28,7 +29,7 @@ GREETING = (
 )
 
 
-class NotedPort:
+class NotedPort(SessionPort):
     """Writes down what the pane asks for: what it is, and its arguments."""
 
     def __init__(self) -> None:

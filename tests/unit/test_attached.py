@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mahtab_tui.kernel.values import Variable, VariableKind
 from mahtab_tui.llm.prompts import describe_variables, join_variables
-from mahtab_tui.session.attached import (
+from mahtab_tui.session.attachments import (
     CHARACTERS,
     LINES,
     Mention,
@@ -17,7 +17,7 @@ from mahtab_tui.session.attached import (
     is_large,
     partial_mention,
 )
-from mahtab_tui.session.variable_context import ROOM, _fit, choose_described
+from mahtab_tui.session.variables import ROOM, _fit, choose_described
 
 
 @pytest.mark.parametrize(

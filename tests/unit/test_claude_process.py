@@ -13,16 +13,21 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
-from mahtab_tui.agent.graph import create_repl_graph
+from mahtab_tui.agent.graph import create_initial_state
 from mahtab_tui.agent.model_calls import read_answer
+from mahtab_tui.agent.nodes import create_repl_graph
 from mahtab_tui.agent.repl_agent import run_graph
-from mahtab_tui.agent.state import create_initial_state
 from mahtab_tui.bus.conversation import Words
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.cli import doctor
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.claude_events import ClaudeTurn, Restart
-from mahtab_tui.llm.claude_process import gateway_address, login_environment, login_hint
+from mahtab_tui.llm.claude_process import (
+    ClaudeTurn,
+    Restart,
+    gateway_address,
+    login_environment,
+    login_hint,
+)
 from mahtab_tui.llm.messages import REFUSED
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.usage import Spending

@@ -18,7 +18,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mahtab_tui.worker.completion.complete import MOST, complete
-from mahtab_tui.worker.completion.cursor import format_signature
+from mahtab_tui.worker.completion.signatures import format_signature
 from tests.completion_table import TABLE, namespace
 
 

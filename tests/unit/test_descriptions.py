@@ -67,11 +67,6 @@ def test_frame_is_described_with_types_and_head() -> None:
     ]
 
 
-def test_column_values_can_be_omitted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_description, "SHOW_VALUES", False)
-    assert not any("values:" in line for line in lines(CARS))
-
-
 INDEXED = pd.DataFrame(
     {"v": [1, 2]},
     index=pd.MultiIndex.from_tuples([("a", 1), ("b", 2)], names=["x", None]),

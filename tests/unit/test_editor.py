@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from mahtab_tui.store.history import History, letters_between
 from mahtab_tui.tui.editor import code_area
-from mahtab_tui.tui.editor.code_area import SourceSpan, find_source_spans, strip_literals
+from mahtab_tui.tui.editor.code_area import STEP, SourceSpan, find_source_spans, strip_literals
 from mahtab_tui.tui.editor.pane import LONGEST, is_code, is_prose
 from mahtab_tui.tui.editor.pasting import (
-    STEP,
     clean,
     has_curly_quotes,
     is_complete,
@@ -420,7 +419,7 @@ def test_locked_file_is_reported_and_not_moved_away(
 ) -> None:
     path = tmp_path / "history.db"
     history = History(path, "p")
-    history._connection.execute("pragma busy_timeout = 1")
+    history._database._connection.execute("pragma busy_timeout = 1")
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("begin immediate")
     history.add("x", "python")

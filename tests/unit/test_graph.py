@@ -23,7 +23,7 @@ from mahtab_tui.agent import (
 )
 from mahtab_tui.agent.repl_agent import ReplAgent
 from mahtab_tui.bus.records import Decision
-from mahtab_tui.llm.replay import ScriptedChatModel
+from mahtab_tui.llm.scripted import ScriptedChatModel
 from mahtab_tui.settings.model import ApprovalMode
 from tests import tags
 from tests.agents import COMPLETE, INCOMPLETE, Desk, code, last_text, words

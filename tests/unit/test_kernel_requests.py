@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.operations import Operations
+from mahtab_tui.kernel.base import KernelError, Operations
+from mahtab_tui.kernel.reattach import EventBacklog, SavedBefore
 from mahtab_tui.kernel.requests import (
     LIMIT,
     MOST,
@@ -25,7 +25,6 @@ from mahtab_tui.kernel.requests import (
     SendQueue,
     checked,
 )
-from mahtab_tui.kernel.supervisor import EventBacklog, SavedBefore
 from mahtab_tui.kernel.values import NotRestored, Restoration
 from mahtab_tui.sandbox.base import without_surrogates
 from mahtab_tui.worker.frames import MAX_FRAME, Frame, FrameError, FrameReader, encode

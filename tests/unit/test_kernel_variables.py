@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.worker.detail import describe
+from mahtab_tui.worker.description import describe_detail as describe
 from mahtab_tui.worker.variables import WIDTH, NamespaceTracker, summary, type_name, variable_kind
 
 
@@ -368,7 +368,7 @@ def test_recursive_and_huge_lists_are_truncated() -> None:
 
 
 def test_slow_representation_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.worker.detail.SECONDS", 0.05)
+    monkeypatch.setattr("mahtab_tui.worker.description.DETAIL_SECONDS", 0.05)
 
     class Slow:
         def __repr__(self) -> str:

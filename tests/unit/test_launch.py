@@ -14,7 +14,7 @@ from mahtab_tui.kernel.launch import (
     has_package,
 )
 from mahtab_tui.session.loading import inspect_files
-from mahtab_tui.tui.offers import greeting_lines, make_offer, missing_module, welcome_text
+from mahtab_tui.tui.greeting import greeting_lines, make_offer, missing_module, welcome_text
 from tests import tags
 from tests.records import made
 

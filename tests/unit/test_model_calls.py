@@ -15,7 +15,7 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
 from mahtab_tui.agent import ReplAgent
 from mahtab_tui.agent.conversation import Conversation, fit
-from mahtab_tui.agent.host import StoredMessage
+from mahtab_tui.agent.host import StoredMessage, ToolCall
 from mahtab_tui.agent.model_calls import (
     ModelAnswer,
     picture_ids,
@@ -23,14 +23,13 @@ from mahtab_tui.agent.model_calls import (
     read_answer,
     with_pictures,
 )
-from mahtab_tui.agent.state import ToolCall, join_chunks
-from mahtab_tui.agent.tool_calls import run_call
+from mahtab_tui.agent.tool_calls import join_chunks, run_call
 from mahtab_tui.bus.prompt import HiddenEntries, to_xml
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.messages import make_encodable
 from mahtab_tui.llm.pictures import MOST, EncodedPicture
-from mahtab_tui.tools.toolset import Toolset
+from mahtab_tui.tools import Toolset
 from tests import tags
 from tests.agents import Desk
 from tests.records import emit, made

@@ -20,12 +20,12 @@ from mahtab_tui.agent import (
     create_repl_graph,
     run_graph,
 )
+from mahtab_tui.agent.graph import AgentState, ReflectionMode
 from mahtab_tui.agent.host import ExecutionResult
 from mahtab_tui.agent.nodes import Nodes, parse_reflection
-from mahtab_tui.agent.state import AgentState, ReflectionMode
 from mahtab_tui.agent.tool_calls import LIMIT, render_results
 from mahtab_tui.bus.records import Decision, Record
-from mahtab_tui.llm.replay import ScriptedChatModel
+from mahtab_tui.llm.scripted import ScriptedChatModel
 from tests import tags
 from tests.agents import COMPLETE, INCOMPLETE, Desk, code, last_text, words
 

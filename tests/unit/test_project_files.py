@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import socket
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from mahtab_tui.knowledge import confined_folder
 from mahtab_tui.knowledge.confined_folder import ConfinedFolder, ConfinedFolderError
 from mahtab_tui.knowledge.instructions import LIMIT, find_instructions
 from mahtab_tui.settings.values import allow
@@ -21,13 +18,9 @@ from mahtab_tui.settings.values import allow
 # read is read.
 
 
-@pytest.fixture(params=["the system's", "stepwise"])
-def code(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Path]:
-    """A folder with files and with ways out, beside a secret; opened in both ways."""
-    if request.param == "stepwise":
-        monkeypatch.setattr(confined_folder, "_open_beneath", confined_folder._open_stepwise)
+@pytest.fixture
+def code(tmp_path: Path) -> Iterator[Path]:
+    """A folder with files and with ways out, beside a secret."""
     folder = tmp_path / "code"
     (folder / "sub").mkdir(parents=True)
     (tmp_path / "secret").write_text("secret")
@@ -74,7 +67,6 @@ ESCAPES = [
     "out",
     "out-absolute",
     "up/secret",
-    "up/code/app.py",
     "root/etc/passwd",
     "sub/out",
     "sub/round",
@@ -119,6 +111,7 @@ def test_no_path_leads_outside(code: Path, path: str) -> None:
     [
         ("app.py", "print(1)\n"),
         ("./app.py", "print(1)\n"),
+        ("up/code/app.py", "print(1)\n"),
         ("sub/ä b.py", "ok"),
         ("sub//ä b.py", "ok"),
     ],
@@ -147,22 +140,10 @@ def test_refusals_explain_themselves_in_a_sentence(code: Path) -> None:
     assert "socket" in message("socket")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="openat2 is Linux's")
-def test_inner_links_are_followed_where_the_system_can_check_them(
-    tmp_path: Path,
-) -> None:
+def test_inner_links_are_followed(tmp_path: Path) -> None:
     (tmp_path / "real.py").write_text("ok")
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "link.py").symlink_to("../real.py")
-    root = os.open(tmp_path, os.O_RDONLY)
-    try:
-        os.close(confined_folder._openat2(root, "real.py"))
-    except OSError as error:
-        if error.errno in (errno.ENOSYS, errno.EPERM):
-            pytest.skip("no openat2 here")
-        raise
-    finally:
-        os.close(root)
     assert ConfinedFolder(tmp_path).read_text("sub/link.py") == "ok"
 
 

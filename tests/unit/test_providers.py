@@ -13,9 +13,8 @@ import pytest
 
 from mahtab_tui.cli import doctor
 from mahtab_tui.llm import providers
-from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.base import ModelError, explain_error
 from mahtab_tui.llm.chat_service import ChatService
-from mahtab_tui.llm.failures import explain_error
 from mahtab_tui.llm.providers import (
     SERVERS,
     availability_problem,

@@ -10,10 +10,10 @@ import pytest
 
 from mahtab_tui.servers.schema import (
     MOST_OUTSIDE_TEXTS,
-    ArgumentChecker,
     ArgumentsError,
     ToolSignature,
     build_signature,
+    check_arguments,
     identifier,
     result_parts,
     with_required,
@@ -23,8 +23,6 @@ from mahtab_tui.worker.servers import make_objects
 
 # Tools as Python functions: names, signatures and checks from schemas that anybody may have
 # written.
-
-check = ArgumentChecker().check
 
 
 def described(schema: Any, description: str = "Words.") -> ToolSignature:
@@ -140,17 +138,19 @@ def test_no_schema_raises(schema: Any) -> None:
     assert callable(made(tool))
     assert len(tool.doc) < 10_000
     with suppress(ArgumentsError):
-        check({"a": "x"}, schema)
+        check_arguments({"a": "x"}, schema)
 
 
 def test_slow_pattern_is_left_to_the_server() -> None:
     for pattern in ("^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "(?:(?:a|b|ab)*)*c"):
         with suppress(ArgumentsError):
-            check({"a": "ab" + "a" * 5_000 + "!"}, {"properties": {"a": {"pattern": pattern}}})
-    check({"a": "x" * 3_000}, {"properties": {"a": {"pattern": "(x+x+)+y"}}})
+            check_arguments(
+                {"a": "ab" + "a" * 5_000 + "!"}, {"properties": {"a": {"pattern": pattern}}}
+            )
+    check_arguments({"a": "x" * 3_000}, {"properties": {"a": {"pattern": "(x+x+)+y"}}})
     inner = {"$schema": "http://json-schema.org/draft-07/schema#", "pattern": "(x+x+)+y"}
-    check({"a": "x" * 3_000}, {"properties": {"a": inner}})
-    check({"x" * 3_000: 1}, {"patternProperties": {"(x+x+)+y": {"type": "string"}}})
+    check_arguments({"a": "x" * 3_000}, {"properties": {"a": inner}})
+    check_arguments({"x" * 3_000: 1}, {"patternProperties": {"(x+x+)+y": {"type": "string"}}})
 
 
 def test_endlessly_branching_schema_is_left_to_the_server() -> None:
@@ -163,7 +163,7 @@ def test_endlessly_branching_schema_is_left_to_the_server() -> None:
     names = [f"d{number}" for number in range(20)]
     for name, following in zip(names, [*names[1:], "m"], strict=True):
         branching["$defs"][name] = {"anyOf": [{"$ref": f"#/$defs/{following}"}] * 9}
-    check({"a": "x"}, {**branching, "properties": {"a": {"$ref": "#/$defs/d0"}}})
+    check_arguments({"a": "x"}, {**branching, "properties": {"a": {"$ref": "#/$defs/d0"}}})
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_wrong_argument_is_named(arguments: dict[str, Any], sentence: str) -> No
         "additionalProperties": False,
     }
     with pytest.raises(ArgumentsError) as raised:
-        check(arguments, schema)
+        check_arguments(arguments, schema)
     assert str(raised.value) == sentence
 
 
@@ -205,9 +205,9 @@ def test_wrong_argument_is_named(arguments: dict[str, Any], sentence: str) -> No
     ],
 )
 def test_schemas_of_other_drafts_are_understood(schema: dict[str, Any], arguments: object) -> None:
-    check({"a": arguments}, {"properties": {"a": schema}})
+    check_arguments({"a": arguments}, {"properties": {"a": schema}})
     with pytest.raises(ArgumentsError):
-        check({"a": 0}, {"properties": {"a": schema}})
+        check_arguments({"a": 0}, {"properties": {"a": schema}})
 
 
 def test_undescribed_required_argument_can_be_passed() -> None:
@@ -215,7 +215,7 @@ def test_undescribed_required_argument_can_be_passed() -> None:
         {"properties": {"a": {}}, "required": ["b"], "additionalProperties": False}
     )
     assert described(schema).written == "(b: object, *, a: object = ...)"
-    check({"b": 1}, schema)
+    check_arguments({"b": 1}, schema)
 
 
 @pytest.mark.parametrize("word", ["anyOf", "patternProperties", "$ref"])

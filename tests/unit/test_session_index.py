@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mahtab_tui.bus import records
 from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.bus.records import Record
-from mahtab_tui.store import database, session_search
+from mahtab_tui.store import database
 from mahtab_tui.store.session_index import (
     STEP,
     catch_up,
@@ -404,25 +404,16 @@ def test_preview_shows_the_start_and_end_of_long_texts(path: Path) -> None:
         )
 
 
-def test_records_are_searched_without_a_full_text_index(
+def test_sessions_are_saved_without_a_full_text_index(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("store.session_index", "store.session_search"):
         monkeypatch.setattr(f"mahtab_tui.{name}.make_index", lambda connection: False)
     monkeypatch.setattr(database, "_INDEX", "create virtual table said using fts99(text)")
-    save(
-        path,
-        "s",
-        question("Some apples"),
-        *cell(1, "x", "51234"),
-        records.Private(name="x", private=True, cells=(1,), time=5.0),
-    )
+    save(path, "s", question("Some apples"), *cell(1, "x", "51234"))
     assert catch_up(path, 1.0) == 0
-    assert found(path, "some appl") == ["s"]
-    assert found(path, "51234") == []
-    assert find_sessions(path, "apples").note == ""
-    monkeypatch.setattr(session_search, "SECONDS", -1.0)
-    assert "no full-text index" in find_sessions(path, "apples").note
+    with pytest.raises(StoreError, match="no full-text index"):
+        find_sessions(path, "apples")
     assert list_sessions(path)[0].heading == "Some apples"
     rename_session(path, "s", "Fruit")
     assert list_sessions(path)[0].heading == "Fruit"

@@ -33,13 +33,13 @@ from mahtab_tui.session.cells import last_changes
 from mahtab_tui.session.components import Components, remove_leftovers
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.kernel import add_recovered_output
-from mahtab_tui.session.private_names import VariableHistory
 from mahtab_tui.session.session import Session
 from mahtab_tui.session.sharing import share_folder
+from mahtab_tui.session.variables import VariableHistory
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.database import lock_session
 from mahtab_tui.store.resume import database, find_session, new_store, remove_session, resumed_store
-from mahtab_tui.tui.open import _report_leftovers
+from mahtab_tui.tui.open import _read_sessions
 from tests import tags
 from tests.records import made
 
@@ -142,7 +142,7 @@ def test_damaged_store_is_reported_to_screen_and_watchers_whoever_finds_it(
     screen = DisplayHandler()
     session.listen(lambda log: log.addHandler(screen))
     session.build()
-    _report_leftovers(session)
+    _read_sessions(session)
     (notice,) = screen.pop_records()
     assert "was damaged" in notice.text
     assert not path.exists()

@@ -385,7 +385,7 @@ def test_interrupting_the_models_turn_leaves_an_agents_approval_waiting(project:
         ).start()
         assert shown.wait(60)
         session.agent.interrupt()
-        assert session.decide(request, Decision("run"))
+        assert session.approvals.answer(request, Decision("run"))
         assert ran.result(60) == "x = 1"
     finally:
         session.close()

@@ -12,7 +12,6 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
@@ -22,8 +21,7 @@ from hypothesis import strategies as st
 
 from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.bus.records import NotebookFile
-from mahtab_tui.store import corruption, sqlite
-from mahtab_tui.store.database import remove_unfinished, transaction
+from mahtab_tui.store import database
 from mahtab_tui.store.session_index import delete_session
 from mahtab_tui.store.sqlite import (
     RecordPage,
@@ -61,8 +59,8 @@ def test_appended_record_is_stored_at_once_and_privately(path: Path) -> None:
     )
 )
 def test_attributes_are_standard_json_of_any_length(attrs: dict[str, object]) -> None:
-    with mock.patch.object(corruption, "STEP", 3):
-        assert corruption.as_json(attrs) == json.dumps(attrs)
+    with mock.patch.object(database, "STEP", 3):
+        assert database.as_json(attrs) == json.dumps(attrs)
 
 
 def test_the_pictures_of_a_cell_are_found_in_order(path: Path) -> None:
@@ -311,62 +309,17 @@ def test_fork_has_all_records_and_diverges(path: Path) -> None:
     other.close()
 
 
-def test_failed_fork_leaves_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_fork_leaves_nothing(path: Path) -> None:
     store = SqliteStore(path, "s")
-    for number in range(sqlite._COPIED + 1):
-        store.append(cell(number))
+    store.append(cell(1))
     store.close()
-    begun: list[sqlite3.Connection] = []
-
-    @contextlib.contextmanager
-    def full(connection: sqlite3.Connection) -> Iterator[None]:
-        begun.append(connection)
-        if len(begun) == 2:
-            raise sqlite3.OperationalError("database or disk is full")
-        with transaction(connection):
-            yield
-
-    monkeypatch.setattr(sqlite, "transaction", full)
+    spoil(
+        path, "create trigger full before insert on session begin select raise(abort, 'full'); end"
+    )
     with pytest.raises(StoreError, match="full"):
         fork_session(path, "s", "copy")
     with contextlib.closing(sqlite3.connect(path)) as connection:
         assert connection.execute("select distinct session from record").fetchall() == [("s",)]
-
-
-FORKING = """
-import pathlib, sys
-from mahtab_tui.store import sqlite
-transaction, begun = sqlite.transaction, []
-def stopping(connection):
-    begun.append(connection)
-    if len(begun) == 2:
-        print("half", flush=True)
-        sys.stdin.read()
-    return transaction(connection)
-sqlite.transaction = stopping
-sqlite.fork_session(pathlib.Path(sys.argv[1]), "s", "copy")
-"""
-
-
-def test_records_of_a_killed_fork_are_removed_but_not_of_a_running_one(path: Path) -> None:
-    store = SqliteStore(path, "s")
-    for number in range(sqlite._COPIED + 1):
-        store.append(cell(number))
-    store.close()
-
-    def sessions_of_records() -> list[str]:
-        remove_unfinished(path)
-        with contextlib.closing(sqlite3.connect(path)) as connection:
-            return [row[0] for row in connection.execute("select distinct session from record")]
-
-    pipe = subprocess.PIPE
-    command = [sys.executable, "-c", FORKING, str(path)]
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"half\n"
-        assert sorted(sessions_of_records()) == ["copy", "s"]
-        other.kill()
-    assert sessions_of_records() == ["s"]
 
 
 def test_fork_does_not_update_the_notebook_of_its_session(path: Path) -> None:

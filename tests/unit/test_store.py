@@ -35,7 +35,7 @@ from mahtab_tui.store.sqlite import (
     list_sessions,
     load_records,
 )
-from mahtab_tui.tui.namespace.rows import VariableRows
+from mahtab_tui.tui.namespace import VariableRows
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests import tags
 from tests.records import emit, made, read_log

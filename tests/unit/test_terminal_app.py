@@ -24,15 +24,8 @@ from textual.message import Message
 from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.tui import terminal_app
 from mahtab_tui.tui.terminal_app import (
-    HEAVY,
-    LONG_OVERDUE,
     MAX_DELAY,
-    OVERDUE,
-    PAUSE,
-    QUIET,
     RATE,
-    SLICE,
-    WORTH_IT,
     Collector,
     RecordPump,
 )
@@ -348,38 +341,12 @@ def test_nothing_waits_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def own_collector() -> Iterator[None]:
-    before = gc.get_threshold()
+    before, callbacks = gc.get_threshold(), list(gc.callbacks)
     yield
+    gc.callbacks[:] = callbacks
     gc.unfreeze()
     gc.set_threshold(*before)
     gc.enable()
-
-
-def collections(generation: int) -> int:
-    return int(gc.get_stats()[generation]["collections"])
-
-
-class Clock:
-    """A clock that the test moves."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 0.0
-        monkeypatch.setattr("time.monotonic", lambda: self.now)
-        monkeypatch.setattr("time.thread_time", lambda: 0.0)
-
-
-def grow_old(collector: Collector, young: int) -> None:
-    """Let so many collections of the youngest pass, then a tick."""
-    for _ in range(young):
-        gc.collect(0)
-    collector.tick()
-
-
-def settled() -> Collector:
-    collector = Collector()
-    collector.settle()
-    gc.collect()
-    return collector
 
 
 @pytest.mark.usefixtures("own_collector")
@@ -392,63 +359,16 @@ def test_nothing_is_collected_before_the_first_screen() -> None:
 
 
 @pytest.mark.usefixtures("own_collector")
-def test_slice_is_collected_between_keys_when_worthwhile(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    clock, collector = Clock(monkeypatch), settled()
-    slices, whole = collections(1), collections(2)
-    collector.note_key()
-    grow_old(collector, SLICE)
-    assert collections(1) == slices, "the echo of the key is not drawn yet"
-    clock.now += PAUSE
-    collector.tick()
-    assert collections(1) == slices + 1
-    grow_old(collector, SLICE - 1)
-    assert (collections(1), collections(2)) == (slices + 1, whole)
-
-
-@pytest.mark.usefixtures("own_collector")
-def test_constant_typing_still_triggers_slices_and_full_collections(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    Clock(monkeypatch)
-    collector = settled()
-    slices, whole = collections(1), collections(2)
-    for _ in range(LONG_OVERDUE):
-        collector.note_key()
-        grow_old(collector, OVERDUE)
-    assert (collections(1), collections(2)) == (slices + LONG_OVERDUE, whole + 1)
-
-
-@pytest.mark.usefixtures("own_collector")
-def test_full_collection_runs_in_a_quiet_moment_if_needed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    clock, collector = Clock(monkeypatch), settled()
-    whole = collections(2)
-    collector.note_key()
-    clock.now += PAUSE
-    for _ in range(WORTH_IT):
-        grow_old(collector, SLICE)
-    assert collections(2) == whole
-    clock.now += QUIET
-    collector.tick()
-    assert collections(2) == whole + 1
-    collector.tick()
-    assert collections(2) == whole + 1, "there is nothing new to look at"
-
-
-@pytest.mark.usefixtures("own_collector")
 def test_survivors_of_a_long_collection_are_frozen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    clock, collector = Clock(monkeypatch), settled()
+    Collector().settle()
     libraries = [[number] for number in range(1_000)]
-    times = iter([0.0, HEAVY])
-    monkeypatch.setattr("time.thread_time", lambda: next(times))
-    clock.now += QUIET
-    for _ in range(WORTH_IT):
-        grow_old(collector, SLICE)
+    monkeypatch.setattr(terminal_app, "HEAVY", 1e6)
+    gc.collect()
+    assert set(map(id, libraries)) <= set(map(id, gc.get_objects()))
+    monkeypatch.setattr(terminal_app, "HEAVY", 0.0)
+    gc.collect()
     assert set(map(id, libraries)).isdisjoint(map(id, gc.get_objects())), (
         "what is frozen is not among them"
     )

@@ -23,8 +23,8 @@ from langchain_core.messages import (
 from pydantic import BaseModel
 
 from mahtab_tui.agent import ReplAgent, create_initial_state, create_repl_graph, run_graph
+from mahtab_tui.agent.graph import AgentState
 from mahtab_tui.agent.model_calls import read_answer
-from mahtab_tui.agent.state import AgentState
 from mahtab_tui.agent.tool_calls import MOST_CALLS, parse_written_calls
 from mahtab_tui.bus.answers import strip_copied_tags
 from mahtab_tui.bus.records import Record
@@ -92,7 +92,7 @@ def own_tools(monkeypatch: pytest.MonkeyPatch) -> None:
         EntryPoint(name, f"{__name__}:{name}", "mahtab_tui.tools")
         for name in ("waiting", "heeding", "leaving", "keeping")
     )
-    monkeypatch.setattr("mahtab_tui.tools.toolset.entry_points", lambda group: found)
+    monkeypatch.setattr("mahtab_tui.tools.entry_points", lambda group: found)
 
 
 TIDY = "Put things away.\n\nFiles of this skill, for load_skill('tidy', file=...): more.md"

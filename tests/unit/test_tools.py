@@ -19,8 +19,7 @@ from pydantic import BaseModel, Field
 
 from mahtab_tui.knowledge.library import LoadedSkills, SkillLibrary
 from mahtab_tui.knowledge.skills import SkillsLoader
-from mahtab_tui.tools import Tool, ToolError, Workplace, get_all_tools
-from mahtab_tui.tools.toolset import Toolset
+from mahtab_tui.tools import Tool, ToolError, Toolset, Workplace, get_all_tools
 from mahtab_tui.worker.control import make_host_function
 from tests.skills import write_skill
 from tests.unit.test_project_files import ESCAPES
@@ -327,7 +326,7 @@ def plug_ins(monkeypatch: pytest.MonkeyPatch) -> Any:
             for value in values
         )
         monkeypatch.setattr(
-            "mahtab_tui.tools.toolset.entry_points", lambda group: found.select(group=group)
+            "mahtab_tui.tools.entry_points", lambda group: found.select(group=group)
         )
 
     return bring
@@ -349,7 +348,7 @@ def test_tool_of_a_package_is_available_everywhere(plug_ins: Any, tmp_path: Path
         (f"{__name__}:wordless", "its function has no docstring"),
         (f"{__name__}:builtin_name", "its names are not valid in Python"),
         (f"{__name__}:no_tool", "it is not a mahtab_tui.tools.Tool"),
-        ("mahtab_tui.tools.toolset:BUILTIN", "it is not a mahtab_tui.tools.Tool"),
+        ("mahtab_tui.tools:BUILTIN", "it is not a mahtab_tui.tools.Tool"),
         ("no_such_package_of_ours:tool", "ModuleNotFoundError"),
         ("tests.unit.leaving_module:tool", "SystemExit: no"),
         (f"{__name__}:printing", "a function print already exists"),
@@ -386,7 +385,7 @@ def test_session_continues_without_a_hanging_plug_in_and_names_it(
 ) -> None:
     waiting = Waiting()
     monkeypatch.setattr("sys.meta_path", [waiting, *sys.meta_path])
-    monkeypatch.setattr("mahtab_tui.tools.toolset.PATIENCE", 0.1)
+    monkeypatch.setattr("mahtab_tui.tools.PATIENCE", 0.1)
     value = "tests.unit.waiting_module:tool"
     plug_ins(value, f"{__name__}:counting")
     problems: list[str] = []

@@ -10,7 +10,7 @@ import pytest
 from mahtab_tui.bus.codec import InvalidRecord, decode
 from mahtab_tui.bus.conversation import AttachmentChip, Cell, Note, Question, ToolUse, Words
 from mahtab_tui.bus.records import KINDS, Change, Record
-from mahtab_tui.tui.transcript import entries
+from mahtab_tui.tui.transcript import fold
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests import tags
 from tests.unit.transcripts import NOW, answer, cell_of, folded, outline, output_of, record
@@ -347,7 +347,7 @@ def test_only_changed_entries_are_reported() -> None:
 def test_old_outputs_are_shortened_when_the_total_is_too_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(entries, "BUDGET", 1_000)
+    monkeypatch.setattr(fold, "BUDGET", 1_000)
     transcript = Transcript(since=NOW)
     for number in range(5):
         transcript.fold(

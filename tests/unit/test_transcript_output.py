@@ -29,9 +29,15 @@ from mahtab_tui.bus.records import Record, UserReplOutStream
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.terminal_screen import HEIGHT, Graphic, ScreenLine, collapse
 from mahtab_tui.tui.graphics.pictures import half_blocks, open_picture, read_size
-from mahtab_tui.tui.rows.grid import grid_rows, last_offset
-from mahtab_tui.tui.transcript import entries
-from mahtab_tui.tui.transcript.output import HIGHEST, OutputRows, picture_rows, size_in_cells
+from mahtab_tui.tui.transcript import fold
+from mahtab_tui.tui.transcript.output import (
+    HIGHEST,
+    OutputRows,
+    grid_rows,
+    last_offset,
+    picture_rows,
+    size_in_cells,
+)
 from tests import tags
 from tests.pictures import bomb, encoded, noise
 from tests.unit.test_terminal_screen import MOVED
@@ -639,7 +645,7 @@ def test_killed_session_separates_its_displays() -> None:
 def test_old_pictures_are_freed_and_their_text_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(entries, "BUDGET", 150_000)
+    monkeypatch.setattr(fold, "BUDGET", 150_000)
     data = "x" * 110_000
     records = []
     for number in (1, 2, 3):

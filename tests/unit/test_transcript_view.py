@@ -9,7 +9,7 @@ from textual.selection import Selection
 
 from mahtab_tui.bus.conversation import Cell, Entry, Note, Question, ToolUse, Words
 from mahtab_tui.tui.find import Pattern
-from mahtab_tui.tui.transcript.entries import output_text
+from mahtab_tui.tui.transcript.fold import output_text
 from mahtab_tui.tui.transcript.view import (
     SearchMatch,
     match_position,

@@ -393,7 +393,7 @@ def test_session_reports_untrusted_settings(project: Path, home: Path) -> None:
     session.start()
     session.close()
     assert any("approval (line 2)" in text for text in messages)
-    assert session.approval == "ask"
+    assert session.info.approval == "ask"
 
 
 def test_skill_folders_named_by_a_project_file_need_trust(

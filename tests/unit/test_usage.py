@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus.records import SearchBegin, Usage
-from mahtab_tui.llm.demo import ChatDemo
 from mahtab_tui.llm.providers import get_llm
+from mahtab_tui.llm.scripted import ChatDemo
 from mahtab_tui.llm.usage import (
     OverBudget,
     Spending,

@@ -55,11 +55,9 @@ class KernelConnection(Protocol):
         """Return the reason why the kernel cannot be reached any more, as a sentence; empty while
         it can, or may come back. This may ask a server."""
 
-    def interrupt(self) -> None:
-        """Interrupt the kernel. Raises `KernelError`."""
+    def interrupt(self) -> None: ...
 
-    def restart(self) -> None:
-        """Restart the kernel, with an empty namespace. Raises `KernelError`."""
+    def restart(self) -> None: ...
 
     def close(self) -> None:
         """Close the connection, and end the kernel if we started it."""
@@ -126,7 +124,6 @@ class KernelCalls:
             return True
 
     def cancelled(self) -> None:
-        """Note that the kernel no longer waits for the innermost call."""
         with self._lock:
             number = self._calls.pop() if self._calls else 0
             self._pending.pop(number, None)
@@ -134,11 +131,9 @@ class KernelCalls:
         self._answers.cancel(number)
 
     def quit(self) -> None:
-        """Handle `exit()` in a cell."""
         self._answers.begin(HostCall(next(self._ids), "quit", {}))
 
     def end(self) -> None:
-        """End all calls, because the cell or the kernel has ended."""
         with self._lock:
             self._calls.clear()
             self._inputs.clear()
@@ -155,12 +150,12 @@ class KernelCalls:
                     self._pending[number].append(answer)
                     self._send_next()
                 return
+        prompt, hidden = asked
         line = answer.get("value")
-        shown = str(answer.get("error", "")) or (
-            line if isinstance(line, str) and not asked[1] else ""
-        )
-        self._echo(f"{asked[0]}{shown}\n")
-        self._reply(line if isinstance(line, str) else END_OF_INPUT)
+        line = line if isinstance(line, str) else END_OF_INPUT
+        typed = "" if hidden or line == END_OF_INPUT else line
+        self._echo(f"{prompt}{answer.get('error') or typed}\n")
+        self._reply(line)
 
     def _send_next(self) -> None:
         pending = self._pending.get(self._calls[-1]) if self._calls else None
@@ -196,21 +191,17 @@ class JupyterCell:
         self.sent = False
         """Whether the cell has been, or is being, sent to the kernel."""
         self.sent_at = 0.0
-        """Time of sending, on the clock of `time.monotonic`."""
         self.replied: Future[Mapping[str, Any]] = Future()
         """The reply's content, once all output has arrived."""
         self._reply: Mapping[str, Any] | None = None
         self._idle = 0.0
         """Time at which its output ended, on the clock of `time.monotonic`; 0 before."""
         self._begun = False
-        """Whether the kernel has reported anything about it."""
         self._error: Mapping[str, Any] | None = None
         self._clear = False
         self._rows = 0
-        """Lines of text since the last display."""
 
     def add_message(self, kind: str, content: Mapping[str, Any]) -> None:
-        """Add a message published by the kernel."""
         self._begun = True
         if kind == "stream":
             self._print(str(content.get("text", "")))
@@ -235,13 +226,11 @@ class JupyterCell:
         one."""
         if self._idle and time.monotonic() - self._idle > REPLY and self._reply is None:
             name = "KeyboardInterrupt" if self.running.interrupting else "RuntimeError"
-            self.reply(
-                {
-                    "status": "error",
-                    "ename": name,
-                    "evalue": "the kernel did not report how the cell ended",
-                }
-            )
+            self.fail(name, "the kernel did not report how the cell ended")
+
+    def fail(self, error: str, message: str) -> None:
+        """End it with an error, in place of the kernel's reply."""
+        self.reply({"status": "error", "ename": error, "evalue": message})
 
     def connection_was_lost(self) -> str:
         """Return why this cell has no end although the kernel has finished it, as a sentence. Empty
@@ -257,11 +246,8 @@ class JupyterCell:
     def payloads(self) -> bool:
         """Show the help contained in the reply; returns whether the cell has called `exit()`."""
         payload = (self._reply or {}).get("payload")
-        payloads = (
-            [each for each in payload if isinstance(each, dict)]
-            if isinstance(payload, list)
-            else []
-        )
+        payload = payload if isinstance(payload, list) else []
+        payloads = [each for each in payload if isinstance(each, dict)]
         for each in payloads:
             if each.get("source") == "page" and isinstance(each.get("data"), dict):
                 text = each["data"].get("text/plain")
@@ -286,14 +272,9 @@ class JupyterCell:
             pieces.append(
                 ("traceback", "The kernel did not run the cell, because an earlier one failed.\n")
             )
-        end = {
-            "cell": self.running.cell,
-            "status": status,
-            "pieces": pieces,
-            "frames": [],
-            "duration": duration,
-        }
-        self.running.done(checked(CellEnd, {"changes": [], "cwd": "", **content, **end}))
+        report = {"changes": [], "cwd": "", **content, "frames": [], "duration": duration}
+        end = {**report, "cell": self.running.cell, "status": status, "pieces": pieces}
+        self.running.done(checked(CellEnd, end))
 
     def _settle(self) -> None:
         if self._idle and self._reply is not None and not self.replied.done():
@@ -319,22 +300,17 @@ class JupyterCell:
         text = data.get("text/plain")
         text = text if isinstance(text, str) else ""
         text = text if not text or text.endswith("\n") else f"{text}\n"
-        for mime in (*PICTURES, *TEXTS):
+        for mime, most in LARGEST.items():
             form = data.get(mime)
-            if (
-                isinstance(form, str)
-                and 0 < len(form) <= LARGEST[mime]
-                and (mime in TEXTS or _is_base64(form))
-            ):
-                self._rows = 0
-                self.running.add_display(
-                    {
-                        "mime": mime,
-                        "data": form.replace("\n", "") if mime in PICTURES else form,
-                        "text": text or f"<{mime}>\n",
-                    }
-                )
-                return
+            if not isinstance(form, str) or not 0 < len(form) <= most:
+                continue
+            if mime in PICTURES:
+                form = form.replace("\n", "")
+                if not _is_base64(form):
+                    continue
+            self._rows = 0
+            self.running.add_display({"mime": mime, "data": form, "text": text or f"<{mime}>\n"})
+            return
         if not text:
             text = f"<{', '.join(sorted(map(str, data))[:5])}>\n"
         if value:
@@ -346,7 +322,7 @@ class JupyterCell:
 
 def _is_base64(text: str) -> bool:
     try:
-        base64.b64decode(text.replace("\n", ""), validate=True)
+        base64.b64decode(text, validate=True)
     except ValueError:
         return False
     return True

@@ -9,14 +9,14 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import mahtab_tui.worker as worker
-from mahtab_tui.kernel.base import KernelError, KernelHost
+from mahtab_tui.kernel.base import KernelError, KernelHost, Operation, Operations, T
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.jupyter.cell import (
     Channel,
@@ -27,7 +27,6 @@ from mahtab_tui.kernel.jupyter.cell import (
     Message,
     parent_id,
 )
-from mahtab_tui.kernel.operations import Operation, Operations, T
 from mahtab_tui.kernel.remote.transport import bundle
 from mahtab_tui.kernel.requests import ControlRequests, KernelReady, checked
 from mahtab_tui.kernel.values import CellResult, Status
@@ -35,9 +34,7 @@ from mahtab_tui.system.processes import wait_for_result
 from mahtab_tui.worker.frames import Frame
 
 NAME = "_mahtab_tui"
-"""The name of our package in the kernel."""
 TARGET = "mahtab-tui"
-"""The comm for requests to the helper."""
 _HELPER = f"__import__('sys').modules['{NAME}.jupyter_helper']"
 ENDED_CODE = {"mahtab": f"{_HELPER}.ended()"}
 """The expression that returns the changes made by the last cell."""
@@ -60,21 +57,25 @@ def read_expression(reply: Mapping[str, Any], name: str) -> Any:
     """Return the JSON value of an expression. Raises `KernelError`."""
     expressions = reply.get("user_expressions")
     each = expressions.get(name) if isinstance(expressions, Mapping) else None
-    if (
-        isinstance(each, Mapping)
-        and each.get("status") == "ok"
-        and isinstance(each.get("data"), Mapping)
-    ):
-        try:
-            return json.loads(str(each["data"].get("text/plain")))
-        except (ValueError, RecursionError):
-            pass
-    why = (
-        f"{each.get('ename')}: {each.get('evalue')}"
-        if isinstance(each, Mapping) and each.get("status") == "error"
-        else "it does not answer"
-    )
+    each = each if isinstance(each, Mapping) else {}
+    data = each.get("data")
+    if each.get("status") == "ok" and isinstance(data, Mapping):
+        with suppress(ValueError, RecursionError):
+            return json.loads(str(data.get("text/plain")))
+    failed = each.get("status") == "error"
+    why = f"{each.get('ename')}: {each.get('evalue')}" if failed else "it does not answer"
     raise KernelError(f"The kernel's helper does not work ({why}).")
+
+
+def _execution(code: str, expressions: Mapping[str, str], *, silent: bool) -> dict[str, Any]:
+    return {
+        "code": code,
+        "silent": silent,
+        "store_history": not silent,
+        "user_expressions": dict(expressions),
+        "allow_stdin": not silent,
+        "stop_on_error": False,
+    }
 
 
 READY = 60.0
@@ -104,7 +105,6 @@ class Conversation:
         self._calls = KernelCalls(host, self._token, self._send_line, self._echo)
         self._requests = ControlRequests(self._ask_helper)
         self._received = threading.Event()
-        """Set once the kernel's output is received."""
         self._comm = secrets.token_hex(16)
         self._subshell = ""
         self._over = ""
@@ -113,7 +113,6 @@ class Conversation:
         """The ready message of a Python kernel with our helper; None for others."""
         self.cwd = ""
         self.language = ""
-        self.version = ""
         self.on_dead: Callable[[str, bool], None] = lambda how, restarts: None
         """Called when the kernel has ended, with whether its server restarts it."""
         self._begun = False
@@ -125,23 +124,14 @@ class Conversation:
         info = self._wait_for_info()
         self._begun = True
         language = info.get("language_info")
-        language = language if isinstance(language, Mapping) else {}
-        self.language, self.version = (
-            str(language.get("name", "")),
-            str(language.get("version", "")),
-        )
+        self.language = str(language.get("name", "")) if isinstance(language, Mapping) else ""
         if self.language != "python" or info.get("implementation") != "ipython":
             return
-        content = self._execution(
-            "", loader_expressions(self._token, str(self._wire.session.session)), silent=True
-        )
+        expressions = loader_expressions(self._token, str(self._wire.session.session))
+        content = _execution("", expressions, silent=True)
         try:
-            self.ready = checked(
-                KernelReady,
-                read_expression(
-                    self._request("shell", "execute_request", content).result(READY), "hello"
-                ),
-            )
+            reply = self._request("shell", "execute_request", content).result(READY)
+            self.ready = checked(KernelReady, read_expression(reply, "hello"))
         except FutureTimeout:
             raise KernelError(
                 "The kernel is running another program's cell. Wait until it ends, then try again."
@@ -194,19 +184,11 @@ class Conversation:
             code.encode()
         except UnicodeEncodeError:
             cell = JupyterCell(running, "")
-            cell.reply(
-                {
-                    "status": "error",
-                    "ename": "SyntaxError",
-                    "evalue": "the cell has a character that UTF-8 cannot encode",
-                }
-            )
+            cell.fail("SyntaxError", "the cell has a character that UTF-8 cannot encode")
             cell.finish({}, 0.0)
             return wait_for_result(running.result)
-        message = self._message(
-            "execute_request",
-            self._execution(code, ENDED_CODE if self.ready else {}, silent=quiet),
-        )
+        content = _execution(code, ENDED_CODE if self.ready else {}, silent=quiet)
+        message = self._message("execute_request", content)
         request = str(message["header"]["msg_id"])
         cell = JupyterCell(running, request)
         with self._lock:
@@ -220,7 +202,9 @@ class Conversation:
                 )
                 return wait_for_result(running.result)
             cell.sent = True
-            reply = self._reply_to(cell)
+            while not wait([cell.replied], AGAIN).done:
+                cell.expect_reply()
+            reply = cell.replied.result()
             if cell.payloads():
                 self._calls.quit()
             cell.finish(self._changes(reply), time.perf_counter() - start)
@@ -268,15 +252,7 @@ class Conversation:
             if not cell.replied.done() and (how := cell.connection_was_lost()):
                 cell.replied.set_exception(KernelError(how))
 
-    def _reply_to(self, cell: JupyterCell) -> Mapping[str, Any]:
-        while True:
-            try:
-                return cell.replied.result(AGAIN)
-            except FutureTimeout:
-                cell.expect_reply()
-
     def run_nested(self, code: str, running: RunningCell) -> CellResult:
-        """Run a cell while the cell that called the host waits."""
         cell = JupyterCell(running, "")
         with self._lock:
             self._nested[running.cell] = cell
@@ -342,13 +318,11 @@ class Conversation:
             raise KernelError("The kernel does not answer while a cell runs.") from None
 
     def send_size(self, columns: int, lines: int) -> None:
-        if self.ready is None or self._over:
-            return
-        with suppress(KernelError):  # the connection is lost, which is reported elsewhere
-            self._ask_helper({"op": "size", "id": 0, "columns": columns, "lines": lines})
+        if self.ready is not None and not self._over:
+            with suppress(KernelError):  # the connection is lost, which is reported elsewhere
+                self._ask_helper({"op": "size", "id": 0, "columns": columns, "lines": lines})
 
     def leave(self) -> None:
-        """Remove our helper from the kernel."""
         if self.ready is not None and not self._over:
             self._requests.ask(Operations.leave)
             if self._subshell:
@@ -359,7 +333,6 @@ class Conversation:
     # Ending
 
     def end(self, status: Status, how: str) -> None:
-        """Handle the end of the kernel, or treat it as ended."""
         with self._lock:
             if self._over:
                 return
@@ -407,10 +380,8 @@ class Conversation:
         elif kind == "comm_msg" and content.get("comm_id") == self._comm:
             self._on_reply(content)
         elif kind == "status" and content.get("execution_state") in ("restarting", "dead"):
-            how, restarts = (
-                f"The kernel of {self._wire.label} has ended.",
-                content["execution_state"] == "restarting",
-            )
+            how = f"The kernel of {self._wire.label} has ended."
+            restarts = content["execution_state"] == "restarting"
             if self._begun:
                 self.on_dead(how, restarts)
             elif not restarts:  # otherwise it is asked until it answers
@@ -424,10 +395,8 @@ class Conversation:
             self._host.background_output(str(content.get("text", "")))
 
     def _on_reply(self, content: Mapping[str, Any]) -> None:
-        try:
+        with suppress(KeyError, TypeError, ValueError, RecursionError, KernelError):
             self._requests.on_reply(checked(dict[str, Any], json.loads(content["data"]["frame"])))
-        except (KeyError, TypeError, ValueError, RecursionError, KernelError):
-            return
 
     def _on_marker(self, content: Mapping[str, Any]) -> None:
         """Handle the start or end of a nested cell, or a cancelled call."""
@@ -465,18 +434,6 @@ class Conversation:
             self._send_line("{}")
 
     # Messages to the kernel
-
-    def _execution(
-        self, code: str, expressions: Mapping[str, str], *, silent: bool
-    ) -> dict[str, Any]:
-        return {
-            "code": code,
-            "silent": silent,
-            "store_history": not silent,
-            "user_expressions": dict(expressions),
-            "allow_stdin": not silent,
-            "stop_on_error": False,
-        }
 
     def _message(self, kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
         return dict(self._wire.session.msg(kind, content=dict(content)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, NoReturn
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -15,16 +16,17 @@ from mahtab_tui.kernel.base import (
     KernelHost,
     KernelInfo,
     KernelState,
-    NullHost,
-    NullPersistence,
     OnDisplay,
     OnOutput,
+    Operation,
+    Operations,
+    T,
+    UndoAnswer,
 )
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.jupyter.cell import Channel, KernelConnection, Message
 from mahtab_tui.kernel.jupyter.conversation import Conversation
-from mahtab_tui.kernel.operations import Operation, Operations, T, UndoAnswer, WorkerOperations
-from mahtab_tui.kernel.supervisor import ATTEMPTS, CLOSED, STARTUP_OUTPUT
+from mahtab_tui.kernel.process import ATTEMPTS, CLOSED, startup_failure
 from mahtab_tui.kernel.values import (
     RESET,
     CellResult,
@@ -39,13 +41,6 @@ from mahtab_tui.kernel.values import (
 
 LOCAL, SERVER, EXISTING = "jupyter:", "jupyter+", "existing:"
 WANTED = "give jupyter:NAME, jupyter+https://HOST/PATH or existing:CONNECTION.json"
-
-
-class LocalAddress(NamedTuple):
-    """A kernel on this machine, which we start."""
-
-    name: str
-    """The name of its kernelspec."""
 
 
 class ServerAddress(NamedTuple):
@@ -72,20 +67,15 @@ class ServerAddress(NamedTuple):
         return f"{SERVER}{self.url}{'?' * bool(query)}{query}"
 
 
-class ExistingAddress(NamedTuple):
-    """A kernel on this machine, started by another program."""
-
-    file: str
-    """Its connection file."""
-
-
-def parse(text: str, token: str = "") -> LocalAddress | ServerAddress | ExistingAddress:
-    """Parse an address. token: for a server whose address contains none. Raises `KernelError`,
-    which never contains a token."""
-    if text.startswith(EXISTING):
-        return ExistingAddress(_named(text.removeprefix(EXISTING), EXISTING))
-    if text.startswith(LOCAL):
-        return LocalAddress(_named(text.removeprefix(LOCAL), LOCAL))
+def parse(text: str, token: str = "") -> ServerAddress | str:
+    """Parse an address; returns the name of a kernelspec or connection file on this machine, or a
+    server. token: for a server whose address contains none. Raises `KernelError`, which never
+    contains a token."""
+    for kind in (EXISTING, LOCAL):
+        if text.startswith(kind):
+            if name := text.removeprefix(kind).strip():
+                return name
+            raise KernelError(f"{kind} names no kernel: {WANTED}.")
     try:
         parts = urlsplit(text.removeprefix(SERVER))
         host, query = parts.hostname, parse_qs(parts.query)
@@ -113,34 +103,24 @@ def find_token(text: str) -> str:
     return (parse_qs(rest).get("token") or [""])[-1] if found else ""
 
 
-def _named(name: str, kind: str) -> str:
-    if not name.strip():
-        raise KernelError(f"{kind} names no kernel: {WANTED}.")
-    return name.strip()
-
-
 POLL_INTERVAL = 0.5
 """Seconds between two checks whether the kernel is alive."""
 MOST = 200
 """Maximum number of completions from a kernel for another language."""
 
 
-class JupyterKernel(NullPersistence, WorkerOperations):
-    """A `Kernel` over Jupyter's protocol."""
-
+class JupyterKernel(Kernel):
     cannot_lock = "it runs in a Jupyter kernel"
     cannot_undo = "a Jupyter kernel is not ours to fork"
+    _cannot_save = "The variables of a Jupyter kernel are not saved."
 
     def __init__(self, wire: KernelConnection, startup: str = "") -> None:
         """startup: code to run in each new Python kernel that we start."""
-        super().__init__("The variables of a Jupyter kernel are not saved.")
         self._wire = wire
         self._startup = startup if wire.ours else ""
-        self._host: KernelHost = NullHost()
         self._turn = threading.Lock()
         self._swap = threading.Lock()
         """Held while a kernel starts or ends."""
-        self._state = KernelState.DEAD
         self._conversation: Conversation | None = None
         self._failure = "The kernel was not started."
         self._closed = threading.Event()
@@ -182,14 +162,8 @@ class JupyterKernel(NullPersistence, WorkerOperations):
                 talk = self._conversation
             if talk is None:
                 return CellResult(cell, Status.DIED, "", (), 0.0, (), self._failure)
-            if nested:
-                return talk.run_nested(code, running)
-            self._report(KernelState.BUSY, "")
-            try:
-                return talk.run(code, running)
-            finally:
-                if self._state is KernelState.BUSY:
-                    self._report(KernelState.IDLE, "")
+            with self._busy(nested):
+                return (talk.run_nested if nested else talk.run)(code, running)
 
     def interrupt(self) -> bool:
         talk = self._conversation
@@ -213,18 +187,15 @@ class JupyterKernel(NullPersistence, WorkerOperations):
 
     def set_size(self, columns: int, lines: int) -> None:
         self._size = (columns, lines)
-        talk = self._conversation
-        if talk is not None:
-            talk.send_size(columns, lines)
+        if self._conversation is not None:
+            self._conversation.send_size(columns, lines)
 
     def set_reload(self, on: bool) -> None:
         """Do nothing, because IPython has ``%autoreload`` for this."""
 
     def variables(self) -> list[Variable]:
         talk = self._conversation
-        if talk is not None and talk.ready is None:
-            return []
-        return super().variables()
+        return [] if talk is not None and talk.ready is None else super().variables()
 
     def complete(self, code: str, cursor: int) -> Completions:
         talk = self._require()
@@ -263,15 +234,12 @@ class JupyterKernel(NullPersistence, WorkerOperations):
         if talk is None or talk.ready is None:
             return self._info_as(self._state)
         ready = talk.ready
-        return KernelInfo(
-            ready.python,
-            ready.executable,
-            talk.cwd,
-            ready.pid,
-            self._state,
-            self._wire.label,
-            self._wire.next_try,
-            self._wire.address,
+        return replace(
+            self._info_as(self._state),
+            python=ready.python,
+            executable=ready.executable,
+            cwd=talk.cwd,
+            pid=ready.pid,
         )
 
     def close(self, *, leave: bool = False, on_purpose: bool = False) -> None:
@@ -314,7 +282,7 @@ class JupyterKernel(NullPersistence, WorkerOperations):
             if result.output:
                 self._host.background_output(result.output)
             return ""
-        return f"The code that every kernel starts with failed:\n{result.output[-STARTUP_OUTPUT:].rstrip()}"
+        return startup_failure(result)
 
     def _replace(self, why: str, now: str) -> None:
         """Replace the kernel. why: a detail for the results of the old one's cells. now: the notice
@@ -332,6 +300,7 @@ class JupyterKernel(NullPersistence, WorkerOperations):
         self._report(KernelState.IDLE, f"{now} {self._run_startup()}".strip())
 
     def _start_again(self, *, restarts: bool = False) -> None:
+        """Start a new kernel. restarts: the server does, which works badly if we also ask it to."""
         self._report(KernelState.STARTING, "")
         try:
             if not restarts:
@@ -343,7 +312,6 @@ class JupyterKernel(NullPersistence, WorkerOperations):
             raise
 
     def _watch(self) -> None:
-        """Watch for the end of the kernel."""
         lost, lost_at = False, 0.0
         while not self._closed.wait(POLL_INTERVAL):
             with self._swap:
@@ -362,18 +330,10 @@ class JupyterKernel(NullPersistence, WorkerOperations):
                     talk.on_reconnect(lost_at)
 
     def _report_death(self, talk: Conversation, how: str, restarts: bool) -> None:
-        """Report the end of the kernel on a separate thread, because the connection's thread must
-        keep reading."""
-        threading.Thread(
-            target=self._on_death,
-            args=(how, talk, restarts),
-            name="mahtab-jupyter-restart",
-            daemon=True,
-        ).start()
+        # The connection's thread must keep reading.
+        threading.Thread(target=self._on_death, args=(how, talk, restarts), daemon=True).start()
 
     def _on_death(self, how: str, talk: Conversation, restarts: bool = False) -> None:
-        """Handle the end of the kernel. restarts: the server is restarting it, which works badly if
-        we also ask it to."""
         with self._swap:
             if talk is not self._conversation or self._closed.is_set():
                 return
@@ -416,10 +376,6 @@ class JupyterKernel(NullPersistence, WorkerOperations):
         wire = self._wire
         return KernelInfo("", "", "", 0, state, wire.label, wire.next_try, wire.address, other)
 
-    def _report(self, state: KernelState, text: str) -> None:
-        self._state = state
-        self._host.kernel_state(self.info(), text)
-
 
 INSTALL = "Kernels of Jupyter need its client libraries: install mahtab-tui[jupyter]."
 
@@ -429,17 +385,15 @@ def jupyter_kernel(text: str, token: str, cwd: str, startup: str) -> Kernel:
     see `JupyterKernel`. Raises `KernelError`."""
     address = parse(text, token)
     try:
-        if isinstance(address, LocalAddress):
-            from mahtab_tui.kernel.jupyter.local import LocalConnection
+        if isinstance(address, ServerAddress):
+            from mahtab_tui.kernel.jupyter.server import ServerConnection
 
-            return JupyterKernel(LocalConnection(address, cwd), startup)
-        if isinstance(address, ExistingAddress):
-            from mahtab_tui.kernel.jupyter.local import ExistingConnection
+            return JupyterKernel(ServerConnection(address), startup)
+        from mahtab_tui.kernel.jupyter.local import ExistingConnection, LocalConnection
 
+        if text.startswith(EXISTING):
             return JupyterKernel(ExistingConnection(address))
-        from mahtab_tui.kernel.jupyter.server import ServerConnection
-
-        return JupyterKernel(ServerConnection(address), startup)
+        return JupyterKernel(LocalConnection(address, cwd), startup)
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.startswith("mahtab_tui"):
             raise

@@ -19,13 +19,10 @@ from jupyter_client.manager import KernelManager
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.jupyter.cell import Channel, OnMessage
-from mahtab_tui.kernel.jupyter.kernel import ExistingAddress, LocalAddress
 from mahtab_tui.kernel.launch import environment
 
 ERROR_CHARS = 1_000
-"""Characters of a kernel's last output to report."""
 SHUTDOWN = 1.5
-"""Seconds that a kernel may take to end by itself."""
 
 
 class Sockets:
@@ -99,14 +96,8 @@ class Sockets:
         while True:
             try:
                 _, message = self._client.session.recv(socket)
-            except (
-                ValueError,
-                TypeError,
-                KeyError,
-                RecursionError,
-            ):
-                # The data is not signed, or not a message.
-                continue
+            except (ValueError, TypeError, KeyError, RecursionError):
+                continue  # the data is not signed, or not a message
             if message is None:
                 return
             self._on_message(channel, message)
@@ -143,10 +134,10 @@ class LocalConnection(ZmqConnection):
 
     ours = True
 
-    def __init__(self, address: LocalAddress, cwd: str) -> None:
+    def __init__(self, name: str, cwd: str) -> None:
         super().__init__()
-        self.label = self.address = f"jupyter:{address.name}"
-        self._name = address.name
+        self.label = self.address = f"jupyter:{name}"
+        self._name = name
         self._cwd = cwd
         self._manager: KernelManager
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (until `close`)
@@ -159,11 +150,10 @@ class LocalConnection(ZmqConnection):
                 f"Jupyter has no kernel named {self._name}; it has {', '.join(names) or 'none'}."
             )
         self._manager = KernelManager(kernel_name=self._name, shutdown_wait_time=SHUTDOWN)
-        env = environment(True, 80, 24)
         try:
             self._manager.start_kernel(
                 cwd=self._cwd,
-                env=env,
+                env=environment(True, 80, 24),
                 stdin=subprocess.DEVNULL,
                 stdout=self._errors,
                 stderr=self._errors,
@@ -183,9 +173,8 @@ class LocalConnection(ZmqConnection):
             for line in self._errors.read().decode(errors="replace").splitlines()
             if line.strip() and "WARNING" not in line
         ]
-        return (
-            f"The kernel {self._name} has ended{f' ({lines[-1][:200].strip()})' if lines else ''}."
-        )
+        last_line = f" ({lines[-1][:200].strip()})" if lines else ""
+        return f"The kernel {self._name} has ended{last_line}."
 
     def interrupt(self) -> None:
         # The kernel has just ended, which is reported elsewhere.
@@ -211,11 +200,12 @@ class ExistingConnection(ZmqConnection):
 
     ours = False
 
-    def __init__(self, address: ExistingAddress) -> None:
+    def __init__(self, file: str) -> None:
+        """file: its connection file."""
         super().__init__()
-        self._file = address.file
-        self.label = f"existing:{os.path.basename(address.file)}"
-        self.address = f"existing:{address.file}"
+        self._file = file
+        self.label = f"existing:{os.path.basename(file)}"
+        self.address = f"existing:{file}"
 
     def open(self, on_message: OnMessage) -> None:
         from jupyter_client.connect import find_connection_file

@@ -45,8 +45,6 @@ class ServerConnection:
         self.label = address.label
         self.address = address.text
         self.ours = not address.kernel_id
-        # The library's own logger writes to the terminal, and could reveal the token.
-        self._log = logging.Logger("mahtab-jupyter", logging.CRITICAL + 1)
         self._manager: Any = None
         self._client: Any = None
         self._next_check = 0.0
@@ -64,22 +62,18 @@ class ServerConnection:
         kernel_id = self._address.kernel_id
         if kernel_id:
             self._ask(f"kernels/{kernel_id}", f"find the kernel {kernel_id}")
-        self._manager = KernelHttpManager(
+        # The library's own logger writes to the terminal, and could reveal the token.
+        log = logging.Logger("mahtab-jupyter", logging.CRITICAL + 1)
+        timing = {"reconnect_interval": RECONNECT, "timeout": ANSWER, "ping_interval": SILENT}
+        manager = self._manager = KernelHttpManager(
             kernel_id=kernel_id or None,
             server_url=self._address.url,
             token=self._address.token,
-            client_kwargs={
-                "log": self._log,
-                "reconnect_interval": RECONNECT,
-                "timeout": ANSWER,
-                "ping_interval": SILENT,
-            },
-            log=self._log,
+            client_kwargs={"log": log, **timing},
+            log=log,
         )
         if not kernel_id:
-            self._do(
-                "start a kernel", lambda: self._manager.start_kernel(name, path="", timeout=START)
-            )
+            self._do("start a kernel", lambda: manager.start_kernel(name, path="", timeout=START))
         self._client, self._since = self._manager.client, time.time()
         # The library's thread must not keep the program from ending, and threads inherit the daemon
         # flag from the thread that starts them.
@@ -95,10 +89,7 @@ class ServerConnection:
         connection.on_message = partial(_receive_with_ack, connection.on_message)
         for channel in get_args(Channel):
             threading.Thread(
-                target=self._read,
-                args=(self._client, channel, on_message),
-                name=f"mahtab-jupyter-{channel}",
-                daemon=True,
+                target=self._read, args=(self._client, channel, on_message), daemon=True
             ).start()
 
     @property
@@ -136,12 +127,9 @@ class ServerConnection:
         empty if it may."""
         if not self._manager.has_kernel:
             return f"{self.label} did not start a kernel."
+        url = f"{self._address.url}/api/kernels/{self._manager.kernel['id']}"
         try:
-            fetch(
-                f"{self._address.url}/api/kernels/{self._manager.kernel['id']}",
-                token=self._address.token,
-                timeout=RECONNECT,
-            )
+            fetch(url, token=self._address.token, timeout=RECONNECT)
         except requests.HTTPError as error:
             if error.response is not None and error.response.status_code == 404:
                 return f"{self.label} has ended the kernel."
@@ -163,11 +151,10 @@ class ServerConnection:
 
     def close(self) -> None:
         self._closed.set()
-        if self.ours and self._manager is not None and self._manager.has_kernel:
+        manager = self._manager
+        if self.ours and manager is not None and manager.has_kernel:
             with suppress(KernelError):
-                self._do(
-                    "end the kernel", lambda: self._manager.shutdown_kernel(now=True, timeout=LEAVE)
-                )
+                self._do("end the kernel", lambda: manager.shutdown_kernel(now=True, timeout=LEAVE))
         self._hang_up()
 
     def _hang_up(self) -> None:
@@ -193,9 +180,8 @@ class ServerConnection:
             raise KernelError(f"{self.label} is not a Jupyter server.")
         name = self._address.name or str(listed.get("default"))
         if name not in specs:
-            raise KernelError(
-                f"{self.label} has no kernel named {name}; it has {', '.join(sorted(map(str, specs))) or 'none'}."
-            )
+            names = ", ".join(sorted(map(str, specs))) or "none"
+            raise KernelError(f"{self.label} has no kernel named {name}; it has {names}.")
         return name
 
     def _ask(self, path: str, what: str) -> Any:

@@ -20,7 +20,13 @@ from pathlib import PurePath
 from typing import Any
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.launch import ConnectionState, DetachHandle, screen_variables
+from mahtab_tui.kernel.launch import (
+    RELEASE_SIZE,
+    ConnectionState,
+    DetachHandle,
+    Output,
+    screen_variables,
+)
 from mahtab_tui.kernel.remote.stations import ConnectedKernel, start_remote
 from mahtab_tui.kernel.remote.transport import (
     FINISH_TIMEOUT,
@@ -32,7 +38,6 @@ from mahtab_tui.kernel.remote.transport import (
     parse,
 )
 from mahtab_tui.kernel.values import SaveTarget
-from mahtab_tui.kernel.worker_process import RELEASE_SIZE
 from mahtab_tui.worker.link import (
     END,
     EXITED,
@@ -84,7 +89,6 @@ class RemoteOutput:
                 view = view[os.write(self._write_end, view) :]
 
     def end(self) -> None:
-        """Note that no more output will come."""
         os.close(self._write_end)
 
     # Called by the reader thread
@@ -135,8 +139,7 @@ class RemoteOutput:
             if offset > self.position:
                 given += format_omission(offset - self.position)
                 self.position = offset
-            if end is not None and len(data) > max(0, end - self.position):
-                count = max(0, end - self.position)
+            if end is not None and len(data) > (count := max(0, end - self.position)):
                 self._pieces.appendleft((self.position + count, data[count:]))
                 data = data[:count]
             self.position += len(data)
@@ -167,14 +170,13 @@ class RemoteProcess:
 
     def __init__(self, connected: ConnectedKernel, wire: ConnectionState) -> None:
         self._address = parse(connected.station.address)
-        self._asked = connected.asked
+        self._asked = connected.station.request(connected.host)
         self._noted = connected.noted
+        self.detach_handle: DetachHandle | None = None if self._noted is None else self
         self._wire = wire
-        self.token, self.was_reattached, self.ready = (
-            connected.token,
-            connected.was_reattached,
-            connected.ready,
-        )
+        self.token = connected.token
+        self.was_reattached = connected.was_reattached
+        self.ready = connected.ready
         self._link = Link()
         self._code: Future[int] = Future()
         self._exited: int | None = None
@@ -184,8 +186,9 @@ class RemoteProcess:
         self._wake, self._woken = socket.socketpair()
         for each in (self._wake, self._woken):
             each.setblocking(False)
-        self.reader = RemoteOutput(lambda offset: self._order(STORED, str(offset).encode()))
-        self.output = self.reader.pipe
+        self._output = RemoteOutput(lambda offset: self._order(STORED, str(offset).encode()))
+        self.output = self._output.pipe
+        self.reader: Output = self._output
         self._orders: deque[tuple[bytes, bytes]] = deque()
         """Messages for the station, in addition to frames."""
         self._leaving = threading.Event()
@@ -199,11 +202,6 @@ class RemoteProcess:
             target=self._run, args=(connected.transport,), name="mahtab-wire", daemon=True
         )
         self._thread.start()
-
-    @property
-    def detach_handle(self) -> DetachHandle | None:
-        """This process, if another host can find it."""
-        return None if self._noted is None else self
 
     def signal(self, number: int) -> None:
         """Send a signal to the kernel and its children, later if there is no connection.
@@ -263,12 +261,12 @@ class RemoteProcess:
         except KernelClaimed:
             self._claimed.send(b"t")
         except KernelGone as error:
-            self.reader.write(f"\n{error}\n".encode())
+            self._output.write(f"\n{error}\n".encode())
             if self._noted is not None:
                 self._noted.forget()
         finally:
             self._ended(-signal.SIGKILL if self._exited is None else self._exited)
-            self.reader.end()
+            self._output.end()
             for each in (self._inner, self._claimed, self._wake, self._woken):
                 each.close()
 
@@ -313,7 +311,7 @@ class RemoteProcess:
         link = self._link
         try:
             link.connect(transport.received)
-            self._take(transport.take_buffered())
+            self._take(transport.buffered)
         except LinkError as error:
             return str(error)
         received = beat = time.monotonic()
@@ -328,13 +326,11 @@ class RemoteProcess:
             ):
                 while self._orders:
                     link.send(*self._orders.popleft())
-                if bool(link.outgoing) != writing:
-                    writing = not writing
-                    (
-                        selector.register(transport.stdin, selectors.EVENT_WRITE)
-                        if writing
-                        else selector.unregister(transport.stdin)
-                    )
+                if link.outgoing and not writing:
+                    selector.register(transport.stdin, selectors.EVENT_WRITE)
+                elif writing and not link.outgoing:
+                    selector.unregister(transport.stdin)
+                writing = bool(link.outgoing)
                 for key, _ in selector.select(_BEAT):
                     try:
                         if key.fd == transport.stdout:
@@ -347,9 +343,8 @@ class RemoteProcess:
                             if not transport.read_stderr():
                                 selector.unregister(transport.stderr)
                         elif key.fd == transport.stdin:
-                            del link.outgoing[
-                                : os.write(transport.stdin, link.outgoing[:LINK_PIECE])
-                            ]
+                            sent = os.write(transport.stdin, link.outgoing[:LINK_PIECE])
+                            del link.outgoing[:sent]
                         elif key.fileobj is self._woken:
                             self._woken.recv(LINK_PIECE)
                         elif link.waiting < _PENDING_BYTES and not self._forward():
@@ -371,7 +366,7 @@ class RemoteProcess:
         return ""
 
     def _forward(self) -> bool:
-        """Send the session's data to the kernel; returns False at the end of the data."""
+        """Send the session's data to the kernel; returns False at its end."""
         data = self._inner.recv(LINK_PIECE)
         self._link.send(FRAMES if data else END, data)
         self._all_sent = not data
@@ -381,9 +376,9 @@ class RemoteProcess:
         """Process received data in order. Raises `LinkError` and `OSError`."""
         for message in self._link.feed(data):
             if message.kind == OUTPUT:
-                self.reader.write(message.data)
+                self._output.write(message.data)
             elif message.kind == OFFSET:
-                self.reader.skip_to(_parse_number(message.data))
+                self._output.skip_to(_parse_number(message.data))
             elif message.kind == FRAMES:
                 with contextlib.suppress(OSError):  # nobody reads, because this host is detaching
                     self._inner.sendall(message.data)
@@ -394,7 +389,6 @@ class RemoteProcess:
 
 
 def _parse_number(data: bytes) -> int:
-    """Parse a number. Raises `LinkError`."""
     if len(data) > 20 or not data.removeprefix(b"-").isdigit():
         raise LinkError("the other machine sent something other than a number")
     return int(data)
@@ -418,6 +412,7 @@ class RemoteLauncher:
         session's waiting kernel, if any, which the first `start` returns.
         """
         self._address = address
+        self.label, self.address = address.label, address.text
         self._keep = keep_hours * 3600
         self._session = session
         self._waiting = waiting
@@ -425,14 +420,6 @@ class RemoteLauncher:
     @property
     def will_reattach(self) -> bool:
         return self._waiting is not None
-
-    @property
-    def label(self) -> str:
-        return self._address.label
-
-    @property
-    def address(self) -> str:
-        return self._address.text
 
     def find(self, python: str | None) -> str:
         """Return the name unchanged, because the other machine looks up the interpreter."""
@@ -442,12 +429,8 @@ class RemoteLauncher:
         self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: ConnectionState
     ) -> RemoteProcess:
         waiting, self._waiting = self._waiting, None
-        asked = {
-            "python": executable,
-            "cwd": cwd,
-            "env": screen_variables(color, *size),
-            "keep": self._keep,
-        }
+        env = screen_variables(color, *size)
+        asked = {"python": executable, "cwd": cwd, "env": env, "keep": self._keep}
         connected = waiting or start_remote(
             self._address, asked, self._session, wire.ask, wire.given_up
         )
@@ -457,13 +440,7 @@ class RemoteLauncher:
 
     def keep_settings(self, target: SaveTarget) -> dict[str, Any]:
         """Save in the home folder there, with a separate key, so that the user's key stays here."""
-        key = hmac.new(
-            bytes.fromhex(target.key), self._address.text.encode(errors="surrogateescape"), "sha256"
-        )
+        address = self._address.text.encode(errors="surrogateescape")
+        key = hmac.new(bytes.fromhex(target.key), address, "sha256").hexdigest()
         folder = f"{FOLDER}/{PurePath(target.folder).name}"
-        return {
-            "folder": folder,
-            "key": key.hexdigest(),
-            "megabytes": target.megabytes,
-            "cloudpickle": "",
-        }
+        return {**target._replace(folder=folder, key=key)._asdict(), "cloudpickle": ""}

@@ -45,6 +45,10 @@ class Station(NamedTuple):
     token: str
     """The secret that hosts must present, in hexadecimal."""
 
+    def request(self, host: str = "") -> dict[str, Any]:
+        """Return the first message of a connection. host: this host's name."""
+        return {"session": self.name, "token": self.token, "host": host}
+
 
 class KernelNote(NamedTuple):
     """A remote kernel that a session had when it was last open."""
@@ -66,11 +70,8 @@ def save_note(session: str, station: Station) -> KernelNote | None:
     """Save where a session's kernel is; None if that cannot be written."""
     with contextlib.suppress(OSError):
         path = sockets_folder() / f"{quote(session, safe='')}.{station.name}{_NOTE_SUFFIX}"
-        with open(
-            os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600),
-            "w",
-            encoding="utf-8",
-        ) as file:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(fd, "w", encoding="utf-8") as file:
             json.dump(station._asdict(), file)
         return KernelNote(session, time.time(), station, path)
     return None
@@ -117,11 +118,6 @@ class ConnectedKernel(NamedTuple):
     noted: KernelNote | None = None
     """The note to find it by; None if no other host should find it."""
 
-    @property
-    def asked(self) -> dict[str, Any]:
-        """The first message of each later connection."""
-        return _request_fields(self.station, self.host)
-
 
 def start_remote(
     address: Address,
@@ -138,12 +134,10 @@ def start_remote(
     station = Station(address.text, address.label, secrets.token_hex(8), secrets.token_hex(16))
     host, token = secrets.token_hex(8), os.urandom(TOKEN_SIZE)
     began = {**asked, "bootstrap": BOOTSTRAP, "kernel_token": token.hex()}
-    transport = Transport(
-        address, {**_request_fields(station, host), "received": 0, "start": began}, ask, given_up
-    )
-    return ConnectedKernel(
-        station, host, transport, token, noted=save_note(session, station) if session else None
-    )
+    request = {**station.request(host), "received": 0, "start": began}
+    transport = Transport(address, request, ask, given_up)
+    noted = save_note(session, station) if session else None
+    return ConnectedKernel(station, host, transport, token, noted=noted)
 
 
 def attach_remote(noted: KernelNote, ask: Ask) -> ConnectedKernel:
@@ -153,7 +147,7 @@ def attach_remote(noted: KernelNote, ask: Ask) -> ConnectedKernel:
     on this machine. Raises `KernelError`.
     """
     host, token = secrets.token_hex(8), os.urandom(TOKEN_SIZE)
-    asked = {**_request_fields(noted.station, host), "received": 0, "attach": token.hex()}
+    asked = {**noted.station.request(host), "received": 0, "attach": token.hex()}
     transport = Transport(parse(noted.station.address), asked, ask)
     if "last" in transport.answer:
         with contextlib.closing(transport):
@@ -174,24 +168,18 @@ def stop_remote(noted: KernelNote, ask: Ask) -> None:
     """Stop a waiting kernel, wait for its end, and save its cell's output. Raises `KernelError` if
     the other machine cannot be reached."""
     with contextlib.suppress(KernelGone):
-        transport = Transport(
-            parse(noted.station.address), {**_request_fields(noted.station, ""), "stop": True}, ask
-        )
-        with contextlib.closing(transport):
+        request = {**noted.station.request(), "stop": True}
+        with contextlib.closing(Transport(parse(noted.station.address), request, ask)) as transport:
             if "last" in transport.answer:
                 _save_last_output(noted, transport)
     noted.forget()
-
-
-def _request_fields(station: Station, host: str) -> dict[str, Any]:
-    return {"session": station.name, "token": station.token, "host": host}
 
 
 def _save_last_output(noted: KernelNote, transport: Transport) -> None:
     """Save the output of the cell in which a kernel ended. If it raises `KernelError`, the other
     machine keeps it."""
     link, output, size = Link(), list[bytes](), 0
-    data, ended = transport.take_buffered(), False
+    data, ended = transport.buffered, False
     try:
         link.connect(transport.received)
         while not ended:

@@ -49,7 +49,7 @@ class AskpassServer:
         self.waits = False
         """Whether the user is being asked."""
         self._folder = tempfile.mkdtemp(prefix="mahtab-")
-        program, self._path = os.path.join(self._folder, "askpass"), os.path.join(self._folder, "s")
+        program, path = os.path.join(self._folder, "askpass"), os.path.join(self._folder, "s")
         script = Path(__file__).with_name("askpass.py")
         Path(program).write_text(
             f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -S {shlex.quote(str(script))} "$@"\n',
@@ -57,16 +57,15 @@ class AskpassServer:
         )
         os.chmod(program, 0o700)
         self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(self._path)
+        self._listener.bind(path)
         self._listener.listen()
-        # Older versions of ssh only use this if there is a DISPLAY.
         self.env = {
             "SSH_ASKPASS": program,
             "SSH_ASKPASS_REQUIRE": "force",
             "SUDO_ASKPASS": program,
-            "MAHTAB_ASKPASS": self._path,
+            "MAHTAB_ASKPASS": path,
+            "DISPLAY": os.environ.get("DISPLAY", ":"),  # older versions of ssh need one
         }
-        self.env["DISPLAY"] = os.environ.get("DISPLAY", ":")
         threading.Thread(target=self._serve, name="mahtab-askpass", daemon=True).start()
 
     def close(self) -> None:
@@ -107,11 +106,9 @@ def bundle() -> Bundle:
     """Pack the files. The same files give the same bytes, so that the other machine recognises them
     by their digest. Raises `KernelError`."""
     packed = io.BytesIO()
+    folders = {"worker": Path(worker.__file__).parent, "cloudpickle": Path(cloudpickle_folder())}
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for folder, name in (
-            (Path(worker.__file__).parent, "worker"),
-            (Path(cloudpickle_folder()), "cloudpickle"),
-        ):
+        for name, folder in folders.items():
             for file in sorted(folder.rglob("*.py")):
                 entry = zipfile.ZipInfo(f"{name}/{file.relative_to(folder).as_posix()}")
                 entry.compress_type = zipfile.ZIP_DEFLATED
@@ -151,9 +148,8 @@ def parse(text: str) -> Address:
             raise KernelError(f"{text} cannot be read ({error}): {WANTED}.") from None
         if not words:
             raise KernelError(f"{text} names no program: {WANTED}.")
-        return Address(
-            text, " ".join([Path(words[0]).name, *words[1:]])[:_LABEL], (*words, "-c", _loader())
-        )
+        label = " ".join([Path(words[0]).name, *words[1:]])[:_LABEL]
+        return Address(text, label, (*words, "-c", _loader()))
     found = _SSH.fullmatch(text)
     if found is None or found["host"].startswith("-"):
         raise KernelError(f"{text} is not a kernel address: {WANTED}.")
@@ -217,7 +213,8 @@ class Transport:
         self._address = address
         self._given_up = given_up or threading.Event()
         self._errors = ""
-        self._buffer = b""
+        self.buffered = b""
+        """Data received after the greeting."""
         try:
             self._questions = AskpassServer(ask)
         except OSError as error:
@@ -235,11 +232,8 @@ class Transport:
         except OSError as error:
             self._questions.close()
             raise KernelError(f"{address.argv[0]} cannot be started: {error.strerror}.") from None
-        self._files = [
-            file
-            for file in (self._child.stdin, self._child.stdout, self._child.stderr)
-            if file is not None
-        ]
+        files = (self._child.stdin, self._child.stdout, self._child.stderr)
+        self._files = [file for file in files if file is not None]
         self.stdin, self.stdout, self.stderr = (file.fileno() for file in self._files)
         for descriptor in (self.stdin, self.stdout, self.stderr):
             os.set_blocking(descriptor, False)
@@ -250,11 +244,6 @@ class Transport:
             raise
         finally:
             self._questions.close()
-
-    def take_buffered(self) -> bytes:
-        """Return data received after the greeting that was not read yet."""
-        data, self._buffer = self._buffer, b""
-        return data
 
     def read_stderr(self) -> bool:
         """Read the command's stderr; returns False at its end."""
@@ -297,10 +286,7 @@ class Transport:
         deadline = time.monotonic() + CONNECT_TIMEOUT
         # Sent before it is requested, because each round trip counts on a slow connection.
         with contextlib.suppress(KernelError):  # it has ended; its earlier output tells why
-            self._write(
-                json.dumps({"digest": files.digest, "size": len(files.data)}).encode() + b"\n",
-                deadline,
-            )
+            self._write_line({"digest": files.digest, "size": len(files.data)}, deadline)
         words = self._greeting(deadline)
         version = words[0] if words else "?"
         if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < (3, 9):
@@ -309,7 +295,7 @@ class Transport:
             )
         if self._line(deadline) == b"send":
             self._write(files.data, deadline)
-        self._write(json.dumps(asked).encode() + b"\n", deadline)
+        self._write_line(asked, deadline)
         try:
             answer = json.loads(self._line(deadline))
             if "error" in answer:
@@ -339,12 +325,12 @@ class Transport:
                 )
 
     def _line(self, deadline: float) -> bytes:
-        while b"\n" not in self._buffer:
+        while b"\n" not in self.buffered:
             data = self._read(deadline)
-            if len(self._buffer) > _BANNER:
+            if len(self.buffered) > _BANNER:
                 raise KernelError(self._failure())
-            self._buffer += data
-        line, _, self._buffer = self._buffer.partition(b"\n")
+            self.buffered += data
+        line, _, self.buffered = self.buffered.partition(b"\n")
         return line.rstrip(b"\r")
 
     def _read(self, deadline: float) -> bytes:
@@ -361,7 +347,11 @@ class Transport:
         with contextlib.suppress(KernelError):
             while self.read_stderr():
                 self._wait(select.POLLIN, self.stderr, deadline)
-        return f"{self._address.label} did not start a kernel{f': {self.errors[:300]}' if self.errors else ': the command has ended'}."
+        why = self.errors[:300] or "the command has ended"
+        return f"{self._address.label} did not start a kernel: {why}."
+
+    def _write_line(self, message: Mapping[str, Any], deadline: float) -> None:
+        self._write(json.dumps(message).encode() + b"\n", deadline)
 
     def _write(self, data: bytes, deadline: float) -> None:
         view = memoryview(data)
@@ -384,8 +374,9 @@ class Transport:
             if left <= 0 and self._questions.waits:
                 left = 1.0
             if left <= 0:
+                why = f" ({self.errors[:200]})" if self.errors else ""
                 raise KernelError(
-                    f"{self._address.label} has not answered for {CONNECT_TIMEOUT:.0f} s{f' ({self.errors[:200]})' if self.errors else ''}."
+                    f"{self._address.label} has not answered for {CONNECT_TIMEOUT:.0f} s{why}."
                 )
             ready = dict(poll.poll(min(left, _POLL_INTERVAL) * 1000))
             if self.stderr in ready and not self.read_stderr():
@@ -400,8 +391,7 @@ def clean_up(address: Address, ask: Ask) -> tuple[int, list[str]]:
     transport = Transport(address, {"clean": True}, ask)
     transport.close()
     try:
-        return int(transport.answer["kernels"]), [
-            str(folder)[:1000] for folder in transport.answer["removed"]
-        ]
+        removed = [str(folder)[:1000] for folder in transport.answer["removed"]]
+        return int(transport.answer["kernels"]), removed
     except (KeyError, TypeError, ValueError):
         raise KernelError(f"{address.label} did not report what it removed.") from None

@@ -12,9 +12,8 @@ if TYPE_CHECKING:
     from mahtab_tui.session import Session
     from mahtab_tui.store.history import History
     from mahtab_tui.tui.app import Interrupter, QuitFlow
-    from mahtab_tui.tui.layout import UiState
-    from mahtab_tui.tui.main_screen import Panes
-    from mahtab_tui.tui.offers import Offers
+    from mahtab_tui.tui.greeting import Offers
+    from mahtab_tui.tui.main_screen import Panes, UiState
     from mahtab_tui.tui.terminal_app import TerminalApp
 
 

@@ -41,7 +41,7 @@ def answer(context: CommandContext) -> None:
 def toggle_mode(context: CommandContext) -> None:
     editor, prose = context.panes.editor, context.panes.transcript.failed_prose
     if prose and editor.mode == "python" and editor.is_empty:
-        editor.begin_question(prose)
+        editor.put("ask", prose)
     else:
         editor.toggle_mode()
     editor.focus()
@@ -146,7 +146,7 @@ def accept_offer(context: CommandContext) -> None:
 )
 def explain_error(context: CommandContext) -> None:
     if question := context.panes.transcript.question_about_error:
-        context.panes.editor.begin_question(question)
+        context.panes.editor.put("ask", question)
         context.panes.editor.focus()
     else:
         context.app.notify("There is no error to explain: no cell has failed.")
@@ -174,7 +174,7 @@ def stop(context: CommandContext) -> None:
     over_questions=True,
 )
 def interrupt_or_copy(context: CommandContext) -> None:
-    if context.session.cell_runs or context.session.turn_runs:
+    if context.session.cells.running or context.session.agent.in_turn:
         context.interrupter.stop()
     elif not context.copy_selection() and not context.panes.is_covered:
         context.panes.editor.clear()
@@ -191,7 +191,9 @@ def interrupt_or_copy(context: CommandContext) -> None:
 )
 def cycle_approval(context: CommandContext) -> None:
     modes = get_args(ApprovalMode)
-    context.session.set_approval(modes[(modes.index(context.session.approval) + 1) % len(modes)])
+    context.session.info.set_approval(
+        modes[(modes.index(context.session.info.approval) + 1) % len(modes)]
+    )
 
 
 @slash_command(
@@ -208,7 +210,7 @@ def plan(context: CommandContext, argument: str) -> None:
     match argument.strip():
         case "":
             profile.set_planning(not profile.planning)
-        case "run" if context.session.turn_runs:
+        case "run" if context.session.agent.in_turn:
             context.refuse("The model is still answering. Run the plan after that.", "/plan run")
         case "run":
             profile.set_planning(False)
@@ -253,7 +255,9 @@ def ask_to_undo(app: App[int], session: Session, cell: int | None) -> None:
     else:
         app.push_screen(
             UndoScreen(
-                cells, partial(session.undo.preview, first), partial(session.undo.undo, first)
+                cells,
+                partial(session.kernel.preview_undo, first),
+                partial(session.undo.undo, first),
             )
         )
 

@@ -22,6 +22,7 @@ from textual.widgets import TextArea
 from textual.widgets.text_area import TextAreaTheme
 
 from mahtab_tui.tui.textual_fixes import VisibleHighlights, run_own_binding
+from mahtab_tui.tui.theme import ITALIC
 
 _PIECE = re.compile(
     r'(?P<string>"""(?:[^\\]|\\.)*?(?:"""|\\?\Z)|' + r"'''(?:[^\\]|\\.)*?(?:'''|\\?\Z)|"
@@ -33,8 +34,7 @@ _CLOSES = {")": "(", "]": "[", "}": "{"}
 
 
 class SourceSpan(NamedTuple):
-    """A string, or a pair of brackets with the text between them. Offsets count characters; `end`
-    is inclusive."""
+    """A string, or a pair of brackets with the text between them; `end` is inclusive."""
 
     start: int
     end: int
@@ -42,8 +42,7 @@ class SourceSpan(NamedTuple):
 
 
 def find_source_spans(text: str) -> Iterator[SourceSpan]:
-    """Yield the strings and bracket pairs of a text, ordered by their ends. Unmatched brackets are
-    left out."""
+    """Yield the strings and matched bracket pairs of a text, ordered by their ends."""
     opened: list[tuple[str, int]] = []
     for piece in _PIECE.finditer(text):
         if piece["string"]:
@@ -72,41 +71,22 @@ def map_outside_strings(text: str, convert: Callable[[str], str]) -> str:
 
 
 STEP = "    "
-"""Indentation, as in `pasting`, which is loaded with the first Enter."""
 
-_ROLES: Mapping[str, tuple[str, ...]] = {
-    "muted": ("comment", "punctuation.bracket", "punctuation.delimiter"),
-    "good": ("string",),
-    "moon": ("number", "float", "boolean", "constant.builtin", "string.escape"),
-    "model": (
-        "keyword",
-        "keyword.function",
-        "keyword.operator",
-        "keyword.return",
-        "conditional",
-        "repeat",
-        "exception",
-        "include",
-    ),
-    "person": (
-        "operator",
-        "function",
-        "function.builtin",
-        "method",
-        "type.class",
-        "type.builtin",
-        "attribute",
-        "attribute.builtin",
-    ),
-    # Code within a string.
-    "foreground": ("none",),
+_ROLES = {
+    "muted": "comment punctuation.bracket punctuation.delimiter",
+    "good": "string",
+    "moon": "number float boolean constant.builtin string.escape",
+    "model": "keyword keyword.function keyword.operator keyword.return conditional repeat exception"
+    " include",
+    "person": "operator function function.builtin method type.class type.builtin attribute"
+    " attribute.builtin",
+    "foreground": "none",  # code within a string
 }
-"""Captures of Textual's query for Python, by theme variable. The colours match the transcript's."""
+"""Captures of Textual's query for Python, by theme variable."""
 
 
 class CodeArea(TextArea):
-    """Edits Python, or plain text if `python` is off. Enter submits complete text and otherwise
-    starts a new line."""
+    """Edits Python, or plain text if `python` is off. Enter submits complete text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+j,shift+enter,alt+enter", "new_line", "New line", show=False),
@@ -117,8 +97,6 @@ class CodeArea(TextArea):
 
     @dataclass
     class Submitted(Message):
-        """Posted on Enter if the text is complete."""
-
         text: str
         python: bool
 
@@ -136,7 +114,7 @@ class CodeArea(TextArea):
             id=id,
         )
         self._pair: tuple[Location, ...] | None = ()
-        """The bracket at the cursor and its partner; None until the next render computes them."""
+        """The bracket at the cursor and its partner; None if unknown."""
 
     @property
     def python(self) -> bool:
@@ -175,8 +153,6 @@ class CodeArea(TextArea):
             await run_own_binding(self, event)
 
     def may_run(self) -> bool:
-        """Return whether Enter runs the text: it is complete, and the cursor is not inside a text
-        of several lines."""
         from mahtab_tui.tui.editor.pasting import is_complete
 
         at_end = not self.get_text_range(self.cursor_location, self.document.end).strip()
@@ -184,7 +160,6 @@ class CodeArea(TextArea):
 
     @property
     def whole_text(self) -> str:
-        """The text, with collapsed pastes expanded."""
         return self.text
 
     @property
@@ -194,7 +169,6 @@ class CodeArea(TextArea):
 
     @contextmanager
     def as_typed(self) -> Iterator[None]:
-        """Treat changes and cursor moves in this context as typing."""
         self.typing = True
         try:
             yield
@@ -205,17 +179,17 @@ class CodeArea(TextArea):
         self.post_message(self.Submitted(self.text, python=self.python))
 
     def action_new_line(self) -> None:
-        """Start a new line with Python's indentation; text right of the cursor moves into it."""
         from mahtab_tui.tui.editor.pasting import next_indent
 
-        start, end = sorted(self.selection)
-        indent = next_indent(self.get_text_range((0, 0), start)) if self.python else ""
-        rest = self.document.get_line(end[0])[end[1] :]
-        blanks = len(rest) - len(rest.lstrip(" ")) if self.python else 0
-        self._replace_via_keyboard("\n" + indent, start, (end[0], end[1] + blanks))
+        start, (row, column) = sorted(self.selection)
+        indent = ""
+        if self.python:
+            indent = next_indent(self.get_text_range((0, 0), start))
+            rest = self.document.get_line(row)[column:]
+            column += len(rest) - len(rest.lstrip(" "))
+        self._replace_via_keyboard("\n" + indent, start, (row, column))
 
     def action_indent(self) -> None:
-        """Indent to the next stop, or all selected lines by one step."""
         if self.selection.is_empty:
             width = len(STEP) - self.cursor_location[1] % len(STEP)
             self._replace_via_keyboard(" " * width, *self.selection)
@@ -223,7 +197,6 @@ class CodeArea(TextArea):
             self._shift_lines(lambda line: STEP + line if line.strip() else line)
 
     def action_dedent(self) -> None:
-        """Remove a step of indentation from the line, or from all selected lines."""
         if self.selection.is_empty:
             row = self.cursor_location[0]
             line = self.document.get_line(row)
@@ -232,8 +205,7 @@ class CodeArea(TextArea):
             self._shift_lines(_dedent)
 
     def action_delete_left(self) -> None:
-        """Delete back to the previous stop in leading white space; elsewhere delete one character,
-        or the selection."""
+        """Delete one character, or leading white space back to the previous stop."""
         row, column = self.cursor_location
         before = self.document.get_line(row)[:column]
         if self.python and self.selection.is_empty and before and not before.strip(" "):
@@ -257,17 +229,15 @@ class CodeArea(TextArea):
         self._insert_paste(event.text)
 
     def action_paste(self) -> None:
-        """Paste the text that was copied within the program."""
         self._insert_paste(self.app.clipboard)
 
     def _insert_paste(self, text: str) -> None:
         from mahtab_tui.tui.editor.pasting import clean, prepare_pasted_python
 
-        text = (
-            prepare_pasted_python(text, into_empty=not self.text.strip())
-            if self.python
-            else clean(text)
-        )
+        if self.python:
+            text = prepare_pasted_python(text, into_empty=not self.text.strip())
+        else:
+            text = clean(text)
         self._replace_via_keyboard(self.collapse_paste(text), *self.selection)
 
     def collapse_paste(self, text: str) -> str:
@@ -277,12 +247,10 @@ class CodeArea(TextArea):
     # Brackets
 
     def find_matching_bracket(self, bracket: str, search_from: Location) -> Location | None:
-        """Find nothing: `get_line` highlights the pair, because this method ignores strings and a
-        cursor after a bracket."""
+        """Find nothing: `get_line` highlights the pair, without those in strings."""
         return None
 
     def watch_selection(self, selection: Selection) -> None:
-        """Clear the highlighted pair at the old cursor."""
         self._pair = None if self.python and selection.is_empty else ()
 
     def _pair_at(self, cursor: Location) -> tuple[Location, ...]:
@@ -291,13 +259,9 @@ class CodeArea(TextArea):
         if not any(character in "()[]{}" for character in near):
             return ()
 
-        offset, text = len(self.get_text_range((0, 0), cursor)), self.text
-        pairs = {
-            end: span
-            for span in find_source_spans(text)
-            if span.bracket
-            for end in (span.start, span.end)
-        }
+        offset, text = self.cursor_index, self.text
+        spans = [span for span in find_source_spans(text) if span.bracket]
+        pairs = {end: span for span in spans for end in (span.start, span.end)}
         pair = pairs.get(offset) or (pairs.get(offset - 1) if column else None)
         return tuple(location(text, end) for end in pair[:2]) if pair else ()
 
@@ -333,8 +297,7 @@ class CodeArea(TextArea):
         return super().render_lines(crop)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Respect a maximum height in vh, which Textual ignores while the parent has no height
-        yet."""
+        """Respect a maximum height in vh, which Textual ignores before the parent has a height."""
         height, most = (
             super().get_content_height(container, viewport, width),
             self.styles.max_height,
@@ -342,8 +305,7 @@ class CodeArea(TextArea):
         return height if most is None else min(height, int(most.resolve(viewport, viewport)))
 
     def _refresh_size(self) -> None:
-        """Scroll to the cursor again, because Textual scrolls before it knows the height of the new
-        text."""
+        """Scroll to the cursor again, because Textual scrolls before it knows the new height."""
         super()._refresh_size()
         self.scroll_cursor_visible()
 
@@ -356,19 +318,15 @@ class CodeArea(TextArea):
 
 
 def _editor_theme(variables: Mapping[str, str]) -> TextAreaTheme:
-    """Create a theme from the application's theme variables."""
-    styles = {
-        capture: Style(
-            color=Color.parse(variables[role]).rich_color, italic=capture == "comment" or None
-        )
-        for role, captures in _ROLES.items()
-        for capture in captures
-    }
+    styles: dict[str, Style] = {}
+    for role, captures in _ROLES.items():
+        style = Style(color=Color.parse(variables[role]).rich_color)
+        styles |= dict.fromkeys(captures.split(), style)
+    styles["comment"] += ITALIC
     return TextAreaTheme(name="roles", syntax_styles=styles)
 
 
 def location(text: str, offset: int) -> Location:
-    """Convert a character offset to a location."""
     return text.count("\n", 0, offset), offset - text.rfind("\n", 0, offset) - 1
 
 

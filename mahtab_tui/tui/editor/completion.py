@@ -1,4 +1,4 @@
-"""Completion while the user types and on Tab."""
+"""Completion, suggestions and help at the cursor."""
 
 from __future__ import annotations
 
@@ -15,34 +15,31 @@ from textual.events import Click, Key, MouseScrollDown, MouseScrollUp
 from textual.geometry import Offset
 from textual.message import Message
 from textual.widget import Widget
+from textual.widgets import Static
 
-from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.system.imports import IMPORTS
-from mahtab_tui.tui.commands.registry import SlashCompletions
+from mahtab_tui.tui.commands.registry import COMMANDS, SlashCompletions
 from mahtab_tui.tui.editor.code_area import CodeArea, location
 from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
-    from mahtab_tui.kernel.values import Completion, Completions
+    from mahtab_tui.kernel.values import Completion, Completions, Explanation
+
 
 ROWS = 8
-"""Maximum number of visible completions."""
 _LABEL, _KIND = 36, 8
-"""Maximum column widths."""
 _WIDEST = 90
 
 
 class CompletionList(Widget):
-    """A list of completions with a selected row. It never gets the focus: the editor handles its
-    keys."""
+    """A list of completions. It never gets the focus: the editor handles its keys."""
 
     can_focus = False
     ALLOW_SELECT: ClassVar[bool] = False
 
     @dataclass
     class Picked(Message):
-        """Posted when a row is clicked."""
-
         item: Completion
 
     def __init__(self) -> None:
@@ -50,10 +47,8 @@ class CompletionList(Widget):
         self.display = False
         self.items: tuple[Completion, ...] = ()
         self.requested = False
-        """Whether the user opened the list or moved in it, so that Enter accepts the selected
-        row."""
+        """Whether the user opened the list or moved in it, so that Enter accepts a row."""
         self._label_width = self._chosen = self._top = self._more = 0
-        self._stale = False
 
     @property
     def is_open(self) -> bool:
@@ -64,12 +59,11 @@ class CompletionList(Widget):
         return self.items[self._chosen]
 
     def open(
-        self, items: tuple[Completion, ...], more: int, at: Offset, *, requested: bool, stale: bool
+        self, items: tuple[Completion, ...], more: int, at: Offset, *, requested: bool
     ) -> None:
-        """Show a list below the screen's cell `at`, or above it if there is no room. A row that the
-        user selected stays selected."""
+        """Show a list below the screen's cell `at`, or above it if there is no room."""
         before = self.chosen.label if self.is_open and self._chosen else None
-        self.items, self._more, self._stale, self.requested = items, more, stale, requested
+        self.items, self._more, self.requested = items, more, requested
         self._chosen = next((index for index, item in enumerate(items) if item.label == before), 0)
         self._top = 0
         self._follow()
@@ -98,54 +92,34 @@ class CompletionList(Widget):
         self.display = False
 
     def move(self, step: int) -> None:
-        """Select another row, wrapping around at the ends."""
-        self._chosen = (
-            (self._chosen + step) % len(self.items)
-            if abs(step) == 1
-            else max(0, min(len(self.items) - 1, self._chosen + step))
-        )
+        chosen, count = self._chosen + step, len(self.items)
+        self._chosen = chosen % count if abs(step) == 1 else max(0, min(count - 1, chosen))
         self.requested = True
         self._follow()
         self.refresh()
 
     def _follow(self) -> None:
-        self._top = max(
-            0, min(max(self._top, self._chosen - ROWS + 1), self._chosen, len(self.items) - 1)
-        )
+        self._top = max(0, min(max(self._top, self._chosen - ROWS + 1), self._chosen))
 
     def render(self) -> Content:
-        rows = [
-            self._row(index) for index in range(self._top, min(len(self.items), self._top + ROWS))
-        ]
+        end = min(len(self.items), self._top + ROWS)
+        rows = [self._row(index) for index in range(self._top, end)]
         return Content("\n").join([*rows, self._foot()])
 
     def _row(self, index: int) -> Content:
         item = self.items[index]
         label = Content(one_line(item.label)).truncate(self._label_width, ellipsis=True, pad=True)
-        line = Content.assemble(
-            " ",
-            label,
-            "  ",
-            (f"{item.kind:<{_KIND}}", "$person"),
-            "  ",
-            (one_line(item.doc), "$muted"),
-            " ",
-        )
+        kind, doc = (f"{item.kind:<{_KIND}}", "$person"), (one_line(item.doc), "$muted")
+        line = Content.assemble(" ", label, "  ", kind, "  ", doc, " ")
         if self.size.width:
             line = line.truncate(max(1, self.size.width), ellipsis=True, pad=True)
         return line.stylize("bold on $person 30%") if index == self._chosen else line
 
     def _foot(self) -> Content:
         keys = "Tab or Enter accepts" if self.requested else "Tab accepts"
-        more = (
-            f" · {len(self.items) + self._more:,} in all"
-            if self._more or len(self.items) > ROWS
-            else ""
-        )
-        return Content.assemble(
-            (f" {keys}{more}", "$muted"),
-            (" · may be outdated: the kernel is busy" if self._stale else "", "$warning"),
-        )
+        total = len(self.items) + self._more
+        more = f" · {total:,} in all" if self._more or total > ROWS else ""
+        return Content.styled(f" {keys}{more}", "$muted")
 
     def on_click(self, event: Click) -> None:
         event.stop()
@@ -168,16 +142,12 @@ Complete = Callable[[str, int], "Completions"]
 _TRIGGER = re.compile(
     r"""[^\W\d]\w$|\.\w*$|\[["']?$|/$|^\s*%%?\w*$|\b(?:import|from)\s+[\w.]*$|^(?:[^"'#]|"[^"]*"|'[^']*')*["'][^"']*$"""
 )
-"""Text before the cursor that triggers completion while typing; the last alternative is an unclosed
-string."""
+"""Text before the cursor that triggers completion; the last alternative is an open string."""
 
 _STEPS = {"down": 1, "up": -1, "pagedown": ROWS, "pageup": -ROWS}
 
 _PENDING_RETRY = 0.3
-"""Seconds until another request, if an MCP server is still starting and will add completions."""
-CACHED = 5_000
-"""Maximum number of remembered names."""
-_NAME = re.compile(r"(?:^|[^\w.])(\w*)$")
+"""Seconds until another request, while an MCP server is still starting."""
 
 
 class CompletionRequest(NamedTuple):
@@ -187,31 +157,24 @@ class CompletionRequest(NamedTuple):
     by_key: bool
     """Whether the user pressed a key for it, rather than just typing."""
     python: bool
-    """True for Python, False for a question to the model."""
 
 
 class Completer:
-    """Completes the text of an area, with a list shown over it."""
-
     def __init__(
         self,
         area: CodeArea,
         shown: CompletionList,
         complete: Complete | None,
         complete_question: Complete | None,
-        slash: SlashCompletions,
     ) -> None:
-        """complete, complete_question: complete Python and questions; called on a thread. None
-        disables completion."""
+        """complete, complete_question: called on a thread; None disables completion."""
         self._area = area
         self._list = shown
         self._complete = complete
         self._complete_question = complete_question
-        self._slash = slash
-        self._cache = CompletionCache()
+        self._slash = SlashCompletions(COMMANDS)
         self._fetcher = Fetcher(area, at_once=1)
         self._prefix = ""
-        """The text before the completed part."""
 
     # Keys
 
@@ -233,24 +196,20 @@ class Completer:
         return True
 
     def handle_tab(self) -> bool:
-        """Insert the selected completion, or request completions; returns False if Tab should act
-        on the text."""
+        """Insert the selected completion, or request some; returns False if Tab acts on the
+        text."""
         area, before = self._area, self._text_before_cursor
         if self._list.is_open:
             self.accept(self._list.chosen)
-        elif (
-            self._completer_for(area.python) is not None
-            and area.selection.is_empty
-            and (before.strip() if area.python else self._starts_mention_or_command(before))
-        ):
-            self._ask(by_key=True)
-        else:
+            return True
+        useful = before.strip() if area.python else self._starts_mention_or_command(before)
+        if self._completer_for(area.python) is None or not area.selection.is_empty or not useful:
             return False
+        self._ask(by_key=True)
         return True
 
     def update_after_edit(self, *, by_character: bool) -> None:
-        """Update completions after an edit. by_character: the user typed a character other than a
-        line break."""
+        """Update completions after an edit. by_character: the user typed a character."""
         area, before = self._area, self._text_before_cursor
         self._fetcher.forget("completion")
         if self._completer_for(area.python) is None or not (by_character or self._list.is_open):
@@ -258,9 +217,8 @@ class Completer:
         elif not area.python:
             worth_it = self._starts_mention_or_command(before)
         else:
-            worth_it = bool(
-                _TRIGGER.search(before) or (self._list.is_open and re.search(r"\w$", before))
-            )
+            goes_on = self._list.is_open and re.search(r"\w$", before)
+            worth_it = bool(_TRIGGER.search(before) or goes_on)
         if worth_it:
             self._narrow()
             self._ask(by_key=self._list.is_open and self._list.requested)
@@ -268,15 +226,12 @@ class Completer:
             self.close()
 
     def close(self) -> None:
-        """Close the list, and drop pending results."""
         self._fetcher.forget("completion")
         self._list.close()
 
     def accept(self, item: Completion) -> None:
-        """Insert a completion, unless the list no longer contains it."""
-        if not self._list.is_open or item not in self._list.items:
-            return
-        self._insert(item)
+        if self._list.is_open and item in self._list.items:
+            self._insert(item)
 
     def _insert(self, item: Completion) -> None:
         self.close()
@@ -289,16 +244,12 @@ class Completer:
             self._ask(by_key=True)
 
     def _narrow(self) -> None:
-        """Filter the open list by the current text until the result for it arrives."""
         if not self._list.is_open:
             return
-        before = self._area.text[: self._area.cursor_index]
-        stem = before[len(self._prefix) :].lower() if before.startswith(self._prefix) else None
-        fitting = [
-            item
-            for item in self._list.items
-            if stem is not None and item.label.lower().startswith(stem)
-        ]
+        before, fitting = self._area.text[: self._area.cursor_index], []
+        if before.startswith(self._prefix):
+            stem, items = before[len(self._prefix) :].lower(), self._list.items
+            fitting = [item for item in items if item.label.lower().startswith(stem)]
         if fitting:
             self._list.narrow(tuple(fitting))
         else:
@@ -306,19 +257,15 @@ class Completer:
 
     @property
     def _text_before_cursor(self) -> str:
-        """The text of the line before the cursor."""
         row, column = self._area.cursor_location
         return self._area.document.get_line(row)[:column]
 
     def _starts_mention_or_command(self, before: str) -> bool:
-        """Return whether the line's text before the cursor ends with a mention or starts a
-        command."""
-        from mahtab_tui.session.attached import partial_mention
+        from mahtab_tui.session.attachments import partial_mention
 
-        return partial_mention(before) is not None or (
-            self._area.cursor_location[0] == 0
-            and self._slash.complete(before, len(before)) is not None
-        )
+        in_first_line = self._area.cursor_location[0] == 0
+        is_command = in_first_line and self._slash.complete(before, len(before)) is not None
+        return is_command or partial_mention(before) is not None
 
     # Requests and results
 
@@ -336,94 +283,155 @@ class Completer:
         )
 
     def _ask_kernel(self, request: CompletionRequest) -> Completions | None:
-        """Run a request, on a thread; returns None if the kernel does not answer."""
         IMPORTS.wait_for_screen()
         from mahtab_tui.kernel.base import KernelError
 
+        code, cursor = request.code, request.cursor
         complete = self._completer_for(request.python)
         assert complete is not None
         with contextlib.suppress(KernelError):
-            return self._slash.complete(request.code, request.cursor) or complete(
-                request.code, request.cursor
-            )
+            return self._slash.complete(code, cursor) or complete(code, cursor)
         return None
 
     def handle_response(self, request: CompletionRequest, found: Completions | None) -> None:
-        """Show the result of the newest request, if it is still wanted. found: None if the kernel
-        did not answer."""
+        """Show the result of the newest request, if it is still wanted."""
         area = self._area
         wanted = (area.text, area.cursor_index, area.python)
         if (request.code, request.cursor, request.python) != wanted or not area.has_focus:
             return
-        if found is not None:
-            if request.python:
-                self._cache.store(request.code, request.cursor, found)
-            self._show(found, request, stale=False)
-            if found.pending:
-                self._ask(by_key=request.by_key, pause=_PENDING_RETRY)
-        elif request.python:
-            self._show(self._cache.for_text(request.code, request.cursor), request, stale=True)
-        else:
+        if found is None:
             self.close()
+            return
+        self._show(found, request)
+        if found.pending:
+            self._ask(by_key=request.by_key, pause=_PENDING_RETRY)
 
-    def _show(self, found: Completions, request: CompletionRequest, stale: bool) -> None:
-        typed = request.code[found.start : request.cursor]
-        opened = self._list.is_open and self._list.requested
-        files = request.python and bool(found.items) and found.items[0].kind in ("file", "folder")
-        self._prefix = request.code[: found.start]
-        # Completion is pointless here: the string may not be a file name, or its only item is
-        # already typed.
-        needless = (files and request.code[found.start - 1] != "/") or (
-            len(found.items) == 1 and found.items[0].text == typed
-        )
-        if not found.items or (needless and not request.by_key):
+    def _show(self, found: Completions, request: CompletionRequest) -> None:
+        code, items, by_key = request.code, found.items, request.by_key
+        typed, self._prefix = code[found.start : request.cursor], code[: found.start]
+        if not items:
             self.close()
-        elif request.by_key and not opened and len(found.items) == 1:
-            self._insert(found.items[0])
+            return
+        # The string may not be a file name, or the only item is already typed.
+        files = request.python and items[0].kind in ("file", "folder")
+        only = len(items) == 1
+        needless = (files and code[found.start - 1] != "/") or (only and items[0].text == typed)
+        if needless and not by_key:
+            self.close()
+        elif by_key and only and not (self._list.is_open and self._list.requested):
+            self._insert(items[0])
         else:
             at = self._area.cursor_screen_offset - Offset(cell_len(typed), 0)
-            self._list.open(found.items, found.more, at, requested=request.by_key, stale=stale)
+            self._list.open(items, found.more, at, requested=by_key)
 
 
-class CompletionCache:
-    """Completes text while the kernel cannot answer, from the last completions and all names seen
-    in earlier ones."""
+PAUSE = 0.7
+"""Seconds without a key press before a suggestion is requested."""
 
-    def __init__(self) -> None:
-        self._last: tuple[str, Completions] | None = None
-        self._names: dict[str, Completion] = {}
+Suggest = Callable[[str, bool, Callable[[], bool]], str]
+"""Suggests the rest of a line, or nothing; waits for the model. Gets the text, whether it is
+Python, and a function that returns whether the suggestion is still wanted."""
 
-    def store(self, code: str, cursor: int, found: Completions) -> None:
-        self._last = code, found
-        if _NAME.search(code[:cursor]):
-            self._names.update(
-                (item.label, item)
-                for item in found.items
-                if item.label == item.text and len(self._names) < CACHED
+
+class InlineSuggester:
+    """Requests and shows inline suggestions. Right or Tab inserts one."""
+
+    def __init__(self, area: CodeArea, completions: CompletionList, suggest: Suggest) -> None:
+        self._area = area
+        self._completions = completions
+        self._suggest = suggest
+        self._fetcher = Fetcher(area, at_once=1)
+        self._request_number = 0
+        """The number of the newest request; older ones are dropped."""
+
+    def ask(self, *, at_once: bool) -> None:
+        self.cancel()
+        area, number = self._area, self._request_number
+        text, python = area.whole_text, area.python
+        if area.text.strip() and area.selection.is_empty and area.cursor_at_end_of_text:
+            self._fetcher.ask(
+                "suggestion",
+                lambda: self._suggest(text, python, lambda: number == self._request_number),
+                self._show,
+                pause=0 if at_once else PAUSE,
             )
 
-    def for_text(self, code: str, cursor: int) -> Completions:
-        """Return completions for a text: the last ones if they were for the same position,
-        otherwise from the names."""
-        from mahtab_tui.kernel.values import Completions
+    def cancel(self) -> None:
+        self._request_number += 1
+        self._fetcher.forget("suggestion")
 
-        name = _NAME.search(code[:cursor])
-        start, items = (
-            cursor - len(name[1]) if name else cursor,
-            tuple(self._names.values()) if name and name[1] else (),
+    def clear(self) -> None:
+        self.cancel()
+        self._area.suggestion = ""
+
+    def accept(self) -> bool:
+        if not self._area.suggestion or self._completions.is_open:
+            return False
+        self._area.insert(self._area.suggestion)
+        return True
+
+    def _show(self, text: str) -> None:
+        if self._area.cursor_at_end_of_text and not self._completions.is_open:
+            self._area.suggestion = text
+
+
+Explain = Callable[[str, int], "Explanation | None"]
+"""Explains the name at a cursor; raises `KernelError`."""
+
+_WIDEST_CARD, _HIGHEST = 90, 16
+"""Maximum columns and lines, including the border."""
+
+
+class HelpCard(Static):
+    """Shows an explanation; typing or moving the cursor closes it."""
+
+    can_focus = False
+
+    def __init__(self, explain: Explain | None) -> None:
+        super().__init__(markup=False)
+        self.display = False
+        self._explain = explain
+        self._fetcher = Fetcher(self)
+
+    def ask(self, code: str, cursor: int, at: Offset) -> None:
+        """Explain the name at an offset. at: the cursor's cell on the screen."""
+        if (explain := self._explain) is None:
+            return
+        self._fetcher.ask(
+            "help",
+            lambda: explain(code, cursor),
+            lambda about: self._show(_content(about), at),
+            lambda error: self._show(Content(error), at),
         )
-        if self._last is not None:
-            cached_code, found = self._last
-            if (
-                found.start <= cursor
-                and code[: found.start] == cached_code[: found.start]
-                and re.fullmatch(r"\w*", code[found.start : cursor])
-            ):
-                start, items = found.start, found.items
-        stem = code[start:cursor]
-        matching = [item for item in items if item.label.lower().startswith(stem.lower())]
-        fitting = sorted(
-            matching,
-            key=lambda item: (item.label.startswith("_"), not item.label.startswith(stem)),
+
+    def close(self) -> None:
+        self._fetcher.forget("help")
+        self.display = False
+
+    def _show(self, content: Content, at: Offset) -> None:
+        screen = self.screen.size
+        width = min(screen.width, _WIDEST_CARD)
+        lines = content.wrap(width - 4)
+        height = min(len(lines) + 2, _HIGHEST, max(3, at.y))
+        if len(lines) > height - 2:
+            more = Content.styled("… name? in a cell shows all of it", "$muted")
+            lines = [*lines[: height - 3], more]
+        self.update(Content("\n").join(lines))
+        self.styles.width, self.styles.height = width, height
+        self.absolute_offset = Offset(
+            max(0, min(at.x - 2, screen.width - width)), max(0, at.y - height)
         )
-        return Completions(start, tuple(fitting), 0)
+        self.display = True
+
+
+def _content(about: Explanation | None) -> Content:
+    from textual.highlight import highlight  # loaded late, for a fast start
+
+    if about is None:
+        return Content("No help for the code at the cursor.")
+    parts = [highlight(plain(about.signature), language="python")]
+    if about.doc:
+        parts.append(Content(plain(about.doc)))
+    if about.where:
+        parts.append(Content.styled(plain(about.where), "$muted"))
+    return Content("\n\n").join(parts)

@@ -21,18 +21,16 @@ from textual.widgets import Static, TextArea
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.system.imports import IMPORTS
-from mahtab_tui.tui.commands.registry import SlashCompletions
 from mahtab_tui.tui.editor.code_area import CodeArea
-from mahtab_tui.tui.editor.completion import Complete, CompletionList
+from mahtab_tui.tui.editor.completion import Complete, CompletionList, Explain, HelpCard, Suggest
 from mahtab_tui.tui.editor.prompt_area import Draft, InputHistory, PromptArea
 from mahtab_tui.tui.find import FindRow
 from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
-    from mahtab_tui.session.attached import MentionChip
+    from mahtab_tui.session.attachments import MentionChip
     from mahtab_tui.session.inbox import Mode
     from mahtab_tui.store.history import History
-    from mahtab_tui.tui.editor.help_card import Explain, HelpCard, Suggest
 
 _KEYS: dict[Mode, str] = {
     "python": "Python · Enter runs · ` asks the model · Ctrl+J new line",
@@ -44,79 +42,18 @@ _REPLACING = (
 )
 
 FindChips = Callable[[str], "Sequence[MentionChip]"]
-"""Previews the attachments of a question; called on a thread."""
 
 PAUSE = 0.15
-"""Seconds without a key press before the mentions in a question are resolved."""
-
-
-class Hint(Static):
-    """Shows the keys of the mode, an offer, or the attachments of a question, which are resolved on
-    a thread."""
-
-    def __init__(self, find: FindChips | None, *, id: str | None = None) -> None:
-        super().__init__(id=id, markup=False)
-        self._mode: Mode = "python"
-        self._replaces = ""
-        self._offer = ""
-        self._chips: Sequence[MentionChip] = ()
-        self._find = find
-        self._fetcher = Fetcher(self, at_once=1)
-
-    def show(self, mode: Mode, *, replaces: str) -> None:
-        """Show the keys of a mode. replaces: the name of the entry that the input will replace;
-        empty for none."""
-        self._mode, self._replaces = mode, replaces
-        self._draw()
-
-    def show_mentions(self, question: str) -> None:
-        """Resolve the mentions in the question being written; empty for none."""
-        find = self._find
-        if not question or find is None:
-            self._fetcher.forget("attachments")
-            self._show_chips(())
-            return
-
-        def resolve() -> Sequence[MentionChip]:
-            IMPORTS.wait_for_screen()  # the code for this is loaded after the first picture
-            return find(question)
-
-        self._fetcher.ask("attachments", resolve, self._show_chips, pause=PAUSE)
-
-    def offer(self, offer: str) -> None:
-        """Show an offer instead of the keys; empty removes it."""
-        if offer != self._offer:
-            self._offer = offer
-            self._draw()
-
-    def _show_chips(self, chips: Sequence[MentionChip]) -> None:
-        if chips != self._chips:
-            self._chips = chips
-            self._draw()
-
-    def _draw(self) -> None:
-        if self._offer and not self._chips:  # a text with attachments is a question
-            self.update(Content.styled(self._offer, "$moon"))
-        elif self._replaces:
-            self.update(Content(_CHANGING if self._replaces.startswith("place ") else _REPLACING))
-        else:
-            self.update(
-                Content("  ").join(map(_draw_chip, self._chips))
-                if self._chips
-                else Content(_KEYS[self._mode])
-            )
 
 
 def _draw_chip(chip: MentionChip) -> Content:
     label, size = (" ".join(plain(text).split()) for text in (chip.label, chip.size))
-    return Content.assemble(
-        (f" {label} ", "$moon on $panel"),
-        (f"{size} ", "$bad on $panel" if chip.missing else "$muted on $panel"),
-    )
+    style = "$bad on $panel" if chip.missing else "$muted on $panel"
+    return Content.assemble((f" {label} ", "$moon on $panel"), (f"{size} ", style))
 
 
 LONGEST = 2_000
-"""Characters of a text to classify: it is parsed at each key press."""
+"""Characters of a text that is classified at each key press."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*[,.;:?!…]*|\d+[,.?!%]*")
 _CODE_NODES = (
     ast.Assign,
@@ -141,8 +78,6 @@ def is_prose(text: str) -> bool:
 
 
 def is_code(text: str) -> bool:
-    """Return whether a text is Python that does something, rather than words that happen to
-    parse."""
     tree = _parse(text) if len(text) <= LONGEST else None
     return tree is not None and any(isinstance(node, _CODE_NODES) for node in ast.walk(tree))
 
@@ -171,8 +106,6 @@ class EditorPane(Widget):
 
     @dataclass
     class Submitted(Message):
-        """Posted when the user enters a complete input."""
-
         mode: Mode
         text: str
         replaces: str = ""
@@ -192,23 +125,23 @@ class EditorPane(Widget):
         suggest: Suggest | None,
         complete_question: Complete | None,
         chips: FindChips | None,
-        slash: SlashCompletions,
         *,
         id: str | None = None,
     ) -> None:
         super().__init__(id=id)
         self._inputs = InputHistory(history)
         self._completions = CompletionList()
-        self._explain = explain
-        self._card: HelpCard | None = None
-        """Created when it is first shown."""
+        self._card = HelpCard(explain)
         self._area = PromptArea(
-            self._completions, self._inputs, complete, complete_question, slash, suggest, id="code"
+            self._completions, self._inputs, complete, complete_question, suggest, id="code"
         )
-        self._hint = Hint(chips, id="hint")
+        self._hint = Static(id="hint", markup=False)
+        self._offer = ""
+        self._find_chips = chips
+        self._chips: Sequence[MentionChip] = ()
+        self._fetcher = Fetcher(self, at_once=1)
         self._replaces = ""
         self._draft = Draft("python", "")
-        """The input before a replacement began."""
         self._find = FindRow(self._area)
 
     def compose(self) -> ComposeResult:
@@ -218,6 +151,7 @@ class EditorPane(Widget):
         yield self._hint
         yield self._find
         yield self._completions
+        yield self._card
 
     def on_mount(self) -> None:
         self._inputs.start()
@@ -228,7 +162,6 @@ class EditorPane(Widget):
 
     @property
     def text(self) -> str:
-        """The text in the editor; setting it can be undone."""
         return self._area.whole_text
 
     @text.setter
@@ -244,7 +177,6 @@ class EditorPane(Widget):
         return self._area.selected_text
 
     def clear(self) -> None:
-        """Empty the editor; undo brings the text back."""
         self._area.clear()
         self._inputs.reset()
 
@@ -253,7 +185,6 @@ class EditorPane(Widget):
         return self
 
     def begin_replacing(self, entry: str, mode: Mode, text: str) -> None:
-        """Edit a text that will replace an entry of the transcript; Escape cancels."""
         if not self._replaces:
             self._draft = Draft(self.mode, self.text)
             self._area.draft = self._draft if self.text else None
@@ -261,20 +192,14 @@ class EditorPane(Widget):
         self._show_mode()
 
     def end_replacing(self) -> None:
-        """Cancel a replacement, if any, and restore the previous text."""
         if self._replaces:
             self._replaces, self._area.draft = "", None
             self.mode, self.text = self._draft
             self._show_mode()
 
-    def begin_question(self, question: str) -> None:
-        """Put a question into the editor, without sending it. The previous text comes back when it
-        is sent, or on undo."""
-        self.put("ask", question)
-
     def put(self, mode: Mode, text: str) -> None:
-        """Put an input into the editor, without sending it. The previous mode and text come back
-        when it is sent."""
+        """Put an input into the editor, without sending it. The previous one comes back
+        afterwards."""
         if text not in (self.text, "") and not self._replaces:
             self._area.draft = Draft(self.mode, self.text)
         self.mode, self.text = mode, text
@@ -285,7 +210,6 @@ class EditorPane(Widget):
         self.mode, self.text = "ask", f"{question} {target} ".lstrip()
 
     def toggle_mode(self) -> None:
-        """Switch between Python and Ask, keeping the text."""
         self.mode = "ask" if self.mode == "python" else "python"
 
     def watch_mode(self, mode: Mode) -> None:
@@ -297,23 +221,55 @@ class EditorPane(Widget):
     def _show_mode(self) -> None:
         self.set_class(self.mode == "ask", "-ask")
         self._area.python = self.mode == "python"
-        self.query_one("#glyph", Static).update(
-            Content("↻" if self._replaces else _GLYPHS[self.mode])
-        )
-        self._hint.show(self.mode, replaces=self._replaces)
+        glyph = "↻" if self._replaces else _GLYPHS[self.mode]
+        self.query_one("#glyph", Static).update(glyph)
+        self._draw_hint()
+
+    def _draw_hint(self) -> None:
+        """Show the keys of the mode, an offer, or the attachments of a question."""
+        if self._offer and not self._chips:  # a text with attachments is a question
+            hint = Content.styled(self._offer, "$moon")
+        elif self._replaces:
+            hint = Content(_CHANGING if self._replaces.startswith("place ") else _REPLACING)
+        elif self._chips:
+            hint = Content("  ").join(map(_draw_chip, self._chips))
+        else:
+            hint = Content(_KEYS[self.mode])
+        self._hint.update(hint)
 
     @on(TextArea.Changed, "#code")
     def _refresh_mentions(self) -> None:
         from mahtab_tui.tui.editor.pasting import has_curly_quotes
 
-        text = self._area.whole_text
-        self._hint.show_mentions(text if self.mode == "ask" else "")
-        if self.mode == "python":
-            self._hint.offer(
-                _PROSE if is_prose(text) else _STRAIGHTEN if has_curly_quotes(text) else ""
-            )
-        else:
-            self._hint.offer(_IS_PYTHON if is_code(text) else "")
+        text, offer = self._area.whole_text, ""
+        self._resolve_mentions(text if self.mode == "ask" else "")
+        if self.mode == "ask":
+            offer = _IS_PYTHON if is_code(text) else ""
+        elif is_prose(text):
+            offer = _PROSE
+        elif has_curly_quotes(text):
+            offer = _STRAIGHTEN
+        if offer != self._offer:
+            self._offer = offer
+            self._draw_hint()
+
+    def _resolve_mentions(self, question: str) -> None:
+        find = self._find_chips
+        if not question or find is None:
+            self._fetcher.forget("attachments")
+            self._show_chips(())
+            return
+
+        def resolve() -> Sequence[MentionChip]:
+            IMPORTS.wait_for_screen()  # the code for this is loaded after the first picture
+            return find(question)
+
+        self._fetcher.ask("attachments", resolve, self._show_chips, pause=PAUSE)
+
+    def _show_chips(self, chips: Sequence[MentionChip]) -> None:
+        if chips != self._chips:
+            self._chips = chips
+            self._draw_hint()
 
     @on(PromptArea.ModeChanged)
     def _mode_changed(self, message: PromptArea.ModeChanged) -> None:
@@ -322,19 +278,13 @@ class EditorPane(Widget):
 
     def explain(self) -> None:
         """Show the signature and docstring of the call at the cursor."""
-        if self._area.python:
-            self._area.completer.close()
-            if self._card is None:
-                from mahtab_tui.tui.editor.help_card import HelpCard
-
-                self._card = HelpCard(self._explain)
-                self.mount(self._card)
-            self._card.ask(
-                self._area.text, self._area.cursor_index, self._area.cursor_screen_offset
-            )
+        area = self._area
+        if area.python:
+            area.completer.close()
+            self._card.ask(area.text, area.cursor_index, area.cursor_screen_offset)
 
     def on_key(self, event: Key) -> None:
-        if event.key == "escape" and self._card is not None and self._card.display:
+        if event.key == "escape" and self._card.display:
             event.stop()
             self._card.close()
         elif event.key == "escape" and self._replaces:
@@ -353,8 +303,7 @@ class EditorPane(Widget):
     @on(TextArea.Changed)
     @on(TextArea.SelectionChanged)
     def _close_card(self) -> None:
-        if self._card is not None:
-            self._card.close()
+        self._card.close()
 
     @on(CompletionList.Picked)
     def _picked(self, message: CompletionList.Picked) -> None:
@@ -365,8 +314,7 @@ class EditorPane(Widget):
     def _submitted(self, message: CodeArea.Submitted) -> None:
         message.stop()
         replaces, self._replaces = self._replaces, ""
-        self.post_message(
-            self.Submitted("python" if message.python else "ask", message.text, replaces)
-        )
+        mode: Mode = "python" if message.python else "ask"
+        self.post_message(self.Submitted(mode, message.text, replaces))
         if replaces:
             self._show_mode()

@@ -9,15 +9,18 @@ import textwrap
 import warnings
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.session.attached import is_large
-from mahtab_tui.tui.editor.code_area import find_source_spans, map_outside_strings, strip_literals
+from mahtab_tui.session.attachments import is_large
+from mahtab_tui.tui.editor.code_area import (
+    STEP,
+    find_source_spans,
+    map_outside_strings,
+    strip_literals,
+)
 from mahtab_tui.worker.magics import parse_python, transform
 
 _FLAGS = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | codeop.PyCF_ALLOW_INCOMPLETE_INPUT  # type: ignore[attr-defined]
 _TYPE_PARAMETERS = re.compile(r"^([ \t]*(?:async +def|def|class) +\w+)\[[^\[\]\n]*\]", re.MULTILINE)
 
-STEP = "    "
-"""One step of indentation."""
 _LEAVES_BLOCK = re.compile(r"\s*(?:return|pass|break|continue|raise)\b")
 
 _WHOLE_CELL = re.compile(r"\s*%%")
@@ -26,12 +29,9 @@ _TIMED = re.compile(r"\s*%%time(?:it)?\b.*\n")
 
 
 def is_complete(source: str) -> bool:
-    """Return whether Enter should run a cell. Invalid code is complete, so that its error is shown.
-
-    As in Python and IPython, a cell that ends with a block is incomplete until an empty line, and
-    so is a ``%%magic``. ``!command``, ``%magic`` and ``object?`` count as the calls that the kernel
-    makes of them.
-    """
+    """Return whether Enter should run a cell. Invalid code is complete, so that its error is
+    shown. As in Python and IPython, a cell that ends with a block is incomplete until an empty
+    line, and so is a ``%%magic``."""
     if _WHOLE_CELL.match(source) and not _TIMED.match(source):
         return "\n" in source.strip() and not source.rpartition("\n")[2].strip()
     # The kernel's Python may be newer than this one, and support type parameters.
@@ -42,22 +42,16 @@ def is_complete(source: str) -> bool:
             tree: ast.Module = compile(readable, "<input>", "exec", _FLAGS, dont_inherit=True)
     except SyntaxError as error:
         return "incomplete input" not in str(error)
-    except (
-        ValueError,
-        RecursionError,
-        MemoryError,
-        SystemError,
-    ):
+    except (ValueError, RecursionError, MemoryError, SystemError):
         # A NUL; nesting too deep; another thread is parsing (3.11).
         return True
-    open_block = bool(tree.body) and (
-        hasattr(tree.body[-1], "body") or hasattr(tree.body[-1], "cases")
-    )
-    return not (open_block and source.rpartition("\n")[2].strip())
+    last = tree.body[-1] if tree.body else None
+    is_block = hasattr(last, "body") or hasattr(last, "cases")
+    return not (is_block and source.rpartition("\n")[2].strip())
 
 
 def next_indent(before: str) -> str:
-    """Return the indentation of a new line after the text before the cursor."""
+    """Return the indentation of a new line after a text."""
     start = before.rfind("\n") + 1
     # A string or bracket that ends on this line belongs to the line on which it starts.
     for span in sorted(find_source_spans(before), reverse=True):
@@ -79,16 +73,12 @@ _LEADING_TABS = re.compile(r"^[ \t]*\t", re.MULTILINE)
 
 
 def clean(text: str) -> str:
-    """Remove control characters, and convert line breaks to ``\\n``."""
     return plain(text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def prepare_pasted_python(text: str, *, into_empty: bool) -> str:
     """Prepare Python copied from anywhere: use spaces for indentation, and remove prompts and
-    fences. Output of a session, and text between fences, become comments.
-
-    into_empty: also remove the indentation common to all lines.
-    """
+    fences. Other text becomes comments. into_empty: also remove common indentation."""
     text = _LEADING_TABS.sub(lambda tabs: tabs[0].expandtabs(len(STEP)), clean(text))
     text = _strip_fences(text)
     dedented = textwrap.dedent(text)
@@ -104,18 +94,15 @@ def _strip_prompt(line: str) -> str:
 
 
 def _strip_fences(text: str) -> str:
-    """Return the code of a Markdown text that starts with a fence, or whose only fence is the last
-    line; return any other text unchanged."""
+    """Return the code of a Markdown text that starts with a fence, or whose only fence is the
+    last line; any other text unchanged."""
     lines = text.split("\n")
     filled = [number for number, line in enumerate(lines) if line.strip()]
     if not filled or not (_FENCE.fullmatch(lines[filled[0]]) or lines[filled[-1]].strip() == "```"):
         return text
     if not _FENCE.fullmatch(lines[filled[0]]):
-        return (
-            "\n".join(lines[: filled[-1]])
-            if sum(bool(_FENCE.fullmatch(line)) for line in lines) == 1
-            else text
-        )
+        fences = sum(bool(_FENCE.fullmatch(line)) for line in lines)
+        return "\n".join(lines[: filled[-1]]) if fences == 1 else text
     code: list[str] = []
     fence = ""  # of the open code block
     for line in lines[filled[0] :]:
@@ -129,21 +116,9 @@ def _strip_fences(text: str) -> str:
     return "\n".join(code).strip("\n") or text
 
 
-_STRAIGHT = str.maketrans(
-    {
-        "\u2018": "'",
-        "\u2019": "'",
-        "\u201a": "'",
-        "\u201b": "'",
-        "\u201c": '"',
-        "\u201d": '"',
-        "\u201e": '"',
-        "\u201f": '"',
-    }
-)
+_STRAIGHT = str.maketrans("\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f", "'" * 4 + '"' * 4)
 _CURLY = re.compile(f"[{''.join(map(chr, _STRAIGHT))}]")
 LONG = 100_000
-"""Text of more characters is not parsed at each key press."""
 
 
 def has_curly_quotes(text: str) -> bool:
@@ -179,18 +154,10 @@ class Pastes:
         return word
 
     def expand(self, text: str) -> str:
-        """Replace all placeholders by their texts."""
         # In one pass, because a pasted text may contain the placeholder of another one.
         words = "|".join(map(re.escape, self._texts))
         return re.sub(words, lambda word: self._texts[word[0]], text) if words else text
 
     def word_at(self, text: str, *, end: bool) -> str:
-        """Return the placeholder at the start or end of a text; empty if there is none."""
-        return next(
-            (
-                word
-                for word in self._texts
-                if (text.endswith(word) if end else text.startswith(word))
-            ),
-            "",
-        )
+        matches = text.endswith if end else text.startswith
+        return next(filter(matches, self._texts), "")

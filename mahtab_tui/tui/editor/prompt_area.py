@@ -13,19 +13,22 @@ from textual.events import Blur, Key
 from textual.message import Message
 
 from mahtab_tui.system.imports import IMPORTS
-from mahtab_tui.tui.commands.registry import SlashCompletions
 from mahtab_tui.tui.editor.code_area import CodeArea, location
-from mahtab_tui.tui.editor.completion import Complete, Completer, CompletionList
+from mahtab_tui.tui.editor.completion import (
+    Complete,
+    Completer,
+    CompletionList,
+    InlineSuggester,
+    Suggest,
+)
 from mahtab_tui.tui.find import Pattern
 
 if TYPE_CHECKING:
     from mahtab_tui.session.inbox import Mode
     from mahtab_tui.store.history import History, HistoryEntry
-    from mahtab_tui.tui.editor.help_card import InlineSuggester, Suggest
     from mahtab_tui.tui.editor.pasting import Pastes
 
 _PATIENCE = 1.0
-"""Seconds to wait on quitting until the last input is written."""
 
 
 class InputHistory:
@@ -45,29 +48,25 @@ class InputHistory:
         self._thread.start()
 
     def close(self) -> None:
-        """Write all new inputs."""
         self._write_queue.put(None)
         self._thread.join(_PATIENCE)
 
     def for_mode(self, mode: Mode) -> list[str]:
-        """Return the inputs of a mode without duplicates; those of this session come first."""
         now = (text for text, its_mode in self._new if its_mode == mode)
         past = (entry.text for entry in self._past if entry.mode == mode)
         return list(dict.fromkeys((*now, *past)))
 
     def step(self, step: int, mode: Mode, present: str) -> str | None:
-        """Move to an older (1) or newer (-1) input that starts with the draft, and return it; None
-        if there is none. present: the current text."""
+        """Return an older (1) or newer (-1) input that starts with the draft; None at the end.
+        present: the current text."""
         return self._cursors[mode].step(step, self.for_mode(mode), present)
 
     def add(self, text: str, mode: Mode) -> None:
-        """Add an input immediately, because the next key may be Up."""
         self._new.insert(0, (text, mode))
         self._write_queue.put((text, mode))
         self.reset()
 
     def reset(self) -> None:
-        """Return to the draft in all modes, and discard changes."""
         self._cursors = {mode: HistoryCursor() for mode in self._cursors}
 
     def _read_and_write(self) -> None:
@@ -78,7 +77,7 @@ class InputHistory:
 
 
 class HistoryCursor:
-    """A position in the history; 0 is the draft. Changes to earlier inputs last until an input is
+    """A position in the history; 0 is the draft. Changes to earlier inputs last until one is
     submitted."""
 
     def __init__(self) -> None:
@@ -88,14 +87,13 @@ class HistoryCursor:
         self._edits: dict[int, str] = {}
 
     def step(self, step: int, inputs: list[str], present: str) -> str | None:
-        """See `InputHistory.step`. inputs: newest first."""
         if self._index == 0:
             self._prefix = present
         index = self._index + step
-        while 0 < index <= len(inputs) and not (
-            index in self._edits
-            or (inputs[index - 1].startswith(self._prefix) and inputs[index - 1] != self._prefix)
-        ):
+        while 0 < index <= len(inputs) and index not in self._edits:
+            text = inputs[index - 1]
+            if text.startswith(self._prefix) and text != self._prefix:
+                break
             index += step
         if not 0 <= index <= len(inputs):
             return None
@@ -105,8 +103,6 @@ class HistoryCursor:
 
 
 class Draft(NamedTuple):
-    """A text put aside for later."""
-
     mode: Mode
     text: str
 
@@ -122,18 +118,13 @@ class PromptArea(CodeArea):
 
     @dataclass
     class ModeChanged(Message):
-        """Posted when a backtick at the very start, or Backspace in an empty text, changes the
-        mode."""
-
         mode: Mode
 
     class LeaveRequested(Message):
         """Posted on Ctrl+D in an empty text."""
 
     draft: Draft | None = None
-    """The text that returns when the current one is submitted."""
     _recalled: tuple[str, Selection] | None = None
-    """The text and selection set by the history."""
 
     def __init__(
         self,
@@ -141,22 +132,18 @@ class PromptArea(CodeArea):
         inputs: InputHistory,
         complete: Complete | None,
         complete_question: Complete | None,
-        slash: SlashCompletions,
         suggest: Suggest | None,
         *,
         id: str | None = None,
     ) -> None:
-        self.completer = Completer(self, completions, complete, complete_question, slash)
+        self.completer = Completer(self, completions, complete, complete_question)
         self.suggester: InlineSuggester | None = None
         if suggest is not None:
-            from mahtab_tui.tui.editor.help_card import InlineSuggester
-
             self.suggester = InlineSuggester(self, completions, suggest)
         self._inputs = inputs
         self._pastes: Pastes | None = None
-        """Created with the first paste."""
         self._found_at = 0
-        """The offset at which the search continues, in characters."""
+        """The offset at which the search continues."""
         super().__init__(id=id)
 
     @property
@@ -190,8 +177,7 @@ class PromptArea(CodeArea):
             self.suggester.clear()
 
     def update_suggestion(self) -> None:
-        """Request a new suggestion after the text changed, unless the user is typing the suggested
-        text."""
+        """Request a new suggestion, unless the user is typing the suggested text."""
         if self.suggester is not None and not self.suggestion:
             self.suggester.ask(at_once=False)
 
@@ -210,20 +196,18 @@ class PromptArea(CodeArea):
         return result
 
     def action_indent(self) -> None:
-        """Insert the suggestion or the selected completion, or request completions; otherwise
-        indent."""
         if not (self.suggester and self.suggester.accept()) and not self.completer.handle_tab():
             super().action_indent()
 
     # Mode and submitting
 
     def _change_mode(self, mode: Mode) -> None:
-        """Change the mode at once, because the next key is meant for the new mode."""
+        """Change the mode at once, because the next key is meant for it."""
         self.python = mode == "python"
         self.post_message(self.ModeChanged(mode))
 
     def action_submit(self) -> None:
-        """Submit the text, if any, and clear the editor at once for the next input."""
+        """Submit the text, and clear the editor at once for the next input."""
         if text := self.whole_text.rstrip():
             self.post_message(self.Submitted(text, python=self.python))
             self._inputs.add(text, self.mode)
@@ -235,7 +219,6 @@ class PromptArea(CodeArea):
                 self.recall(draft.text)
 
     def action_end_of_input(self) -> None:
-        """Delete to the right, or quit if the text is empty."""
         if self.text:
             self.action_delete_right()
         else:
@@ -261,8 +244,7 @@ class PromptArea(CodeArea):
 
     @property
     def _matches_history(self) -> bool:
-        """Whether text and cursor are as the history set them, so that Up and Enter act on the
-        whole input."""
+        """Whether text and cursor are as the history set them."""
         return self._recalled == (self.text, self.selection)
 
     def may_run(self) -> bool:
@@ -273,9 +255,8 @@ class PromptArea(CodeArea):
         return is_complete(self.whole_text + "\n")
 
     def action_cursor_up(self, select: bool = False) -> None:
-        if not select and (
-            self._matches_history or self.navigator.is_first_wrapped_line(self.cursor_location)
-        ):
+        in_first_line = self.navigator.is_first_wrapped_line(self.cursor_location)
+        if not select and (self._matches_history or in_first_line):
             self._step_history(1)
         else:
             super().action_cursor_up(select)
@@ -288,10 +269,8 @@ class PromptArea(CodeArea):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Let the page keys scroll the transcript if the whole text is visible."""
-        if (
-            action in ("cursor_page_up", "cursor_page_down")
-            and self.wrapped_document.height <= self.size.height
-        ):
+        fits = self.wrapped_document.height <= self.size.height
+        if fits and action in ("cursor_page_up", "cursor_page_down"):
             return False
         return super().check_action(action, parameters)
 
@@ -309,13 +288,11 @@ class PromptArea(CodeArea):
         return self._pastes.collapse(text)
 
     def action_expand_pastes(self) -> None:
-        """Show the pasted texts in full; undo collapses them again."""
         text = self.whole_text
         if text != self.text:
             self._replace_text(text)
 
     def action_straighten(self) -> None:
-        """Make curly quotes straight; undo makes them curly again."""
         from mahtab_tui.tui.editor.pasting import has_curly_quotes, straighten_quotes
 
         text = self.whole_text
@@ -341,20 +318,14 @@ class PromptArea(CodeArea):
             super().action_delete_word_right()
 
     def _delete_paste(self, blanks: str = "", *, left: bool) -> bool:
-        """Delete a collapsed paste next to the cursor as a whole. blanks: characters allowed
-        between them."""
+        """Delete a collapsed paste next to the cursor. blanks: characters allowed in between."""
+        if self._pastes is None or not self.selection.is_empty:
+            return False
         row, column = self.cursor_location
         line = self.document.get_line(row)
-        rest_of_line = line[:column].rstrip(blanks) if left else line[column:].lstrip(blanks)
-        word = (
-            self._pastes.word_at(rest_of_line, end=left)
-            if self._pastes is not None and self.selection.is_empty
-            else ""
-        )
-        if word:
-            other = (
-                len(rest_of_line) - len(word) if left else len(line) - len(rest_of_line) + len(word)
-            )
+        rest = line[:column].rstrip(blanks) if left else line[column:].lstrip(blanks)
+        if word := self._pastes.word_at(rest, end=left):
+            other = len(rest) - len(word) if left else len(line) - len(rest) + len(word)
             self._delete_via_keyboard((row, min(column, other)), (row, max(column, other)))
         return bool(word)
 

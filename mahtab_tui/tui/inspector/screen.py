@@ -34,9 +34,8 @@ from mahtab_tui.tui.inspector.table_view import ENDINGS, TableView, export_code,
 from mahtab_tui.tui.inspector.text import SourceView, TextView, make_repr_view
 from mahtab_tui.tui.inspector.tree import TreeView
 from mahtab_tui.tui.inspector.view import Excerpt, Subject, View, Viewer
-from mahtab_tui.tui.option_list import Options
 from mahtab_tui.tui.screens.dialog import Dialog, ask
-from mahtab_tui.tui.textual_fixes import is_being_removed
+from mahtab_tui.tui.textual_fixes import Options, is_being_removed
 from mahtab_tui.tui.widgets.key_line import KeyLine
 from mahtab_tui.tui.workers import Fetcher
 

@@ -17,7 +17,7 @@ from textual.widgets import Input, Static
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.inspector_client import InspectedObject, InspectorClient, ObjectPath
 from mahtab_tui.tui.find import LineInput
-from mahtab_tui.tui.option_list import ignores_removed
+from mahtab_tui.tui.textual_fixes import ignores_removed
 from mahtab_tui.tui.theme import Palette, get_palette
 from mahtab_tui.tui.workers import Fetcher
 

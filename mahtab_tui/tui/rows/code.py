@@ -34,7 +34,6 @@ PYTHON = PythonLexer(stripnl=False, ensurenl=False)
 WRAPPED = "↪ "
 """Starts a row that continues a line of code; it is not copied."""
 PLAIN = TextLexer(stripnl=False, ensurenl=False)
-"""For code that is too long to highlight."""
 _NO_CHARACTER = (sys.maxsize, "")
 
 
@@ -51,7 +50,7 @@ class CodeRows(list[Row]):
         """Characters of the code whose highlighting is final."""
         self._settled_rows: list[Row] = []
         self._head = ""
-        """The start of long code, which does not change while the code grows."""
+        """The start of long code, which does not change any more."""
         self._head_rows: list[Row] = []
 
     def update(self, code: str) -> None:
@@ -83,10 +82,10 @@ def code_rows(
     """Draw all of the code. Long lines are wrapped between words, with a mark."""
     for line in highlight(lexer, code.expandtabs(4), palette):
         for row in paragraph(line, width, bar, WRAPPED):
-            spans = [(WRAPPED, palette.muted), *row.spans[1:]] if row.soft else row.spans
-            yield row._replace(
-                spans=spans, fill=palette.surface, indent=len(WRAPPED) if row.soft else 0
-            )
+            spans, indent = row.spans, 0
+            if row.soft:
+                spans, indent = [(WRAPPED, palette.muted), *spans[1:]], len(WRAPPED)
+            yield row._replace(spans=spans, fill=palette.surface, indent=indent)
 
 
 def two_ends(code: str) -> list[str]:
@@ -105,8 +104,8 @@ def _shorten_lines(lines: list[str]) -> str:
 
 
 def highlight(lexer: Lexer, code: str, palette: Palette) -> list[list[Span]]:
-    """Highlight code, and return the spans of each line. Each hidden character is a span of its
-    own: its symbol, in the alarm style."""
+    """Highlight code, and return the spans of each line. A hidden character becomes its symbol,
+    in the alarm style."""
     lines: list[list[Span]] = [[]]
     hidden = hidden_characters(code)
     offset, symbol = next(hidden, _NO_CHARACTER)
@@ -132,8 +131,8 @@ def _add(lines: list[list[Span]], text: str, style: Style) -> None:
 
 
 def tokens(lexer: Lexer, code: str) -> Iterator[tuple[TokenType, str]]:
-    """Yield the lexer's tokens. Code with a huge line, on which lexers are slow, becomes one plain
-    token."""
+    """Yield the lexer's tokens. Code with a huge line becomes one plain token, because lexers
+    are slow."""
     if any(len(line) > 10_000 for line in code.split("\n")):
         yield Token.Text, code
         return
@@ -162,25 +161,19 @@ def safe_length(code: str) -> int:
 
 
 WAS = 24
-"""Characters of a variable's previous summary."""
 NAMES = 200
-"""Maximum number of listed names; the rest is only counted."""
 
 _STYLES = {"+": "$good", "~": "$moon", "?": "$muted", "−": "$bad"}
 
 
 def _join_summary(type: str, summary: str, kind: str | None) -> str:
     """Join type and summary: ``int 3``, or ``Order(id=7)`` for the fields of an object."""
-    return (
-        f"{type}{summary}"
-        if kind == "data" and summary.startswith("(")
-        else f"{type} {summary}".strip()
-    )
+    has_fields = kind == "data" and summary.startswith("(")
+    return f"{type}{summary}" if has_fields else f"{type} {summary}".strip()
 
 
 def describe_change(change: Change) -> str:
-    """Describe a change by old and new type and summary: `DataFrame 100 × 4 → 98 × 5`, `int 3 → str
-    'three'`."""
+    """Describe a change: `DataFrame 100 × 4 → 98 × 5`, `int 3 → str 'three'`."""
     kind, old_kind = plain(change.type or ""), plain(change.was_type or "")
     now, was = (add_separators(plain(text or "")) for text in (change.summary, change.was))
     after = _join_summary(kind, now, change.kind)
@@ -191,24 +184,21 @@ def describe_change(change: Change) -> str:
 
 
 def change_lines(changes: Sequence[Change], not_restored: Sequence[NotRestored]) -> list[Content]:
-    """Return a line for each change, then one for each thing that an undo does not restore."""
+    """Return a line for each change, then for each thing that an undo does not restore."""
     lines = [_line(change) for change in changes[:NAMES]] or [Content("No variable changes.")]
     lines += _count_of_others(len(changes))
     if not_restored:
         lines += [Content(""), Content.styled("Cannot be undone:", "$bad")]
-        lines += [
-            Content(f"  {one_line(f'{each.name}: {each.reason}' if each.name else each.reason)}")
-            for each in not_restored[:NAMES]
-        ]
+        for name, reason in ((each.name, each.reason) for each in not_restored[:NAMES]):
+            lines.append(Content(f"  {one_line(f'{name}: {reason}' if name else reason)}"))
         lines += _count_of_others(len(not_restored))
     return lines
 
 
 def _line(change: Change) -> Content:
     sign = CHANGE_SIGNS.get(change.change, "~")
-    return Content.assemble(
-        (f"{sign} {one_line(change.name)}", _STYLES[sign]), f"  {one_line(describe_change(change))}"
-    )
+    name = (f"{sign} {one_line(change.name)}", _STYLES[sign])
+    return Content.assemble(name, f"  {one_line(describe_change(change))}")
 
 
 def _count_of_others(count: int) -> list[Content]:

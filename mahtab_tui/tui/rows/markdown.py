@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 
 from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
@@ -32,10 +33,8 @@ def inline_spans(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterat
         case "link":
             yield from _link(node, style, palette)
         case "image":
-            yield (
-                f"{plain(node.content)} ({plain(str(node.attrs.get('src', '')))})",
-                style + palette.muted,
-            )
+            address = plain(str(node.attrs.get("src", "")))
+            yield f"{plain(node.content)} ({address})", style + palette.muted
         case "text":
             # Entities were resolved only after the text was sanitised.
             yield plain(node.content).replace("\n", " "), style
@@ -45,7 +44,6 @@ def inline_spans(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterat
 
 
 def _link(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterator[Span]:
-    """Yield the link's text, and its address if it is different."""
     address = plain(str(node.attrs.get("href", "")))
     words = [
         span for child in node.children for span in inline_spans(child, style + UNDERLINE, palette)
@@ -66,23 +64,17 @@ def split_lines(spans: Iterator[Span]) -> list[list[Span]]:
 
 
 SPACE = 2
-"""Cells between columns."""
 NARROWEST_COLUMN = 6
-"""Columns are not made narrower than this."""
 
 
 def table_rows(
     table: SyntaxTreeNode, width: int, palette: Palette, mark: Callable[[list[Span]], list[Span]]
 ) -> list[Row]:
-    """Return the rows of the header, a rule, and the lines. mark: modifies the styles of a cell's
-    spans."""
     lines = [node for part in table.children for node in part.children]
     cells = [[mark(_cell(cell, palette)) for cell in line.children] for line in lines]
     right = ["right" in str(cell.attrs.get("style", "")) for cell in lines[0].children]
-    wanted = [
-        max(_width(line[column]) for line in cells if column < len(line))
-        for column in range(len(right))
-    ]
+    columns = zip_longest(*cells[:], fillvalue=[])
+    wanted = [max(map(_width, column)) for column in columns][: len(right)]
     widths = fit_columns(wanted, width - SPACE * (len(wanted) - 1))
     header, *body = (list(_line(line, widths, right, palette)) for line in cells)
     rule = Row([("─" * (sum(widths) + SPACE * (len(widths) - 1)), palette.hairline)])
@@ -90,8 +82,7 @@ def table_rows(
 
 
 def fit_columns(wanted: Sequence[int], width: int) -> list[int]:
-    """Return column widths that fit into a width: the widest columns shrink, down to
-    `NARROWEST_COLUMN`."""
+    """Return column widths that fit into a width: the widest columns shrink."""
     widths = [min(max(1, cells), max(width, NARROWEST_COLUMN)) for cells in wanted]
     while sum(widths) > width and max(widths) > NARROWEST_COLUMN:
         widths[widths.index(max(widths))] -= 1
@@ -100,7 +91,11 @@ def fit_columns(wanted: Sequence[int], width: int) -> list[int]:
 
 def _cell(cell: SyntaxTreeNode, palette: Palette) -> list[Span]:
     style = palette.text + BOLD if cell.type == "th" else palette.text
-    return [(text.replace("\n", " "), drawn) for text, drawn in inline_spans(cell, style, palette)]
+    return _on_one_line(cell, style, palette)
+
+
+def _on_one_line(node: SyntaxTreeNode, style: Style, palette: Palette) -> list[Span]:
+    return [(text.replace("\n", " "), drawn) for text, drawn in inline_spans(node, style, palette)]
 
 
 def _width(spans: Sequence[Span]) -> int:
@@ -110,18 +105,13 @@ def _width(spans: Sequence[Span]) -> int:
 def _line(
     cells: Sequence[Sequence[Span]], widths: Sequence[int], right: Sequence[bool], palette: Palette
 ) -> Iterator[Row]:
-    """Yield the rows of one line of the table, as many as its tallest cell needs."""
-    columns = [
-        [
-            _trim(row)
-            for row in cut_spans(spans, word_cuts("".join(text for text, _ in spans), width))
-        ]
-        for spans, width in zip(cells, widths, strict=False)
-    ]
-    for number in range(max(map(len, columns), default=0)):
+    columns = []
+    for spans, width in zip(cells, widths, strict=False):
+        cuts = word_cuts("".join(text for text, _ in spans), width)
+        columns.append([_trim(row) for row in cut_spans(spans, cuts)])
+    for row in zip_longest(*columns, fillvalue=[]):
         line: list[Span] = []
-        for column, width, to_right in zip(columns, widths, right, strict=False):
-            spans = column[number] if number < len(column) else []
+        for spans, width, to_right in zip(row, widths, right, strict=False):
             space = (" " * max(0, width - _width(spans)), palette.text)
             line += [space, *spans] if to_right else [*spans, space]
             line.append((" " * SPACE, palette.text))
@@ -129,7 +119,6 @@ def _line(
 
 
 def _trim(spans: list[Span]) -> list[Span]:
-    """Remove the spaces at which the row was wrapped."""
     if not spans:
         return spans
     text, style = spans[-1]
@@ -137,13 +126,10 @@ def _trim(spans: list[Span]) -> list[Span]:
 
 
 FIGURE = "figure"
-"""Key in a style's metadata for the number of the cell that a figure comes from."""
+"""Key in a style's metadata for the cell that a figure comes from."""
 
 
 class FigureMarks:
-    """Adds styles to the figures in a line of spans. Figures are matched by text, because rendering
-    changes positions in Markdown."""
-
     def __init__(self, figures: Sequence[AnswerFigure], palette: Palette) -> None:
         self._styles: dict[str, Style] = {}
         self._code = palette.panel.bgcolor
@@ -154,8 +140,7 @@ class FigureMarks:
                 self._styles[plain(text)] = Style(meta={FIGURE: cell})
 
     def __call__(self, spans: list[Span]) -> list[Span]:
-        """Return the spans with the figures styled. Inline code gets its backticks back while
-        figures are searched."""
+        """Style the figures. Inline code gets its backticks back while they are searched."""
         ticks = ["`" if style.bgcolor == self._code else "" for _, style in spans]
         text = "".join(f"{tick}{part}{tick}" for tick, (part, _) in zip(ticks, spans, strict=True))
         marks = [
@@ -169,8 +154,6 @@ class FigureMarks:
 def _apply_marks(
     spans: Sequence[Span], ticks: Sequence[str], marks: Sequence[tuple[int, int, Style]]
 ) -> Iterator[Span]:
-    """Yield the spans, split where a mark starts or ends. Positions of marks count the
-    backticks."""
     number, position = 0, 0
     for (text, style), tick in zip(spans, ticks, strict=True):
         position += len(tick)
@@ -189,8 +172,7 @@ def _apply_marks(
 
 
 def underline_links(row: Row, hovered: int | None = None) -> Row:
-    """Underline the figures in a row that link to a cell. hovered: only the one that starts at this
-    character."""
+    """Underline the figures that link to a cell. hovered: only the one that starts there."""
     spans: list[Span] = []
     position = 0
     for text, style in row.spans:
@@ -203,11 +185,9 @@ def underline_links(row: Row, hovered: int | None = None) -> Row:
 READING_WIDTH = 100
 """Maximum cells of a row of prose; wider rows are hard to read."""
 NARROWEST = 8
-"""Minimum width of nested blocks."""
 
 _LEXED = 20_000
-"""Maximum characters of a fenced block that is highlighted; longer blocks stay plain, because a
-lexer could block the screen."""
+"""Maximum characters of a fenced block to highlight."""
 
 # HTML and link definitions are shown as text, so that nothing in an answer disappears.
 _PARSER = MarkdownIt("commonmark", {"html": False, "maxNesting": 20})
@@ -217,18 +197,16 @@ Block = SyntaxTreeNode
 
 
 def parse(source: str) -> list[Block]:
-    """Parse a text into its outermost blocks."""
     return SyntaxTreeNode(_PARSER.parse(source)).children
 
 
 def first_line(block: Block) -> int:
-    """Return the line of the source at which a block starts, from 0."""
     return block.map[0] if block.map else 0
 
 
 class Markdown:
     def __init__(self, palette: Palette, mark: Callable[[list[Span]], list[Span]] = list) -> None:
-        """mark: modifies the styles of the spans of a line of prose, or of a table cell."""
+        """mark: modifies the styles of the spans of a line, or of a table cell."""
         self._palette = palette
         self._mark = mark
         self._drawers: dict[str, Callable[[Block, int], list[Row]]] = {
@@ -239,44 +217,31 @@ class Markdown:
             "blockquote": self._quote,
             "fence": self._fence,
             "hr": lambda _, width: [Row([("─" * min(width, READING_WIDTH), palette.hairline)])],
-            "table": self._table,
+            "table": lambda block, width: table_rows(block, width, palette, mark),
         }
 
     def rows(self, block: Block, width: int, lead: Sequence[Span] = ()) -> list[Row]:
-        """Draw a block. lead: spans before the first words; if the block is not a paragraph, in a
-        row above it."""
+        """Draw a block. lead: spans before the first words."""
         if block.type == "paragraph":
             return self._paragraph(block, width, lead)
-        drawn = (
-            self._drawers[block.type](block, width)
-            if block.type in self._drawers
-            else self._stack(block, width)
-        )
+        drawn = self._drawers.get(block.type, self._stack)(block, width)
         return [Row(lead), *drawn] if lead else drawn
 
     def document(self, source: str, width: int, bar: Style | None = None) -> list[Row]:
-        """Draw all blocks of a text, separated by empty rows, with a bar."""
-        return [
-            row._replace(bar=bar)
-            for row in self._stack(SyntaxTreeNode(_PARSER.parse(source)), width)
-        ]
+        """Draw all blocks of a text, separated by empty rows."""
+        rows = self._stack(SyntaxTreeNode(_PARSER.parse(source)), width)
+        return [row._replace(bar=bar) for row in rows]
 
     def _paragraph(self, block: Block, width: int, lead: Sequence[Span] = ()) -> list[Row]:
-        first, *lines = map(
-            self._mark, split_lines(inline_spans(block, self._palette.text, self._palette))
-        )
-        width = min(width, READING_WIDTH)
-        rows = list(paragraph([*lead, *first], width, None))
-        for line in lines:
-            rows += paragraph(line, width, None)
+        rows: list[Row] = []
+        for line in split_lines(inline_spans(block, self._palette.text, self._palette)):
+            rows += paragraph([*lead, *self._mark(line)], min(width, READING_WIDTH), None)
+            lead = ()
         return rows
 
     def _heading(self, block: Block, width: int) -> list[Row]:
         style = (self._palette.text if block.tag in ("h1", "h2") else self._palette.muted) + BOLD
-        spans = [
-            (text.replace("\n", " "), drawn)
-            for text, drawn in inline_spans(block, style, self._palette)
-        ]
+        spans = _on_one_line(block, style, self._palette)
         rows = list(paragraph(spans, min(width, READING_WIDTH), None))
         if block.tag == "h1":
             widest = max(cell_len(row.text) for row in rows)
@@ -286,45 +251,32 @@ class Markdown:
     def _list(self, block: Block, width: int) -> list[Row]:
         ordered = block.type == "ordered_list"
         start = int(block.attrs.get("start", 1)) if ordered else 0
-        marks = [
-            f"{start + number}. " if ordered else "• " for number in range(len(block.children))
-        ]
+        items, muted = block.children, self._palette.muted
+        marks = [f"{start + number}. " if ordered else "• " for number in range(len(items))]
         room = max(map(len, marks))
-        loose = any(
-            child.type == "paragraph" and not child.hidden
-            for item in block.children
-            for child in item.children
-        )
+        children = (child for item in items for child in item.children)
+        loose = any(child.type == "paragraph" and not child.hidden for child in children)
         rows: list[Row] = []
-        for mark, item in zip(marks, block.children, strict=True):
+        for mark, item in zip(marks, items, strict=True):
             if rows and loose:
                 rows.append(Row())
             inner = self._stack(item, max(NARROWEST, width - room), loose=loose)
-            rows += _indent(
-                inner or [Row()],
-                (mark.rjust(room), self._palette.muted),
-                (" " * room, self._palette.muted),
-            )
+            rows += _indent(inner or [Row()], (mark.rjust(room), muted), (" " * room, muted))
         return rows
 
     def _quote(self, block: Block, width: int) -> list[Row]:
-        inner = self._stack(block, max(NARROWEST, width - 2))
-        quiet = [
-            row._replace(spans=[(text, style + ITALIC) for text, style in row.spans])
-            for row in inner
-        ]
+        rows = []
+        for row in self._stack(block, max(NARROWEST, width - 2)):
+            spans = [(text, style + ITALIC) for text, style in row.spans]
+            rows.append(row._replace(spans=spans))
         mark = ("▎ ", self._palette.muted)
-        return _indent(quiet, mark, mark)
+        return _indent(rows, mark, mark)
 
     def _fence(self, block: Block, width: int) -> list[Row]:
         code = block.content.removesuffix("\n").expandtabs(4)
         return list(code_rows(_lexer(block.info, code), code, width, self._palette))
 
-    def _table(self, block: Block, width: int) -> list[Row]:
-        return table_rows(block, width, self._palette, self._mark)
-
     def _stack(self, block: Block, width: int, *, loose: bool = True) -> list[Row]:
-        """Draw nested blocks. loose: with empty rows between them."""
         rows: list[Row] = []
         for child in block.children:
             if rows and loose:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAME_RATE = 10
-"""Frames a second."""
 
 
 Span = tuple[str, Style]
@@ -40,12 +39,12 @@ _SIZE = re.compile(r"(?<![\w.])\d{4,15}(?= × \d)|(?<=\d × )\d{4,15}\b")
 
 
 def add_separators(summary: str) -> str:
-    """Add thousands separators to a shape, as in ``10,000 × 5``."""
+    """Add thousands separators to a shape: ``10,000 × 5``."""
     return _SIZE.sub(lambda size: f"{int(size[0]):,}", summary)
 
 
 def shorten_line(line: str) -> str:
-    """Shorten a long line to its two ends, and say how many characters are left out."""
+    """Shorten a long line to its two ends, with a note."""
     if len(line) <= WIDEST:
         return line
     head, tail = WIDEST * 8 // 10, WIDEST // 10
@@ -71,23 +70,13 @@ class Row(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The text to copy."""
         return "".join(text for text, _ in self.spans)
 
 
 class Rows(Protocol):
-    """A sequence of rows, created on demand."""
-
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: int, /) -> Row: ...
-
-
-class GrowingRows(Rows, Protocol):
-    """Rows of an entry that may still grow."""
-
-    def update(self) -> None:
-        """Update the rows after the entry changed."""
 
 
 def fit_text(text: str, width: int) -> str:
@@ -98,8 +87,8 @@ def fit_text(text: str, width: int) -> str:
 
 
 def hard_cuts(text: str, width: int, first: int | None = None) -> list[int]:
-    """Return the offsets at which the rows of a text start if each row is filled to the last cell.
-    first: the width of the first row."""
+    """Return the offsets at which rows start if they are filled to the last cell. first: the
+    width of the first row."""
     limit = width if first is None else first
     if len(text) <= limit and (text.isascii() or cell_len(text) <= limit):
         return [0]
@@ -116,7 +105,7 @@ def hard_cuts(text: str, width: int, first: int | None = None) -> list[int]:
 
 def word_cuts(text: str, width: int, first: int | None = None) -> list[int]:
     """Return the offsets at which rows start if they end between words. first: the width of the
-    first row. Words that are too wide are split."""
+    first row."""
     cuts, used, limit = [0], 0, width if first is None else first
     start = 0
     while start < len(text):
@@ -160,13 +149,11 @@ def cut_spans(spans: Iterable[Span], cuts: Sequence[int]) -> Iterator[list[Span]
         row = []
 
 
-def hard_rows(
-    spans: Sequence[Span], width: int, bar: Style | None = None, fill: Style | None = None
-) -> Iterator[Row]:
+def hard_rows(spans: Sequence[Span], width: int, bar: Style | None = None) -> Iterator[Row]:
     """Wrap text to rows that are filled to the last cell."""
     cuts = hard_cuts("".join(text for text, _ in spans), width)
     for number, row in enumerate(cut_spans(spans, cuts)):
-        yield Row(row, bar, soft=number > 0, fill=fill)
+        yield Row(row, bar, soft=number > 0)
 
 
 def paragraph(
@@ -182,28 +169,17 @@ def paragraph(
 
 
 MARGIN = 1
-"""Cells to the left of the bar."""
 BAR, MARK = "▌", "▐"
 EDGE = MARGIN + 2
 """Cells to the left of the text: margin, bar, a space."""
 RIGHT = 1
-"""Empty cells at the right edge."""
 
 
 def to_strip(
-    row: Row,
-    y: int | None,
-    width: int,
-    base: Style,
-    selected: tuple[int, int] | None,
-    selection: Style,
-    picture: Strip | None = None,
+    row: Row, y: int | None, width: int, base: Style, picture: Strip | None = None
 ) -> Strip:
-    """Convert a row to a strip of exactly this width.
-
-    y: identifies the row in a selection; None if it cannot be selected. selected: a range of
-    characters, where -1 means the end of the text. picture: shown instead of the text.
-    """
+    """Convert a row to a strip of exactly this width. y: identifies the row in a selection.
+    picture: shown instead of the text."""
     body = base + row.fill if row.fill else base
     origin = _origin(0, y)
     # One segment per cell, so that a click anywhere to the left of the text starts a selection at
@@ -211,9 +187,8 @@ def to_strip(
     segments = [Segment(" ", base + origin) for _ in range(MARGIN)]
     bar = Segment(BAR, base + row.bar + origin) if row.bar else Segment(" ", base + origin)
     segments += [bar, Segment(" ", body + origin)]
-    chosen = _highlight_selection(row.spans, selected, selection) if selected else row.spans
     used, offset = EDGE, 0
-    for text, style in chosen:
+    for text, style in row.spans:
         segments.append(Segment(text, body + style + _origin(offset, y)))
         offset += len(text)
         used += cell_len(text)
@@ -232,59 +207,43 @@ def to_strip(
 
 
 def plain_strip(row: Row, margin: int, width: int, base: Style) -> Strip:
-    """Convert a row without a bar to a strip of exactly this width. margin: empty cells on the
-    left."""
+    """Convert a row without a bar to a strip. margin: empty cells on the left."""
     ground = base + row.fill if row.fill else base
-    segments = [
-        Segment(text, ground + style) for text, style in [(" " * margin, Style.null()), *row.spans]
-    ]
-    return Strip(segments).adjust_cell_length(width, ground)
+    words = [Segment(text, ground + style) for text, style in row.spans]
+    return Strip([Segment(" " * margin, ground), *words]).adjust_cell_length(width, ground)
 
 
 def _origin(offset: int, y: int | None) -> Style:
     return Style.null() if y is None else Style(meta={"offset": (offset, y)})
 
 
-def _highlight_selection(
-    spans: Sequence[Span], selected: tuple[int, int], selection: Style
-) -> Iterator[Span]:
-    """Yield the spans, with the selection's style in the selected range."""
-    start, end = selected
+def style_range(spans: Iterable[Span], start: int, end: int, added: Style) -> list[Span]:
+    pieces: list[Span] = []
     position = 0
     for text, style in spans:
         first = min(max(start - position, 0), len(text))
-        last = len(text) if end == -1 else min(max(end - position, first), len(text))
-        for piece, drawn in (
-            (text[:first], style),
-            (text[first:last], style + selection),
-            (text[last:], style),
-        ):
-            if piece:
-                yield piece, drawn
+        last = min(max(end - position, first), len(text))
+        pieces += [(text[:first], style), (text[first:last], style + added), (text[last:], style)]
         position += len(text)
+    return [(text, style) for text, style in pieces if text]
 
 
 def highlight_matches(row: Row, pattern: Pattern, style: Style) -> Row:
     """Highlight the matches of a pattern in a row. Raises `PatternTimeout`."""
-    spans = list(pattern.spans(row.text))
-    drawn: Sequence[Span] = row.spans
-    for span in spans:
-        drawn = list(_highlight_selection(drawn, span, style))
-    return row._replace(spans=drawn) if spans else row
+    for start, end in pattern.spans(row.text):
+        row = row._replace(spans=style_range(row.spans, start, end, style))
+    return row
 
 
 def mark_strip(strip: Strip, style: Style) -> Strip:
-    """Mark a strip of the current entry on its left, unless it is empty."""
     if not strip.cell_length:
         return strip
     first, *rest = strip
-    return Strip(
-        [Segment(MARK, first.style + style if first.style else style), *rest], strip.cell_length
-    )
+    mark = Segment(MARK, first.style + style if first.style else style)
+    return Strip([mark, *rest], strip.cell_length)
 
 
 def overlay_hint(strip: Strip, hint: str, style: Style, width: int) -> Strip:
-    """Cover the right end of a strip with a hint."""
     hint = set_cell_size(hint, min(cell_len(hint), width))
     start = width - cell_len(hint)
     return Strip([*strip.crop(0, start), Segment(hint, style)], width)
@@ -302,14 +261,11 @@ CURSOR_KEYS: tuple[Binding, ...] = (
     Binding("home", "move_to(0)", "First", show=False),
     Binding("end", "move_to(-1)", "Last", show=False),
 )
-"""Keys of a view with a cursor. Other views have Textual's keys, which scroll."""
 
 
 class RowSource(Rows, Protocol):
-    """The rows of a `RowsView`."""
-
     def lay_out(self, width: int, palette: Palette) -> None:
-        """From now on, create rows for this width in cells, with these colours."""
+        """Create rows for this width and these colours from now on."""
 
 
 class RowsView(ScrollView, can_focus=True):
@@ -333,16 +289,13 @@ class RowsView(ScrollView, can_focus=True):
 
     @property
     def head(self) -> int:
-        """The number of fixed rows at the top."""
         return 0
 
     def head_row(self, y: int) -> Row:
-        """Return a fixed row at the top."""
         raise NotImplementedError
 
     @property
     def page(self) -> int:
-        """The number of visible rows."""
         return max(1, self.size.height - self.head)
 
     @property
@@ -350,26 +303,25 @@ class RowsView(ScrollView, can_focus=True):
         return self.scrollable_content_region.width
 
     def refresh_view(self) -> None:
-        """Lay out and draw again after the rows or the size changed."""
+        """Lay out and draw again."""
         if self.is_attached and self.size:
             self.lay_out()
             self.set_row_count(self.head + len(self._source))
             self.refresh()
 
     def lay_out(self) -> None:
-        """Update the source's width and colours, if they have changed."""
+        """Pass width and colours to the source, if they have changed."""
         layout = self.width, get_palette(self.app)
         if layout != self._laid_out:
             self._laid_out = layout
             self._source.lay_out(*layout)
 
     def reload(self) -> None:
-        """Let the source create all rows again, and draw them."""
         self._laid_out = None
         self.refresh_view()
 
     def set_row_count(self, rows: int) -> None:
-        """Set the total number of rows, including the fixed ones at the top."""
+        """Set the total number of rows, including the fixed ones."""
         size = Size(self.width, rows)
         stays = (
             self.show_vertical_scrollbar
@@ -389,11 +341,9 @@ class RowsView(ScrollView, can_focus=True):
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
-        if (
-            self._laid_out is not None
-            and self.is_attached
-            and self._laid_out != (self.width, get_palette(self.app))
-        ):
+        if self._laid_out is None or not self.is_attached:
+            return
+        if self._laid_out != (self.width, get_palette(self.app)):
             self.refresh_view()
 
     # Drawing
@@ -410,15 +360,13 @@ class RowsView(ScrollView, can_focus=True):
         row = self._source[index]
         if index == self.marked_row:
             row = row._replace(fill=self._laid_out[1].panel)
-        return (
-            to_strip(row, index, width, base, None, base)
-            if self.bars
-            else plain_strip(row, self.margin, width, base)
-        )
+        if self.bars:
+            return to_strip(row, index, width, base)
+        return plain_strip(row, self.margin, width, base)
 
     @property
     def marked_row(self) -> int:
-        """The highlighted row: the cursor's while the view has the focus; -1 for none."""
+        """The highlighted row: the cursor's, with the focus; -1 for none."""
         return self.cursor if self.has_focus else -1
 
     def on_focus(self) -> None:
@@ -430,12 +378,11 @@ class RowsView(ScrollView, can_focus=True):
     # The cursor
 
     def row_at(self, y: int) -> int | None:
-        """Return the row at a line of the view; None for the title and below the last row."""
+        """Return the row at a line of the view, if there is one."""
         index = self.scroll_offset.y + y - self.head
         return index if y >= self.head and index < len(self._source) else None
 
     def go_to(self, row: int) -> None:
-        """Move the cursor to a row, or to the nearest one, and scroll to it."""
         self.cursor = max(0, min(len(self._source) - 1, row))
         self.show_row(self.cursor)
 
@@ -445,13 +392,10 @@ class RowsView(ScrollView, can_focus=True):
         self.refresh()
 
     def action_move(self, step: int) -> None:
-        """Move the cursor down by `step` rows; up if negative."""
         self.go_to(self.cursor + step)
 
     def action_move_page(self, direction: int) -> None:
-        """Move the cursor one page down (1) or up (-1)."""
         self.action_move(direction * max(1, self.page - 1))
 
     def action_move_to(self, row: int) -> None:
-        """Move the cursor to the first (0) or last (-1) row."""
         self.go_to(0 if row == 0 else len(self._source) - 1)

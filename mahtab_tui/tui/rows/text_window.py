@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 from rich.segment import Segment
@@ -15,7 +14,7 @@ from textual.widget import Widget
 
 from mahtab_tui.bus.sanitize import hidden_characters
 from mahtab_tui.sandbox.base import TextSpan
-from mahtab_tui.tui.rows.row import Span, hard_cuts
+from mahtab_tui.tui.rows.row import Span, hard_cuts, style_range
 from mahtab_tui.tui.theme import get_palette
 from mahtab_tui.tui.workers import Fetcher
 
@@ -23,12 +22,9 @@ Fetch = Callable[[int, int], str | None]
 """Returns a part of the text; None if the text is gone."""
 
 Find = Callable[..., TextSpan | None]
-"""Finds the next or previous match of words, as `TextWindow.find` does; called on a thread."""
 
 LINE = 16_384
-"""Maximum characters of a line; longer ones are split into several."""
 BLOCK = 1_000_000
-"""Characters to count or search at a time."""
 
 
 class TextRow(NamedTuple):
@@ -37,7 +33,6 @@ class TextRow(NamedTuple):
     number: int | None
     """The line number, from 1; None if the row continues the one above."""
     text: str
-    """The characters from start to end, safe to draw."""
 
 
 class TextWindow:
@@ -47,32 +42,23 @@ class TextWindow:
         self.chars = chars
         self._fetch = fetch
         self._ends: list[int] = [0]
-        """The number of line ends before each block."""
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the text is still available."""
         return self._fetch(0, 1) is not None
 
     def rows(self, start: int, count: int, width: int) -> list[TextRow]:
-        """Return `count` rows, beginning with the one that starts at an offset."""
+        """Return `count` rows from the one that starts at an offset."""
         rows: list[TextRow] = []
         line = self.line_start(start)
         number = self.line_number(line)
         while len(rows) < count and (line < self.chars or line == 0):
             end, text = self._line(line)
-            for row_start, row_end in self._cuts(line, text, width):
-                if row_start >= start and len(rows) < count:
-                    rows.append(
-                        TextRow(
-                            row_start,
-                            row_end,
-                            number if row_start == line else None,
-                            text[row_start - line : row_end - line],
-                        )
-                    )
-            ended = end > line + len(text)
-            number += ended
+            for first, last in self._cuts(line, text, width):
+                if first >= start and len(rows) < count:
+                    shown = text[first - line : last - line]
+                    rows.append(TextRow(first, last, number if first == line else None, shown))
+            number += end > line + len(text)
             if end >= self.chars:
                 break
             line = end
@@ -81,13 +67,10 @@ class TextWindow:
     def row_at(self, offset: int, width: int) -> int:
         """Return the start of the row that contains an offset."""
         line = self.line_start(min(max(0, offset), max(0, self.chars - 1)))
-        _, text = self._line(line)
-        return max(
-            start for start, _ in self._cuts(line, text, width) if start <= offset or start == line
-        )
+        cuts = self._cuts(line, self._line(line)[1], width)
+        return max(start for start, _ in cuts if start <= offset or start == line)
 
     def up(self, start: int, count: int, width: int) -> int:
-        """Return the start of the row `count` rows above."""
         for _ in range(count):
             if start <= 0:
                 return 0
@@ -95,7 +78,6 @@ class TextWindow:
         return start
 
     def down(self, start: int, count: int, width: int) -> int:
-        """Return the start of the row `count` rows below, or of the last one."""
         rows = self.rows(start, count + 1, width)
         return rows[-1].start if rows else start
 
@@ -108,7 +90,6 @@ class TextWindow:
         return 0 if first == 0 else offset - offset % LINE
 
     def line_number(self, offset: int) -> int:
-        """Return the number of the line that contains an offset, from 1."""
         while len(self._ends) * BLOCK <= offset:
             first = (len(self._ends) - 1) * BLOCK
             self._ends.append(self._ends[-1] + self._part(first, first + BLOCK).count("\n"))
@@ -116,8 +97,8 @@ class TextWindow:
         return 1 + self._ends[block] + self._part(block * BLOCK, offset).count("\n")
 
     def find(self, words: str, start: int, *, backwards: bool = False) -> TextSpan | None:
-        """Find the next or previous match of words, wrapping around. Words without capitals ignore
-        case."""
+        """Find the next or previous match of words, from an offset and around. Words without
+        capitals ignore case."""
         if not words:
             return None
         pattern = re.compile(re.escape(words), 0 if any(map(str.isupper, words)) else re.IGNORECASE)
@@ -157,7 +138,6 @@ class TextWindow:
         return last, _visible_text(text[: last - start])
 
     def _cuts(self, line: int, text: str, width: int) -> list[TextSpan]:
-        """Return the start and end of each row of a line."""
         cuts = [line + cut for cut in hard_cuts(text, width)]
         return list(zip(cuts, [*cuts[1:], line + len(text)], strict=True))
 
@@ -166,25 +146,15 @@ class TextWindow:
 
 
 def _visible_text(text: str) -> str:
-    """Replace each hidden character of a line by one visible character, and unusual blanks by
-    spaces; offsets stay the same."""
-    hidden = dict(hidden_characters(text))
-    if not hidden and "\t" not in text:
-        return text
-    return "".join(
-        _visible_character(character, hidden.get(offset, ""))
-        for offset, character in enumerate(text)
-    )
-
-
-def _visible_character(character: str, symbol: str) -> str:
-    if character == "\t" or (symbol and character >= "\xa0" and character.isspace()):
-        return " "
-    return symbol if len(symbol) == 1 else "·" if symbol else character
+    """Replace each hidden character by one visible character; offsets stay the same."""
+    characters = list(text.replace("\t", " "))
+    for offset, symbol in hidden_characters(text):
+        blank = text[offset] >= "\xa0" and text[offset].isspace()
+        characters[offset] = " " if blank else symbol if len(symbol) == 1 else "·"
+    return "".join(characters)
 
 
 _WHEEL = 3
-"""Rows to scroll with the wheel."""
 
 StyledPart = tuple[int, int, Style]
 """Start, end and style of a part of the text."""
@@ -192,48 +162,39 @@ StyledPart = tuple[int, int, Style]
 
 class LongTextView(Widget, can_focus=True):
     """A scrolling view of a long text, moved by `row.CURSOR_KEYS`, the wheel, and clicks at the
-    right edge, which represents the whole text."""
+    right edge."""
 
     def __init__(self, window: TextWindow) -> None:
         super().__init__()
         self.window = window
         self.top = 0
-        """The offset of the first visible row."""
         self.words = ""
-        """The words of the last search."""
         self.found: TextSpan | None = None
-        """The match of the last search."""
         self.lines: list[TextRow] = []
         self.fetcher = Fetcher(self)
         self._wrapped = True
-        """Whether long lines are wrapped, rather than scrolled sideways."""
+        """Whether long lines are wrapped, rather than scrolled."""
         self._left = 0
-        """Horizontal scroll offset in cells."""
 
     # Drawing
 
     @property
     def text_width(self) -> int:
-        """Cells available for a row's text."""
         raise NotImplementedError
 
     def row_prefix(self, row: TextRow) -> Sequence[Span]:
-        """Return what precedes a row's text: the line number."""
         raise NotImplementedError
 
     def edge(self, y: int) -> Span:
-        """Return the right edge at a line of the view."""
         raise NotImplementedError
 
     def row_style(self, row: TextRow) -> Style:
         return get_palette(self.app).text
 
     def part_styles(self, row: TextRow) -> list[StyledPart]:
-        """Return styles for parts of a row; later ones override earlier ones."""
         return [] if self.found is None else [(*self.found, Style(reverse=True))]
 
     def line_style(self, row: TextRow) -> Style | None:
-        """Return a style for the whole line, or None."""
         return None
 
     def render_line(self, y: int) -> Strip:
@@ -241,23 +202,20 @@ class LongTextView(Widget, can_focus=True):
         text, style = self.edge(y)
         edge = Segment(text, base + style)
         if y >= len(self.lines):
-            empty = Segment(
-                " It is empty." if y == 0 and not self.window.chars else "",
-                base + get_palette(self.app).muted,
-            )
+            note = " It is empty." if y == 0 and not self.window.chars else ""
+            empty = Segment(note, base + get_palette(self.app).muted)
             return Strip([*Strip([empty]).crop_extend(0, width - 1, base), edge])
         row = self.lines[y]
         left = [Segment(text, base + style) for text, style in self.row_prefix(row)]
-        words = Strip(
-            _style_segments(row.text, row.start, self.part_styles(row), base + self.row_style(row))
-        ).crop(self._left, self._left + width)
+        spans = [(row.text, base + self.row_style(row))]
+        for first, last, style in self.part_styles(row):
+            if first < row.end and last > row.start:
+                spans = style_range(spans, first - row.start, last - row.start, style)
+        words = Strip([Segment(*span) for span in spans]).crop(self._left, self._left + width)
         strip = Strip([*Strip([*left, *words]).crop_extend(0, width - 1, base), edge])
-        ground = self.line_style(row)
-        return (
-            strip
-            if ground is None
-            else Strip(Segment.apply_style(strip, post_style=ground), strip.cell_length)
-        )
+        if (ground := self.line_style(row)) is not None:
+            return Strip(Segment.apply_style(strip, post_style=ground), strip.cell_length)
+        return strip
 
     # Moving
 
@@ -266,24 +224,18 @@ class LongTextView(Widget, can_focus=True):
         work()
 
     def refresh_view(self) -> None:
-        """Draw the rows, starting at `top`."""
-        self.lines = (
-            self.window.rows(self.top, max(1, self.size.height), self.text_width)
-            if self.size
-            else []
-        )
+        height = max(1, self.size.height)
+        self.lines = self.window.rows(self.top, height, self.text_width) if self.size else []
         self.refresh()
 
     @property
     def rows_above(self) -> int:
-        """Rows to show above the target of `go_to`."""
         return 0
 
     def go_to(self, offset: int) -> None:
         def go() -> None:
-            self.top = self.window.up(
-                self.window.row_at(offset, self.text_width), self.rows_above, self.text_width
-            )
+            row = self.window.row_at(offset, self.text_width)
+            self.top = self.window.up(row, self.rows_above, self.text_width)
             self.refresh_view()
 
         self.load_then(go)
@@ -292,8 +244,6 @@ class LongTextView(Widget, can_focus=True):
         self.rewrap()
 
     def rewrap(self) -> None:
-        """Wrap rows to a new width, keeping the text at the top."""
-
         def wrap() -> None:
             self.top = self.window.row_at(self.top, self.text_width)
             self.refresh_view()
@@ -301,16 +251,12 @@ class LongTextView(Widget, can_focus=True):
         self.load_then(wrap)
 
     def action_move(self, step: int) -> None:
-        """Move down by `step` rows; up if negative."""
-
         def move() -> None:
             if step < 0:
                 self.top = self.window.up(self.top, -step, self.text_width)
             elif not self.lines or self.lines[-1].end < self.window.chars:
-                self.top = min(
-                    self.window.down(self.top, step, self.text_width),
-                    max(self.top, self._last_top()),
-                )
+                below = self.window.down(self.top, step, self.text_width)
+                self.top = min(below, max(self.top, self._last_top()))
             self.refresh_view()
 
         self.load_then(move)
@@ -319,7 +265,6 @@ class LongTextView(Widget, can_focus=True):
         self.action_move(direction * max(1, self.size.height - 2))
 
     def action_move_to(self, offset: int) -> None:
-        """Move to the start of the text (0) or to its end."""
         if offset == 0:
             self.top = self._left = 0
             self.load_then(self.refresh_view)
@@ -335,12 +280,8 @@ class LongTextView(Widget, can_focus=True):
             self.refresh_view()
 
     def _last_top(self) -> int:
-        """Return the offset of the top row when the end of the text is visible."""
-        return self.window.up(
-            self.window.row_at(self.window.chars - 1, self.text_width),
-            max(0, self.size.height - 1),
-            self.text_width,
-        )
+        last = self.window.row_at(self.window.chars - 1, self.text_width)
+        return self.window.up(last, max(0, self.size.height - 1), self.text_width)
 
     # Searching
 
@@ -349,17 +290,16 @@ class LongTextView(Widget, can_focus=True):
         return self.window.find
 
     def search(self, words: str) -> None:
-        """Go to the next match of other words. Empty words end the search."""
+        """Go to the next match of other words; none end the search."""
         self.words, self.found = words, None
         self.action_next(False)
         if not words:
             self.load_then(self.refresh_view)
 
     def action_next(self, backwards: bool) -> None:
-        """Find the next or previous match on a thread, because the text may be long, and show
-        it."""
+        """Find the next or previous match on a thread, and show it."""
         find, words = self.find, self.words
-        at = self.top if self.found is None else self.found[0] if backwards else self.found[1]
+        at = self.top if self.found is None else self.found[0 if backwards else 1]
         if words:
             self.fetcher.ask(
                 "find", lambda: find(words, at, backwards=backwards), self._set_found, self.fail
@@ -380,13 +320,11 @@ class LongTextView(Widget, can_focus=True):
         if self.found is None:
             return
         start, width = self.found[0], self.text_width
+        row = self.window.row_at(start, width)
         if not self.lines or not self.lines[0].start <= start < self.lines[-1].end:
-            self.top = self.window.up(
-                self.window.row_at(start, width), min(3, self.size.height // 4), width
-            )
+            self.top = self.window.up(row, min(3, self.size.height // 4), width)
         if not self._wrapped:
-            row = next(iter(self.window.rows(self.window.row_at(start, width), 1, width)), None)
-            self._left = max(0, start - row.start - self.size.width // 2) if row is not None else 0
+            self._left = max(0, start - row - self.size.width // 2)
         self.refresh_view()
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
@@ -401,30 +339,3 @@ class LongTextView(Widget, can_focus=True):
         """Jump to a part of the text by a click at the right edge."""
         if event.x == self.size.width - 1:
             self.go_to(event.y * self.window.chars // max(1, self.size.height))
-
-
-def _style_segments(
-    text: str, start: int, styles: Sequence[StyledPart], base: Style
-) -> list[Segment]:
-    """Return the segments of a row that starts at an offset."""
-    end = start + len(text)
-    limits = sorted(
-        {
-            start,
-            end,
-            *(
-                offset
-                for first, last, _ in styles
-                for offset in (first, last)
-                if start < offset < end
-            ),
-        }
-    )
-    segments = []
-    for left, right in pairwise(limits):
-        style = base
-        for first, last, drawn in styles:
-            if first <= left < last:
-                style += drawn
-        segments.append(Segment(text[left - start : right - start], style))
-    return segments

@@ -24,7 +24,7 @@ from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.tui.commands.command import PaneCommand
 from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.find import LineInput
-from mahtab_tui.tui.option_list import Options, ignores_removed
+from mahtab_tui.tui.textual_fixes import Options, ignores_removed
 
 Answer = TypeVar("Answer")
 

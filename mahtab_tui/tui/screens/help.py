@@ -20,9 +20,9 @@ from textual.widgets.option_list import Option
 from mahtab_tui.manual import TOPICS, filter_page, page
 from mahtab_tui.tui.commands.command import SlashCommand
 from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS, PANE_KEYS
-from mahtab_tui.tui.option_list import Options
 from mahtab_tui.tui.rows.markdown import Markdown, parse
 from mahtab_tui.tui.screens.dialog import Dialog
+from mahtab_tui.tui.textual_fixes import Options
 from mahtab_tui.tui.theme import Palette
 
 KEYS = "keys"

@@ -30,8 +30,8 @@ from mahtab_tui.store.history import History, HistoryEntry
 from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.editor.pasting import clean
 from mahtab_tui.tui.find import LineInput
-from mahtab_tui.tui.option_list import Options, ignores_removed
 from mahtab_tui.tui.screens.dialog import Dialog, ask
+from mahtab_tui.tui.textual_fixes import Options, ignores_removed
 from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:

@@ -45,9 +45,9 @@ from mahtab_tui.tui.inspector.array import PictureView
 from mahtab_tui.tui.inspector.text import LocalText, TextView
 from mahtab_tui.tui.inspector.tree import TreeView
 from mahtab_tui.tui.inspector.view import Subject, Viewer
-from mahtab_tui.tui.port import TranscriptPort
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView, fit_text
 from mahtab_tui.tui.screens.dialog import Dialog, Prompt, ask
+from mahtab_tui.tui.session_port import SessionPort
 from mahtab_tui.tui.theme import BOLD, Palette
 from mahtab_tui.tui.widgets.key_line import KeyLine
 from mahtab_tui.tui.workers import Fetcher
@@ -311,7 +311,7 @@ class FramesScreen(OutputScreen):
         code: Callable[[int], str | None],
         client: InspectorClient,
         folder: pathlib.Path,
-        port: TranscriptPort,
+        port: SessionPort,
     ) -> None:
         """at: the frame to select first. code: returns a cell's code."""
         super().__init__(client, folder)

@@ -18,8 +18,8 @@ from mahtab_tui.bus.terminal_screen import escape_for_model
 from mahtab_tui.kernel.values import Restoration
 from mahtab_tui.knowledge.instructions import FoundInstructions
 from mahtab_tui.servers.servers import ServerError, Servers, ServerState
+from mahtab_tui.session.cells import not_restored_rows, restored_rows
 from mahtab_tui.session.components import ContextUse
-from mahtab_tui.session.undo import not_restored_rows, restored_rows
 from mahtab_tui.settings.sources import SettingsError
 from mahtab_tui.settings.values import allow
 from mahtab_tui.tui.rows.code import change_lines

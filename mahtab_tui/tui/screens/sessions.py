@@ -268,8 +268,8 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         )
         self.listing.fill(row)
         self.listing.show_count(self._count(answer))
-        if answer.problem or answer.found.note:
-            self.listing.show_status(answer.problem or answer.found.note)
+        if answer.problem:
+            self.listing.show_status(answer.problem)
         act, self._pending_action = self._pending_action, None
         if act is not None:
             act()

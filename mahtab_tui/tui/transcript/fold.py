@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.conversation import (
@@ -12,37 +14,161 @@ from mahtab_tui.bus.conversation import (
     Entry,
     Note,
     Step,
+    ToolUse,
     Words,
     answer_author,
     answer_step,
     code_blocks,
 )
-from mahtab_tui.bus.output import RICH_DISPLAYS
+from mahtab_tui.bus.output import RICH_DISPLAYS, OutputBuffer
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.transcript.entries import (
-    Activities,
-    Activity,
-    NotebookWords,
-    OutputMemory,
-    ends_with_bar,
-)
+from mahtab_tui.bus.sanitize import plain
+
+
+@dataclass(kw_only=True, eq=False)
+class NotebookWords(Words):
+    cell_number: int
+
+
+def ends_with_bar(entry: Entry) -> bool:
+    if isinstance(entry, Cell):
+        return not (entry.person or len(entry.output) or entry.changes)
+    return isinstance(entry, Words | ToolUse) and not isinstance(entry, NotebookWords)
+
+
+def output_text(cell: Cell) -> str:
+    """Return a cell's stored output, including late output."""
+    return "\n".join(_text(output) for output in (cell.output, cell.late_output) if output)
+
+
+def _text(output: OutputBuffer) -> str:
+    lines = [line.text for line in output]
+    if output.omitted:
+        lines.insert(len(output.head), f"… {output.omitted:,} lines left out …")
+    text = "\n".join(lines)
+    # Most output is plain text already.
+    return text if plain(text) is text else "\n".join(map(plain, lines))
+
+
+BUDGET = 32_000_000
+"""Characters of long outputs and pictures kept in memory."""
+LONG = 100_000
+"""An output of this many characters is long, even if it has few lines."""
+ENDS = 20
+"""Lines to keep at each end of an output."""
+
+
+_STATES = {
+    "thinking": ("is thinking", "thinking"),
+    "reflecting": ("is checking the result", "checking"),
+    "summarising": ("is summarising the conversation", "summarising"),
+    "max-turns": ("is summing up", "summing up"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """Something that the model is doing or waiting for."""
+
+    author: str
+    doing: str
+    brief: str
+    since: float
+    waits_for_person: bool = False
+
+
+class Activities:
+    """Tracks what the model does now. since: the start of the session, in seconds since the
+    epoch."""
+
+    def __init__(self, since: float) -> None:
+        self.current: Activity | None = None
+        """None between two steps, and while code runs."""
+        self.turn_running = False
+        self._since = since
+
+    def fold(self, record: Record) -> None:
+        match record:
+            case records.Agent():
+                self._agent(record)
+            case records.AssistantChatStream() if self.current is not None:
+                self.current = replace(
+                    self.current, doing="is writing", brief="writing", waits_for_person=False
+                )
+            case records.AssistantTool(state=state):
+                doing = f"waits for {record.name}"
+                self._change(record, doing, "using a tool", state == "running")
+            case records.Approval(guest=None, state=state) | records.Review(state=state):
+                self._change(record, "waits for you", "waiting for you", state == "waiting")
+            case records.AssistantChat() | records.AssistantReplIn(guest=None):
+                self.current = None
+
+    def _agent(self, record: records.Agent) -> None:
+        doing, brief = _STATES.get(record.state, ("", ""))
+        self.turn_running = bool(doing) and record.time >= self._since
+        self._change(record, doing, brief, bool(doing))
+
+    def _change(
+        self,
+        record: records.Agent | records.AssistantTool | records.Approval | records.Review,
+        doing: str,
+        brief: str,
+        begins: bool,
+    ) -> None:
+        self.current = None
+        if begins and record.time >= self._since:
+            author, waits = record.party or "model", brief == "waiting for you"
+            self.current = Activity(author, doing, brief, record.time, waits)
+
+
+class PendingRequests:
+    """Tracks what waits for the user: code, a search, or a line that code reads."""
+
+    def __init__(self) -> None:
+        self._since: dict[tuple[str, ...], float] = {}
+
+    def fold(self, record: Record) -> None:
+        match record:
+            case records.SearchFinal():  # a stopped call no longer waits for an answer
+                call = record.tree, record.node
+                for key in [key for key in self._since if key[1:3] == call]:
+                    del self._since[key]
+            case records.SearchFanOut():
+                self._fold((record.tag, record.tree, record.node, record.request), record)
+            case records.Approval() | records.Review() | records.Input():
+                self._fold((record.tag, record.request), record)
+
+    def _fold(
+        self,
+        key: tuple[str, ...],
+        record: records.SearchFanOut | records.Approval | records.Review | records.Input,
+    ) -> None:
+        if record.state == "waiting":
+            self._since.setdefault(key, record.time)
+        else:
+            self._since.pop(key, None)
+
+    @property
+    def since(self) -> float | None:
+        """When the oldest request began to wait, in seconds since the epoch, if any."""
+        return min(self._since.values(), default=None)
+
 
 WORDS = 20_000
-"""Maximum characters of a cell rendered as Markdown; more would block the screen."""
+"""Maximum characters of a cell rendered as Markdown."""
 
 _TICKS = re.compile("`+")
 
 
 class Transcript(Conversation):
-    """The entries, and which of them have changed. The cost of a change does not depend on the
-    number of entries."""
+    """The entries, and which of them have changed. A change costs the same for any number of
+    entries."""
 
     def __init__(self, since: float) -> None:
-        """since: the start of the session, in seconds since the epoch; nothing in older records is
-        still running."""
+        """since: the start of the session, in seconds since the epoch; nothing in older records
+        runs."""
         super().__init__()
         self.pinned: list[Entry] = []
-        """Pinned entries, in the order in which they were pinned."""
         self._activities = Activities(since)
         self._since = since
         self.positions: dict[Entry, int] = {}
@@ -51,13 +177,13 @@ class Transcript(Conversation):
         """Code of each cell by number, including cells that were cleared."""
         self.running: dict[int, Cell] = {}
         self.opened: Entry | None = None
-        """The first entry of a notebook, until the user scrolls or something runs; the view starts
-        there."""
+        """The first entry of a notebook, at which the view starts until something happens."""
         self._cells_by_number: dict[int, Cell] = {}
         """Code cells of the notebook, by their position in it."""
-        self._memory = OutputMemory()
+        self._long_cells: deque[tuple[Cell, int]] = deque()
+        """The cells with long outputs, oldest first, and the characters of each."""
+        self._long_chars = 0
         self._thoughts: dict[Step, Words] = {}
-        """The model's thinking before an answer."""
         self._waiting: dict[str | None, Cell] = {}
         """Agents' cells that wait for approval, by the agent's call."""
         self._folds |= {
@@ -83,7 +209,6 @@ class Transcript(Conversation):
                 fold(record)
 
     def cell(self, number: int) -> Cell | None:
-        """Return the entry of a cell; None if the transcript does not contain it."""
         cell = self._cells.get(number)
         return cell if cell in self.positions else None
 
@@ -92,7 +217,6 @@ class Transcript(Conversation):
         return self._activities.current
 
     def copy_running(self) -> Transcript:
-        """Return a new transcript with only the running cells."""
         fresh = Transcript(self._since)
         fresh._activities, fresh._hidden = self._activities, self._hidden
         fresh.codes = self.codes
@@ -105,17 +229,12 @@ class Transcript(Conversation):
     @property
     def last_error(self) -> Cell | None:
         """The newest failed cell that is part of the model's conversation."""
-        cells = (
-            entry
-            for entry in reversed(self.entries)
-            if isinstance(entry, Cell) and not entry.removed
-        )
-        return next(
-            (cell for cell in cells if cell.status == "error" and cell.number is not None), None
-        )
+        cells = (entry for entry in reversed(self.entries) if isinstance(entry, Cell))
+        errors = (cell for cell in cells if cell.status == "error" and not cell.removed)
+        return next((cell for cell in errors if cell.number is not None), None)
 
     def pop_changed(self) -> list[int]:
-        """Return the indexes of entries that are new or changed since the last call, in order."""
+        """Return the indexes of entries that changed since the last call, in order."""
         changed = sorted(self._changed)
         self._changed.clear()
         return changed
@@ -131,23 +250,18 @@ class Transcript(Conversation):
         super().append(entry)
 
     def touch(self, entry: Entry) -> None:
-        """Mark an entry as changed, unless it was cleared."""
         if (position := self.positions.get(entry)) is not None:
             entry.version += 1
             self._changed.add(position)
 
     def touch_output(self, cell: Cell) -> None:
-        """Redraw a cell that now has output, because the entry below is no longer joined to its
-        code."""
+        """Redraw a cell that now has output; the entry below is no longer joined to its code."""
         self.touch(cell)
-        following = self.positions[cell] + 1
-        if (
-            following < len(self.entries)
-            and self.entries[following].joined
-            and not ends_with_bar(cell)
-        ):
-            self.entries[following].joined = False
-            self.touch(self.entries[following])
+        index = self.positions[cell] + 1
+        below = self.entries[index] if index < len(self.entries) else None
+        if below is not None and below.joined and not ends_with_bar(cell):
+            below.joined = False
+            self.touch(below)
 
     # Cells
 
@@ -198,8 +312,17 @@ class Transcript(Conversation):
         self._limit_memory(cell)
 
     def _limit_memory(self, cell: Cell) -> None:
-        for shortened in self._memory.add(cell):
-            self.touch(shortened)
+        """Shorten the oldest long outputs to make room for a new one."""
+        size = cell.output.size
+        if len(cell.output) <= 2 * ENDS and size < LONG:
+            return
+        self._long_cells.append((cell, size))
+        self._long_chars += size
+        while self._long_chars > BUDGET and len(self._long_cells) > 1:
+            oldest, size = self._long_cells.popleft()
+            oldest.output.shrink(ENDS)
+            self._long_chars -= size
+            self.touch(oldest)
 
     # Answers while they stream
 
@@ -208,7 +331,6 @@ class Transcript(Conversation):
         super()._question(record)
 
     def _token(self, record: records.AssistantChatStream) -> None:
-        """Add a streamed piece to the last entry, or start a new one."""
         step = answer_step(record)
         pieces = self._pieces.setdefault(step, [])
         if record.fresh:
@@ -232,7 +354,6 @@ class Transcript(Conversation):
             self._begin_piece(pieces, record, record.text, code=False)
 
     def _thought_piece(self, record: records.AssistantThoughtStream) -> None:
-        """Add a streamed piece of the model's thinking."""
         if (entry := self._thoughts.get(answer_step(record))) is not None:
             entry.source += record.text
             self.touch(entry)
@@ -240,7 +361,6 @@ class Transcript(Conversation):
             self._begin_thought(record)
 
     def _thought(self, record: records.AssistantThought) -> None:
-        """Show the model's complete thinking, collapsed because the answer follows."""
         entry = self._thoughts.get(answer_step(record)) or self._begin_thought(record)
         entry.collapsed = True
         self._correct(entry, record.text)
@@ -257,7 +377,6 @@ class Transcript(Conversation):
     # Requests to the user
 
     def _approval(self, record: records.Approval) -> None:
-        """Show that code waits, or what was decided."""
         if record.time < self._since and record.state == "waiting":
             record = record.changed(state="not run")
         if record.guest is None:
@@ -299,7 +418,6 @@ class Transcript(Conversation):
         self.touch(cell)
 
     def _number_waiting(self) -> None:
-        """Number the agents' waiting cells, if there are several."""
         for number, cell in enumerate(self._waiting.values(), 1):
             cell.part = f"{number}/{len(self._waiting)}" if len(self._waiting) > 1 else ""
             self.touch(cell)
@@ -325,12 +443,9 @@ class Transcript(Conversation):
 
     def _agent(self, record: records.Agent) -> None:
         if record.state == "max-turns":
-            self.append(
-                Note(
-                    level="warning",
-                    text=f"{(record.party or 'model').capitalize()} has used up its turns for this question.",
-                )
-            )
+            author = (record.party or "model").capitalize()
+            text = f"{author} has used up its turns for this question."
+            self.append(Note(level="warning", text=text))
         elif record.state == "stopped" and record.turn not in self._marked:
             self.append(Note(level="quiet", text="stopped"))
 
@@ -350,17 +465,12 @@ class Transcript(Conversation):
         self._note(record)
 
     def _pin(self, record: records.Pin) -> None:
-        entry = next(
-            (entry for entry in self.entries if entry.key == record.entry and not entry.hidden),
-            None,
-        )
-        if entry is None:
-            return
-        if entry in self.pinned:
-            self.pinned.remove(entry)
-        if record.pinned:
-            self.pinned.append(entry)
-        self.touch(entry)
+        entries = (entry for entry in self.entries if entry.key == record.entry)
+        entry = next((entry for entry in entries if not entry.hidden), None)
+        if entry is not None:
+            self.pinned = [each for each in self.pinned if each is not entry]
+            self.pinned += [entry] if record.pinned else []
+            self.touch(entry)
 
     # The notebook
 
@@ -369,22 +479,18 @@ class Transcript(Conversation):
             if entry.key.startswith("place ") and not entry.removed:
                 entry.removed = "replaced"
                 self.touch(entry)
-        opened = Note(level="info", text=record.text)
-        self.append(opened)
-        self.opened = opened
+        note = Note(level="info", text=record.text)
+        self.append(note)
+        self.opened = note
 
     def _notebook_cell(self, record: records.NotebookCell) -> None:
-        """Show a notebook cell; a raw one becomes a block of text."""
         key = record.entry_name
+        number = record.position
         if record.kind == "code":
             cell = Cell(
-                author="notebook",
-                person=True,
-                code=record.text,
-                cell_number=record.position,
-                key=key,
+                author="notebook", person=True, code=record.text, cell_number=number, key=key
             )
-            self._cells_by_number[record.position] = cell
+            self._cells_by_number[number] = cell
             self.append(cell)
             return
         text = record.text[:WORDS]
@@ -393,14 +499,11 @@ class Transcript(Conversation):
             text = f"{fence}\n{text}\n{fence}"
         if (omitted := len(record.text) - WORDS) > 0:
             text += f"\n\n… {omitted:,} characters left out"
-        self.append(
-            NotebookWords(author="", named=False, source=text, cell_number=record.position, key=key)
-        )
+        self.append(NotebookWords(author="", named=False, source=text, cell_number=number, key=key))
 
     def _notebook_output(self, record: records.NotebookOutput) -> None:
-        if (
-            cell := self._cells_by_number.get(record.position)
-        ) is not None and cell in self.positions:
+        cell = self._cells_by_number.get(record.position)
+        if cell is not None and cell in self.positions:
             if record.mime:
                 cell.output.show(record.text, record.mime, record.data)
             else:

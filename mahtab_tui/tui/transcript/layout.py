@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.style import Style
 
-from mahtab_tui.bus.conversation import AttachmentChip, Cell, Entry, Note, Question, ToolUse, Words
+from mahtab_tui.bus.conversation import Cell, Entry, Note, Question, ToolUse, Words
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.values import CHANGE_SIGNS
 from mahtab_tui.tui.editor.pane import is_prose
@@ -20,7 +20,6 @@ from mahtab_tui.tui.rows.row import (
     FRAME_RATE,
     FRAMES,
     LIMIT,
-    GrowingRows,
     Row,
     Rows,
     Span,
@@ -29,7 +28,7 @@ from mahtab_tui.tui.rows.row import (
     paragraph,
 )
 from mahtab_tui.tui.theme import BOLD, Palette
-from mahtab_tui.tui.transcript.entries import Activity, NotebookWords
+from mahtab_tui.tui.transcript.fold import Activity, NotebookWords
 from mahtab_tui.tui.transcript.output import OutputRows
 
 if TYPE_CHECKING:
@@ -37,69 +36,59 @@ if TYPE_CHECKING:
 
 WAITING_GLYPH = "◈"
 LONGEST = 2_000
-"""Maximum characters of the arguments; longer ones are truncated."""
 
 
 def question_rows(question: Question, width: int, palette: Palette) -> list[Row]:
     """Draw a question as `You  text`, with the user's line breaks."""
-    first, *lines = plain(question.text).expandtabs(4).split("\n")
-    spans = [("You", palette.person + BOLD), ("  ", palette.text), (first, palette.text)]
-    rows = [*paragraph(spans, width, palette.person)]
-    for line in lines:
-        rows += paragraph([(line, palette.text)], width, palette.person)
-    chips = [chip for attached in question.attached for chip in _chip(attached, palette)]
+    rows: list[Row] = []
+    lead = [("You", palette.person + BOLD), ("  ", palette.text)]
+    for line in plain(question.text).expandtabs(4).split("\n"):
+        rows += paragraph([*lead, (line, palette.text)], width, palette.person)
+        lead = []
+    chips: list[Span] = []
+    for chip in question.attached:  # with its size, or the reason why it is missing
+        texts = (chip.label, chip.problem or chip.size)
+        label, words = (" ".join(plain(text).split()) for text in texts)
+        style = palette.bad if chip.problem else palette.muted
+        chips += [(label, palette.moon), (f" {words}   " if words else "   ", style)]
     return [*rows, *(paragraph(chips, width, palette.person) if chips else ())]
-
-
-def _chip(attached: AttachmentChip, palette: Palette) -> list[Span]:
-    """Draw an attachment with its size, or the reason why it is missing."""
-    detail, style = (
-        (attached.problem, palette.bad) if attached.problem else (attached.size, palette.muted)
-    )
-    label, words = (" ".join(plain(text).split()) for text in (attached.label, detail))
-    return [(label, palette.moon), (f" {words}   " if words else "   ", style)]
 
 
 def tool_rows(use: ToolUse, width: int, palette: Palette) -> list[Row]:
     """Draw a call as `⚒ search_code  pattern="x"`, with the result below."""
-    mark, style = {
-        "ok": ("⚒", palette.model),
-        "running": ("⚒", palette.moon),
-        "error": ("✗", palette.bad),
-    }.get(use.state, ("■", palette.moon))
+    mark, style, how = {
+        "ok": ("⚒", palette.model, ""),
+        "running": ("⚒", palette.moon, "  runs"),
+        "error": ("✗", palette.bad, "  error"),
+    }.get(use.state, ("■", palette.moon, f"  {use.state}"))
     arguments = _arguments(use.arguments)
     if len(arguments) > LONGEST:
         arguments = f"{arguments[:LONGEST]}… ({len(arguments):,} characters)"
-    how = {"running": "  runs", "ok": ""}.get(use.state, f"  {use.state}")
     head: list[Span] = [
         (f"{mark} ", style),
         (plain(use.name), palette.text),
         (f"  {arguments}", palette.muted),
         (how, style),
     ]
-    lines = plain(use.text).expandtabs(4).rstrip("\n").split("\n") if use.text else []
-    given = palette.bad if use.state == "error" else palette.muted
     rows = [*paragraph(head, width, palette.model, indent="  ")]
-    for line in lines:
+    given = palette.bad if use.state == "error" else palette.muted
+    for line in plain(use.text).expandtabs(4).rstrip("\n").split("\n") if use.text else ():
         rows += hard_rows([(f"  {line}", given)], width, palette.model)
     return rows
 
 
 def _arguments(written: str) -> str:
-    """Format arguments as keywords on one line, with strings in quotes."""
     try:
-        given = dict(json.loads(written))
-    except (ValueError, TypeError, RecursionError):  # a record from another program
-        return plain(written).replace("\n", " ")
-    return plain(
-        "  ".join(
-            f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in given.items()
+        given = dict(json.loads(written)).items()
+        written = "  ".join(
+            f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in given
         )
-    ).replace("\n", " ")
+    except (ValueError, TypeError, RecursionError):  # a record from another program
+        pass
+    return plain(written).replace("\n", " ")
 
 
 def note_rows(note: Note, width: int, palette: Palette) -> list[Row]:
-    """Draw a mark and a sentence."""
     mark, style = {"warning": ("!", palette.moon), "error": ("✗", palette.bad)}.get(
         note.level, ("·", palette.muted)
     )
@@ -112,14 +101,9 @@ def note_rows(note: Note, width: int, palette: Palette) -> list[Row]:
 
 
 def activity_rows(activity: Activity, palette: Palette) -> list[Row]:
-    """Draw the last line. The spinner turns while there is work, but not while the program waits
-    for the user."""
+    """Draw the last line. The spinner turns unless the program waits for the user."""
     elapsed = max(0.0, time.time() - activity.since)
-    frame = (
-        WAITING_GLYPH
-        if activity.waits_for_person
-        else FRAMES[int(elapsed * FRAME_RATE) % len(FRAMES)]
-    )
+    frame = WAITING_GLYPH if activity.waits_for_person else _spinner(elapsed)
     spans = [
         (f"{frame} ", palette.model),
         (f"{plain(activity.author).capitalize()} ", palette.model + BOLD),
@@ -129,15 +113,18 @@ def activity_rows(activity: Activity, palette: Palette) -> list[Row]:
 
 
 def search_rows(search: SearchProgress, width: int, palette: Palette) -> list[Row]:
-    """Draw the line below a cell with running searches, such as `⠹ 13 calls · 9 s · 12 of 12 parts
-    · F3 shows them`."""
+    """Draw a line such as `⠹ 13 calls · 9 s · 12 of 12 parts · F3 shows them`."""
     elapsed = max(0.0, time.time() - search.begun)
     words = [f"{search.calls:,} call{'s' * (search.calls != 1)}", f"{int(elapsed)} s"]
     if search.parts:
         words.append(f"{search.finished:,} of {search.parts:,} parts")
-    frame = FRAMES[int(elapsed * FRAME_RATE) % len(FRAMES)]
-    spans = [(f"{frame} ", palette.moon), (" · ".join([*words, "F3 shows them"]), palette.muted)]
+    text = " · ".join([*words, "F3 shows them"])
+    spans = [(f"{_spinner(elapsed)} ", palette.moon), (text, palette.muted)]
     return [Row(), *paragraph(spans, width, palette.hairline, indent="  ")]
+
+
+def _spinner(elapsed: float) -> str:
+    return FRAMES[int(elapsed * FRAME_RATE) % len(FRAMES)]
 
 
 class WordsRows(list[Row]):
@@ -150,7 +137,6 @@ class WordsRows(list[Row]):
         self._bar = palette.hairline if isinstance(words, NotebookWords) else palette.model
         self._revision = -1
         self._settled = 0
-        """Characters of the (plain) source whose blocks are final."""
         self._settled_rows: list[Row] = []
 
     def update(self) -> None:
@@ -158,9 +144,8 @@ class WordsRows(list[Row]):
             self._revision = self._words.revision
             self._settled, self._settled_rows = 0, []
             if self._words.figures:
-                self._markdown = Markdown(
-                    self._palette, FigureMarks(self._words.figures, self._palette)
-                )
+                marks = FigureMarks(self._words.figures, self._palette)
+                self._markdown = Markdown(self._palette, marks)
         open_source = plain(self._words.source)[self._settled :]
         blocks = parse(open_source)
         for block in blocks[:-1]:
@@ -168,19 +153,15 @@ class WordsRows(list[Row]):
         if len(blocks) > 1:
             lines = open_source.split("\n", first_line(blocks[-1]))
             self._settled += len(open_source) - len(lines[-1])
-        last = self._block(blocks[-1], first=not self._settled_rows) if blocks else []
-        mark = (
-            [Row([(f"■ {self._words.mark}", self._palette.muted)], self._palette.model)]
-            if self._words.mark
-            else []
-        )
-        self[:] = [*self._settled_rows, *last, *self._uncomputed(), *mark]
-
-    def _uncomputed(self) -> list[Row]:
-        """List the figures that nothing computed, on one line."""
+        self[:] = self._settled_rows
+        if blocks:
+            self += self._block(blocks[-1], first=not self._settled_rows)
         texts = [one_line(figure.text) for figure in self._words.own_figures if not figure.found]
-        line = fit_text(f"not computed: {', '.join(texts)}", self._width).rstrip()
-        return [Row([(line, self._palette.muted)], self._bar)] if texts else []
+        if texts:
+            line = fit_text(f"not computed: {', '.join(texts)}", self._width).rstrip()
+            self.append(Row([(line, self._palette.muted)], self._bar))
+        if mark := self._words.mark:
+            self.append(Row([(f"■ {mark}", self._palette.muted)], self._palette.model))
 
     def _block(self, block: Block, *, first: bool) -> list[Row]:
         rows = self._markdown.rows(block, self._width, self._name() if first else ())
@@ -190,22 +171,17 @@ class WordsRows(list[Row]):
     def _name(self) -> list[Span]:
         if not self._words.named:
             return []
-        name = [(plain(self._words.author).capitalize(), self._palette.model + BOLD)]
-        return (
-            [*name, (" thinks", self._palette.muted), ("  ", self._palette.text)]
-            if self._words.thought
-            else [*name, ("  ", self._palette.text)]
-        )
+        name = (plain(self._words.author).capitalize(), self._palette.model + BOLD)
+        thinks = [(" thinks", self._palette.muted)] if self._words.thought else []
+        return [name, *thinks, ("  ", self._palette.text)]
 
 
 CHANGES = 12
-"""Maximum number of variables in the line of changes; the rest is only counted."""
 
 EXPLAIN_HINT = "Alt+X asks the model about this error"
 ASK_HINT = "F2 asks the model"
 
 PATIENCE = 0.3
-"""Seconds before a running cell shows its time; most cells end sooner."""
 
 
 class CellRows:
@@ -234,15 +210,11 @@ class CellRows:
         if cell.changes:
             self._parts += [blank, list(self._changes())]
         if cell.late_output is not None:
-            self._late_output = self._late_output or OutputRows(
-                cell.late_output, self._width, self._palette
-            )
+            if self._late_output is None:
+                self._late_output = OutputRows(cell.late_output, self._width, self._palette)
             self._late_output.update()
-            self._parts += [
-                blank,
-                [Row([("later", self._palette.muted)], self._palette.hairline)],
-                self._late_output,
-            ]
+            later = [Row([("later", self._palette.muted)], self._palette.hairline)]
+            self._parts += [blank, later, self._late_output]
         self._height = 1 + sum(len(part) for part in self._parts)
 
     def __len__(self) -> int:
@@ -250,7 +222,6 @@ class CellRows:
 
     @property
     def reading_start(self) -> int | None:
-        """The first row of a text to read, if the output ends with one."""
         if self._cell.late_output is not None or (row := self._output.reading_start) is None:
             return None
         return 1 + len(self._code) + 1 + row  # below the header, the code and a blank row
@@ -281,78 +252,51 @@ class CellRows:
             sign = CHANGE_SIGNS.get(change.change, "~")
             description = "" if sign == "−" else describe_change(change).replace("\n", " ")
             name = " ".join(plain(change.name).split())
-            add(
-                (f"{sign} ", styles[sign]),
-                (name, styles[sign]),
-                (f" {description}" if description else "", palette.muted),
-            )
+            after = f" {description}" if description else ""
+            add((f"{sign} ", styles[sign]), (name, styles[sign]), (after, palette.muted))
         if (more := len(self._cell.changes) - CHANGES) > 0:
             add((f"and {more} more", palette.muted))
         for row in paragraph(line, self._width, palette.hairline, indent="  "):
-            yield row._replace(
-                spans=[(text.replace("\xa0", " "), style) for text, style in row.spans]
-            )
+            spans = [(text.replace("\xa0", " "), style) for text, style in row.spans]
+            yield row._replace(spans=spans)
 
     def _header(self) -> Row:
-        """Draw the dim line above the code."""
         cell, palette = self._cell, self._palette
-        name = (
-            f"In {cell.number}"
-            if cell.number is not None
-            else "code"
-            if cell.cell_number is None
-            else f"Cell {cell.cell_number}"
-        )
-        spans: list[Span] = [
-            (name, self._bar),
-            (" · ", palette.muted),
-            (plain(cell.author), palette.muted),
-        ]
+        muted, waits = palette.muted, cell.approval == "waiting"
+        name = "code" if cell.cell_number is None else f"Cell {cell.cell_number}"
+        if cell.number is not None:
+            name = f"In {cell.number}"
+        parts: list[Span] = [(name, self._bar), (plain(cell.author), muted)]
         if cell.cell_number is not None and cell.number is not None:
-            spans += [
-                (" · ", palette.muted),
-                (f"cell {cell.cell_number} of the notebook", palette.muted),
-            ]
+            parts.append((f"cell {cell.cell_number} of the notebook", muted))
         if cell.edited:
-            spans += [(" · ", palette.muted), ("edited by you", palette.person)]
+            parts.append(("edited by you", palette.person))
         if cell.part and cell.number is None:
-            spans += [
-                (" · ", palette.muted),
-                (cell.part, palette.moon if cell.approval == "waiting" else palette.muted),
-            ]
-        if cell.approval == "waiting":
-            spans += [("   ", palette.muted), ("waits for you", palette.moon)]
+            parts.append((cell.part, palette.moon if waits else muted))
+        spans = [span for part in parts for span in (part, (" · ", muted))][:-1]
+        if waits:
+            spans += [("   ", muted), ("waits for you", palette.moon)]
         elif cell.approval:
             reason = f": {plain(cell.reason)}" if cell.reason else ""
-            spans += [
-                ("   ", palette.muted),
-                (cell.approval + reason.replace("\n", " "), palette.muted),
-            ]
+            spans += [("   ", muted), (cell.approval + reason.replace("\n", " "), muted)]
         return Row(spans, self._bar, right=self._right())
 
     def _right(self) -> list[Span]:
         cell, palette = self._cell, self._palette
         if cell.started is not None:
             elapsed = time.time() - cell.started
-            return (
-                [("● ", palette.moon), (duration(elapsed), palette.muted)]
-                if elapsed >= PATIENCE
-                else []
-            )
+            time_spans = [("● ", palette.moon), (duration(elapsed), palette.muted)]
+            return time_spans if elapsed >= PATIENCE else []
         if cell.cell_number is not None and cell.number is None:
-            return [
-                ("not run" if cell.ran_as is None else f"ran as In {cell.ran_as}", palette.muted)
-            ]
+            text = "not run" if cell.ran_as is None else f"ran as In {cell.ran_as}"
+            return [(text, palette.muted)]
         spans: list[Span] = []
         if cell.status == "interrupted":
             spans.append(("■ interrupted", palette.moon))
         elif cell.status not in ("", "ok"):
             spans.append((f"✗ {plain(cell.status)}", palette.bad))
         if cell.duration is not None:
-            spans += [
-                *([("  ", palette.muted)] if spans else []),
-                (duration(cell.duration), palette.muted),
-            ]
+            spans.append((f"{'  ' if spans else ''}{duration(cell.duration)}", palette.muted))
         return spans
 
 
@@ -374,7 +318,6 @@ _DRAWERS: Mapping[type[Entry], Callable[[Any, int, Palette], Rows]] = {
     ToolUse: tool_rows,
     Note: note_rows,
 }
-"""Functions that draw the entries that do not grow."""
 _LABELS = {"hidden": "hidden from the model", "replaced": "replaced", "undone": "undone"}
 
 
@@ -383,11 +326,8 @@ def removed_row(row: Row, entry: Entry, palette: Palette, *, first: bool) -> Row
     spans = [(text, style + _DIM) for text, style in row.spans]
     right = [(text, style + _DIM) for text, style in row.right]
     if first and not isinstance(entry, Note):
-        right = [
-            (_LABELS[entry.removed or "undone"], palette.muted),
-            *([("  ", palette.muted)] if right else []),
-            *right,
-        ]
+        label = _LABELS[entry.removed or "undone"]
+        right = [(f"{label}  " if right else label, palette.muted), *right]
     picture, ground = row.picture, palette.surface.bgcolor
     if picture is not None:
         behind = ground.get_truecolor(foreground=False) if ground else (0, 0, 0)
@@ -409,7 +349,11 @@ class EntryRows:
         self._width = width
         self._palette = palette
         self._version = -1
-        self._growing = _growing_rows(entry, width, palette)
+        self._growing: CellRows | WordsRows | None = None
+        if isinstance(entry, Cell):
+            self._growing = CellRows(entry, width, palette)
+        elif isinstance(entry, Words):
+            self._growing = WordsRows(entry, width, palette)
         self._rows: Rows = [] if self._growing is None else self._growing
 
     def update(self) -> None:
@@ -424,65 +368,43 @@ class EntryRows:
     def __len__(self) -> int:
         if self._entry.hidden:
             return 0
-        return (
-            min(COLLAPSED, len(self._rows)) if self._entry.collapsed else len(self._rows)
-        ) + self._entry.gap
+        count = len(self._rows)
+        return (min(COLLAPSED, count) if self._entry.collapsed else count) + self._entry.gap
 
     @property
     def reading_start(self) -> int | None:
-        """The first row of a text to read, such as help, if the entry ends with one."""
+        """The first row of a text to read at the end, such as help."""
         row = getattr(self._growing, "reading_start", None)
         return None if row is None or self._entry.collapsed else row + self._entry.gap
 
     def __getitem__(self, index: int) -> Row:
-        row = index - self._entry.gap
-        drawn = (
-            self._own_row(row)
-            if row >= 0
-            else Row(bar=self._palette.model if self._entry.joined else None)
-        )
-        greyed = self._entry.removed or (isinstance(self._entry, Cell) and self._entry.undone)
-        return removed_row(drawn, self._entry, self._palette, first=row == 0) if greyed else drawn
-
-    def _own_row(self, row: int) -> Row:
-        if self._entry.collapsed and row == COLLAPSED - 1 and (more := len(self._rows) - row) > 1:
-            return Row([(f"… {more:,} rows collapsed", self._palette.muted)], self._rows[row].bar)
-        return self._rows[row]
-
-
-def _growing_rows(entry: Entry, width: int, palette: Palette) -> GrowingRows | None:
-    """Return the rows of cells and words. They load the highlighter and Markdown, which a fast
-    start must avoid."""
-    match entry:
-        case Cell():
-            return CellRows(entry, width, palette)
-        case Words():
-            return WordsRows(entry, width, palette)
-    return None
+        entry, palette, row = self._entry, self._palette, index - self._entry.gap
+        if row < 0:
+            drawn = Row(bar=palette.model if entry.joined else None)
+        else:
+            drawn, more = self._rows[row], len(self._rows) - row
+            if entry.collapsed and row == COLLAPSED - 1 and more > 1:
+                drawn = Row([(f"… {more:,} rows collapsed", palette.muted)], drawn.bar)
+        greyed = entry.removed or (isinstance(entry, Cell) and entry.undone)
+        return removed_row(drawn, entry, palette, first=row == 0) if greyed else drawn
 
 
 def estimate_rows(entry: Entry, width: int) -> int:
     """Estimate the number of rows of an entry; exact if nothing wraps."""
     if entry.hidden:
         return 0
+    rows = entry.gap + 1
     if entry.collapsed:
         return entry.gap + COLLAPSED
-    match entry:
-        case Cell():
-            code = min(LIMIT, entry.code.count("\n") + 1)
-            output = len(entry.output) + bool(len(entry.output))
-            later = 0 if entry.late_output is None else len(entry.late_output) + 2
-            return entry.gap + 1 + code + output + 2 * bool(entry.changes) + later
-        case Words(source=text, figures=figures):
-            return (
-                entry.gap
-                + text.count("\n")
-                + len(text) // width
-                + 1
-                + any(not figure.found for figure in figures)
-            )
-        case ToolUse(text=text) | Question(text=text) | Note(text=text):
-            return (
-                entry.gap + isinstance(entry, ToolUse) + text.count("\n") + len(text) // width + 1
-            )
-    raise AssertionError(entry)
+    if isinstance(entry, Cell):
+        rows += min(LIMIT, entry.code.count("\n") + 1) + 2 * bool(entry.changes)
+        rows += len(entry.output) + bool(len(entry.output))
+        return rows + (0 if entry.late_output is None else len(entry.late_output) + 2)
+    if isinstance(entry, Words):
+        text = entry.source
+        rows += any(not figure.found for figure in entry.figures)
+    else:
+        assert isinstance(entry, ToolUse | Question | Note)
+        text = entry.text
+        rows += isinstance(entry, ToolUse)
+    return rows + text.count("\n") + len(text) // width

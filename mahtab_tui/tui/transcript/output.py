@@ -3,21 +3,140 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import takewhile
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 from rich.text import Text
 
-from mahtab_tui.bus.html_table import HtmlTable, read_table
+from mahtab_tui.bus.html_table import HtmlTable, TableCell, numeric_columns, read_table
 from mahtab_tui.bus.output import LINE_HEAD, LOCATION, DisplayLine, OutputBuffer, OutputLine
 from mahtab_tui.bus.sanitize import plain, styled
 from mahtab_tui.bus.terminal_screen import collapse
 from mahtab_tui.tui.graphics.pictures import Picture, open_picture, read_size
-from mahtab_tui.tui.rows.grid import grid_rows, last_offset
 from mahtab_tui.tui.rows.markdown import Markdown
 from mahtab_tui.tui.rows.row import Row, Span, cut_spans, hard_cuts, word_cuts
 from mahtab_tui.tui.theme import BOLD, Palette
+
+SPACE = 2
+WIDEST_COLUMN = 40
+"""Maximum width of a column if the table is too wide."""
+LINES = 400
+"""Maximum number of lines; longer tables show their two ends."""
+
+_EMPTY = TableCell("", False)
+
+
+def grid_rows(table: HtmlTable, width: int, palette: Palette, offset: int = 0) -> list[Row]:
+    """Return the rows of a table; only the two ends of a long one. offset: columns scrolled
+    past."""
+    head, foot = list(table.body), []
+    if (omitted := len(table.body) - LINES) > 0:
+        head, foot = list(table.body[: LINES * 3 // 4]), list(table.body[-(LINES // 4) :])
+    body = head + foot
+    wanted = _natural_widths([*table.header, *body])
+    named = _count_index_columns(body, wanted, width)
+    columns, widths = _fit_columns(wanted, named, width, offset)
+    numeric = numeric_columns(body)
+    right = [column >= len(numeric) or numeric[column] for column in columns]
+
+    def draw(lines: Iterable[Sequence[TableCell]]) -> list[Row]:
+        return [_row(line, columns, widths, right, palette) for line in lines]
+
+    def note(text: str) -> Row:
+        return Row([(set_cell_size(text, min(width, cell_len(text))), palette.muted)])
+
+    rows = draw(table.header)
+    if table.header:
+        rule = "─" * min(width, sum(widths) + SPACE * (len(widths) - 1))
+        rows.append(Row([(rule, palette.hairline)]))
+    rows += draw(head)
+    if foot:
+        rows += [note(f"… {omitted:,} lines left out …"), *draw(foot)]
+    others = len(wanted) - named
+    if len(columns) < len(wanted):
+        first, last = columns[min(named, len(columns) - 1)] - named + 1, columns[-1] - named + 1
+        seen = f"column {first}" if first >= last else f"columns {first} to {last}"
+        rows.append(note(f"{seen} of {others:,} · ← → show more"))
+    return [*rows, *map(note, table.notes)]
+
+
+def _natural_widths(lines: Sequence[Sequence[TableCell]]) -> list[int]:
+    wanted: list[int] = []
+    for line in lines:
+        wanted += [0] * (len(line) - len(wanted))
+        for column, cell in enumerate(line):
+            wanted[column] = max(wanted[column], cell_len(cell.text))
+    return wanted
+
+
+def last_offset(table: HtmlTable, width: int) -> int:
+    lines = [*table.header, *table.body]
+    wanted = _natural_widths(lines)
+    named = _count_index_columns(table.body, wanted, width)
+    columns, _ = _fit_columns(
+        wanted[:named] + wanted[: named - 1 if named else None : -1], named, width, 0
+    )
+    return max(0, len(wanted) - len(columns))
+
+
+def _count_index_columns(
+    body: Sequence[Sequence[TableCell]], wanted: Sequence[int], width: int
+) -> int:
+    """Return the number of index columns, which always stay visible."""
+    least = min(map(len, body), default=0)
+    headings = (all(line[column].heading for line in body) for column in range(least))
+    named = sum(1 for _ in takewhile(bool, headings))
+    if named == len(wanted):
+        return 0
+    return (
+        named
+        if sum(min(cells, WIDEST_COLUMN) + SPACE for cells in wanted[:named]) <= width // 2
+        else 1
+    )
+
+
+def _fit_columns(
+    wanted: Sequence[int], named: int, width: int, offset: int
+) -> tuple[list[int], list[int]]:
+    """Select the visible columns and their widths."""
+    every = list(range(len(wanted)))
+    if sum(wanted) + SPACE * (len(wanted) - 1) <= width:
+        return every, list(wanted)
+    widths = [max(1, min(cells, WIDEST_COLUMN)) for cells in wanted]
+    if named == 1:
+        widths[0] = max(1, min(widths[0], width // 2 - SPACE))
+    columns, room = every[:named], width - sum(widths[:named]) - SPACE * named
+    for column in every[named + min(offset, len(wanted) - named - 1) :]:
+        if len(columns) > named and widths[column] > room:
+            break
+        widths[column] = max(1, min(widths[column], room))
+        columns.append(column)
+        room -= widths[column] + SPACE
+    return columns, [widths[column] for column in columns]
+
+
+def _row(
+    line: Sequence[TableCell],
+    shown: Sequence[int],
+    widths: Sequence[int],
+    right: Sequence[bool],
+    palette: Palette,
+) -> Row:
+    spans: list[Span] = []
+    for column, width, to_right in zip(shown, widths, right, strict=True):
+        if spans:
+            spans.append((" " * SPACE, palette.text))
+        cell = line[column] if column < len(line) else _EMPTY
+        text = cell.text
+        if cell_len(text) > width:
+            text = set_cell_size(text, width - 1) + "…"
+        space = " " * (width - cell_len(text))
+        style = palette.muted + BOLD if cell.heading else palette.text
+        spans.append((space + text if to_right else text + space, style))
+    return Row(spans)
+
 
 FRAME = "frame"
 """Key in a style's `meta` for the frame number of a traceback line."""
@@ -28,14 +147,13 @@ WIDEST, HIGHEST = 100, 24
 """Maximum size of a picture in cells."""
 
 PIXELS_OF_A_CELL = 8
-"""A small picture is drawn no larger than if cells had this width in pixels."""
+"""Minimum width of a cell in pixels of the picture, so that small ones stay small."""
 
 LARGEST = 12_000_000
-"""Maximum pixels of a picture in the transcript; a larger one is shown on a screen of its own."""
+"""Maximum pixels of a picture in the transcript."""
 
 
 def picture_rows(shown: DisplayLine, width: int) -> list[Row] | None:
-    """Return the rows of a picture; None if it is too large or unreadable."""
     if shown.unreadable or (size := read_size(shown.data)) is None or size[0] * size[1] > LARGEST:
         return None
     columns, rows = size_in_cells(*size, width)
@@ -44,77 +162,55 @@ def picture_rows(shown: DisplayLine, width: int) -> list[Row] | None:
 
 
 def picture_key(shown: DisplayLine) -> Hashable:
-    """Return a key that identifies the picture."""
     return len(shown.data), hash(shown.data)
 
 
 def mark_unreadable(output: OutputBuffer, picture: Picture) -> bool:
-    """Show the plain text instead of a picture that cannot be drawn; returns whether the output
-    contains it."""
-    found = [
-        line
-        for line in output
-        if isinstance(line, DisplayLine) and picture_key(line) == picture.key
-    ]
+    displays = (line for line in output if isinstance(line, DisplayLine))
+    found = [line for line in displays if picture_key(line) == picture.key]
     for line in found:
         line.unreadable = True
     return bool(found)
 
 
 def size_in_cells(width: int, height: int, room: int) -> tuple[int, int]:
-    """Return the columns and rows of a picture of this size in pixels; a cell is twice as high as
-    wide."""
+    """Return the columns and rows of a picture; a cell is twice as high as wide."""
     scale = min(1 / PIXELS_OF_A_CELL, min(room, WIDEST) / width, 2 * HIGHEST / height)
     return max(1, round(width * scale)), max(1, round(height * scale / 2))
 
 
 MARKDOWN = 20_000
-"""Maximum characters of Markdown to render; more would block the screen."""
+"""Maximum characters of Markdown to render."""
 
 
 def display_rows(shown: DisplayLine, width: int, palette: Palette) -> Sequence[Row] | None:
-    """Return the rows of a displayed value; None if it cannot be drawn."""
-    rows: Sequence[Row] | None
+    rows: list[Row] | None = None
     match shown.mime:
         case "image/png" | "image/jpeg":
             rows = picture_rows(shown, width)
-        case "text/html":
-            table = read_table(shown.data)
-            rows = None if table is None else _table_rows(table, shown, width, palette)
+        case "text/html" if (table := read_table(shown.data)) is not None:
+            rows = grid_rows(table, width, palette, shown.offset)
+            if shown.value:  # a click opens it
+                opens = Style(meta={VALUE: shown.value})
+                rows = [
+                    row._replace(spans=[(text, style + opens) for text, style in row.spans])
+                    for row in rows
+                ]
         case "text/markdown":
-            rows = _markdown_rows(plain(shown.data), width, palette)
-        case _:
-            rows = None
+            text = plain(shown.data)
+            rows = Markdown(palette).document(text[:MARKDOWN], width)
+            if (omitted := len(text) - MARKDOWN) > 0:
+                rows.append(Row([(f"… {omitted:,} characters left out", palette.muted)]))
     return rows and [row._replace(bar=palette.hairline) for row in rows]
 
 
 def scroll_table(shown: DisplayLine, step: int, width: int) -> bool:
-    """Scroll a wide table by columns; returns whether that was possible."""
     table = read_table(shown.data) if shown.mime == "text/html" else None
     if table is None:
         return False
     before = shown.offset
     shown.offset = max(0, min(before + step, last_offset(table, width)))
     return shown.offset != before
-
-
-def _table_rows(table: HtmlTable, shown: DisplayLine, width: int, palette: Palette) -> list[Row]:
-    """Return the rows of a table. A click on one opens the table's value, if it is known."""
-    rows = grid_rows(table, width, palette, shown.offset)
-    if not shown.value:
-        return rows
-    opens = Style(meta={VALUE: shown.value})
-    return [
-        row._replace(spans=[(text, style + opens) for text, style in row.spans]) for row in rows
-    ]
-
-
-def _markdown_rows(text: str, width: int, palette: Palette) -> list[Row]:
-    """Return the rows of a Markdown text, truncated to `MARKDOWN` characters."""
-    rows = Markdown(palette).document(text[:MARKDOWN], width)
-    if (omitted := len(text) - MARKDOWN) > 0:
-        rows.append(Row([(f"… {omitted:,} characters left out", palette.muted)]))
-    return rows
 
 
 TAB = 8
@@ -126,8 +222,7 @@ _LINKS = {
     "The above exception was the direct cause of the following exception:": "caused by ",
     "During handling of the above exception, another exception occurred:": "raised while handling ",
 }
-"""Python's lines between chained errors, and the text that introduces the earlier error below the
-later one."""
+"""Python's lines between chained errors, and introductions of the earlier error."""
 _QUIET = (_HEAD, "  [Previous line", "  … ")
 
 _HINT = "Hint: "
@@ -135,8 +230,7 @@ _HINT = "Hint: "
 
 
 class OutputRows:
-    """The rows of an `OutputBuffer` for one width. `update` takes time proportional to the stored
-    lines, not to the output."""
+    """The rows of an `OutputBuffer`. `update` takes time proportional to the stored lines."""
 
     def __init__(self, output: OutputBuffer, width: int, palette: Palette) -> None:
         self._output = output
@@ -146,7 +240,6 @@ class OutputRows:
         self._rows: list[tuple[_DrawnLine, int] | Row] = []
 
     def update(self) -> None:
-        """Update the rows: a traceback starts with its error."""
         ordered = error_first(list(self._output))
         lines: dict[tuple[OutputLine, str], _DrawnLine] = {}
         rows: list[tuple[_DrawnLine, int] | Row] = []
@@ -176,8 +269,8 @@ class OutputRows:
 
     @property
     def reading_start(self) -> int | None:
-        """The first row of a text to read, such as help, Markdown or an error, if the output ends
-        with one."""
+        """The first row of a text to read, such as help or an error, if the output ends with
+        one."""
         row = len(self._rows)
         for (line, lead), drawn in reversed(self._lines.items()):
             row -= len(drawn)
@@ -194,10 +287,8 @@ class OutputRows:
     def _draw_line(self, line: OutputLine, lead: str = "") -> _DrawnLine:
         if not isinstance(line, DisplayLine):
             return LineRows(line, self._width, self._palette, lead)
-
-        return DisplayRows(
-            line.state, display_rows(line, self._width, self._palette) or self._text_rows(line)
-        )
+        rows = display_rows(line, self._width, self._palette) or self._text_rows(line)
+        return DisplayRows(line.state, rows)
 
     def _text_rows(self, shown: DisplayLine) -> list[Row]:
         lines = [
@@ -205,10 +296,10 @@ class OutputRows:
             for text in shown.text.split("\n")
         ]
         rows = [drawn[index] for drawn in lines for index in range(len(drawn))]
-        how = " (Enter shows all)" if shown.mime == "text/plain" else ""
-        return (
-            [*rows, self._note(f"… {shown.cut:,} characters left out{how}")] if shown.cut else rows
-        )
+        if shown.cut:
+            how = " (Enter shows all)" if shown.mime == "text/plain" else ""
+            rows.append(self._note(f"… {shown.cut:,} characters left out{how}"))
+        return rows
 
     def _note(self, text: str) -> Row:
         return Row([(text, self._palette.muted)], self._palette.hairline)
@@ -219,12 +310,9 @@ ERROR = "error"
 
 
 def error_first(lines: list[OutputLine]) -> list[tuple[OutputLine, str]]:
-    """Reorder a traceback at the end for reading: the error, its frames, then each error that led
-    to it.
-
-    Returns each line with its lead: `ERROR` for the first line of the last error, an introduction
-    for earlier errors.
-    """
+    """Reorder a traceback at the end for reading: the error, its frames, then each error that
+    led to it. Each line has a lead: `ERROR` for the first of the last error, an introduction for
+    earlier ones."""
     start = next(
         (number for number, line in enumerate(lines) if line.kind == "traceback"), len(lines)
     )
@@ -244,7 +332,6 @@ def error_first(lines: list[OutputLine]) -> list[tuple[OutputLine, str]]:
 
 
 def _one_error(block: list[OutputLine], lead: str) -> list[tuple[OutputLine, str]]:
-    """Move an error with its message above its frames."""
     while block and not block[0].text.strip():
         del block[0]
     while block and not block[-1].text.strip():
@@ -252,10 +339,8 @@ def _one_error(block: list[OutputLine], lead: str) -> list[tuple[OutputLine, str
     if block and block[0].text == _HEAD:
         del block[0]
     at = next((number for number, line in enumerate(block) if line.text[:1] not in ("", " ")), 0)
-    return [
-        (line, lead if number == 0 else "")
-        for number, line in enumerate([*block[at:], *block[:at]])
-    ]
+    lines = [(line, "") for line in [*block[at:], *block[:at]]]
+    return [(lines[0][0], lead), *lines[1:]] if lines else []
 
 
 class LineRows:
@@ -264,7 +349,6 @@ class LineRows:
     __slots__ = ("_cuts", "_frame", "_kind", "_lead", "_palette", "_rows", "_text", "state")
 
     def __init__(self, line: OutputLine, width: int, palette: Palette, lead: str = "") -> None:
-        """lead: see `error_first`."""
         self.state = line.state
         self._frame = line.frame
         self._kind = line.kind
@@ -295,12 +379,9 @@ class LineRows:
             return text_spans(styled(self._text), self._palette.text)
         text = plain(self._text)
         if self._kind == "traceback":
+            meta = {} if self._frame is None else {FRAME: self._frame}
             spans = _traceback_spans(text, self._palette, self._lead)
-            return (
-                spans
-                if self._frame is None
-                else [(piece, style + Style(meta={FRAME: self._frame})) for piece, style in spans]
-            )
+            return [(piece, style + Style(meta=meta)) for piece, style in spans]
         return [(text, self._palette.text)]
 
 
@@ -334,7 +415,6 @@ def expand_tabs(text: str) -> str:
 
 
 def text_spans(text: Text, base: Style) -> list[Span]:
-    """Convert a `rich.text.Text` whose spans do not overlap."""
     spans, end = [], 0
     for span in text.spans:
         style = span.style if isinstance(span.style, Style) else Style.parse(span.style)
@@ -347,22 +427,14 @@ def text_spans(text: Text, base: Style) -> list[Span]:
 
 
 def _traceback_spans(text: str, palette: Palette, lead: str) -> list[Span]:
-    """Style a traceback line: location dim, source plain, error bold in the error colour, the hint
-    after it plain."""
     if lead == ERROR:
         return [(text, palette.bad + BOLD)]
     if lead:
         return [(lead, palette.muted), *_traceback_spans(text[len(lead) :], palette, "")]
     if match := LOCATION.match(text):
-        before, file, line, number, after = match.groups()
         quiet = palette.muted
-        return [
-            (before, quiet),
-            (file, palette.person),
-            (line, quiet),
-            (number, palette.moon),
-            (after, quiet),
-        ]
+        styles = (quiet, palette.person, quiet, palette.moon, quiet)
+        return list(zip(match.groups(), styles, strict=True))
     if text.startswith(_QUIET):
         return [(text, palette.muted)]
     if _MARKS.match(text):

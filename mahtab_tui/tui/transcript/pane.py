@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import BindingType
@@ -16,17 +17,15 @@ from mahtab_tui.tui.commands.panes import TRANSCRIPT_COMMANDS
 from mahtab_tui.tui.editor.pane import is_prose
 from mahtab_tui.tui.external import copy
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
-from mahtab_tui.tui.transcript.entries import NotebookWords, output_text
+from mahtab_tui.tui.transcript.fold import NotebookWords, output_text
 from mahtab_tui.tui.transcript.output import FRAME, VALUE, scroll_table
 from mahtab_tui.tui.transcript.view import TranscriptView, can_be_marked
 
 if TYPE_CHECKING:
-    from mahtab_tui.tui.port import TranscriptPort
+    from mahtab_tui.tui.session_port import SessionPort
 
 MOST_FIGURES = 4
-"""Maximum number of an answer's figures in its menu, each leading to its cell."""
 _LONGEST_FIGURE = 24
-"""Maximum characters of such a figure; longer ones are truncated."""
 
 
 def has_pictures(entry: Entry) -> bool:
@@ -48,7 +47,6 @@ def _can_run(entry: Entry) -> bool:
 
 
 def notebook_number(entry: Entry) -> int | None:
-    """Return the number of the notebook's cell that an entry is, or has run."""
     return entry.cell_number if isinstance(entry, Cell | NotebookWords) else None
 
 
@@ -73,8 +71,7 @@ _CONDITIONS: Mapping[str, Callable[[Entry], bool]] = {
 
 
 def entry_menu(entry: Entry, *, pinned: bool, undoable: bool) -> list[PaneCommand]:
-    """Return the rows of an entry's menu. pinned: whether any entry is pinned. undoable: whether
-    the entry's cells can be undone."""
+    """Return the rows of an entry's menu. pinned: whether any entry is pinned."""
     offered = {"entry-pinned": pinned, "entry-undo": undoable}
     commands = [
         command
@@ -87,59 +84,35 @@ def entry_menu(entry: Entry, *, pinned: bool, undoable: bool) -> list[PaneComman
 
 
 def _figure_rows(entry: Entry) -> list[PaneCommand]:
-    """Return the menu rows that lead from an answer's figures to the cells that printed them."""
-    figures = (
-        [figure for figure in entry.own_figures if figure.cell is not None]
-        if isinstance(entry, Words)
-        else []
-    )
-    rows = []
-    for number, (text, _, cell) in enumerate(figures[:MOST_FIGURES], 1):
+    """Lead from an answer's figures to the cells that printed them."""
+    figures = entry.own_figures if isinstance(entry, Words) else []
+    rows: list[PaneCommand] = []
+    for text, _, cell in [figure for figure in figures if figure.cell is not None][:MOST_FIGURES]:
         shown = text if len(text) <= _LONGEST_FIGURE else f"{text[: _LONGEST_FIGURE - 1]}…"
         title = f"Go to where {shown} comes from (cell {cell})"
-        rows.append(
-            PaneCommand(
-                f"entry-figure-{number}",
-                f"go_to_cell({cell})",
-                "",
-                title,
-                "",
-                "Transcript",
-                menu=True,
-            )
-        )
+        id, action = f"entry-figure-{len(rows) + 1}", f"go_to_cell({cell})"
+        rows.append(PaneCommand(id, action, "", title, "", "Transcript", menu=True))
     return rows
 
 
 def cell_to_undo(entries: Sequence[Entry], entry: Entry) -> Cell | None:
-    """Return the first cell to undo for an entry; None if no cell belongs to it.
-
-    For a cell that is the cell itself. For a question, or for words and tool calls of its answer,
-    it is the answer's first cell that was not undone, so that one undo covers the whole answer.
-    """
+    """Return the first cell to undo for an entry, if any: the cell itself, or the first cell of
+    an answer that was not undone."""
     if isinstance(entry, Cell):
         return entry if entry.number is not None else None
     if isinstance(entry, Note | NotebookWords) or entry not in entries:
         return None
-    ran = list(_cells_of_answer(entries, entries.index(entry)))
+    first = entries.index(entry)
+    while first > 0 and not isinstance(entries[first], Question):
+        first -= 1
+    answer = takewhile(lambda each: not isinstance(each, Question), entries[first + 1 :])
+    cells = (each for each in answer if isinstance(each, Cell))
+    ran = [
+        cell
+        for cell in cells
+        if not cell.person and cell.agent_index is None and cell.number is not None
+    ]
     return next((cell for cell in ran if not cell.undone), ran[0] if ran else None)
-
-
-def _cells_of_answer(entries: Sequence[Entry], index: int) -> Iterator[Cell]:
-    """Yield the cells that the model ran for the question that an entry belongs to."""
-    first = next(
-        (number for number in range(index, -1, -1) if isinstance(entries[number], Question)), 0
-    )
-    for entry in entries[first + 1 :]:
-        if isinstance(entry, Question):
-            return
-        if (
-            isinstance(entry, Cell)
-            and not entry.person
-            and entry.agent_index is None
-            and entry.number is not None
-        ):
-            yield entry
 
 
 class TranscriptPane(TranscriptView, can_focus=True):
@@ -147,25 +120,26 @@ class TranscriptPane(TranscriptView, can_focus=True):
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(TRANSCRIPT_COMMANDS)]
 
-    def __init__(self, port: TranscriptPort, *, id: str | None = None) -> None:
+    def __init__(self, port: SessionPort, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._port = port
 
     def _refuse(self, sentence: str) -> None:
-        self.app.notify(sentence, markup=False, timeout=3)
+        self.app.notify(sentence)
 
     def on_click(self, event: Click) -> None:
-        entry = self.viewport.entry_at(event.y)
+        entry, meta = self.viewport.entry_at(event.y), event.style.meta
         if event.chain == 1 and entry is not None and can_be_marked(entry):
             self.marker.entry = entry
             self.refresh()
-            at = event.style.meta.get(FRAME)
             if event.button == RIGHT_BUTTON:
                 self.action_menu()
-            elif isinstance(entry, Cell) and at is not None and not self.text_selection:
-                self._port.open_frames(entry, at)
-            elif (value := event.style.meta.get(VALUE)) is not None and not self.text_selection:
-                self._port.open_value(value)
+            elif self.text_selection:
+                return
+            elif isinstance(entry, Cell) and FRAME in meta:
+                self._port.open_frames(entry, meta[FRAME])
+            elif VALUE in meta:
+                self._port.open_value(meta[VALUE])
 
     # Actions
 
@@ -183,7 +157,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
             copy(self.app, entry.plain_text)
 
     def action_copy_output(self) -> None:
-        """Copy the cell's output, as far as the transcript stores it."""
         entry = self.marker.marked
         if isinstance(entry, Cell) and (text := output_text(entry)):
             copy(self.app, text)
@@ -191,7 +164,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
             self._refuse("This entry has no output.")
 
     def action_again(self, edit: bool) -> None:
-        """Run the code or ask the question again. edit: put it into the editor instead."""
         again = self._port.edit if edit else self._port.enter
         match self.marker.marked:
             case Cell(cell_number=int(number)) as cell if edit:
@@ -206,18 +178,17 @@ class TranscriptPane(TranscriptView, can_focus=True):
                 self._refuse("Only code and questions can be run again.")
 
     def action_run_up_to(self) -> None:
-        if (entry := self.marker.marked) is not None and (
-            number := notebook_number(entry)
-        ) is not None:
-            self._port.run_up_to(number)
-        else:
+        entry = self.marker.marked
+        number = None if entry is None else notebook_number(entry)
+        if number is None:
             self._refuse("This entry is not a notebook cell.")
+        else:
+            self._port.run_up_to(number)
 
     def action_run_all(self) -> None:
         self._port.run_up_to(None)
 
     def action_explain_error(self) -> None:
-        """Ask the model about the cell's error; it already has the code and the traceback."""
         entry = self.marker.marked
         if entry is not None and entry.removed:
             self._refuse("This entry is hidden from the model.")
@@ -228,20 +199,15 @@ class TranscriptPane(TranscriptView, can_focus=True):
 
     @property
     def question_about_error(self) -> str:
-        """Return a question about the last failed cell; empty if there is none."""
         cell = self.viewport.transcript.last_error
         return "" if cell is None else _about_error(cell)
 
     @property
     def failed_prose(self) -> str:
-        """Return the text that the user just ran as Python, if it was really a question; else
-        empty."""
+        """The text that the user just ran as Python, if it was a question; else empty."""
         cell = self.viewport.transcript.last_error
-        return (
-            cell.code.strip()
-            if cell is not None and cell.offers_explanation and is_prose(cell.code.strip())
-            else ""
-        )
+        code = cell.code.strip() if cell is not None and cell.offers_explanation else ""
+        return code if is_prose(code) else ""
 
     def action_mention(self) -> None:
         entry = self.marker.marked
@@ -254,11 +220,10 @@ class TranscriptPane(TranscriptView, can_focus=True):
         entry = self.marker.marked
         if isinstance(entry, Cell) and entry.frames:
             self._port.open_frames(entry, entry.own_frame)
+        elif entry is not None and has_error(entry):
+            self._refuse("The location of this error is not known.")
         else:
-            error = entry is not None and has_error(entry)
-            self._refuse(
-                "The location of this error is not known." if error else "This entry has no error."
-            )
+            self._refuse("This entry has no error.")
 
     def action_hide_entry(self) -> None:
         entry = self.marker.marked
@@ -274,23 +239,16 @@ class TranscriptPane(TranscriptView, can_focus=True):
             self._port.hide(entry.key, not entry.removed)
 
     def action_undo_entry(self) -> None:
-        """Undo what a cell, or all cells of an answer, and those after it did to variables."""
-        if (cell := self._cell_to_undo()) is not None:
-            self._port.undo(cell)
-
-    def _cell_to_undo(self) -> int | None:
-        """Return the number of the marked entry's first cell to undo; if there is none, tell the
-        user why."""
         entry = self.marker.marked
         cell = None if entry is None else cell_to_undo(self.viewport.transcript.entries, entry)
-        if cell is None:
+        if cell is None or cell.number is None:
             self._refuse("Nothing has run here.")
         elif cell.undone:
             self._refuse("It was undone already.")
-        return None if cell is None or cell.undone else cell.number
+        else:
+            self._port.undo(cell.number)
 
     def action_replace_entry(self) -> None:
-        """Put the user's question or code into the editor, to replace the entry."""
         entry = self.marker.marked
         if entry is not None and entry.removed == "replaced":
             self._refuse("This entry was already replaced.")
@@ -304,23 +262,16 @@ class TranscriptPane(TranscriptView, can_focus=True):
                 self._refuse("Only your own code and questions can be replaced.")
 
     def action_open_entry(self) -> None:
-        """Show the cell's pictures, traceback, table, or whole output on a separate screen."""
         entry = self.marker.marked
-        if (
-            not isinstance(entry, Cell)
-            or not len(entry.output)
-            or (number := entry.cell_number if entry.number is None else entry.number) is None
-        ):
+        number = None
+        if isinstance(entry, Cell) and len(entry.output):
+            number = entry.cell_number if entry.number is None else entry.number
+        if not isinstance(entry, Cell) or number is None:
             self._refuse("This entry has no output.")
             return
-        pictures = [
-            (line.mime, line.data)
-            for line in entry.output
-            if isinstance(line, DisplayLine) and line.mime in PICTURES
-        ]
-        values = [
-            line.value for line in entry.output if isinstance(line, DisplayLine) and line.value
-        ]
+        displays = [line for line in entry.output if isinstance(line, DisplayLine)]
+        pictures = [(line.mime, line.data) for line in displays if line.mime in PICTURES]
+        values = [line.value for line in displays if line.value]
         if values:
             self._port.open_value(values[-1])
         elif pictures and not entry.output.omitted:
@@ -335,8 +286,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
             self._port.open_output(entry.number)
 
     def action_scroll_table(self, step: int) -> None:
-        """Scroll the entry's wide tables to other columns."""
-
         entry, window = self.marker.marked, self.viewport.window
         if isinstance(entry, Cell) and window is not None:
             tables = [line for line in entry.output if isinstance(line, DisplayLine)]
@@ -346,10 +295,8 @@ class TranscriptPane(TranscriptView, can_focus=True):
     def action_pin_entry(self) -> None:
         entry = self.marker.marked
         if entry is not None and entry.key:
-            self._port.pin(
-                entry.key,
-                all(pinned.key != entry.key for pinned in self.viewport.transcript.pinned),
-            )
+            pinned = {each.key for each in self.viewport.transcript.pinned}
+            self._port.pin(entry.key, entry.key not in pinned)
         elif entry is not None:
             self._refuse("Only cells, questions and answers can be pinned.")
 

@@ -21,6 +21,7 @@ from mahtab_tui.bus.conversation import Cell, Entry, Question, ToolUse, Words
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.find import Pattern, PatternTimeout
 from mahtab_tui.tui.graphics.pictures import HalfBlockCache, Picture, PicturePart, PictureWidget
+from mahtab_tui.tui.greeting import TITLE, TITLE_HEIGHT, GreetingLines
 from mahtab_tui.tui.rows.markdown import FIGURE, underline_links
 from mahtab_tui.tui.rows.row import (
     EDGE,
@@ -30,13 +31,13 @@ from mahtab_tui.tui.rows.row import (
     highlight_matches,
     mark_strip,
     overlay_hint,
+    style_range,
     title_strip,
     to_strip,
 )
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 from mahtab_tui.tui.theme import BOLD, REVERSE, Palette, get_palette
-from mahtab_tui.tui.transcript.entries import output_text
-from mahtab_tui.tui.transcript.greeting import TITLE, TITLE_HEIGHT, GreetingLines
+from mahtab_tui.tui.transcript.fold import output_text
 from mahtab_tui.tui.transcript.output import mark_unreadable
 from mahtab_tui.tui.transcript.viewport import RowPosition, Viewport, Window
 from mahtab_tui.tui.workers import Fetcher
@@ -59,64 +60,56 @@ def number_to_position(number: int) -> RowPosition:
 
 
 def selected_text(window: Window, entries: int, selection: Selection) -> str:
-    """Return the selected text, without bars, and without line breaks at wrapped rows."""
-    first = (
-        RowPosition(0, 0)
-        if selection.start is None
-        else number_to_position(max(0, selection.start.y))
-    )
-    last = (
-        RowPosition(entries - 1, 1 << _SHIFT)
-        if selection.end is None
-        else number_to_position(max(0, selection.end.y))
-    )
+    first, last = RowPosition(0, 0), RowPosition(entries - 1, 1 << _SHIFT)
+    if selection.start is not None:
+        first = number_to_position(max(0, selection.start.y))
+    if selection.end is not None:
+        last = number_to_position(max(0, selection.end.y))
     parts: list[str] = []
-    for position in range(first.entry, min(last.entry + 1, entries)):
-        rows = window.rows(position)
-        begin = first.row if position == first.entry else 0
-        end = min(last.row + 1, len(rows)) if position == last.entry else len(rows)
+    for entry in range(first.entry, min(last.entry + 1, entries)):
+        rows = window.rows(entry)
+        begin = first.row if entry == first.entry else 0
+        end = min(last.row + 1, len(rows)) if entry == last.entry else len(rows)
         for number in range(begin, end):
             row = rows[number]
-            span = selection.get_span(position_to_number(RowPosition(position, number)))
+            span = selection.get_span(position_to_number(RowPosition(entry, number)))
             if span is None:
                 continue
             start, stop = span
-            if parts and not row.soft:
+            if row.soft:
+                start = max(start, row.indent)
+            elif parts:
                 parts.append("\n")
-            start = max(start, row.indent) if row.soft else start
             parts.append(row.text[start : None if stop == -1 else stop])
     return "".join(parts)
 
 
 def word_at(text: str, cell: int) -> tuple[int, int]:
     """Return start and end of the word at a cell; an empty span past the end."""
-    position = 0
-    for position, character in enumerate(text):  # noqa: B007
+    for position, character in enumerate(text):
         cell -= get_character_cell_size(character)
         if cell < 0:
-            break
-    else:
-        return len(text), len(text)
-    return next((match.span() for match in _WORD.finditer(text) if match.end() > position), (0, 0))
+            words = (match.span() for match in _WORD.finditer(text))
+            return next((span for span in words if span[1] > position), (0, 0))
+    return len(text), len(text)
+
+
+def can_be_marked(entry: Entry) -> bool:
+    return not entry.hidden and isinstance(entry, Cell | Words | Question | ToolUse)
 
 
 class Marker:
-    """Marks an entry: the last visible one until the user moves the mark. When the marked entry is
-    scrolled away, a visible one is marked instead."""
+    """Marks an entry: the last visible one until the user moves the mark."""
 
     def __init__(self, viewport: Viewport) -> None:
         self._viewport = viewport
         self.entry: Entry | None = None
-        """The marked entry; None until it is first needed."""
 
     @property
     def marked(self) -> Entry | None:
-        """The entry that keys act on; None in an empty transcript."""
         if self.entry is None:
-            self.entry = next(
-                (entry for entry in reversed(self._viewport.entries()) if can_be_marked(entry)),
-                None,
-            )
+            seen = reversed(self._viewport.entries())
+            self.entry = next(filter(can_be_marked, seen), None)
         return self.entry
 
     def keep_visible(self) -> bool:
@@ -130,7 +123,6 @@ class Marker:
         return True
 
     def next(self, entry: Entry, step: int) -> Entry | None:
-        """Return the next (1) or previous (-1) entry that can be marked."""
         entries = self._viewport.transcript.entries
         index = self._position(entry) + step
         while 0 <= index < len(entries) and not can_be_marked(entries[index]):
@@ -138,19 +130,16 @@ class Marker:
         return entries[index] if 0 <= index < len(entries) else None
 
     def next_pinned(self) -> Entry | None:
-        """Return the pinned entry after the marked one, or else the first one."""
         pinned = [entry for entry in self._viewport.transcript.pinned if can_be_marked(entry)]
         at = pinned.index(self.entry) + 1 if self.entry in pinned else 0
         return pinned[at % len(pinned)] if pinned else None
 
     def scrolls_within(self, entry: Entry, step: int) -> bool:
-        """Return whether a long entry has more rows in this direction."""
         top, end = self._viewport.span(entry)
         first, page = self._viewport.first, self._viewport.page
         return end - top > page and (end > first + page if step > 0 else top < first)
 
     def mark(self, entry: Entry) -> int | None:
-        """Mark an entry; returns the row to scroll to, or None if it is already visible."""
         down = self.entry is None or self._position(entry) > self._position(self.entry)
         self.entry = entry
         top, end = self._viewport.span(entry)
@@ -163,24 +152,17 @@ class Marker:
         return self._viewport.transcript.positions[entry]
 
 
-def can_be_marked(entry: Entry) -> bool:
-    return not entry.hidden and isinstance(entry, Cell | Words | Question | ToolUse)
-
-
 class SearchMatch(NamedTuple):
     entry: int
     number: int
-    """Index of the match within the entry."""
 
 
 def match_position(found: SearchMatch, window: Window, pattern: Pattern) -> RowPosition:
-    """Return the row of a match; the nearest one if wrapping splits it or collapsing hides it.
-    Raises `PatternTimeout`."""
+    """Return the row of a match, or the nearest one. Raises `PatternTimeout`."""
     rows = window.rows(found.entry)
+    texts = (rows[number].text for number in range(len(rows)))
     before, nearest = 0, 0
-    for number, spans in enumerate(
-        pattern.spans_of_all(rows[number].text for number in range(len(rows)))
-    ):
+    for number, spans in enumerate(pattern.spans_of_all(texts)):
         if before + len(spans) > found.number:
             return RowPosition(found.entry, number)
         before += len(spans)
@@ -195,23 +177,18 @@ class TranscriptSearch:
         self._viewport = viewport
         self._marker = marker
         self._texts: dict[Entry, tuple[int, str]] = {}
-        """Cached texts of entries, with the versions they belong to."""
         self._found: SearchMatch | None = None
         self.open = False
-        """Whether the find row is open."""
         self.pattern: Pattern | None = None
-        """The pattern to highlight."""
 
     def clear(self) -> None:
         self._found = None
         self._texts.clear()
 
     def begin(self) -> None:
-        """Start a search: the find row opens."""
         self._found, self.open = None, True
 
     def find(self, words: str, step: int, *, regex: bool) -> tuple[str, int | None]:
-        """Find words, as in `Findable.find`; returns the message and the row of the match."""
         self.pattern = None
         window, entries = self._viewport.window, self._viewport.transcript.entries
         if not words or window is None:
@@ -244,42 +221,35 @@ class TranscriptSearch:
         return f"{at + 1:,} of {total:,}", window.row_number(shown)
 
     def _text(self, entry: Entry) -> str:
-        """Return the text of an entry in lower case; for a cell, its code and its stored output."""
         if entry.hidden:
             return ""
         version, text = self._texts.get(entry, (None, ""))
         if version != entry.version:
-            text = (
-                f"{entry.plain_text}\n{output_text(entry)}"
-                if isinstance(entry, Cell)
-                else entry.plain_text
-            ).lower()
+            text = entry.plain_text
+            if isinstance(entry, Cell):
+                text = f"{text}\n{output_text(entry)}"
+            text = text.lower()
             self._texts[entry] = entry.version, text
         return text
 
 
 class TranscriptView(RowsView, PictureWidget, can_focus=True):
-    """Shows all entries, in order."""
-
     ALLOW_SELECT = True
 
     height_of_all: var[int] = var(0)
-    """Total rows, including the title; the screen watches this for its layout."""
+    """Total rows, including the title."""
     room: var[tuple[int, int]] = var((0, 0))
-    """Columns and lines for a cell's output; (0, 0) before the first layout."""
     greeting: var[GreetingLines] = var(())
     search_progress: var[SearchProgress | None] = var(None)
     """Running searches, while no other pane shows them."""
 
     def __init__(self, *, id: str | None = None, watched: bool = False) -> None:
-        """watched: see `Viewport`."""
         self.viewport = Viewport(watched=watched)
         super().__init__(self.viewport, id=id)
         self.marker = Marker(self.viewport)
         self.search = TranscriptSearch(self.viewport, self.marker)
         self._placing = False
         self._shown: tuple[list[Row], str] = [], ""
-        """The visible rows as last drawn, and the hint."""
         self._ticking: Timer | None = None
         self._drawings = HalfBlockCache(
             Fetcher(self),
@@ -290,13 +260,11 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         )
 
     def fold(self, records: Sequence[Record]) -> None:
-        """Add records. Main thread only."""
         if self.viewport.fold(records):
             self._update_scroll()
         self._tick_if_needed()
 
     def redraw_entry(self, entry: Entry) -> None:
-        """Redraw an entry after the user has changed how it is shown."""
         self.viewport.transcript.touch(entry)
         self.fold([])
 
@@ -331,7 +299,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self._update_scroll()
 
     def _update_scroll(self) -> None:
-        """Restore the scroll position, or follow the tail, and redraw what has changed."""
         viewport = self.viewport
         if viewport.window is None:
             return
@@ -348,13 +315,11 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
 
     def _refresh_changed(self) -> None:
         """Redraw the visible rows that have changed; of a growing answer, only the end."""
-        first = self.scroll_offset.y
-        shown, hint = (
-            [self.viewport[first + y] for y in range(self.viewport.page)],
-            self.viewport.hint,
-        )
-        (before, hint_before), self._shown = self._shown, (shown, hint)
-        if len(before) != len(shown) or hint_before != hint:
+        first, viewport = self.scroll_offset.y, self.viewport
+        before, hint_before = self._shown
+        shown = [viewport[first + y] for y in range(viewport.page)]
+        self._shown = shown, viewport.hint
+        if len(before) != len(shown) or hint_before != viewport.hint:
             self.refresh()
             return
         for y, (old, new) in enumerate(zip(before, shown, strict=True)):
@@ -381,7 +346,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             return title_strip(TITLE, base + style, base, width)
         if y < self.head:
             pinned = self.viewport.pinned[y - TITLE_HEIGHT].row
-            return to_strip(pinned, None, width, base, None, base, self._picture_strip(pinned))
+            return to_strip(pinned, None, width, base, self._picture_strip(pinned))
         strip = self._strip(self.scroll_offset.y + y - self.head, width, base, palette)
         if y == self.size.height - 1 and (hint := self.viewport.hint):
             return overlay_hint(strip, hint, base + palette.moon, width)
@@ -392,14 +357,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         drawn, position = self.viewport[row], self.viewport.window.position_at(row)
         number = position_to_number(position)
         if position.entry >= len(self.viewport.transcript.entries):
-            return to_strip(drawn, number, width, base, None, base)
-        selection = self.text_selection
-        span = None if selection is None else selection.get_span(number)
-        # The selection style's own text colour is transparent, so keep the text's.
-        chosen = Style(
-            color=base.color,
-            bgcolor=self.screen.get_component_rich_style("screen--selection").bgcolor,
-        )
+            return to_strip(drawn, number, width, base)
         if self.search.pattern is not None and (self.has_focus or self.search.open):
             try:
                 drawn = highlight_matches(drawn, self.search.pattern, palette.moon + REVERSE)
@@ -412,7 +370,15 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             drawn = underline_links(drawn)
         elif FIGURE in hovered and hovered["offset"][1] == number:
             drawn = underline_links(drawn, hovered["offset"][0])
-        strip = to_strip(drawn, number, width, base, span, chosen, self._picture_strip(drawn))
+        selection = self.text_selection
+        if selection is not None and (span := selection.get_span(number)) is not None:
+            start, end = span
+            # The selection style's own text colour is transparent, so keep the text's.
+            ground = self.screen.get_component_rich_style("screen--selection").bgcolor
+            chosen = Style(color=base.color, bgcolor=ground)
+            end = len(drawn.text) if end == -1 else end
+            drawn = drawn._replace(spans=style_range(drawn.spans, start, end, chosen))
+        strip = to_strip(drawn, number, width, base, self._picture_strip(drawn))
         return mark_strip(strip, base + palette.moon) if marked else strip
 
     # Pictures
@@ -427,23 +393,19 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
                 yield PicturePart(picture, EDGE, y + self.head, top, 1 + len(others))
 
     def _visible_rows(self) -> list[Row]:
-        """The rows below the title."""
         return [*(pinned.row for pinned in self.viewport.pinned), *self._shown[0]]
 
     def _visible_pictures(self) -> Iterable[Picture]:
-        return dict.fromkeys(
-            row.picture[0] for row in self._visible_rows() if row.picture is not None
-        )
+        rows = self._visible_rows()
+        return dict.fromkeys(row.picture[0] for row in rows if row.picture is not None)
 
     def _picture_strip(self, row: Row) -> Strip | None:
-        """Return the strip of a picture's row; blank until the picture is drawn."""
         if row.picture is None:
             return None
         picture, number = row.picture
-        drawn = self._drawings.get(picture)
-        return (
-            drawn[number] if drawn else Strip.blank(picture.columns, get_palette(self.app).surface)
-        )
+        if drawn := self._drawings.get(picture):
+            return drawn[number]
+        return Strip.blank(picture.columns, get_palette(self.app).surface)
 
     def _redraw_picture(self, picture: Picture) -> None:
         for y, row in enumerate(self._visible_rows(), TITLE_HEIGHT):
@@ -451,8 +413,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
                 self.refresh_line(self.scroll_offset.y + y)
 
     def _show_picture_text(self, picture: Picture) -> None:
-        """Show the text of a picture that cannot be drawn."""
-
         for entry in self.viewport.transcript.entries:
             if isinstance(entry, Cell) and mark_unreadable(entry.output, picture):
                 self.redraw_entry(entry)
@@ -468,7 +428,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             self._ticking = None
 
     def _tick(self) -> None:
-        """Redraw the rows that show the time."""
         for row in self.viewport.timer_rows():
             self.refresh_line(row + self.head)
 
@@ -508,7 +467,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     # Marking
 
     def action_walk(self, step: int) -> None:
-        """Mark the next (1) or previous (-1) entry; scroll line by line through a long one."""
         marked = self.marker.marked
         if marked is None:
             return
@@ -525,13 +483,10 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.refresh()
 
     def action_go_to_cell(self, number: int) -> None:
-        """Mark a cell, and scroll to it."""
         if (cell := self.viewport.transcript.cell(number)) is not None:
             self.mark_and_show(cell)
         else:
-            self.app.notify(
-                f"Cell {number} is no longer in the transcript.", markup=False, timeout=3
-            )
+            self.app.notify(f"Cell {number} is no longer in the transcript.")
 
     # Searching: implements `Findable`
 
@@ -553,44 +508,36 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     # Selecting
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        window = self.viewport.window
-        return (
-            None
-            if window is None
-            else (selected_text(window, len(self.viewport.transcript.entries), selection), "\n")
-        )
+        if (window := self.viewport.window) is None:
+            return None
+        return selected_text(window, len(self.viewport.transcript.entries), selection), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()
 
     def on_click(self, event: Click) -> None:
-        """Handle clicks: on the hint, follow the tail; on a figure, go to its cell; a double click
-        selects a word, a triple click a line."""
-        hint = self.viewport.hint if self.viewport.window is not None else ""
+        """Follow the tail from the hint, go to a figure's cell, or select a word or a line."""
+        if (window := self.viewport.window) is None:
+            return
+        hint = self.viewport.hint
         if hint and event.y == self.size.height - 1 and event.x >= self.size.width - len(hint) - 1:
             self.action_scroll_end()
-        figure = event.style.meta.get(FIGURE)
-        if (
-            figure is not None
-            and event.chain == 1
-            and event.button != RIGHT_BUTTON
-            and not self.text_selection
-        ):
-            self.action_go_to_cell(figure)
-        if event.chain not in (2, 3) or self.viewport.window is None or event.y < self.head:
+        cell = event.style.meta.get(FIGURE)
+        clicked = event.chain == 1 and event.button != RIGHT_BUTTON and not self.text_selection
+        if cell is not None and clicked:
+            self.action_go_to_cell(cell)
+        if event.chain not in (2, 3) or event.y < self.head:
             return
         event.prevent_default()
         position = self.viewport.position(self.scroll_offset.y + event.y - self.head)
         if position is None:
             return
-        text = self.viewport.window.row(position).text
+        text = window.row(position).text
         start, end = word_at(text, event.x - EDGE) if event.chain == 2 else (0, len(text))
         number = position_to_number(position)
         self.screen.selections = {self: Selection(Offset(start, number), Offset(end, number))}
 
 
 def _picture_group(numbered: tuple[int, Row]) -> tuple[object, int]:
-    """Return a key for adjacent rows of the same picture: the picture, and the line of its first
-    row."""
     y, row = numbered
     return (None, 0) if row.picture is None else (row.picture[0], y - row.picture[1])

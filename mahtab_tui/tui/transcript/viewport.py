@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from mahtab_tui.bus.conversation import Cell, Entry, Note
 from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.greeting import TITLE_HEIGHT, GreetingLines, greeting_rows, text_columns
 from mahtab_tui.tui.rows.row import LIMIT, Row, Rows
 from mahtab_tui.tui.theme import Palette
 from mahtab_tui.tui.transcript.fold import Transcript
-from mahtab_tui.tui.transcript.greeting import (
-    TITLE_HEIGHT,
-    GreetingLines,
-    greeting_rows,
-    text_columns,
-)
 from mahtab_tui.tui.transcript.layout import EntryRows, activity_rows, estimate_rows, search_rows
 
 if TYPE_CHECKING:
@@ -53,7 +49,6 @@ class Heights:
                 position += position & -position
 
     def rows_before(self, index: int) -> int:
-        """Return the number of rows before an entry."""
         total = 0
         while index > 0:
             total += self._tree[index]
@@ -61,8 +56,7 @@ class Heights:
         return total
 
     def find(self, row: int) -> tuple[int, int]:
-        """Return the entry at a row, and the row within that entry. Past the end, the entry is
-        `len(self)`."""
+        """Return the entry at a row, and the row within it; past the end, `len(self)`."""
         index, step = 0, 1 << len(self._heights).bit_length()
         while step:
             following = index + step
@@ -76,46 +70,34 @@ class Heights:
 class PinnedRow(NamedTuple):
     row: Row
     entry: Entry | None
-    """None for a row that belongs to no entry."""
 
 
 def pinned_rows(
     pinned: Sequence[tuple[Entry, Rows]], room: int, width: int, palette: Palette
 ) -> list[PinnedRow]:
-    """Return at most `room` rows with the starts of pinned entries, and the line below them; short
-    entries are shown in full if possible."""
+    """Return at most `room` rows with the starts of pinned entries, and the line below them."""
     if not pinned or room < 2:
         return []
     room -= 1
-    shown = list(pinned)
-    more = len(pinned) - room
-    if more > 0:
-        more += 1
-        shown = shown[: room - 1]
+    if len(pinned) > room:
         room -= 1
+    shown = pinned[:room]
     heights = [len(rows) - entry.gap for entry, rows in shown]
     shares = [min(height, room) for height in heights]
     while sum(shares) > room:
         shares[shares.index(max(shares))] -= 1
-    drawn = [
-        PinnedRow(_row(entry, rows, number, share, height, palette), entry)
-        for (entry, rows), share, height in zip(shown, shares, heights, strict=True)
-        for number in range(share)
-    ]
-    if more > 0:
+    drawn: list[PinnedRow] = []
+    for (entry, rows), share, height in zip(shown, shares, heights, strict=True):
+        drawn += [PinnedRow(rows[number + entry.gap], entry) for number in range(share)]
+        if 1 < share < height:
+            text = f"… {height - share + 1:,} more rows"
+            drawn[-1] = PinnedRow(Row([(text, palette.muted)], drawn[-1].row.bar), entry)
+    if more := len(pinned) - len(shown):
         drawn.append(PinnedRow(Row([(f"… {more} more pinned", palette.muted)]), None))
     return [*drawn, PinnedRow(Row([("─" * width, palette.hairline)]), None)]
 
 
-def _row(entry: Entry, rows: Rows, number: int, share: int, height: int, palette: Palette) -> Row:
-    row = rows[number + entry.gap]
-    if number == share - 1 > 0 and share < height:
-        return Row([(f"… {height - number:,} more rows", palette.muted)], row.bar)
-    return row
-
-
 CACHED = 64
-"""Maximum number of entries with cached rows."""
 
 
 class RowPosition(NamedTuple):
@@ -138,7 +120,6 @@ class Window:
         return self._heights.total
 
     def update_heights(self, changed: Sequence[int]) -> None:
-        """Estimate the heights of new and changed entries."""
         for position in changed:
             height = estimate_rows(self._entries[position], self.width)
             if position == len(self._heights):
@@ -147,7 +128,6 @@ class Window:
                 self._heights.set(position, height)
 
     def redraw(self, width: int, palette: Palette) -> None:
-        """Change width and palette; old heights remain as estimates."""
         self.width, self.palette = width, palette
         self._drawn.clear()
 
@@ -171,7 +151,7 @@ class Window:
         return RowPosition(*self._heights.find(max(0, row)))
 
     def up(self, position: RowPosition, rows: int) -> RowPosition:
-        """Return the position `rows` rows above another, laying out everything in between."""
+        """Return the position `rows` rows above another, laying out what lies between."""
         entry, row = position.entry, position.row - rows
         while row < 0 and entry > 0:
             entry -= 1
@@ -179,16 +159,13 @@ class Window:
         return RowPosition(entry, max(0, row))
 
     def row(self, position: RowPosition) -> Row:
-        """Return the row at a position; an empty one if it existed only by an estimate."""
         rows = self.rows(position.entry)
         return rows[position.row] if position.row < len(rows) else Row()
 
     def measure_down(self, position: RowPosition, height: int) -> None:
-        """Lay out a page of this height, starting at a position."""
         self._measure(range(position.entry, len(self._heights)), position.row + height)
 
     def measure_up(self, height: int) -> None:
-        """Lay out a page of this height at the end."""
         self._measure(range(len(self._heights) - 1, -1, -1), height)
 
     def _measure(self, positions: range, height: int) -> None:
@@ -197,35 +174,30 @@ class Window:
                 return
             height -= len(self.rows(position))
 
-    def same_position(self, position: RowPosition, logical: int, inner: int) -> RowPosition:
-        """Return the position of the same line after rows were wrapped anew (see
-        `logical_line`)."""
-        if position.entry >= len(self._heights):
-            return position
-        rows = self.rows(position.entry)
-        line = -1
-        for number in range(len(rows)):
-            line += not rows[number].soft
-            if line == logical:
-                return RowPosition(position.entry, min(number + inner, len(rows) - 1))
-        return RowPosition(position.entry, max(0, len(rows) - 1))
-
     def logical_line(self, position: RowPosition) -> tuple[int, int]:
         """Return the unwrapped line of the entry at a position, and the row within that line."""
-        if position.entry >= len(self._heights):
-            return 0, 0
-        rows = self.rows(position.entry)
-        line, inner = -1, 0
-        for number in range(min(position.row + 1, len(rows))):
-            inner = inner + 1 if rows[number].soft else 0
-            line += not rows[number].soft
-        return line, inner
+        starts = self._line_starts(position.entry)
+        line = max(0, bisect_right(starts, position.row) - 1)
+        return line, position.row - starts[line] if starts else 0
+
+    def same_position(self, entry: int, line: int, inner: int) -> RowPosition:
+        """Return the position of a line after rows were wrapped anew; see `logical_line`."""
+        starts = self._line_starts(entry)
+        if not starts:
+            return RowPosition(entry, 0)
+        row = starts[min(line, len(starts) - 1)] + inner
+        return RowPosition(entry, min(row, len(self.rows(entry)) - 1))
+
+    def _line_starts(self, entry: int) -> list[int]:
+        """Return the rows of an entry that do not continue the row above."""
+        rows = self.rows(entry) if entry < len(self._heights) else ()
+        return [number for number in range(len(rows)) if not rows[number].soft]
 
 
 PINNED_SHARE = 3
 """Pinned entries get at most this fraction of the height: one third."""
 EXACT_PAGES = 4
-"""When scrolling up by at most this many pages, rows are counted exactly."""
+"""Pages up to which rows are counted exactly when scrolling up."""
 
 
 class Viewport:
@@ -235,33 +207,26 @@ class Viewport:
     """
 
     def __init__(self, *, watched: bool = False) -> None:
-        """watched: the session runs in another program, so there is no input, and cells that
-        started earlier may still run."""
+        """watched: the session runs in another program, whose earlier cells may still run."""
         self.transcript = Transcript(since=0.0 if watched else time.time())
         self.greeting: GreetingLines = ()
-        """Shown above the entries until the user, a model or an agent begins."""
         self.loads = 0
         """Number of cells that load files at the start of the session."""
         self.search_progress: SearchProgress | None = None
-        """Running searches, while no other pane shows them."""
         self.window: Window | None = None
-        """None before the first layout."""
         self.top = RowPosition(0, 0)
         """The first row below the title and the pinned entries."""
         self.following = True
         self.pinned: list[PinnedRow] = []
-        """Rows of the greeting and of the pinned entries."""
         self.height = 0
-        """Height of the pane in lines."""
         self._read_entry: Entry | None = None
-        """The entry in which the user has scrolled; it is followed to its end."""
+        """The entry in which the user has scrolled."""
         self._unseen_from = 0
         """Number of entries when the user scrolled up."""
         self._grown = False
         """Whether the transcript has grown since then."""
 
     def fold(self, records: Sequence[Record]) -> bool:
-        """Add records; returns whether visible rows may have changed."""
         doing = self.transcript.activity
         self.transcript.fold(records)
         changed = self.transcript.pop_changed()
@@ -274,7 +239,6 @@ class Viewport:
         return True
 
     def clear(self) -> None:
-        """Remove the entries, except running cells."""
         self.transcript = self.transcript.copy_running()
         self.following, self._grown, self.top, self.pinned = True, False, RowPosition(0, 0), []
         self.window = None
@@ -292,7 +256,7 @@ class Viewport:
             line = self.window.logical_line(self.top)
             self.window.redraw(columns, palette)
             if not self.following:
-                self.top = self.window.same_position(self.top, *line)
+                self.top = self.window.same_position(self.top.entry, *line)
 
     @property
     def head(self) -> int:
@@ -301,26 +265,22 @@ class Viewport:
 
     @property
     def page(self) -> int:
-        """The number of visible rows of entries."""
         return max(1, self.height - self.head)
 
     @property
     def first(self) -> int:
-        """The number of the top row."""
         return 0 if self.window is None else self.window.row_number(self.top)
 
     def settle(self) -> None:
         """Lay out the visible rows, at the scroll position or the tail."""
         window = self.window
         assert window is not None
-        pinned = [
-            (entry, window.rows(self.transcript.positions[entry]))
-            for entry in self.transcript.pinned
-            if not entry.hidden
-        ]
-        self.pinned = self._greeting_rows(window) + pinned_rows(
-            pinned, self.height // PINNED_SHARE, window.width, window.palette
-        )
+        positions = self.transcript.positions
+        entries = [entry for entry in self.transcript.pinned if not entry.hidden]
+        pinned = [(entry, window.rows(positions[entry])) for entry in entries]
+        room = self.height // PINNED_SHARE
+        self.pinned = self._greeting_rows(window)
+        self.pinned += pinned_rows(pinned, room, window.width, window.palette)
         if not self.following:
             window.measure_down(self.top, self.page)
             return
@@ -331,36 +291,27 @@ class Viewport:
             window.measure_down(self.top, self.page)
 
     def _greeting_rows(self, window: Window) -> list[PinnedRow]:
-        """Return the rows of the greeting; notices and loaded files below it get at most half of
-        the height."""
-        if not self.greeting or not all(map(self._precedes_first_cell, self.transcript.entries)):
+        """Draw the greeting; notices and loaded files below it get half of the height."""
+        entries = self.transcript.entries
+        if not self.greeting or not all(map(self._precedes_first_cell, entries)):
             return []
-        rows, room = (
-            greeting_rows(self.greeting, window.width, window.palette),
-            self.height - TITLE_HEIGHT,
-        )
-        if self.transcript.entries:
+        rows = greeting_rows(self.greeting, window.width, window.palette)
+        room = self.height - TITLE_HEIGHT
+        if entries:
             rows.append(Row())
             room = max(room // 2, room - window.total)
         if len(rows) > room:  # the blank row above goes first
-            rows = [*rows[1:room], Row()] if self.transcript.entries else rows[1:]
+            rows = [*rows[1:room], Row()] if entries else rows[1:]
         return [PinnedRow(row, None) for row in rows[:room]]
 
     def _precedes_first_cell(self, entry: Entry) -> bool:
-        loads = (
-            isinstance(entry, Cell)
-            and entry.person
-            and entry.number is not None
-            and entry.number <= self.loads
-        )
-        return isinstance(entry, Note) or loads
+        if isinstance(entry, Cell):
+            return entry.person and entry.number is not None and entry.number <= self.loads
+        return isinstance(entry, Note)
 
     def _reading_position(self, window: Window) -> RowPosition | None:
-        """Return the start of a notebook, or of a long text at the end such as help, until the user
-        has scrolled in it.
-
-        Includes the code above a text if that is short.
-        """
+        """Return the start of a notebook, or of a long text at the end, until the user has
+        scrolled in it."""
         last = len(self.transcript.entries) - 1
         if last < 0 or self.transcript.entries[last] is self._read_entry:
             return None
@@ -373,8 +324,7 @@ class Viewport:
     # Scrolling
 
     def scroll_to(self, row: int, *, at_end: bool) -> None:
-        """Scroll to a row, or follow the tail. Nearby rows are laid out and counted; distant ones
-        are estimated."""
+        """Scroll to a row, or follow the tail. Distant rows are estimated."""
         window = self.window
         assert window is not None
         self.go(self._position_at(window, row), following=at_end)
@@ -390,7 +340,6 @@ class Viewport:
         return RowPosition(position.entry, max(0, len(window.rows(position.entry)) - below))
 
     def go(self, position: RowPosition, *, following: bool) -> None:
-        """Scroll to a position, or follow the tail."""
         if self.following and not following:
             self._unseen_from, self._grown = len(self.transcript.entries), False
         self.top, self.following, self.transcript.opened = position, following, None
@@ -410,37 +359,28 @@ class Viewport:
         return tail[position.row] if position.row < len(tail) else Row()
 
     def _tail(self) -> list[Row]:
-        """Return the rows after the last entry."""
         assert self.window is not None
-        palette = self.window.palette
-        search = (
-            []
-            if self.search_progress is None
-            else search_rows(self.search_progress, self.window.width, palette)
-        )
-        activity = self.transcript.activity
-        return search if activity is None else search + activity_rows(activity, palette)
+        palette, rows = self.window.palette, []
+        if self.search_progress is not None:
+            rows += search_rows(self.search_progress, self.window.width, palette)
+        if (activity := self.transcript.activity) is not None:
+            rows += activity_rows(activity, palette)
+        return rows
 
     def entries(self) -> list[Entry]:
-        """Return the visible entries, in order."""
         if self.window is None:
             return []
-        first, last = (
-            self.window.position_at(row).entry for row in (self.first, self.first + self.page - 1)
-        )
+        first = self.window.position_at(self.first).entry
+        last = self.window.position_at(self.first + self.page - 1).entry
         return self.transcript.entries[first : last + 1]
 
     def position(self, row: int) -> RowPosition | None:
-        """Return the position of a row; None after the last entry."""
-        position = self.window.position_at(row) if self.window is not None else None
-        return (
-            position
-            if position is not None and position.entry < len(self.transcript.entries)
-            else None
-        )
+        position = None if self.window is None else self.window.position_at(row)
+        if position is None or position.entry >= len(self.transcript.entries):
+            return None
+        return position
 
     def entry_at(self, y: int) -> Entry | None:
-        """Return the entry at a line of the pane."""
         if y < TITLE_HEIGHT:
             return None
         if y < self.head:
@@ -449,7 +389,7 @@ class Viewport:
         return None if position is None else self.transcript.entries[position.entry]
 
     def span(self, entry: Entry) -> tuple[int, int]:
-        """Return an entry's first row, without the gap, and the row after its last one."""
+        """Return an entry's first row without the gap, and the row after its last one."""
         assert self.window is not None
         position = self.transcript.positions[entry]
         height = len(self.window.rows(position))
@@ -458,33 +398,24 @@ class Viewport:
 
     @property
     def is_running(self) -> bool:
-        """Whether anything runs whose time is shown."""
-        return (
-            self.transcript.activity is not None
-            or self.search_progress is not None
-            or bool(self.transcript.running)
-        )
+        transcript = self.transcript
+        waits = transcript.activity is not None or self.search_progress is not None
+        return waits or bool(transcript.running)
 
     def timer_rows(self) -> list[int]:
-        """Return the rows that show a running time."""
         if (window := self.window) is None:
             return []
-        rows = [
-            window.row_number(RowPosition(self.transcript.positions[cell], int(cell.gap)))
-            for cell in self.transcript.running.values()
-        ]
+        positions, cells = self.transcript.positions, self.transcript.running.values()
+        rows = [window.row_number(RowPosition(positions[cell], int(cell.gap))) for cell in cells]
         return [*rows, *range(window.total, window.total + len(self._tail()))]
 
     def shows(self, code: str) -> bool:
         """Return whether the waiting code is completely visible."""
         if self.window is None or code.count("\n") >= LIMIT:
             return False
-        for entry in reversed(self.transcript.entries):
-            if (
-                isinstance(entry, Cell)
-                and entry.approval == "waiting"
-                and entry.code.strip("\n") == code.strip("\n")
-            ):
+        cells = (entry for entry in reversed(self.transcript.entries) if isinstance(entry, Cell))
+        for entry in cells:
+            if entry.approval == "waiting" and entry.code.strip("\n") == code.strip("\n"):
                 top, end = self.span(entry)
                 return self.first <= top - entry.gap and end <= self.first + self.page
         return False

@@ -17,7 +17,7 @@ from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Kernel, Record, Skill, Usage, Window
-    from mahtab_tui.tui.transcript.entries import Activities, PendingRequests
+    from mahtab_tui.tui.transcript.fold import Activities, PendingRequests
 
 NARROW = 100
 """Columns below which the header leaves out some parts."""
@@ -113,7 +113,7 @@ class HeaderBar(Widget):
 
         before = self._activity()
         if self._following is None:
-            from mahtab_tui.tui.transcript.entries import Activities, PendingRequests
+            from mahtab_tui.tui.transcript.fold import Activities, PendingRequests
 
             self._following = Activities(self._since), PendingRequests()
         activities, waiting = self._following

@@ -1,4 +1,5 @@
-"""Completes code from the live namespace, without running code of the user's objects."""
+"""Completes code at the cursor from the live namespace, and explains it, without running code of the
+user's objects."""
 
 from __future__ import annotations
 
@@ -6,16 +7,21 @@ import ast
 import builtins
 import keyword
 import os
+import re
 import sys
+import time
 import types
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Any
+from heapq import nsmallest
+from typing import Any, Callable, NamedTuple
 
 from ..magics import SUMMARIES
 from ..objects import (
+    BOUND,
     MISSING,
+    SLOTS,
     attributes,
     class_module,
     find_in_class,
@@ -23,132 +29,28 @@ from ..objects import (
     is_module,
     own_dict,
 )
-from ..variables import bound_names
-from .cursor import CompletionPoint, Names, names_at, point_at, tokenize
-from .resolve import Instance, get_class, list_columns, list_keys, quote_literal, resolve
+from ..stdlib import late_import
+from ..variables import bound_names, masked_summary, one_line, summary, type_name, variable_kind
+from .resolve import Instance, Names, get_class, list_columns, list_keys, names_at, resolve
 from .signatures import (
-    Candidate,
+    WIDTH,
     builtin_keywords,
     doc_line,
-    fixed_description,
+    explain,
     function_of,
-    instance_names,
     parameters,
-    rank,
-    value_candidate,
 )
 
+MOST = 200
+SECONDS = 0.3
+"""Seconds after which the list contains only what was found so far."""
 LARGEST = 2_000_000
 """Maximum bytes of source files that are searched for names."""
-
+_MOST_ENTRIES = 20_000
+_CHECK_EVERY = 256
 _SUFFIXES = (".py", ".so", ".pyd", ".pyc")
-
-
-def module_names(package: str) -> Iterator[Candidate]:
-    """Yield the modules in a package; without a package, all top-level modules."""
-    names: set[str] = set()
-    if not package:
-        names.update(sys.builtin_module_names, getattr(sys, "stdlib_module_names", ()))
-        names.update(name for name in list(sys.modules) if "." not in name)
-    for folder in _folders(package):
-        names.update(_modules_in(folder))
-    for name in names:
-        if name.isidentifier() and name != "__main__":
-            yield Candidate(name, _described(f"{package}.{name}" if package else name))
-
-
-def member_names(module: str) -> Iterator[Candidate]:
-    """Yield the names that can be imported from a module, including submodules."""
-    found = sys.modules.get(module)
-    if found is not None:
-        yield from (value_candidate(name, value) for name, value in module_members(found).items())
-    else:
-        for name in _names_in_source(module):
-            yield Candidate(name, fixed_description("data", f"of {module}"))
-    yield from (candidate._replace(order=2) for candidate in module_names(module))
-
-
-def module_members(module: object) -> dict[str, Any]:
-    """Return the names in a loaded module; those in `__all__` that are not loaded yet have the
-    value None."""
-    own = own_dict(module)
-    names: dict[str, Any] = {name: value for name, value in list(own.items()) if type(name) is str}
-    exported = own.get("__all__")
-    if isinstance(exported, (list, tuple)):
-        names.update((name, None) for name in exported if type(name) is str and name not in names)
-    return names
-
-
-def _described(name: str) -> Any:
-    return lambda: ("module", doc_line(sys.modules.get(name)))
-
-
-def _folders(package: str) -> list[str]:
-    """Return the folders of a package's modules; without a package, the import path."""
-    if not package:
-        return [entry or "." for entry in list(sys.path) if type(entry) is str]
-    found = sys.modules.get(package)
-    if is_module(found):
-        path = own_dict(found).get("__path__", ())
-        try:
-            return [str(entry) for entry in path]
-        except Exception:  # a module may have put anything there
-            return []
-    parent, _, name = package.rpartition(".")
-    folders = (os.path.join(folder, name) for folder in _folders(parent))
-    return [folder for folder in folders if os.path.isdir(folder)]
-
-
-def _modules_in(folder: str) -> frozenset[str]:
-    try:
-        return _listed(folder, os.stat(folder).st_mtime_ns)
-    except OSError:
-        return frozenset()
-
-
-@lru_cache(512)
-def _listed(folder: str, changed: int) -> frozenset[str]:
-    """List the modules in a folder. changed: the folder's modification time, which is part of the
-    cache key."""
-    names = set()
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            name, dot, _ = entry.name.partition(".")
-            if (not dot and entry.is_dir() and name != "__pycache__") or entry.name.endswith(
-                _SUFFIXES
-            ):
-                names.add(name)
-    names.discard("__init__")
-    return frozenset(names)
-
-
-def _names_in_source(module: str) -> list[str]:
-    parent, _, name = module.rpartition(".")
-    for folder in _folders(parent):
-        for path in (os.path.join(folder, name, "__init__.py"), os.path.join(folder, f"{name}.py")):
-            if os.path.isfile(path):
-                return _top_level(path)
-    return []
-
-
-def _top_level(path: str) -> list[str]:
-    """Return the names bound at the top level of a source file."""
-    try:
-        if os.path.getsize(path) > LARGEST:
-            return []
-        with open(path, "rb") as file, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return list(bound_names(ast.parse(file.read())))
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-
-
 _SERVERS = f"{__package__.rpartition('.')[0]}.servers"
 """The module of MCP servers, whose tools can be completed once they are known."""
-MOST = 200
-"""Maximum number of candidates to send."""
-_ENTRIES = 20_000
-"""Maximum number of a folder's entries to examine."""
 
 
 def complete(namespace: dict[str, Any], code: str, cursor: int) -> dict[str, Any]:
@@ -156,85 +58,391 @@ def complete(namespace: dict[str, Any], code: str, cursor: int) -> dict[str, Any
     point = point_at(code[:cursor])
     names = names_at(namespace, code[: point.start])
     if point.kind == "string":
-        return _in_string(names, point, code, cursor)
+        return _complete_string(names, point, code[cursor:])
     # Checked first, because tools that arrive meanwhile are listed.
-    pending = point.kind == "attribute" and _start_server(resolve(point.target, names.values))
-    return {
-        **_listing(_candidates(namespace, names, point, code), point.stem, point.start),
-        "pending": pending,
+    pending = False
+    if point.kind == "attribute":
+        server = resolve(point.target, names.values)
+        is_server = type(server) is get_if_loaded(_SERVERS, "Server")
+        pending = is_server and server.load_in_background()
+    found = _listing(_candidates(namespace, names, point, code), point.stem, point.start)
+    return {**found, "pending": pending}
+
+
+def explain_at(namespace: dict[str, Any], code: str, cursor: int) -> dict[str, str] | None:
+    """Return the fields of the host's `Explanation` of the function whose call encloses the cursor,
+    or of the expression there; None if unknown."""
+    expression = call_at(code, cursor)
+    value = resolve(expression, namespace) if expression else MISSING
+    if type(value) is Instance:
+        value = value.cls
+    if value is MISSING:
+        return None
+    return {**explain(value, expression), "name": expression, "source": ""}
+
+
+# Tokens
+
+_TOKEN = re.compile(
+    r"""(?P<string>(?P<prefix>[rRbBuUfFtT]{0,2})(?:(?P<q3>\"{3}|'{3})(?:\\.?|(?!(?P=q3)).)*(?P<c3>(?P=q3))?|"""
+    r"""(?P<q1>["'])(?:\\.?|(?!(?P=q1))[^\n\\])*(?P<c1>(?P=q1))?))"""
+    r"""|(?P<comment>\#[^\n]*)|(?P<name>[^\W\d]\w*)|(?P<number>\d[\w.]*)|(?P<newline>\n)|(?P<blank>[^\S\n]+|\\\n)|(?P<op>.)""",
+    re.DOTALL,
+)
+_CLOSES = {")": "(", "]": "[", "}": "{"}
+
+
+class Token(NamedTuple):
+    kind: str
+    """One of string, comment, name, number, newline and op."""
+    text: str
+    start: int
+    end: int
+    quote: str
+    """Prefix and quotes of an unclosed string; otherwise empty."""
+
+
+class Tokens(NamedTuple):
+    """Tokens without blanks, and without line breaks inside brackets."""
+
+    all: list[Token]
+    open: list[int]
+    """Indexes in `all` of the unclosed brackets, outermost first."""
+
+
+def tokenize(text: str) -> Tokens:
+    found: list[Token] = []
+    opened: list[int] = []
+    for match in _TOKEN.finditer(text):
+        kind = "string" if match["string"] is not None else match.lastgroup or "op"
+        if kind == "blank" or (kind == "newline" and opened):
+            continue
+        quote = ""
+        if kind == "string" and not (match["c3"] or match["c1"]):
+            quote = match["prefix"] + (match["q3"] or match["q1"])
+        if kind == "op" and match[0] in "([{":
+            opened.append(len(found))
+        elif kind == "op" and match[0] in _CLOSES and opened:
+            opened.pop()
+        found.append(Token(kind, match[0], match.start(), match.end(), quote))
+    return Tokens(found, opened)
+
+
+def _expression_text(before: str, tokens: list[Token], last: int) -> str:
+    """Return the expression that ends with the token `last`; empty if there is none."""
+    start = last
+    while start >= 0:
+        token = tokens[start]
+        if token.text in _CLOSES and token.kind == "op":
+            first = _find_opening(tokens, start)
+            if first is None:
+                return ""
+            if token.text == "}" or first == 0 or not _ends_expression(tokens[first - 1]):
+                return before[tokens[first].start : tokens[last].end]
+            start = first - 1
+        elif token.kind in ("number", "string") or (
+            token.kind == "name" and (not keyword.iskeyword(token.text) or token.text == "None")
+        ):
+            if start == 0 or tokens[start - 1].text != ".":
+                return before[token.start : tokens[last].end]
+            start -= 2
+        else:
+            return ""
+    return ""
+
+
+def _ends_expression(token: Token) -> bool:
+    if token.kind == "name":
+        return not keyword.iskeyword(token.text)
+    return token.text in _CLOSES or token.kind == "string"
+
+
+def _find_opening(tokens: list[Token], closing: int) -> int | None:
+    depth = 0
+    for start in range(closing, -1, -1):
+        token = tokens[start]
+        if token.kind == "op":
+            depth += (token.text in _CLOSES) - (token.text in "([{")
+            if depth == 0:
+                return start
+    return None
+
+
+def _callee(before: str, tokens: list[Token], bracket: int) -> str:
+    if bracket < 1 or not _ends_expression(tokens[bracket - 1]):
+        return ""
+    if bracket > 1 and tokens[bracket - 2].text in ("def", "class"):
+        return ""
+    return _expression_text(before, tokens, bracket - 1)
+
+
+def call_at(code: str, cursor: int) -> str:
+    """Return the function whose call encloses or ends at the cursor, otherwise the expression there."""
+    tokens = tokenize(code[:cursor])
+    for bracket in reversed(tokens.open):
+        if callee := _callee(code, tokens.all, bracket):
+            return callee
+    while cursor < len(code) and (code[cursor].isalnum() or code[cursor] == "_"):
+        cursor += 1
+    found = tokenize(code[:cursor]).all
+    last = len(found) - 1
+    if last >= 0 and found[last].text == ")":
+        first = _find_opening(found, last)
+        if first is not None and (callee := _callee(code, found, first)):
+            return callee
+    return _expression_text(code, found, last)
+
+
+# The point to complete
+
+_BINDS = frozenset(("def", "class", "as", "global", "nonlocal"))
+"""Keywords followed by a new name, which is not completed."""
+_FIELD = re.compile(r"\{\{|\}\}|[{}]")
+
+
+class CompletionPoint(NamedTuple):
+    """The expression to complete before the cursor."""
+
+    kind: str
+    """One of name, attribute, string, module, member (of a module, in an import), magic (after its
+    percent sign) and none."""
+    start: int = 0
+    """Its start, in characters."""
+    stem: str = ""
+    """The part that has been typed."""
+    target: str = ""
+    """The expression whose attribute or subscript it is, or the module that it belongs to."""
+    call: str = ""
+    """The function whose argument it is, as an expression."""
+    argument: bool = False
+    """Whether an argument starts here, which may be a keyword argument."""
+    quote: str = ""
+    """The prefix and quotes of a string."""
+
+
+NONE = CompletionPoint("none")
+
+
+def point_at(before: str) -> CompletionPoint:
+    """Find what to complete at the end of a text."""
+    tokens = tokenize(before)
+    rest, stem, start = tokens.all, "", len(before)
+    if rest:
+        last = rest[-1]
+        if last.quote:
+            return _string_point(before, tokens, last)
+        if last.kind == "comment" or (last.kind == "number" and last.end == start):
+            return NONE
+        if last.kind == "name" and last.end == start:
+            rest, stem, start = rest[:-1], last.text, last.start
+    imported = _import_point(rest, stem, start)
+    if imported is not None:
+        return imported
+    previous = rest[-1].text if rest else ""
+    if previous in _BINDS:
+        return NONE
+    line = before[before.rfind("\n") + 1 : start]
+    if previous == "%" and not tokens.open and not line.strip(" \t%"):
+        return CompletionPoint("magic", start, stem)
+    if previous == ".":
+        target = _expression_text(before, rest, len(rest) - 2)
+        return CompletionPoint("attribute", start, stem, target) if target else NONE
+    target = _callee(before, rest, len(rest) - 1) if previous == "[" else ""
+    call = _open_call(before, rest, tokens.open)
+    return CompletionPoint("name", start, stem, target, call, bool(call) and previous in ("(", ","))
+
+
+def _string_point(before: str, tokens: Tokens, string: Token) -> CompletionPoint:
+    start = string.start + len(string.quote)
+    if "f" in string.quote.lower():
+        opened: list[int] = []
+        for match in _FIELD.finditer(before, start):
+            if match[0] == "{" or (match[0] == "{{" and opened):
+                opened.append(match.end())
+            elif match[0] == "}" and opened:
+                opened.pop()
+        if opened:
+            inner = point_at(before[opened[-1] :])
+            return inner._replace(start=inner.start + opened[-1])
+    rest, target = tokens.all[:-1], ""
+    if tokens.open and rest[tokens.open[-1]].text == "[":
+        bracket = tokens.open[-1]
+        target = _callee(before, rest, bracket)
+        if not target and tokens.open[-2:-1] == [bracket - 1] and rest[bracket - 1].text == "[":
+            target = _callee(before, rest, bracket - 1)  # of a list of columns
+    call = _open_call(before, rest, tokens.open)
+    return CompletionPoint("string", start, before[start:], target, call, quote=string.quote)
+
+
+def _import_point(tokens: list[Token], stem: str, start: int) -> CompletionPoint | None:
+    words: list[str] = []
+    for token in reversed(tokens):
+        if token.kind == "newline" or token.text == ";":
+            break
+        words.append(token.text)
+    words.reverse()
+    if not words or words[0] not in ("import", "from"):
+        return None
+    if words[-1] == "as":
+        return NONE
+    if words[0] == "from" and "import" in words:
+        module = "".join(words[1 : words.index("import")])
+        is_name = words[-1] in ("import", ",", "(")
+        return CompletionPoint("member", start, stem, module) if is_name else NONE
+    module = ""
+    for word in reversed(words[1:]):
+        if word == "," or (word != "." and not (module.startswith(".") or not module)):
+            break
+        module = word + module
+    if module and not module.endswith("."):
+        return NONE if words[0] == "import" else CompletionPoint("name", start, stem)
+    return NONE if module.startswith(".") else CompletionPoint("module", start, stem, module[:-1])
+
+
+def _open_call(before: str, tokens: list[Token], opened: list[int]) -> str:
+    bracket = next((index for index in reversed(opened) if tokens[index].text == "("), 0)
+    return _callee(before, tokens, bracket)
+
+
+# Candidates
+
+
+class Candidate(NamedTuple):
+    label: str
+    """The displayed text, which is also matched with the typed text."""
+    describe: Callable[[], tuple[str, str]]
+    """Returns its kind and a line about it; called only for displayed candidates."""
+    text: str | None = None
+    """The inserted text; None for the label."""
+    order: int = 1
+    """Orders candidates that match equally well; the smallest comes first."""
+    is_name: bool = True
+    """Whether leading underscores make it private, unlike those of a key or a column."""
+
+
+def _fixed(label: str, kind: str, doc: str = "", order: int = 1) -> Candidate:
+    return Candidate(label, lambda: (kind, doc), order=order)
+
+
+def _of_value(name: str, value: Any, order: int = 1) -> Candidate:
+    return Candidate(name, lambda: _describe(name, value), order=order)
+
+
+def _describe(name: str, value: Any) -> tuple[str, str]:
+    if type(value) in BOUND:
+        value = value.__func__
+    if type(value) is property:
+        return "property", doc_line(value.fget)
+    if type(value) is get_if_loaded("functools", "cached_property"):
+        return "property", doc_line(own_dict(value).get("func"))
+    if type(value) in SLOTS:
+        return "property", doc_line(value)
+    kind = variable_kind(value)
+    if kind == "data":
+        return kind, one_line(f"{type_name(value)}  {masked_summary(name, value)}".rstrip(), WIDTH)
+    about = summary(value) if kind == "function" else ""
+    return kind, one_line(f"{about}  {doc_line(value)}".strip(), WIDTH)
+
+
+def _listing(candidates: Iterable[Candidate], stem: str, start: int) -> dict[str, Any]:
+    """Return the best matches, and how many more there are: equal labels, then those that start with
+    the typed text, then those with its letters in this order. Private names are listed if an
+    underscore is typed or nothing else matches; those with two only if one is typed."""
+    underscore = stem.startswith("_")
+    counts = {False: 0, True: 0}
+
+    def fitting() -> Iterator[tuple[tuple[Any, ...], int, Candidate]]:
+        for number, (key, candidate) in enumerate(_fitting(candidates, stem)):
+            if underscore or key[0] < 2:
+                counts[underscore or not key[0]] += 1
+                yield key, number, candidate
+
+    # Not sorted as a whole, because ten thousand live tuples would start the garbage collector,
+    # which may have a large heap to traverse.
+    found = nsmallest(MOST, fitting())
+    best = {
+        candidate.label: candidate
+        for key, _, candidate in reversed(found)
+        if underscore or not key[0] or not counts[True]
     }
-
-
-def _start_server(value: Any) -> bool:
-    """Start an MCP server whose tools are not known yet; tell whether it is starting."""
-    return type(value) is get_if_loaded(_SERVERS, "Server") and value.load_in_background()
-
-
-def _listing(candidates: Iterator[Candidate], stem: str, start: int) -> dict[str, Any]:
-    found, more = rank(candidates, stem, MOST)
     items = []
-    for candidate in found:
+    for candidate in reversed(best.values()):
         kind, doc = candidate.describe()
         text = candidate.label if candidate.text is None else candidate.text
         items.append({"label": candidate.label, "text": text, "kind": kind, "doc": doc})
+    more = (counts[True] or counts[False]) - len(best)
     return {"start": start, "items": items, "more": more}
+
+
+def _fitting(
+    candidates: Iterable[Candidate], stem: str
+) -> Iterator[tuple[tuple[Any, ...], Candidate]]:
+    lower = stem.lower()
+    letters = re.compile(".*?".join(map(re.escape, lower)), re.DOTALL) if len(stem) > 1 else None
+    deadline = time.monotonic() + SECONDS
+    for count, candidate in enumerate(candidates):
+        if count % _CHECK_EVERY == 0 and time.monotonic() > deadline:
+            return
+        label = candidate.label
+        low, spread = label.lower(), 0
+        if label.startswith(stem):
+            fit = 0 if label == stem else 1
+        elif low.startswith(lower):
+            fit = 2
+        else:
+            found = letters.search(low) if letters is not None else None
+            if found is None:
+                continue
+            fit, spread = 3, found.end()
+        private = 0
+        if candidate.is_name and label.startswith("_"):
+            private = 2 if label.startswith("__") else 1
+            if stem.startswith("_"):
+                private = int(private == 2 and not stem.startswith("__"))
+        yield (private, fit, spread, candidate.order, low, label), candidate
 
 
 def _candidates(
     namespace: dict[str, Any], names: Names, point: CompletionPoint, code: str
 ) -> Iterator[Candidate]:
     if point.kind == "magic":
-        yield from (
-            Candidate(name, fixed_description("magic", summary))
-            for name, summary in SUMMARIES.items()
-        )
+        yield from (_fixed(name, "magic", about) for name, about in SUMMARIES.items())
     elif point.kind == "module":
-        yield from module_names(point.target)
+        yield from _module_names(point.target)
     elif point.kind == "member":
-        yield from member_names(point.target)
+        yield from _member_names(point.target)
     elif point.kind == "attribute":
         yield from _attributes(names, point.target)
     elif point.kind == "name":
         if point.argument:
             yield from _arguments(names, point.call)
         if point.target:
-            for key in list_keys(resolve(point.target, names.values)):
-                yield (
-                    key
-                    if key.text is None
-                    else key._replace(label=repr(key.text), text=repr(key.text))
-                )
-        yield from _names(namespace, point, code)
+            for key in _keys(resolve(point.target, names.values)):
+                text = None if key.text is None else repr(key.text)
+                yield key._replace(label=text or key.label, text=text)
+        if point.stem or not point.target:
+            yield from _names(namespace, point, code)
 
 
 def _names(namespace: dict[str, Any], point: CompletionPoint, code: str) -> Iterator[Candidate]:
-    if not point.stem and point.target:
-        return
     names = dict(list(namespace.items()))
     for name, value in names.items():
         if type(name) is str and name != "__builtins__":
-            yield value_candidate(name, value)
-    for name in _words(code, point):
-        if name not in names:
-            yield Candidate(name, fixed_description("name", "in this text"))
+            yield _of_value(name, value)
+    # Names in the code itself, which may not have run yet.
+    around = code[: point.start] + " " + code[point.start + len(point.stem) :]
+    words = {token.text for token in tokenize(around).all if token.kind == "name"}
+    for name in words.difference(keyword.kwlist, names):
+        yield _fixed(name, "name", "in this text")
     for name, value in list(builtins.__dict__.items()):
         if name not in names and not name.startswith("__mahtab"):
-            yield value_candidate(name, value)._replace(order=2)
-    for word in keyword.kwlist:
-        yield Candidate(word, fixed_description("keyword"), order=2)
-
-
-def _words(code: str, point: CompletionPoint) -> set[str]:
-    """Return the names in the code itself, which may not have run yet."""
-    around = code[: point.start] + " " + code[point.start + len(point.stem) :]
-    return {token.text for token in tokenize(around).all if token.kind == "name"}.difference(
-        keyword.kwlist
-    )
+            yield _of_value(name, value, order=2)
+    yield from (_fixed(word, "keyword", order=2) for word in keyword.kwlist)
 
 
 def _attributes(names: Names, target: str) -> Iterator[Candidate]:
     if target in names.modules:
-        yield from member_names(names.modules[target])
+        yield from _member_names(names.modules[target])
         return
     value = resolve(target, names.values)
     if value is MISSING:
@@ -242,14 +450,27 @@ def _attributes(names: Names, target: str) -> Iterator[Candidate]:
     if class_module(get_class(value)).partition(".")[0] == "pandas":
         for column in list_columns(value):
             if column.isidentifier() and not keyword.iskeyword(column):
-                yield Candidate(column, fixed_description("column"), order=0)
+                yield _fixed(column, "column", order=0)
     if type(value) is Instance:
         value = value.cls
-        for name in instance_names(value):
-            yield Candidate(name, fixed_description("data"))
-    found = module_members(value) if is_module(value) else attributes(value)
-    for name, item in found.items():
-        yield value_candidate(name, item)
+        yield from (_fixed(name, "data") for name in _instance_names(value))
+    found = _module_members(value) if is_module(value) else attributes(value)
+    yield from (_of_value(name, item) for name, item in found.items())
+
+
+def _instance_names(cls: type) -> list[str]:
+    function = find_in_class(cls, "__init__")
+    if type(function) is not types.FunctionType or not function.__code__.co_argcount:
+        return []
+    owner = function.__code__.co_varnames[0]
+    found = list(late_import("dis").get_instructions(function.__code__))
+    # From Python 3.13 on, one instruction may load two variables.
+    return [
+        one.argval
+        for before, one in zip(found, found[1:])
+        if one.opname == "STORE_ATTR"
+        and owner == (before.argval[-1] if type(before.argval) is tuple else before.argval)
+    ]
 
 
 def _arguments(names: Names, call: str) -> Iterator[Candidate]:
@@ -260,63 +481,163 @@ def _arguments(names: Names, call: str) -> Iterator[Candidate]:
     function, bound = function_of(value)
     if function is None:
         for name in builtin_keywords(value):
-            yield Candidate(f"{name}=", fixed_description("argument"), order=0)
-    for parameter in parameters(function, bound) if function is not None else ():
+            yield _fixed(f"{name}=", "argument", order=0)
+        return
+    for parameter in parameters(function, bound):
         if parameter.keyword:
-            yield Candidate(
-                f"{parameter.name}=", fixed_description("argument", parameter.text), order=0
-            )
+            yield _fixed(f"{parameter.name}=", "argument", parameter.text, order=0)
 
 
-def _in_string(names: Names, point: CompletionPoint, code: str, cursor: int) -> dict[str, Any]:
-    """Complete keys or columns if the string may be one, otherwise files."""
-    keys = (
-        [key for key in list_keys(resolve(point.target, names.values)) if key.text is not None]
-        if point.target
-        else []
+# Modules
+
+
+def _module_names(package: str) -> Iterator[Candidate]:
+    names: set[str] = set()
+    if not package:
+        names.update(sys.builtin_module_names, getattr(sys, "stdlib_module_names", ()))
+        names.update(name for name in list(sys.modules) if "." not in name)
+    for folder in _folders(package):
+        try:
+            names |= _list_modules(folder, os.stat(folder).st_mtime_ns)
+        except OSError:
+            continue
+    for name in names:
+        if name.isidentifier() and name != "__main__":
+            yield Candidate(name, _module_describer(f"{package}.{name}" if package else name))
+
+
+def _module_describer(module: str) -> Callable[[], tuple[str, str]]:
+    return lambda: ("module", doc_line(sys.modules.get(module)))
+
+
+def _member_names(module: str) -> Iterator[Candidate]:
+    found = sys.modules.get(module)
+    if found is not None:
+        yield from (_of_value(name, value) for name, value in _module_members(found).items())
+    else:
+        yield from (_fixed(name, "data", f"of {module}") for name in _names_in_source(module))
+    yield from (candidate._replace(order=2) for candidate in _module_names(module))
+
+
+def _module_members(module: object) -> dict[str, Any]:
+    """Return a module's names; those in `__all__` that are not loaded yet have the value None."""
+    own = own_dict(module)
+    names: dict[str, Any] = {name: value for name, value in list(own.items()) if type(name) is str}
+    exported = own.get("__all__")
+    if isinstance(exported, (list, tuple)):
+        names.update((name, None) for name in exported if type(name) is str and name not in names)
+    return names
+
+
+def _folders(package: str) -> list[str]:
+    if not package:
+        return [entry or "." for entry in list(sys.path) if type(entry) is str]
+    found = sys.modules.get(package)
+    if is_module(found):
+        try:
+            return [str(entry) for entry in own_dict(found).get("__path__", ())]
+        except Exception:  # a module may have put anything there
+            return []
+    parent, _, name = package.rpartition(".")
+    folders = (os.path.join(folder, name) for folder in _folders(parent))
+    return [folder for folder in folders if os.path.isdir(folder)]
+
+
+@lru_cache(512)
+def _list_modules(folder: str, changed: int) -> frozenset[str]:
+    """List the modules in a folder. changed: its modification time, part of the cache key."""
+    names = set()
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name, dot, _ = entry.name.partition(".")
+            if entry.name.endswith(_SUFFIXES) or (not dot and entry.is_dir()):
+                names.add(name)
+    return frozenset(names - {"__init__", "__pycache__"})
+
+
+def _names_in_source(module: str) -> frozenset[str]:
+    parent, _, name = module.rpartition(".")
+    for folder in _folders(parent):
+        for path in (os.path.join(folder, name, "__init__.py"), os.path.join(folder, f"{name}.py")):
+            if not os.path.isfile(path):
+                continue
+            try:
+                with open(path, "rb") as file, warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    source = file.read(LARGEST + 1)
+                    return bound_names(ast.parse(source if len(source) <= LARGEST else ""))
+            except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+                return frozenset()
+    return frozenset()
+
+
+# Strings
+
+
+def _keys(value: Any) -> list[Candidate]:
+    """Return columns, or keys that are literals. A string's label is its text."""
+    if columns := list_columns(value):
+        return [_column(name) for name in columns]
+    return [_key(key, item) for key, item in list_keys(value)]
+
+
+def _column(name: str) -> Candidate:
+    return Candidate(name, lambda: ("column", ""), name, 0)
+
+
+def _key(key: Any, item: Any) -> Candidate:
+    label = key if type(key) is str else repr(key)
+    return Candidate(
+        label,
+        lambda: ("key", f"{type_name(item)}  {masked_summary(label, item)}".rstrip()),
+        label if type(key) is str else None,
+        0,
+        is_name=False,
     )
-    if not keys and point.call:
+
+
+def _complete_string(names: Names, point: CompletionPoint, after: str) -> dict[str, Any]:
+    """Complete keys, columns or files. after: the code behind the cursor."""
+    keys: list[Candidate] = []
+    if point.target:
+        keys = [key for key in _keys(resolve(point.target, names.values)) if key.text is not None]
+    if not keys and "." in point.call:
         # The string may name a column of a table whose method is called, as in `df.groupby("`.
-        holder, dot, _ = point.call.rpartition(".")
-        keys = (
-            [
-                Candidate(name, fixed_description("column"), name)
-                for name in list_columns(resolve(holder, names.values))
-            ]
-            if dot
-            else []
-        )
+        table = resolve(point.call.rpartition(".")[0], names.values)
+        keys = [_column(name)._replace(order=1) for name in list_columns(table)]
     if keys:
-        after = code[cursor:]
-        found = _listing(
-            (key._replace(text=quote_literal(key.label, point.quote, after)) for key in keys),
-            point.stem,
-            point.start,
-        )
+        quoted = (key._replace(text=_quote(key.label, point.quote, after)) for key in keys)
+        found = _listing(quoted, point.stem, point.start)
         if found["items"]:
             return found
     if point.target or "\n" in point.stem:
         return {"start": point.start, "items": [], "more": 0}
-    folder, name = _split(point.stem)
-    return _listing(_files(point.stem), name, point.start + len(folder))
+    folder, separator, name = point.stem.rpartition("/")
+    folder += separator
+    return _listing(_files(folder, name), name, point.start + len(folder))
 
 
-def _split(stem: str) -> tuple[str, str]:
-    """Split typed text into the folder and the start of the name."""
-    folder, separator, name = stem.rpartition("/")
-    return folder + separator, name
+def _quote(text: str, quote: str, after: str) -> str:
+    """Escape a text for a string opened with `quote`, and close it unless it is already closed."""
+    marks = quote.lstrip("rRbBuUfFtT")
+    if "r" not in quote[: -len(marks)].lower():
+        text = "".join(
+            c if c.isprintable() and c != "\\" else c.encode("unicode_escape").decode("ascii")
+            for c in text
+        )
+        text = text.replace(marks[0], "\\" + marks[0])
+    return text if after.startswith(marks) else text + marks
 
 
-def _files(stem: str) -> Iterator[Candidate]:
-    """Yield the contents of the folder named by a string; nothing if it cannot be read."""
-    folder, name = _split(stem)
+def _files(folder: str, name: str) -> Iterator[Candidate]:
+    """Yield the contents of a folder; nothing if it cannot be read. name: the typed start."""
     try:
         entries = os.scandir(os.path.expanduser(folder) or ".")
     except (OSError, ValueError):
         return
     with entries:
         for count, entry in enumerate(entries):
-            if count >= _ENTRIES:
+            if count >= _MOST_ENTRIES:
                 return
             if entry.name.startswith(".") and not name.startswith("."):
                 continue
@@ -326,4 +647,4 @@ def _files(stem: str) -> Iterator[Candidate]:
                 is_folder = False
             label = entry.name + ("/" if is_folder else "")
             if label.isprintable() and not set(label) & set("\"'\\"):
-                yield Candidate(label, fixed_description("folder" if is_folder else "file"))
+                yield _fixed(label, "folder" if is_folder else "file")

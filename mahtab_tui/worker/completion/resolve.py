@@ -1,13 +1,15 @@
-"""Evaluates an expression as far as possible without running code."""
+"""Evaluates expressions as far as possible without running code."""
 
 from __future__ import annotations
 
 import ast
 import builtins
+import re
 import sys
 import types
 import warnings
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
@@ -15,7 +17,11 @@ from typing import Any, NamedTuple
 
 from ..objects import (
     BOUND,
+    FUNCTIONS,
     MISSING,
+    NUMBERS,
+    SCALARS,
+    SLOTS,
     Classes,
     attribute,
     class_dict,
@@ -32,35 +38,19 @@ from ..objects import (
     own_dict,
     unwrap,
 )
-from ..variables import masked_summary, type_name
-from .signatures import Candidate, annotations_of, fixed_description, split_generic
+from .signatures import annotations_of, split_generic
 
 _DEEPEST = 20
-"""Maximum nesting of brackets in an annotation."""
 _RESHAPING = frozenset(
-    (
-        "T",
-        "transpose",
-        "pivot",
-        "pivot_table",
-        "melt",
-        "stack",
-        "unstack",
-        "value_counts",
-        "dot",
-        "to_dict",
-        "unpivot",
-    )
+    "T transpose pivot pivot_table melt stack unstack value_counts dot to_dict unpivot".split()
 )
-"""Functions that return a table with different columns."""
 _GROUPED = {
-    "DataFrameGroupBy": "DataFrame",
     "SeriesGroupBy": "Series",
-    "Resampler": "DataFrame",
-    "DatetimeIndexResampler": "DataFrame",
-    "Rolling": "DataFrame",
-    "Expanding": "DataFrame",
-    "ExponentialMovingWindow": "DataFrame",
+    **dict.fromkeys(
+        "DataFrameGroupBy Resampler DatetimeIndexResampler Rolling Expanding "
+        "ExponentialMovingWindow".split(),
+        "DataFrame",
+    ),
 }
 """Results of pandas' groups and windows, by their class."""
 
@@ -70,12 +60,8 @@ _KNOWN = {
     " casefold center expandtabs format format_map join ljust lower lstrip replace rjust rstrip strip swapcase title translate upper zfill"
     " removeprefix removesuffix",
     "bytes": "str: decode hex; list[bytes]: split rsplit splitlines; bytes: strip lstrip rstrip replace join lower upper; int: find count index",
-    "int": "int: bit_length bit_count conjugate; bytes: to_bytes; tuple: as_integer_ratio",
-    "float": "bool: is_integer; str: hex; tuple: as_integer_ratio",
     "list": "list: copy; int: count index",
-    "dict": "dict: copy fromkeys; dict_items: items; dict_keys: keys; dict_values: values; tuple: popitem",
-    "set": "set: copy union intersection difference symmetric_difference; bool: issubset issuperset isdisjoint",
-    "tuple": "int: count index",
+    "dict": "dict: copy fromkeys; tuple: popitem",
     "builtins": "list: sorted dir; int: len id hash ord round; str: repr chr ascii bin hex oct format input; dict: vars globals locals;"
     " io.TextIOWrapper: open; bool: all any callable isinstance issubclass hasattr",
     "io.TextIOWrapper": "str: read readline; list[str]: readlines; io.TextIOWrapper: __enter__",
@@ -85,18 +71,13 @@ _KNOWN = {
     "json": "str: dumps",
     "os": "str: getcwd; list[str]: listdir",
     "posixpath": "str: join abspath basename dirname expanduser normpath realpath relpath; bool: exists isfile isdir; int: getsize",
-    "glob": "list[str]: glob",
     "pathlib.Path": "str: read_text as_posix as_uri; bytes: read_bytes; bool: exists is_file is_dir is_absolute; pathlib.Path: absolute"
     " resolve expanduser joinpath with_suffix with_name with_stem relative_to rename cwd home parent; io.TextIOWrapper: open; os.stat_result:"
     " stat; str: name stem suffix; list[str]: suffixes; tuple[str]: parts",
     "datetime.datetime": "datetime.datetime: now utcnow today fromtimestamp fromisoformat strptime combine replace astimezone; datetime.date:"
     " date; datetime.time: time; str: strftime isoformat ctime; float: timestamp; int: weekday isoweekday year month day hour minute second",
     "datetime.date": "datetime.date: today fromtimestamp fromisoformat replace; str: strftime isoformat ctime; int: weekday year month day",
-    "datetime.timedelta": "float: total_seconds; int: days seconds microseconds",
     "collections.Counter": "list[tuple]: most_common; collections.Counter: copy",
-    "time": "float: time perf_counter monotonic; str: strftime ctime",
-    "random": "float: random uniform gauss; int: randint randrange; list: sample choices",
-    "random.Random": "float: random uniform gauss; int: randint randrange; list: sample choices",
     "numpy": "numpy.ndarray: array asarray arange zeros ones empty full zeros_like ones_like full_like linspace logspace geomspace eye identity"
     " concatenate stack vstack hstack sort unique reshape ravel where repeat tile cumsum diff clip round dot matmul transpose argsort loadtxt"
     " genfromtxt flip roll abs absolute sqrt exp log log10 sin cos isnan",
@@ -117,6 +98,26 @@ class or module, each result with its names. For an inherited method, the class 
 counts."""
 
 
+_SEQUENCES = Classes(list, tuple)
+_PLAIN = Classes(str, int, float, bool, bytes)
+_OPERANDS = Classes(str, bytes, list, tuple, set, complex)
+_SLICED = (("numpy", "ndarray"), ("pandas", "Series"), ("polars", "Series"), ("pandas", "Index"))
+_WITH_OPERATORS = (
+    ("pandas", "DataFrame"),
+    ("pandas", "Series"),
+    ("polars", "Expr"),
+    ("polars", "Series"),
+    ("numpy", "ndarray"),
+)
+_DISPLAYS: dict[type, type] = {
+    **dict.fromkeys((ast.List, ast.ListComp), list),
+    **dict.fromkeys((ast.Dict, ast.DictComp), dict),
+    **dict.fromkeys((ast.Set, ast.SetComp), set),
+    ast.Tuple: tuple,
+    ast.JoinedStr: str,
+}
+
+
 class Instance(NamedTuple):
     """Represents an object when only its class is known."""
 
@@ -127,86 +128,279 @@ class Instance(NamedTuple):
     """The type of its items, as instances or `MISSING`."""
 
 
+class _UnresolvedError(Exception):
+    """The value of the expression is unknown."""
+
+
+def _require(found: Any) -> Any:
+    if found is MISSING:
+        raise _UnresolvedError
+    return found
+
+
 def get_class(value: Any) -> type:
-    """Return the class of a value or of an `Instance`."""
     return value.cls if type(value) is Instance else type(value)
 
 
-def table_of(value: Any) -> Any:
+def resolve(expression: str, namespace: Mapping[str, Any]) -> Any:
+    """Return the value of an expression, an `Instance`, or `MISSING` if unknown."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(f"({expression}\n)", mode="eval")
+        return _value(tree.body, namespace)
+    except (_UnresolvedError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return MISSING
+
+
+def _value(node: ast.expr, namespace: Mapping[str, Any]) -> Any:
+    if isinstance(node, ast.Name):
+        found = namespace.get(node.id, MISSING)
+        return _require(builtins.__dict__.get(node.id, MISSING) if found is MISSING else found)
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Attribute):
+        return _attribute(_value(node.value, namespace), node.attr)
+    if isinstance(node, ast.Subscript):
+        return _item(_value(node.value, namespace), node.slice, namespace)
+    if isinstance(node, ast.Call):
+        return _call(node, namespace)
+    if isinstance(node, ast.BinOp):
+        return _require(_operation(_value(node.left, namespace), _value(node.right, namespace)))
+    if isinstance(node, ast.Compare):
+        left = _value(node.left, namespace)
+        found = _operation(left, left)  # of a column, a column of booleans
+        return Instance(bool) if found is MISSING or get_class(found) in _PLAIN else found
+    if isinstance(node, ast.UnaryOp):
+        return Instance(get_class(_value(node.operand, namespace)))
+    if type(node) in _DISPLAYS:
+        return Instance(_DISPLAYS[type(node)])
+    raise _UnresolvedError
+
+
+def _operation(left: Any, right: Any) -> Any:
+    one, other = get_class(left), get_class(right)
+    for value in (left, right):
+        cls = get_class(value)
+        if any(cls is get_if_loaded(*each) for each in _WITH_OPERATORS):
+            return _with_columns(Instance(cls), value, "")
+    if is_subclass(one, get_if_loaded("pathlib", "PurePath")):
+        return Instance(one)
+    if one in NUMBERS and other in NUMBERS:
+        return Instance(float if float in (one, other) else int)
+    return Instance(one) if one is other and one in _OPERANDS else MISSING
+
+
+def _attribute(value: Any, name: str) -> Any:
+    if type(value) is Instance:
+        found, of_class = attribute(value.cls, name), True
+    else:
+        found = attribute(value, name)
+        of_class = not is_class(value) and not is_module(value) and name not in own_dict(value)
+    if found is MISSING:
+        return _column(value, name)
+    if type(found) is staticmethod:
+        return found.__func__
+    if type(found) is classmethod:
+        return types.MethodType(found.__func__, value)
+    if type(found) is types.FunctionType and of_class:
+        return types.MethodType(found, value)
+    if type(found) is property:
+        return _require(_call_result(found.fget, value))
+    if type(found) is get_if_loaded("functools", "cached_property"):
+        return _require(_call_result(own_dict(found).get("func"), value))
+    accessor: Any = own_dict(found).get("_accessor") if is_from(found, "pandas") else None
+    if is_class(accessor):
+        return Instance(accessor) if of_class else accessor
+    has_getter = find_in_class(type(found), "__get__") is not MISSING
+    if of_class and type(found) not in FUNCTIONS and has_getter:
+        if name in ("index", "columns") and is_one_of(value, "pandas", "DataFrame", "Series"):
+            return getattr(value, name)
+        return _require(_known_result(value, name))
+    return found
+
+
+def _item(value: Any, key: ast.expr, namespace: Mapping[str, Any]) -> Any:
+    constant, cls = _constant(key, namespace), get_class(value)
+    if type(value) is dict:
+        try:
+            return _require(value.get(constant, MISSING))
+        except Exception:  # unhashable, or raised by a key's `__eq__`
+            raise _UnresolvedError from None
+    if type(value) in _SEQUENCES and type(constant) is int:
+        if not -len(value) <= constant < len(value):
+            raise _UnresolvedError
+        return value[constant]
+    if _table_of(value) is not None or _is_frame(cls):
+        return _table_item(value, cls, key, constant, namespace)
+    sliced = isinstance(key, ast.Slice) and (
+        cls in _SEQUENCES or any(cls is get_if_loaded(*each) for each in _SLICED)
+    )
+    items = value.items if type(value) is Instance else ()
+    if cls in (str, bytes) or sliced:
+        return Instance(cls, items=items)
+    if items:
+        index = int(is_subclass(cls, dict))  # of a dict, the second one is the type of its values
+        if cls is tuple and type(constant) is int:
+            index = constant
+        return _require(items[index] if -len(items) <= index < len(items) else MISSING)
+    raise _UnresolvedError
+
+
+def _constant(key: ast.expr, namespace: Mapping[str, Any]) -> Any:
+    if isinstance(key, ast.Name):
+        found = namespace.get(key.id, MISSING)
+        return found if type(found) in _PLAIN else MISSING
+    try:
+        return ast.literal_eval(key)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return MISSING
+
+
+# Tables
+
+
+def _is_frame(cls: type) -> bool:
+    return any(cls is get_if_loaded(module, "DataFrame") for module in ("pandas", "polars"))
+
+
+def _table_of(value: Any) -> Any:
     """Return the table whose columns a value has; None if there is none."""
     if type(value) is Instance:
         return value.table
-    return value if is_frame(type(value)) else None
+    return value if _is_frame(type(value)) else None
 
 
-def is_frame(cls: type) -> bool:
-    """Return whether a class is a library's own table class with columns."""
-    return cls is get_if_loaded("pandas", "DataFrame") or cls is get_if_loaded(
-        "polars", "DataFrame"
-    )
+def _library_instance(module: str, name: str, table: Any = None) -> Instance:
+    return Instance(_require(get_if_loaded(module, name)), table)
 
 
-def with_columns(found: Any, receiver: Any, name: str) -> Any:
-    """Return an instance that keeps the columns of the table whose method or attribute this is, if
-    it keeps them."""
-    table = table_of(receiver)
-    if (
-        type(found) is not Instance
-        or table is None
-        or name in _RESHAPING
-        or found.table is not None
-    ):
+def _column(value: Any, name: str) -> Any:
+    table = _table_of(value)
+    if table is None or name not in list_columns(table):
+        raise _UnresolvedError
+    if name_of(get_class(value)) == "DataFrameGroupBy":
+        return _library_instance("pandas.api.typing", "SeriesGroupBy")
+    is_polars = is_one_of(table, "polars", "DataFrame")
+    return _library_instance("polars" if is_polars else "pandas", "Series")
+
+
+def _table_item(
+    value: Any, cls: type, key: ast.expr, constant: Any, namespace: Mapping[str, Any]
+) -> Any:
+    if name_of(cls) in ("_LocIndexer", "_iLocIndexer"):
+        parts = key.elts if isinstance(key, ast.Tuple) else [key]
+        if any(type(_constant(part, namespace)) in _PLAIN for part in parts):
+            return _library_instance("pandas", "Series")
+        return _library_instance("pandas", "DataFrame", value.table)
+    if type(constant) is not str:
+        return Instance(cls, _table_of(value))
+    with suppress(_UnresolvedError):
+        return _column(value, constant)
+    return _library_instance(class_module(cls).partition(".")[0], "Series")
+
+
+def _with_columns(found: Any, receiver: Any, name: str) -> Any:
+    """Give an instance the columns of the table whose method returns it, if it keeps them."""
+    table = _table_of(receiver)
+    if type(found) is not Instance or table is None or name in _RESHAPING:
         return found
-    frame = is_frame(found.cls) or class_module(found.cls).partition(".")[0] in ("pandas", "polars")
-    series = any(found.cls is get_if_loaded(module, "Series") for module in ("pandas", "polars"))
-    return found._replace(table=table) if frame and not series else found
+    if found.table is not None:
+        return found
+    is_series = any(found.cls is get_if_loaded(each, "Series") for each in ("pandas", "polars"))
+    of_library = class_module(found.cls).partition(".")[0] in ("pandas", "polars")
+    return found._replace(table=table) if of_library and not is_series else found
 
 
-def call_result(function: Any, receiver: Any = MISSING) -> Any:
-    """Return the result of calling a function; `MISSING` if unknown. receiver: the object whose
-    method it is."""
+_MOST_KEYS = 100_000
+
+
+def list_columns(value: object) -> list[str]:
+    """Return a table's columns; for an `Instance`, those that it probably has."""
+    value = value.table if type(value) is Instance else value
+    try:
+        return [name for name in _columns(value) if type(name) is str]
+    except Exception:  # a library's object in an inconsistent state
+        return []
+
+
+def _columns(value: Any) -> list[Any]:
+    if is_one_of(value, "pandas", "Series"):
+        return list(islice(value.index, 1_000))
+    if is_one_of(value, "pandas", "DataFrame") or is_one_of(value, "polars", "DataFrame"):
+        return list(islice(value.columns, _MOST_KEYS))
+    if is_one_of(value, "pyarrow", "Table"):
+        return list(value.column_names)
+    return list(value.dtype.names or ()) if is_one_of(value, "numpy", "ndarray") else []
+
+
+def list_keys(value: object) -> list[tuple[Any, Any]]:
+    """Return the items of a dict whose keys can be written as literals."""
+    if dict not in mro_of(type(value)):
+        return []
+    items: list[tuple[Any, Any]] = list(islice(dict.items(value), _MOST_KEYS))  # type: ignore[arg-type]
+    return [(key, item) for key, item in items if type(key) in SCALARS]
+
+
+# Calls
+
+
+def _call(node: ast.Call, namespace: Mapping[str, Any]) -> Any:
+    receiver = MISSING
+    if isinstance(node.func, ast.Attribute):
+        receiver = _value(node.func.value, namespace)
+        function = _attribute(receiver, node.func.attr)
+    else:
+        function = _value(node.func, namespace)
+    if type(function) is Instance or not (
+        is_class(function) or type(function) in FUNCTIONS or _is_dispatcher(function)
+    ):
+        function = find_in_class(get_class(function), "__call__")
+    return _require(_call_result(function, receiver))
+
+
+def _call_result(function: Any, receiver: Any) -> Any:
+    """Return a call's result; `MISSING` if unknown. receiver: the object whose method it is."""
     if is_class(function):
         return Instance(function)
     if type(function) is types.MethodType:
         function, receiver = function.__func__, function.__self__
     name, module = _name(function)
-    if receiver is not MISSING and not is_module(receiver):
-        found = known_result(receiver, name)
+    found = MISSING
+    if receiver is MISSING or is_module(receiver):
+        found = _in_table(module, name)
+    else:
+        found = _known_result(receiver, name)
+        grouped = _GROUPED.get(name_of(get_class(receiver)))
         if (
             found is MISSING
+            and grouped is not None
             and type(function) is types.FunctionType
             and module.startswith("pandas.core")
+            and annotations_of(function).get("return") in (None, "NDFrameT")
         ):
-            grouped = _GROUPED.get(name_of(get_class(receiver)))
-            if grouped and annotations_of(function).get("return") in (None, "NDFrameT"):
-                found = _instance(get_if_loaded("pandas", grouped))
-    else:
-        found = _in_table(module, name) if module in _KNOWN else MISSING
-    if found is MISSING:
-        plain = unwrap(function)
-        annotation = annotations_of(plain).get("return") if plain is not None else None
-        if plain is not None and annotation is not None:
-            found = annotated_class(annotation, plain.__globals__, receiver)
-    return with_columns(found, receiver, name)
+            found = _library_instance("pandas", grouped)
+    plain = unwrap(function)
+    if found is MISSING and plain is not None:
+        annotation = annotations_of(plain).get("return")
+        if annotation is not None:
+            found = _annotated(annotation, plain.__globals__, receiver)
+    return _with_columns(found, receiver, name)
 
 
-def known_result(receiver: Any, name: str) -> Any:
-    """Return the result of a method or attribute of a library's class, from the table; `MISSING` if
-    it is not listed."""
+def _known_result(receiver: Any, name: str) -> Any:
     cls = receiver if is_class(receiver) else get_class(receiver)
     for base in mro_of(cls):
         found = _in_table(_label(base), name)
         if found is not MISSING:
-            return (
-                Instance(cls) if found.cls is base and class_module(base) != "builtins" else found
-            )
+            inherited = found.cls is base and class_module(base) != "builtins"
+            return Instance(cls) if inherited else found
         if name in class_dict(base):
             break
     return MISSING
 
 
 def _label(cls: type) -> str:
-    """Return the name of a library's class in the table; empty for other classes."""
     module, name = class_module(cls), name_of(cls)
     module = {"_io": "io", "pathlib._local": "pathlib"}.get(module, module)
     if get_if_loaded(module, name) is not cls:
@@ -216,7 +410,7 @@ def _label(cls: type) -> str:
 
 def _in_table(owner: str, name: str) -> Any:
     written = _results(owner).get(name)
-    return MISSING if written is None else annotated_class(written, {}, MISSING)
+    return MISSING if written is None else _annotated(written, {}, MISSING)
 
 
 @lru_cache(None)
@@ -229,73 +423,64 @@ def _results(owner: str) -> dict[str, str]:
 
 
 def _name(function: Any) -> tuple[str, str]:
-    """Return the name and module of a function as stored by its type; empty for other objects."""
+    """Return the name and module of a function as stored by its type, or empty texts."""
     if type(function) in BOUND:
         function = function.__func__
-    if is_dispatcher(function):
-        name = own_dict(function).get("__name__")
-        return (name if type(name) is str else ""), "numpy"
-    if type(function) not in _NAMED:
+    if _is_dispatcher(function):
+        name, module = own_dict(function).get("__name__"), "numpy"
+    elif type(function) in FUNCTIONS or type(function) in SLOTS:
+        name, module = function.__name__, getattr(function, "__module__", "")
+        if type(name) is str and builtins.__dict__.get(name) is function:
+            module = "builtins"
+    else:
         return "", ""
-    name, module = function.__name__, function.__module__ if type(function) in _WITH_MODULE else ""
-    if type(name) is not str or type(module) is not str:
-        return "", ""
-    return name, "builtins" if builtins.__dict__.get(name) is function else module
+    return (name, module) if type(name) is str and type(module) is str else ("", "")
 
 
-def is_dispatcher(value: Any) -> bool:
+def _is_dispatcher(value: Any) -> bool:
     """Return whether a value is one of numpy's functions that other libraries can override."""
     return type(value) is not object and type(value) is type(get_if_loaded("numpy", "linspace"))
 
 
-_WITH_MODULE = Classes(types.FunctionType, types.BuiltinFunctionType)
-_NAMED = Classes(
-    types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.ClassMethodDescriptorType, types.GetSetDescriptorType,
-    types.MemberDescriptorType,
-)  # fmt: skip
+# Annotations
 
 
-def annotated_class(annotation: Any, names: dict[str, Any], receiver: Any, depth: int = 0) -> Any:
-    """Return an `Instance` of the class named by an annotation; `MISSING` if there is none. names:
-    the globals of its function."""
+def _annotated(annotation: Any, names: dict[str, Any], receiver: Any, depth: int = 0) -> Any:
+    """Return an `Instance` for an annotation, or `MISSING`. names: the globals of its function."""
     if is_class(annotation) and type(annotation) is not types.GenericAlias:
         return MISSING if annotation is type(None) else Instance(annotation)
     if depth > _DEEPEST:
         return MISSING
     if type(annotation) is str:
+        if len(annotation) >= 1_000:
+            return MISSING
         try:
-            node = (
-                ast.parse(annotation.strip(), mode="eval").body if len(annotation) < 1_000 else None
-            )
+            node = ast.parse(annotation.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return MISSING
         return _written(node, names, receiver, depth)
-    if type(annotation) is get_if_loaded("typing", "TypeVar") or (
-        get_if_loaded("typing", "Self") is annotation and annotation is not MISSING
+    if annotation is not MISSING and (
+        type(annotation) is get_if_loaded("typing", "TypeVar")
+        or get_if_loaded("typing", "Self") is annotation
     ):
         return _self(receiver)
     origin, arguments = split_generic(annotation)
-    return _bracketed(
-        origin, [annotated_class(argument, names, receiver, depth + 1) for argument in arguments]
-    )
+    items = [_annotated(argument, names, receiver, depth + 1) for argument in arguments]
+    return _bracketed(origin, items)
 
 
 def _bracketed(origin: Any, items: list[Any]) -> Any:
-    if (
-        origin is MISSING
-        or origin is get_if_loaded("typing", "Union")
-        or origin is get_if_loaded("typing", "Optional")
-    ):
+    unions = (MISSING, get_if_loaded("typing", "Union"), get_if_loaded("typing", "Optional"))
+    if any(origin is union for union in unions):
         return next((item for item in items if item is not MISSING), MISSING)
     return Instance(origin, items=tuple(items)) if is_class(origin) else MISSING
 
 
 def _written(node: Any, names: dict[str, Any], receiver: Any, depth: int) -> Any:
-    """Return the instance for an annotation given as a string."""
     if depth > _DEEPEST:
         return MISSING
     if isinstance(node, ast.Constant) and type(node.value) is str:
-        return annotated_class(node.value, names, receiver, depth + 1)
+        return _annotated(node.value, names, receiver, depth + 1)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
         left = _written(node.left, names, receiver, depth + 1)
         return _written(node.right, names, receiver, depth + 1) if left is MISSING else left
@@ -304,368 +489,98 @@ def _written(node: Any, names: dict[str, Any], receiver: Any, depth: int) -> Any
         items = [_written(each, names, receiver, depth + 1) for each in inner]
         return _bracketed(_object(node.value, names), items)
     found = _object(node, names)
-    if isinstance(node, ast.Name) and (
-        node.id == "Self"
-        or (found is not MISSING and type(found) is get_if_loaded("typing", "TypeVar"))
-    ):
+    if isinstance(node, ast.Name) and node.id == "Self":
         return _self(receiver)
-    return (
-        annotated_class(found, names, receiver, depth + 1)
-        if found is not MISSING and type(found) is not str
-        else MISSING
-    )
+    return MISSING if type(found) is str else _annotated(found, names, receiver, depth + 1)
 
 
 def _object(node: Any, names: dict[str, Any]) -> Any:
-    """Return the object that a dotted name in an annotation refers to."""
     if isinstance(node, ast.Attribute):
-        owner = _object(node.value, names)
-        path = ast.unparse(node.value)
-        found = (
-            own_dict(owner).get(node.attr, MISSING)
-            if is_module(owner)
-            else get_if_loaded(path, node.attr)
-        )
-        return found if found is not MISSING else _type_checking_class(node.attr, names)
-    if not isinstance(node, ast.Name):
+        name, owner = node.attr, _object(node.value, names)
+        if is_module(owner):
+            found = own_dict(owner).get(name, MISSING)
+        else:
+            found = get_if_loaded(ast.unparse(node.value), name)
+    elif isinstance(node, ast.Name):
+        name = node.id
+        places: tuple[Mapping[str, Any], ...] = (names, builtins.__dict__)
+        found = next((place[name] for place in places if name in place), MISSING)
+        found = get_if_loaded("typing", name) if found is MISSING else found
+    else:
         return MISSING
-    found = names.get(node.id, MISSING)
-    if found is MISSING:
-        found = builtins.__dict__.get(node.id, _VIEWS.get(node.id, MISSING))
-    if found is MISSING:
-        found = get_if_loaded("typing", node.id)
-    return found if found is not MISSING else _type_checking_class(node.id, names)
-
-
-_VIEWS: dict[str, type] = {
-    "dict_items": type({}.items()),
-    "dict_keys": type({}.keys()),
-    "dict_values": type({}.values()),
-}
+    return _type_checking_class(name, names) if found is MISSING else found
 
 
 def _type_checking_class(name: str, names: dict[str, Any]) -> Any:
-    """Return the class of a name that a module imports only for type checkers: the one in its
-    package with this name."""
+    """Find a class that a module imports only for type checkers in its package."""
     module = names.get("__name__")
     package = module.partition(".")[0] if type(module) is str else ""
     if not package or package == "__main__":
         return MISSING
-    found = get_if_loaded(package, name)
-    if is_class(found):
-        return found
-    for path in list(sys.modules):
-        if path.startswith(package + "."):
+    for path in (package, *list(sys.modules)):
+        if path == package or path.startswith(package + "."):
             found = get_if_loaded(path, name)
-            if found is not MISSING and is_class(found) and class_module(found) == path:
+            if is_class(found) and (path == package or class_module(found) == path):
                 return found
     return MISSING
 
 
 def _self(receiver: Any) -> Any:
-    if receiver is MISSING or is_module(receiver):
+    if is_module(receiver):
         return MISSING
-    return (
-        receiver
-        if type(receiver) is Instance
-        else Instance(receiver if is_class(receiver) else type(receiver))
-    )
+    if receiver is MISSING or type(receiver) is Instance:
+        return receiver
+    return Instance(receiver if is_class(receiver) else type(receiver))
 
 
-def _instance(cls: Any) -> Any:
-    return MISSING if cls is MISSING else Instance(cls)
+# Lines above the cursor
+
+_MOST_LINES = 200
+_LONGEST_LINE = 500
+_ASSIGNED = re.compile(r"(\w+(?:\s*,\s*\w+)*)\s*(?::[^=]+)?=(?!=)\s*(\S.*)")
+_OPENED = re.compile(r"(?:async\s+)?with\b(.*)\bas\s+(\w+)\s*:")
+_EACH = re.compile(r"(?:async\s+)?for\s+(\w+)\s+in\b(.*):")
+_IMPORTED = re.compile(r"import\s+([\w.]+)(?:\s+as\s+(\w+))?")
 
 
-def operation(left: Any, right: Any) -> Any:
-    """Return the class of an operator's result for two values; `MISSING` if unknown."""
-    one, other = get_class(left), get_class(right)
-    for cls in (one, other):
-        for module, name in (
-            ("pandas", "DataFrame"),
-            ("pandas", "Series"),
-            ("polars", "Expr"),
-            ("polars", "Series"),
-            ("numpy", "ndarray"),
-        ):
-            if cls is get_if_loaded(module, name):
-                return with_columns(Instance(cls), left if cls is one else right, "")
-    if is_subclass(one, get_if_loaded("pathlib", "PurePath")):
-        return Instance(one)
-    if one in _NUMBERS and other in _NUMBERS:
-        return Instance(float if float in (one, other) else int)
-    return Instance(one) if one is other and one in _OPERANDS else MISSING
+class Names(NamedTuple):
+    """The namespace after the preceding lines, as far as known."""
+
+    values: Mapping[str, Any]
+    modules: dict[str, str]
+    """Imported but not loaded modules, by the name that they get."""
 
 
-_NUMBERS = Classes(int, float, bool)
-_OPERANDS = Classes(str, bytes, list, tuple, set, complex)
+def names_at(namespace: dict[str, Any], before: str) -> Names:
+    found: dict[str, Any] = {}
+    names = Names(ChainMap(found, namespace), {})
+    for line in before.rsplit("\n", _MOST_LINES + 1)[-_MOST_LINES - 1 : -1]:
+        if len(line) > _LONGEST_LINE:
+            continue
+        for name, value in _bindings(line.strip(), names):
+            if value is not MISSING:
+                found[name] = value
+                names.modules.pop(name, None)
+    return names
 
 
-MOST = 100_000
-"""Maximum number of columns and keys to examine."""
-
-
-def list_columns(value: object) -> list[str]:
-    """Return the names of a table's columns; for an `Instance`, those that it probably has."""
-    value = value.table if type(value) is Instance else value
-    try:
-        return [name for name in _columns(value) if type(name) is str]
-    except Exception:  # a library's object in an inconsistent state
-        return []
-
-
-def _columns(value: Any) -> list[Any]:
-    cls = type(value)
-    if cls is get_if_loaded("pandas", "DataFrame"):
-        return list(islice(value.columns, MOST))
-    if cls is get_if_loaded("pandas", "Series"):
-        return list(islice(value.index, 1_000))
-    if cls is get_if_loaded("polars", "DataFrame"):
-        return list(value.columns)
-    if cls is get_if_loaded("pyarrow", "Table"):
-        return list(value.column_names)
-    if cls is get_if_loaded("numpy", "ndarray"):
-        return list(value.dtype.names or ())
-    return []
-
-
-_LITERALS = (str, int, bytes, bool, float, type(None))
-
-
-def list_keys(value: object) -> list[Candidate]:
-    """Return the keys that can be written as literals. The label of a string is its text, that of
-    other keys their literal."""
-    columns = list_columns(value)
-    if columns:
-        return [Candidate(name, fixed_description("column"), name, 0) for name in columns]
-    if dict not in mro_of(type(value)):
-        return []
-    items: list[tuple[Any, Any]] = list(islice(dict.items(value), MOST))  # type: ignore[arg-type]
-    return [_key(key, item) for key, item in items if type(key) in _LITERALS]
-
-
-def _key(key: Any, item: Any) -> Candidate:
-    label = key if type(key) is str else repr(key)
-    return Candidate(
-        label,
-        lambda: ("key", f"{type_name(item)}  {masked_summary(label, item)}".rstrip()),
-        label if type(key) is str else None,
-        0,
-        is_name=False,
-    )
-
-
-def quote_literal(text: str, quote: str, after: str) -> str:
-    """Escape a text for a string that was opened with a prefix and quotes, and close the string
-    unless it is already closed."""
-    marks = quote.lstrip("rRbBuUfFtT")
-    prefix = quote[: len(quote) - len(marks)].lower()
-    if "r" not in prefix:
-        text = "".join(
-            c if c.isprintable() and c != "\\" else c.encode("unicode_escape").decode("ascii")
-            for c in text
-        )
-        text = text.replace(marks[0], "\\" + marks[0])
-    return text if after.startswith(marks) else text + marks
-
-
-_SEQUENCES = Classes(list, tuple)
-_PLAIN = Classes(str, int, float, bool, bytes)
-_SLICED = (("numpy", "ndarray"), ("pandas", "Series"), ("polars", "Series"), ("pandas", "Index"))
-_FUNCTIONS = Classes(
-    types.FunctionType,
-    types.BuiltinFunctionType,
-    types.MethodType,
-    types.MethodDescriptorType,
-    types.ClassMethodDescriptorType,
-    types.WrapperDescriptorType,
-    types.MethodWrapperType,
-)
-
-
-class _UnresolvedError(Exception):
-    """The value of the expression is unknown."""
-
-
-_DISPLAYS: dict[type, type] = {
-    **dict.fromkeys((ast.List, ast.ListComp), list),
-    **dict.fromkeys((ast.Dict, ast.DictComp), dict),
-    **dict.fromkeys((ast.Set, ast.SetComp), set),
-    ast.Tuple: tuple,
-    ast.JoinedStr: str,
-}
-
-
-def resolve(expression: str, namespace: Mapping[str, Any]) -> Any:
-    """Return the value of an expression, an `Instance`, or `MISSING` if unknown."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(f"({expression}\n)", mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return MISSING
-    try:
-        return _value(tree.body, namespace)
-    except (_UnresolvedError, RecursionError):
-        return MISSING
-
-
-def _value(node: ast.expr, namespace: Mapping[str, Any]) -> Any:
-    if isinstance(node, ast.Name):
-        found = namespace.get(node.id, MISSING)
-        return _require_known(
-            builtins.__dict__.get(node.id, MISSING) if found is MISSING else found
-        )
-    if isinstance(node, ast.Constant):
-        return node.value
-    if isinstance(node, ast.Attribute):
-        return _attribute(_value(node.value, namespace), node.attr)
-    if isinstance(node, ast.Subscript):
-        return _item(_value(node.value, namespace), node.slice, namespace)
-    if isinstance(node, ast.Call):
-        return _call(node, namespace)
-    if isinstance(node, ast.BinOp):
-        return _require_known(
-            operation(_value(node.left, namespace), _value(node.right, namespace))
-        )
-    if isinstance(node, ast.Compare):
-        return _compared(_value(node.left, namespace))
-    if isinstance(node, ast.UnaryOp):
-        return Instance(get_class(_value(node.operand, namespace)))
-    if type(node) in _DISPLAYS:
-        return Instance(_DISPLAYS[type(node)])
-    raise _UnresolvedError
-
-
-def _call(node: ast.Call, namespace: Mapping[str, Any]) -> Any:
-    receiver = MISSING
-    if isinstance(node.func, ast.Attribute):
-        receiver = _value(node.func.value, namespace)
-        function = _attribute(receiver, node.func.attr)
-    else:
-        function = _value(node.func, namespace)
-    if type(function) is Instance or not (
-        is_class(function) or type(function) in _FUNCTIONS or is_dispatcher(function)
-    ):
-        function = find_in_class(get_class(function), "__call__")
-    return _require_known(call_result(function, receiver))
-
-
-def _compared(left: Any) -> Any:
-    """Return the class of a comparison's result: for a column, a column of booleans."""
-    found = operation(left, left)
-    return found if found is not MISSING and get_class(found) not in _PLAIN else Instance(bool)
-
-
-def _attribute(value: Any, name: str) -> Any:
-    if type(value) is Instance:
-        found, of_class = attribute(value.cls, name), True
-    else:
-        found, of_class = (
-            attribute(value, name),
-            not is_class(value) and not is_module(value) and name not in own_dict(value),
-        )
-    if found is MISSING:
-        return _column(value, name)
-    if type(found) is staticmethod:
-        return found.__func__
-    if type(found) is classmethod:
-        return types.MethodType(found.__func__, value)
-    if type(found) is types.FunctionType and of_class:
-        return types.MethodType(found, value)
-    if type(found) is property:
-        return _require_known(call_result(found.fget, value))
-    if type(found) is get_if_loaded("functools", "cached_property"):
-        return _require_known(call_result(own_dict(found).get("func"), value))
-    if is_from(found, "pandas") and is_class(own_dict(found).get("_accessor")):
-        return Instance(own_dict(found)["_accessor"]) if of_class else own_dict(found)["_accessor"]
-    if (
-        of_class
-        and type(found) not in _FUNCTIONS
-        and find_in_class(type(found), "__get__") is not MISSING
-    ):
-        if name in ("index", "columns") and is_one_of(value, "pandas", "DataFrame", "Series"):
-            return getattr(value, name)
-        return _require_known(known_result(value, name))
-    return found
-
-
-def _column(value: Any, name: str) -> Any:
-    """Return the column named by an attribute or subscript of a table or its groups."""
-    table = table_of(value)
-    if table is None or name not in list_columns(table):
-        raise _UnresolvedError
-    module = "polars" if type(table) is get_if_loaded("polars", "DataFrame") else "pandas"
-    if name_of(get_class(value)) == "DataFrameGroupBy":
-        return Instance(_require_known(get_if_loaded("pandas.api.typing", "SeriesGroupBy")))
-    return Instance(_require_known(get_if_loaded(module, "Series")))
-
-
-def _item(value: Any, key: ast.expr, namespace: Mapping[str, Any]) -> Any:
-    constant = _constant(key, namespace)
-    if type(value) is dict:
-        try:
-            return _require_known(value.get(constant, MISSING))
-        except Exception:  # unhashable, or raised by a key's `__eq__`
-            raise _UnresolvedError from None
-    if type(value) in _SEQUENCES and type(constant) is int:
-        try:
-            return value[constant]
-        except IndexError:
-            raise _UnresolvedError from None
-    cls = get_class(value)
-    if table_of(value) is not None or is_frame(cls):
-        return _subscript_table(value, cls, key, constant, namespace)
-    if cls in (str, bytes) or (
-        isinstance(key, ast.Slice)
-        and (cls in _SEQUENCES or any(cls is get_if_loaded(*each) for each in _SLICED))
-    ):
-        return Instance(cls, items=value.items) if type(value) is Instance else Instance(cls)
-    if type(value) is Instance and value.items:
-        item = (
-            constant
-            if cls is tuple and type(constant) is int
-            else (1 if is_subclass(cls, dict) else 0)
-        )
-        return _require_known(
-            value.items[item] if -len(value.items) <= item < len(value.items) else MISSING
-        )
-    raise _UnresolvedError
-
-
-def _subscript_table(
-    value: Any, cls: type, key: ast.expr, constant: Any, namespace: Mapping[str, Any]
-) -> Any:
-    """Return the selection of a subscript of a table, its groups, or its `loc` and `iloc`."""
-    if name_of(cls) in ("_LocIndexer", "_iLocIndexer"):
-        parts = key.elts if isinstance(key, ast.Tuple) else [key]
-        single = any(type(_constant(part, namespace)) in _PLAIN for part in parts)
-        return (
-            Instance(_require_known(get_if_loaded("pandas", "Series")))
-            if single
-            else Instance(_require_known(get_if_loaded("pandas", "DataFrame")), value.table)
-        )
-    if type(constant) is str:
-        if type(value) is not Instance or value.table is not None:
-            with suppress(_UnresolvedError):
-                return _column(value, constant)
-        module = class_module(cls).partition(".")[0]
-        return Instance(_require_known(get_if_loaded(module, "Series")))
-    return Instance(cls, table_of(value))
-
-
-def _constant(key: ast.expr, namespace: Mapping[str, Any]) -> Any:
-    """Return the value of a subscript if it is a literal, or a name with a plain value; otherwise
-    `MISSING`."""
-    if isinstance(key, ast.Name):
-        found = namespace.get(key.id, MISSING)
-        return found if type(found) in _PLAIN else MISSING
-    try:
-        return ast.literal_eval(key)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return MISSING
-
-
-def _require_known(found: Any) -> Any:
-    if found is MISSING:
-        raise _UnresolvedError
-    return found
+def _bindings(line: str, names: Names) -> Iterator[tuple[str, Any]]:
+    if imported := _IMPORTED.fullmatch(line):
+        path, alias = imported.groups()
+        name, module = (alias, path) if alias else (path.partition(".")[0],) * 2
+        if module not in sys.modules:
+            names.modules[name] = module
+        yield name, sys.modules.get(module, MISSING)
+    elif assigned := _ASSIGNED.fullmatch(line):
+        targets = [target.strip() for target in assigned[1].split(",")]
+        for index, target in enumerate(targets):
+            item = f"({assigned[2]})[{index}]" if len(targets) > 1 else assigned[2]
+            yield target, resolve(item, names.values)
+    elif opened := _OPENED.fullmatch(line):
+        yield opened[2], resolve(f"{opened[1].strip()}.__enter__()", names.values)
+    elif each := _EACH.fullmatch(line):
+        whole = resolve(each[2].strip(), names.values)
+        if type(whole) in _SEQUENCES:
+            yield each[1], Instance(type(whole[0])) if whole else MISSING
+        elif type(whole) is Instance and whole.items:
+            yield each[1], whole.items[0]

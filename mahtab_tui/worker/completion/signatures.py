@@ -1,20 +1,23 @@
-"""Candidates for completion, and the parameters of callables."""
+"""Explains callables and other values: signatures, docstrings and source, without running code of
+the user's objects."""
 
 from __future__ import annotations
 
 import ast
+import inspect
+import linecache
+import os
 import re
 import sys
-import time
 import types
-from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from heapq import nsmallest
-from typing import Any, Callable, NamedTuple
+from typing import Any, NamedTuple
 
 from ..objects import (
     BOUND,
+    FUNCTIONS,
     MISSING,
+    SCALARS,
     SLOTS,
     VARARGS,
     VARKEYWORDS,
@@ -32,173 +35,169 @@ from ..objects import (
 )
 from ..servers import OmittedArgument
 from ..stdlib import late_import
-from ..variables import masked_summary, one_line, summary, type_name, variable_kind
-
-SECONDS = 0.3
-"""Seconds after which the list contains only what was found so far."""
+from ..variables import masked_summary, module_version, one_line, type_name, variable_kind
 
 WIDTH = 100
-"""Maximum characters of the line."""
-
-_DOCUMENTED = Classes(
-    types.FunctionType,
-    types.BuiltinFunctionType,
-    types.MethodDescriptorType,
-    types.ClassMethodDescriptorType,
-    types.WrapperDescriptorType,
-    types.MethodWrapperType,
-    types.GetSetDescriptorType,
-    types.MemberDescriptorType,
-)
-"""Types whose `__doc__` is implemented in C."""
-
-_CHECK_EVERY = 256
-
-
-class Candidate(NamedTuple):
-    """A candidate for completion."""
-
-    label: str
-    """The displayed text, which is also matched with the typed text."""
-    describe: Callable[[], tuple[str, str]]
-    """Returns its kind and a line about it; called only for displayed candidates."""
-    text: str | None = None
-    """The inserted text; None for the label."""
-    order: int = 1
-    """Orders candidates that match equally well; the smallest comes first."""
-    is_name: bool = True
-    """Whether leading underscores make it private, unlike those of a key or a column."""
-
-
-def fixed_description(kind: str, doc: str = "") -> Callable[[], tuple[str, str]]:
-    """Return a function that returns a fixed description."""
-    return lambda: (kind, doc)
-
-
-def rank(candidates: Iterable[Candidate], stem: str, most: int) -> tuple[list[Candidate], int]:
-    """Return the best matches for the typed text, and how many more there are. Equal labels come
-    first, then those that start with it, then those with its letters in this order. Private names
-    are listed if an underscore is typed, or nothing else matches; names with two underscores only
-    if one is typed, after the others."""
-    public = private = 0
-    underscore = stem.startswith("_")
-
-    def fitting() -> Iterator[tuple[tuple[Any, ...], int, Candidate]]:
-        nonlocal public, private
-        for key, candidate in _fitting(candidates, stem):
-            if key[0] == 2 and not underscore:
-                continue
-            if key[0] and not underscore:
-                private += 1
-                if public:
-                    continue
-            else:
-                public += 1
-            yield key, public + private, candidate
-
-    # Not sorted as a whole, because ten thousand live tuples would start the garbage collector,
-    # which may have a large heap to traverse.
-    found = nsmallest(most, fitting())
-    best = {
-        candidate.label: candidate
-        for key, _, candidate in reversed(found)
-        if underscore or not (public and key[0])
-    }
-    return list(best.values())[::-1], (public or private) - len(best)
-
-
-def _fitting(
-    candidates: Iterable[Candidate], stem: str
-) -> Iterator[tuple[tuple[Any, ...], Candidate]]:
-    lower = stem.lower()
-    letters = re.compile(".*?".join(map(re.escape, lower)), re.DOTALL) if len(stem) > 1 else None
-    deadline = time.monotonic() + SECONDS
-    for count, candidate in enumerate(candidates):
-        if count % _CHECK_EVERY == 0 and time.monotonic() > deadline:
-            return
-        label = candidate.label
-        low, spread = label.lower(), 0
-        if label.startswith(stem):
-            fit = 0 if label == stem else 1
-        elif low.startswith(lower):
-            fit = 2
-        else:
-            found = letters.search(low) if letters is not None else None
-            if found is None:
-                continue
-            fit, spread = 3, found.end()
-        private = _private(label, stem) if candidate.is_name else 0
-        yield (private, fit, spread, candidate.order, low, label), candidate
-
-
-def _private(label: str, stem: str) -> int:
-    underscores = 2 if label.startswith("__") else int(label.startswith("_"))
-    return (
-        underscores
-        if not stem.startswith("_")
-        else int(underscores == 2 and not stem.startswith("__"))
-    )
-
-
-def value_candidate(name: str, value: Any) -> Candidate:
-    return Candidate(name, lambda: describe(name, value))
-
-
-def describe(name: str, value: Any) -> tuple[str, str]:
-    """Return the kind of a name's value (function, class, module, property, data) and a line about
-    it."""
-    if type(value) in BOUND:
-        value = value.__func__
-    if type(value) is property:
-        return "property", doc_line(value.fget)
-    if type(value) is get_if_loaded("functools", "cached_property"):
-        return "property", doc_line(own_dict(value).get("func"))
-    if type(value) in SLOTS:
-        return "property", doc_line(value)
-    kind = variable_kind(value)
-    if kind == "data":
-        return kind, one_line(f"{type_name(value)}  {masked_summary(name, value)}".rstrip(), WIDTH)
-    about = summary(value) if kind == "function" else ""
-    return kind, one_line(f"{about}  {doc_line(value)}".strip(), WIDTH)
-
-
-def get_doc(value: Any) -> str:
-    """Return the docstring if it is a plain string, without running user code."""
-    if type(value) is types.MethodType:
-        value = value.__func__
-    if is_class(value):
-        doc = class_dict(value).get("__doc__")
-    elif is_module(value):
-        doc = own_dict(value).get("__doc__")
-    elif type(value) in _DOCUMENTED:
-        doc = value.__doc__
-    else:
-        doc = None
-    return doc if type(doc) is str else ""
-
-
-def doc_line(value: Any) -> str:
-    """Return the first line of the docstring."""
-    return one_line(get_doc(value).strip().split("\n", 1)[0].strip(), WIDTH)
-
-
-_CONTAINERS = Classes(list, tuple, dict, set)
-_KEYWORD = re.compile(r"[(,]\s*([a-z_]\w*)=")
-_USAGE = 1_000
-"""Characters of a docstring to search for keyword arguments."""
+"""Maximum characters of a docstring's first line."""
 BUILT_IN = Classes(
     types.BuiltinFunctionType,
     types.MethodDescriptorType,
     types.WrapperDescriptorType,
     types.MethodWrapperType,
 )
-"""Types of functions written in C."""
-_PLAIN = Classes(int, float, complex, bool, str, bytes, type(None))
+_WITH_NAMES = Classes(types.FunctionType, types.BuiltinFunctionType)
+_CONTAINERS = Classes(list, tuple, dict, set)
+_BOUND = re.compile(r"^\(\$\w+(?:, /)?(?:, )?")
+"""The bound parameter in signatures of built-in functions: ``($self, /, …``."""
+_KEYWORD = re.compile(r"[(,]\s*([a-z_]\w*)=")
+_USAGE_LENGTH = 1_000
+_LARGEST_FILE = 1_000_000
+_LONGEST_SOURCE = 400_000
+
+
+def explain(value: Any, expression: str) -> dict[str, str]:
+    """Explain the value of an expression, with its source, without running code of its class.
+
+    Returns the signature of a callable, with one parameter per line if it is long; for other
+    values, type and summary."""
+    source, where = find_source(value)
+    doc = get_docstring(value)
+    if is_class(value) and not doc:
+        function, _ = function_of(value)
+        doc = get_docstring(function) if function is not None else ""
+    return {
+        "signature": format_signature(value, expression)[:_LONGEST_SOURCE],
+        "doc": doc[:_LONGEST_SOURCE],
+        "where": where,
+        "source": source[:_LONGEST_SOURCE],
+    }
+
+
+def source(value: Any, expression: str) -> dict[str, Any]:
+    """Return signature (of a module, its version), docstring, location and source."""
+    if is_module(value):
+        return _module_source(value)
+    function: Any = value.__func__ if type(value) is types.MethodType else value
+    if is_class(function):
+        expression = one_line(name_of(function))
+    elif type(function) in _WITH_NAMES:
+        expression = one_line(function.__name__)
+    found = explain(value, expression)
+    number = found["where"].rpartition(":")[2]
+    return {**found, "line": int(number) if number.isdigit() else 1}
+
+
+def _module_source(value: Any) -> dict[str, Any]:
+    names = own_dict(value)
+    file, version, text = names.get("__file__"), module_version(names), ""
+    # A pipe could block forever.
+    if type(file) is str and file.endswith(".py") and os.path.isfile(file):
+        with suppress(OSError), open(file, encoding="utf-8", errors="replace") as opened:
+            text = opened.read(_LONGEST_SOURCE)
+    return {
+        "signature": f"version {version}" if version else "",
+        "doc": get_doc(value)[:_LONGEST_SOURCE],
+        "where": file if type(file) is str else "built in",
+        "line": 1,
+        "source": text,
+    }
+
+
+# Docstrings and source
+
+
+def get_doc(value: Any) -> str:
+    """Return the docstring of a class, module, function or descriptor."""
+    if type(value) is types.MethodType:
+        value = value.__func__
+    doc = None
+    if is_class(value):
+        doc = class_dict(value).get("__doc__")
+    elif is_module(value):
+        doc = own_dict(value).get("__doc__")
+    elif type(value) in FUNCTIONS or type(value) in SLOTS:
+        doc = value.__doc__
+    return doc if type(doc) is str else ""
+
+
+def doc_line(value: Any) -> str:
+    return one_line(get_doc(value).strip().split("\n", 1)[0].strip(), WIDTH)
+
+
+def get_docstring(value: Any) -> str:
+    """Return the docstring of a function, class or module, otherwise of the object or its class."""
+    doc: Any = get_doc(value)
+    if not doc and variable_kind(value) == "data":
+        own = own_dict(value).get("__doc__")
+        doc = own if type(own) is str else get_doc(type(value))
+    elif not doc and is_from(value, "numpy"):
+        doc = value.__doc__  # of a ufunc
+    return inspect.cleandoc(doc) if type(doc) is str else ""
+
+
+def find_source(value: Any) -> tuple[str, str]:
+    """Return source and "file:line"; empty if unknown. Runs no code of metaclasses."""
+    if is_class(value):
+        return _find_class_source(value)
+    while type(value) is types.MethodType:
+        value = value.__func__
+    function = unwrap(value)
+    if function is None:
+        return "", ""
+    code = function.__code__
+    try:
+        lines, number = inspect.getsourcelines(code)
+    except (OSError, TypeError, SyntaxError, IndexError):
+        return "", ""
+    return "".join(lines), f"{code.co_filename}:{number or 1}"
+
+
+def _find_class_source(cls: Any) -> tuple[str, str]:
+    file = _find_class_file(cls)
+    lines = linecache.getlines(file) if file else []
+    text = "".join(lines)
+    if not text or len(text) > _LARGEST_FILE:
+        return "", ""
+    try:
+        node: ast.AST = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return "", ""
+    for name in type.__dict__["__qualname__"].__get__(cls).split("."):
+        if name == "<locals>":
+            continue
+        definitions = [
+            child
+            for child in ast.walk(node)
+            if isinstance(child, (ast.ClassDef, ast.FunctionDef)) and child.name == name
+        ]
+        if not definitions:
+            return "", ""
+        node = definitions[-1]
+    if not isinstance(node, ast.ClassDef):
+        return "", ""
+    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    return "".join(lines[first - 1 : node.end_lineno]), f"{file}:{first}"
+
+
+def _find_class_file(cls: Any) -> str:
+    names = class_dict(cls)
+    module = names.get("__module__")
+    for item in list(names.values()):
+        if type(item) is property:
+            item = item.fget
+        elif type(item) in BOUND:
+            item = item.__func__
+        if type(item) is types.FunctionType and item.__module__ == module:
+            return item.__code__.co_filename
+    loaded = sys.modules.get(module) if type(module) is str else None
+    file = own_dict(loaded).get("__file__") if is_module(loaded) else None
+    return file if type(file) is str else ""
+
+
+# Signatures
 
 
 class Parameter(NamedTuple):
-    """A parameter as written."""
-
     name: str
     text: str
     """Including stars, annotation and default."""
@@ -206,9 +205,32 @@ class Parameter(NamedTuple):
     """Whether it can be passed by name."""
 
 
+def format_signature(value: Any, name: str) -> str:
+    """Format ``name(parameters) -> result`` for a callable; type and summary for other values."""
+    function, bound = function_of(value)
+    if function is None:
+        return _format_builtin(value, name)
+    written = [parameter.text for parameter in parameters(function, bound)]
+    result = annotations_of(function).get("return", ...)
+    arrow = "" if result is ... or is_class(value) else f" -> {format_annotation(result)}"
+    line = f"{name}({', '.join(written)}){arrow}"
+    if len(line) <= 80:
+        return line
+    return f"{name}(\n" + "".join(f"    {text},\n" for text in written) + f"){arrow}"
+
+
+def _format_builtin(value: Any, name: str) -> str:
+    if type(value) in BUILT_IN or (type(value) is type and class_dict(value).get("__doc__")):
+        text = value.__text_signature__
+        if type(text) is str:
+            return name + _BOUND.sub("(", text)
+    if variable_kind(value) in ("function", "class"):
+        return f"{name}(…)"
+    return one_line(f"{name}: {type_name(value)}  {masked_summary(name, value)}".rstrip(), 200)
+
+
 def function_of(value: Any) -> tuple[Any, int]:
-    """Return the Python function that a call runs (None if there is none), and how many of its
-    first parameters are already bound."""
+    """Return the Python function that a call runs, if any, and how many parameters are bound."""
     if type(value) is get_if_loaded("functools", "partial"):
         function, bound = function_of(value.func)
         return function, bound + len(value.args)
@@ -233,31 +255,35 @@ def function_of(value: Any) -> tuple[Any, int]:
     return (unwrap(found), 1) if type(found) is types.FunctionType else (None, 0)
 
 
-def parameters(function: types.FunctionType, bound: int = 0) -> list[Parameter]:
-    """Return the parameters that the caller passes."""
-    code = function.__code__
-    positional, only = code.co_argcount, code.co_posonlyargcount
+def parameters(
+    function: types.FunctionType, bound: int = 0, *, annotated: bool = True
+) -> list[Parameter]:
+    code, annotations = function.__code__, annotations_of(function) if annotated else {}
     names = code.co_varnames
+    positional, only = code.co_argcount, code.co_posonlyargcount
+    end = positional + code.co_kwonlyargcount
     defaults = function.__defaults__ or ()
-    first_default = positional - len(defaults)
+    given = {
+        **dict(zip(names[positional - len(defaults) : positional], defaults)),
+        **(function.__kwdefaults__ or {}),
+    }
+
+    def write(name: str, keyword: bool) -> Parameter:
+        text = f"{name}: {format_annotation(annotations[name])}" if name in annotations else name
+        if name in given:
+            text += f"{' = ' if name in annotations else '='}{_format_default(given[name])}"
+        return Parameter(name, text, keyword)
+
     found = []
     for index in range(bound, positional):
-        default = defaults[index - first_default] if index >= first_default else MISSING
-        found.append(
-            Parameter(names[index], _written(function, names[index], default), index >= only)
-        )
+        found.append(write(names[index], index >= only))
         if index == only - 1:
             found.append(Parameter("/", "/", keyword=False))
-    end = positional + code.co_kwonlyargcount
     if code.co_flags & VARARGS:
         found.append(Parameter(names[end], "*" + names[end], keyword=False))
     elif code.co_kwonlyargcount:
         found.append(Parameter("*", "*", keyword=False))
-    given = function.__kwdefaults__ or {}
-    for name in names[positional:end]:
-        found.append(
-            Parameter(name, _written(function, name, given.get(name, MISSING)), keyword=True)
-        )
+    found += [write(name, True) for name in names[positional:end]]
     if code.co_flags & VARKEYWORDS:
         name = names[end + bool(code.co_flags & VARARGS)]
         found.append(Parameter(name, "**" + name, keyword=False))
@@ -265,8 +291,6 @@ def parameters(function: types.FunctionType, bound: int = 0) -> list[Parameter]:
 
 
 def builtin_keywords(value: Any) -> list[str]:
-    """Return the keyword arguments of a function written in C, from its signature or
-    documentation."""
     if type(value) is types.MethodType:
         value = value.__func__
     if type(value) not in BUILT_IN and type(value) is not type:
@@ -274,42 +298,15 @@ def builtin_keywords(value: Any) -> list[str]:
     signature = value.__text_signature__
     if type(signature) is str:
         with suppress(SyntaxError, ValueError, RecursionError):
-            parsed = ast.parse(f"def f{signature.replace('$', '')}: ...").body[0]
-            if isinstance(parsed, ast.FunctionDef):
-                return [
-                    each.arg
-                    for each in parsed.args.args + parsed.args.kwonlyargs
-                    if each.arg not in ("self", "cls", "type")
-                ]
-    doc = class_dict(value).get("__doc__") if is_class(value) else value.__doc__
-    usage = doc[:_USAGE].partition("\n\n")[0] if type(doc) is str else ""
+            parsed: Any = ast.parse(f"def f{signature.replace('$', '')}: ...").body[0]
+            names = [each.arg for each in parsed.args.args + parsed.args.kwonlyargs]
+            return [name for name in names if name not in ("self", "cls", "type")]
+    usage = get_doc(value)[:_USAGE_LENGTH].partition("\n\n")[0]
     return list(dict.fromkeys(_KEYWORD.findall(usage)))
 
 
-def instance_names(cls: type) -> list[str]:
-    """Return the attributes set by a class's `__init__`, from its bytecode."""
-    function = find_in_class(cls, "__init__")
-    if type(function) is not types.FunctionType:
-        return []
-    code = function.__code__
-    found = list(late_import("dis").get_instructions(code))
-    owner = code.co_varnames[0] if code.co_argcount else ""
-    return [
-        one.argval
-        for before, one in zip(found, found[1:])
-        if one.opname == "STORE_ATTR" and owner in _loaded_by(before)
-    ]
-
-
-def _loaded_by(instruction: Any) -> tuple[Any, ...]:
-    """Return the variables that an instruction loads; from Python 3.13 on, there may be two."""
-    loaded_names = instruction.argval
-    return loaded_names[-1:] if type(loaded_names) is tuple else (loaded_names,)
-
-
 def annotations_of(function: types.FunctionType) -> dict[str, Any]:
-    """Return the annotations; from Python 3.14 on as strings, because reading their values would
-    run code; empty if they cannot be read."""
+    """Return the annotations; from Python 3.14 on as strings, because reading them runs code."""
     try:
         if sys.version_info >= (3, 14):
             library = late_import("annotationlib")
@@ -317,15 +314,6 @@ def annotations_of(function: types.FunctionType) -> dict[str, Any]:
         return function.__annotations__
     except Exception:  # raised by an expression of the user's
         return {}
-
-
-def _written(function: types.FunctionType, name: str, default: Any) -> str:
-    annotation = annotations_of(function).get(name, MISSING)
-    text = name if annotation is MISSING else f"{name}: {format_annotation(annotation)}"
-    if default is MISSING:
-        return text
-    equals = "=" if annotation is MISSING else " = "
-    return f"{text}{equals}{_format_default(default)}"
 
 
 def format_annotation(annotation: Any) -> str:
@@ -347,14 +335,13 @@ def format_annotation(annotation: Any) -> str:
 
 
 def _is_plain(annotation: Any) -> bool:
-    """Return whether the `repr` of an annotation, and of everything in it, is the interpreter's
-    own."""
+    """Return whether the `repr` of an annotation runs only the interpreter's code."""
     if is_class(annotation):
         module = class_module(annotation)
         return type(annotation) is type or (
             module == "collections.abc" and get_if_loaded(module, name_of(annotation)) is annotation
         )
-    if type(annotation) in _PLAIN or annotation is Ellipsis:
+    if type(annotation) in SCALARS or annotation is Ellipsis:
         return True
     if not is_from(annotation, "typing", "types") or "__metadata__" in own_dict(annotation):
         return False
@@ -374,7 +361,7 @@ def split_generic(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _format_default(default: Any) -> str:
-    if type(default) in _PLAIN:
+    if type(default) in SCALARS:
         return one_line(repr(default), 40)
     if type(default) is OmittedArgument:
         return one_line(default.shown, 40)

@@ -1,4 +1,4 @@
-"""The children of an object, and paths to them.
+"""The children of an object, short texts of their values, and paths to them.
 
 The steps of a path; the first five kinds only start one:
 
@@ -20,7 +20,7 @@ import keyword
 import os
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from types import FrameType, TracebackType
 from typing import Any, NamedTuple
@@ -28,11 +28,13 @@ from typing import Any, NamedTuple
 from ..displays import shown_table
 from ..objects import (
     MISSING,
+    SCALARS,
     Classes,
     as_library_type,
     attribute,
     attributes,
     class_dict,
+    copy_text_keys,
     is_class,
     is_module,
     mro_of,
@@ -41,6 +43,10 @@ from ..objects import (
 from ..tracebacks import CELL, cell_filename
 from ..variables import (
     UNTOLD,
+    WIDTH,
+    format_count,
+    is_hidden,
+    looks_secret,
     masked_summary,
     one_line,
     safe_length,
@@ -52,119 +58,134 @@ from .columns import InspectionError
 from .content import sliced
 from .tables import as_table
 
-_CAUSE, _CONTEXT, _SUPPRESSED, _TRACEBACK = (
-    BaseException.__dict__[name]
-    for name in ("__cause__", "__context__", "__suppress_context__", "__traceback__")
-)
-"""Bypass attributes of the exception's own class."""
-_MOST = 100
-"""Maximum number of chained exceptions to examine."""
+# Short texts of values
+
+SEQUENCES = Classes(list, tuple, set, frozenset, collections.deque)
+SAMPLE = 100
+"""Maximum number of a container's items whose types are examined."""
+
+_MOST_ITEMS = 8
+_TEXT_WIDTH, _KEY_WIDTH, _LABEL_WIDTH = 60, 40, 80
+_MOST_FIELDS, _FIELD_WIDTH = 6, 24
 
 
-def frame_locals(
-    cell: int, file: str, line: int, function: str, frame_index: int, of: int
-) -> dict[str, Any]:
-    """Return the variables of a frame of the error that ended a cell. frame_index: its index among
-    the `of` frames at this line of this function.
+def short_value(value: Any, name: Any = "") -> str:
+    """Format a value. name: its key or attribute, which may be that of a secret."""
+    if type(name) is str and looks_secret(name):
+        return UNTOLD if is_hidden(name, value) else _describe_size(value)
+    cls = type(value)
+    if cls is str:
+        return literal(value, _TEXT_WIDTH)
+    if cls is dict:
+        items = list(islice(value.items(), _MOST_ITEMS))
+        words = [f"{short_key(key)}: {_describe_size(item)}" for key, item in items]
+        return f"{{{_join(words, len(value))}}}"
+    if cls in SEQUENCES:
+        return _short_sequence(value)
+    return (cls in SCALARS and summary(value)) or describe_type(value)
 
-    Raises `InspectionError` if they are not available.
-    """
-    error = getattr(sys, "last_value", None)
-    errors = list(_exception_chain(error)) if isinstance(error, BaseException) else []
-    if not errors or _failing_cell(_TRACEBACK.__get__(errors[-1])) != cell_filename(cell):
-        raise InspectionError(
-            "The variables are gone: other code has failed since, or the kernel was restarted."
+
+def _join(words: list[str], count: int) -> str:
+    shown = words[:_MOST_ITEMS]
+    return ", ".join([*shown, "..."] if count > len(shown) else shown)
+
+
+def _short_sequence(value: Any) -> str:
+    size, sample = len(value), list(islice(value, SAMPLE))
+    if size <= _MOST_ITEMS and all(type(item) in SCALARS for item in sample):
+        text = ", ".join(map(short_value, sample))
+        if len(text) <= _TEXT_WIDTH:
+            return f"[{text}]"
+    kinds = describe_types(sample)
+    if kinds == "dict" and all(type(item) is dict for item in sample):
+        keys = dict.fromkeys(
+            short_key(key) for item in sample[:_MOST_ITEMS] for key in islice(item, _MOST_ITEMS)
         )
-    if function == "<module>":
-        raise InspectionError("The variables of this frame are those of the namespace.")
-    found = [
-        frame
-        for each in errors
-        for frame, number in _frames(_TRACEBACK.__get__(each))
-        if number == line
-        and frame.f_code.co_name == function
-        and file in (frame.f_code.co_filename, os.path.abspath(frame.f_code.co_filename))
-    ]
-    if len(found) != of:
-        raise InspectionError(
-            "The variables are unknown: the same line occurs in the error more often than shown."
-        )
-    variables = found[frame_index].f_locals
-    if isinstance(variables, dict):
-        return dict(dict.items(variables))
-    # From Python 3.13 on.
-    if type(variables).__name__ == "FrameLocalsProxy" and type(variables).__module__ == "builtins":
-        return dict(variables)
-    raise InspectionError("The variables are in a custom mapping, whose code is not run here.")
+        kinds = f"dict with keys {_join(list(keys), len(keys))}"
+    return f"[{kinds}] x {size:,}"
 
 
-def _exception_chain(error: BaseException) -> Iterator[BaseException]:
-    """Return an exception's chain in the order of its traceback, ending with itself."""
-    chain: list[BaseException] = []
-    following: BaseException | None = error
-    while (
-        following is not None
-        and len(chain) < _MOST
-        and not any(each is following for each in chain)
-    ):
-        chain.append(following)
-        cause = _CAUSE.__get__(following)
-        following = (
-            cause
-            if cause is not None or _SUPPRESSED.__get__(following)
-            else _CONTEXT.__get__(following)
-        )
-    return reversed(chain)
+def short_key(key: Any) -> str:
+    """Format the key of a dict."""
+    if type(key) is str:
+        return literal(key, _KEY_WIDTH)
+    if type(key) is tuple:
+        return f"({', '.join(map(short_key, key))})"
+    return _key_label(key) if type(key) in SCALARS else describe_type(key)
 
 
-def _frames(traceback: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
-    while traceback is not None:
-        yield traceback.tb_frame, traceback.tb_lineno
-        traceback = traceback.tb_next
+def literal(text: str, width: int) -> str:
+    """Write a string as a Python literal; a longer one is truncated, with a sign at its end."""
+    if len(text) <= width:
+        return repr(text)
+    written = repr(text[:width])
+    return f"{written[:-1]}…{written[-1]}"
 
 
-def _failing_cell(traceback: TracebackType | None) -> str:
-    """Return the file name of the cell that raised an error."""
-    return next(
-        (
-            frame.f_code.co_filename
-            for frame, _ in _frames(traceback)
-            if frame.f_code.co_filename.startswith(CELL)
-        ),
-        "",
-    )
+def describe_type(value: Any) -> str:
+    """Describe the type of an object, including what its metadata tells."""
+    kind = variable_kind(value)
+    if kind != "data":
+        return f"<{kind}>"
+    words = summary(value)
+    return f"<{type_name(value)} {words}>" if words else f"<{type_name(value)}>"
 
 
-_SEQUENCES = Classes(list, tuple)
+def describe_types(sample: Iterable[Any]) -> str:
+    """Describe the types of some objects, as in ``int or str``."""
+    names = list(dict.fromkeys(map(type_name, sample)))
+    return " or ".join([*names[:3], *(["others"] if len(names) > 3 else [])])
+
+
+def _describe_size(value: Any) -> str:
+    cls = type(value)
+    if cls is dict or cls in SEQUENCES:
+        return f"{type_name(value)} of {len(value):,}"
+    return type_name(value) if cls in SCALARS else describe_type(value)
+
+
+def stored_fields(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the public attributes of an object, from its ``__dict__`` and ``__slots__``."""
+    names = dict.fromkeys(copy_text_keys(own_dict(value)))
+    for base in mro_of(type(value)):
+        if "__slots__" in class_dict(base):
+            slots = copy_text_keys(class_dict(base)).items()
+            names.update(
+                (label, None) for label, item in slots if type(item) is types.MemberDescriptorType
+            )
+    for label in names:
+        found = MISSING if label.startswith("_") else stored_attribute(value, label)
+        if found is not MISSING:
+            yield label, found
+
+
+def fields(value: Any) -> str:
+    """Format the first fields of an object, as in ``(id=7, total=3.5)``; empty if it has none."""
+    words: list[str] = []
+    room = WIDTH - len("(…)")
+    for label, item in stored_fields(value):
+        text = one_line(short_value(item, label), _FIELD_WIDTH + 1)
+        if len(text) > _FIELD_WIDTH:
+            is_text = type(item) is str
+            text = format_count(len(item), "chars") if is_text else type_name(item)
+        words.append(f"{one_line(label, _FIELD_WIDTH)}={text}")
+        room -= len(words[-1]) + len(", ")
+        if room < 0 or len(words) > _MOST_FIELDS:
+            words[-1] = "…"
+            break
+    return f"({', '.join(words)})" if words else ""
+
+
+# Children
+
+_SEQUENCES = Classes(list, tuple, range)
 _CONTAINERS = Classes(
-    list,
-    tuple,
-    set,
-    frozenset,
-    dict,
-    range,
-    collections.deque,
-    type({}.keys()),
-    type({}.values()),
-    type({}.items()),
-)
-_PLAIN = Classes(
-    bool,
-    int,
-    float,
-    complex,
-    str,
-    bytes,
-    bytearray,
-    type(None),
-    type(Ellipsis),
-    type(NotImplemented),
+    *(list, tuple, set, frozenset, dict, range, collections.deque),
+    *(type({}.keys()), type({}.values()), type({}.items())),
 )
 _COMPUTED = Classes(property, types.GetSetDescriptorType)
 """Attributes whose values only code can compute."""
 _OWN = Classes(property, types.MemberDescriptorType)
-_LABEL = 80
-"""Maximum characters of a label."""
 
 
 class Child(NamedTuple):
@@ -179,42 +200,46 @@ class Child(NamedTuple):
     """The key of a dict's item."""
 
 
-def container_class(value: object) -> type | None:
-    """Return the built-in container class of an object; None if it is not a container."""
-    for base in mro_of(type(value)):
-        if base in _CONTAINERS:
-            return base
-    return None
+def container_class(value: object) -> Any:
+    """Return the built-in container class of an object, if it is one."""
+    return next((base for base in mro_of(type(value)) if base in _CONTAINERS), None)
 
 
-def count_children(value: object) -> int:
+def count_children(value: Any) -> int:
     base = container_class(value)
-    return len(_attribute_names(value)) if base is None else _length(value, base)
+    if base is None:
+        return len(_attribute_names(value))
+    if base is range:  # may be too long for `len`
+        return (value[-1] - value[0]) // value.step + 1 if value else 0
+    known = safe_length(value)
+    return int(base.__len__(value)) if known is None else known
 
 
-def list_children(value: object, start: int, stop: int) -> list[Child]:
+def list_children(value: Any, start: int, stop: int) -> list[Child]:
     """Return some of the children, by position. Raises `InspectionError` if a container changes
     meanwhile."""
     base = container_class(value)
     if base is None:
         return [_attribute(value, name) for name in _attribute_names(value)[start:stop]]
+    names = dict(enumerate(field_names(type(value)))) if base is tuple else {}
     try:
-        return list(_items(value, base, start, stop))
+        if base is dict:
+            entries = list(enumerate(_entries(value, start, stop), start))
+            return [Child(["item", at], _key_label(key), item, key) for at, (key, item) in entries]
+        if base in _SEQUENCES:
+            items = base.__getitem__(value, slice(start, stop))
+        else:
+            items = islice(base.__iter__(value), start, stop)
+        return [
+            Child(["item", at], names.get(at, str(at)), item)
+            for at, item in enumerate(items, start)
+        ]
     except RuntimeError:
         raise InspectionError("The object changed while it was read; press r to reload.") from None
 
 
-def child_at(value: object, position: int) -> Child:
-    """Return an item of a container. Raises `InspectionError`."""
-    found = list_children(value, position, position + 1)
-    if not found:
-        raise InspectionError("This item no longer exists.")
-    return found[0]
-
-
 def all_attributes(value: object) -> list[Child]:
-    """Return the attributes of an object and its classes without special names, private ones last.
-    Properties are not evaluated."""
+    """Return the attributes of an object and its classes, without special names, private ones last."""
     names = [
         name for name in attributes(value) if not (name.startswith("__") and name.endswith("__"))
     ]
@@ -227,73 +252,29 @@ def all_attributes(value: object) -> list[Child]:
 def describe_child(child: Child, above: Iterable[object]) -> dict[str, Any]:
     """Describe a child as a row. above: the objects on the path to it, which may include the child
     itself."""
-    row: dict[str, Any] = {
-        "step": child.step,
-        "label": child.label,
-        "type": "",
-        "summary": "",
-        "kind": "data",
-        "count": 0,
-        "state": "",
-    }
-    if child.value is MISSING:
+    value = child.value
+    row = {"step": child.step, "label": child.label, "kind": "data", "count": 0, "state": ""}
+    if value is MISSING:
         return {**row, "type": "property", "summary": "(…)", "state": "property"}
+    about = masked_summary(child.label, value)
     row.update(
-        type=type_name(child.value),
-        summary=masked_summary(child.label, child.value),
-        kind=variable_kind(child.value),
+        type=type_name(value),
+        summary=_quote(value) if type(value) is str and about != UNTOLD else about,
+        kind=variable_kind(value),
     )
-    if type(child.value) is str and row["summary"] != UNTOLD:
-        row["summary"] = quoted(child.value)
-    if row["kind"] == "data" and type(child.value) not in _PLAIN:
-        if any(child.value is one for one in above):
+    if row["kind"] == "data" and type(value) not in SCALARS:
+        if any(value is one for one in above):
             row["state"] = "cycle"
         else:
-            row["count"] = count_children(child.value)
+            row["count"] = count_children(value)
     return row
 
 
-def quoted(text: str) -> str:
-    """Return the start of a text in quotes."""
-    return f"'{one_line(text, _LABEL)}'"
-
-
-def _length(value: Any, base: type) -> int:
-    known = safe_length(value)
-    if known is not None:
-        return known
-    if base is range:
-        # Not `len`, because a range may be too long for it.
-        return int(
-            max(
-                0,
-                (value.stop - value.start + value.step - (1 if value.step > 0 else -1))
-                // value.step,
-            )
-        )
-    return int(base.__len__(value))  # type: ignore[attr-defined]
-
-
-def _items(value: Any, base: type, start: int, stop: int) -> Iterator[Child]:
-    iterate: Callable[[Any], Iterator[Any]] = base.__dict__["__iter__"]
-    if base in _SEQUENCES:
-        names = field_names(type(value)) if base is tuple else ()
-        part = base.__dict__["__getitem__"](value, slice(start, stop))
-        for index, item in enumerate(part, start):
-            yield Child(["item", index], names[index] if index < len(names) else str(index), item)
-    elif base is range:
-        for index in range(start, min(stop, _length(value, base))):
-            yield Child(["item", index], str(index), value.start + index * value.step)
-    elif base is dict:
-        for index, (key, item) in enumerate(_entries(value, start, stop), start):
-            yield Child(["item", index], key_label(key), item, key)
-    else:
-        for index, item in enumerate(islice(iterate(value), start, stop), start):
-            yield Child(["item", index], str(index), item)
+def _quote(text: str) -> str:
+    return f"'{one_line(text, _LABEL_WIDTH)}'"
 
 
 def _entries(value: Any, start: int, stop: int) -> list[tuple[Any, Any]]:
-    """Return some entries of a dict, iterating from the nearer end."""
     size, entries = dict.__len__(value), dict.items(value)
     stop = min(stop, size)
     if start <= size // 2:
@@ -301,37 +282,28 @@ def _entries(value: Any, start: int, stop: int) -> list[tuple[Any, Any]]:
     return list(islice(reversed(entries), size - stop, max(size - stop, size - start)))[::-1]
 
 
-def key_label(key: Any) -> str:
-    """Format a dict's key as one line."""
-    if type(key) is str:
-        return quoted(key)
-    return one_line(summary(key) or type_name(key), _LABEL)
+def _key_label(key: Any) -> str:
+    return (
+        _quote(key) if type(key) is str else one_line(summary(key) or type_name(key), _LABEL_WIDTH)
+    )
 
 
 def field_names(cls: type) -> tuple[str, ...]:
-    """Return the names of a named tuple's fields."""
     for base in mro_of(cls):
-        fields = class_dict(base).get("_fields")
-        if type(fields) is tuple and all(type(name) is str for name in fields):
-            return fields
+        names = class_dict(base).get("_fields")
+        if type(names) is tuple and all(type(name) is str for name in names):
+            return names
     return ()
 
 
-def _attribute_names(value: object) -> list[str]:
-    """Return the names of an object's own attributes in order, then of its classes' slots and
-    properties."""
-    if is_module(value):
-        return [name for name in own_dict(value) if type(name) is str and not name.startswith("__")]
-    if is_class(value):
-        return [
-            name
-            for name in class_dict(value)  # type: ignore[arg-type]
-            if type(name) is str and not name.startswith("__")
-        ]
-    names = dict.fromkeys(name for name in list(own_dict(value)) if type(name) is str)
+def _attribute_names(value: Any) -> list[str]:
+    if is_module(value) or is_class(value):
+        names = copy_text_keys(class_dict(value) if is_class(value) else own_dict(value))
+        return [name for name in names if not name.startswith("__")]
+    names = copy_text_keys(own_dict(value))
     for base in mro_of(type(value)):
-        for name, item in list(class_dict(base).items()):
-            if type(name) is str and type(item) in _OWN and not name.startswith("__"):
+        for name, item in copy_text_keys(class_dict(base)).items():
+            if type(item) in _OWN and not name.startswith("__"):
                 names[name] = None
     return list(names)
 
@@ -346,16 +318,10 @@ def stored_attribute(value: object, name: str) -> Any:
     return MISSING if type(found) in _COMPUTED else found
 
 
-_WRITTEN = Classes(str, bytes, type(None))
-"""Keys that, like numbers, can be written as literals."""
-_LONGEST = 1000
-"""Maximum length of a key, in characters or bits, that is written as a literal."""
-_BY_POSITION = Classes(list, tuple, range, collections.deque)
+# Paths
 
 
 class ComputedValue(NamedTuple):
-    """A value computed on request, and its expression."""
-
     value: Any
     expression: str
 
@@ -384,83 +350,79 @@ def resolve_path(
     path: Sequence[Sequence[Any]], namespace: dict[str, Any], computed: dict[int, ComputedValue]
 ) -> ResolvedPath:
     """Follow a path. Raises `InspectionError` if it is no longer valid."""
-    objects: list[Any] = []
-    expression = ""
-    for kind, *rest in path:
-        value = objects[-1] if objects else None
-        if kind == "name":
-            name = rest[0]
-            if name not in namespace:
-                raise InspectionError(f"There is no variable named {name}.")
-            found, expression = namespace[name], name if _is_name(name) else f"globals()[{name!r}]"
-            if rest[1:] and rest[1] != id(found):
-                raise InspectionError(f"{name} is now a different object; press r to reload.")
-        elif kind == "frame":
-            found = frame_locals(*rest)
-        elif kind == "shown":
-            found = shown_table(rest[0])
-            if found is None:
-                raise InspectionError(
-                    "The value of this table is no longer kept; run the cell again."
-                )
-            expression = next(
-                (
-                    name
-                    for name, each in dict.items(namespace)
-                    if each is found and type(name) is str and _is_name(name)
-                ),
-                "",
-            )
-        elif kind == "held":
-            if rest[0] not in computed:
-                raise InspectionError("This value is no longer kept; open it again.")
-            found, expression = computed[rest[0]]
-        elif kind == "item":
-            child = child_at(value, rest[0])
-            found, expression = child.value, _item(expression, value, rest[0], child.key)
-        elif kind == "attribute":
-            found = stored_attribute(value, rest[0])
-            if found is MISSING:
-                raise InspectionError(f"The attribute {rest[0]} no longer exists.")
-            expression = f"{expression}.{rest[0]}" if expression and _is_name(rest[0]) else ""
-        elif kind == "slice":
-            found = sliced(as_library_type(value), rest[0])
-            written = ", ".join(":" if index is None else str(index) for index in rest[0])
-            expression = (
-                f"{expression}[{written}]" if expression and set(rest[0]) != {None} else expression
-            )
-        else:
-            table = as_table(as_library_type(value))
-            column = rest[-1]
-            if (
-                table is None
-                or not 0 <= column < table.columns
-                or (kind == "cell" and not 0 <= rest[0] < table.rows)
-            ):
-                raise InspectionError("This part of the table no longer exists.")
-            found = table.column(column).value(rest[0]) if kind == "cell" else table.series(column)
-            written = (
-                table.expression(column)
-                if kind == "column"
-                else table.cell_expression(rest[0], column)
-            )
-            expression = f"{expression}{written}" if expression and written else ""
-        objects.append(found)
     first, *others = path
-    return ResolvedPath(
-        objects,
-        expression,
-        [["name", first[1], id(objects[0])] if first[0] == "name" else first, *others],
-    )
+    value, expression = _start(first, namespace, computed)
+    objects = [value]
+    for step in others:
+        value, code = _follow(value, step)
+        expression = f"{expression}{code}" if expression and code is not None else ""
+        objects.append(value)
+    start = ["name", first[1], id(objects[0])] if first[0] == "name" else first
+    return ResolvedPath(objects, expression, [start, *others])
 
 
-def _item(expression: str, value: Any, position: int, key: Any) -> str:
+def _start(
+    step: Sequence[Any], namespace: dict[str, Any], computed: dict[int, ComputedValue]
+) -> tuple[Any, str]:
+    """Return the object that a path starts with, and code for it."""
+    kind, name, *rest = step
+    if kind == "frame":
+        return frame_locals(name, *rest), ""
+    if kind == "held":
+        if name not in computed:
+            raise InspectionError("This value is no longer kept; open it again.")
+        return computed[name]
+    if kind == "shown":
+        found = shown_table(name)
+        if found is None:
+            raise InspectionError("The value of this table is no longer kept; run the cell again.")
+        names = (each for each, value in dict.items(namespace) if value is found)
+        return found, next((each for each in names if type(each) is str and _is_name(each)), "")
+    if name not in namespace:
+        raise InspectionError(f"There is no variable named {name}.")
+    found = namespace[name]
+    if rest and rest[0] != id(found):
+        raise InspectionError(f"{name} is now a different object; press r to reload.")
+    return found, name if _is_name(name) else f"globals()[{name!r}]"
+
+
+def _follow(value: Any, step: Sequence[Any]) -> tuple[Any, str | None]:
+    """Return the object that a step leads to, and the code for it after that of `value`, if known."""
+    kind, at = step[0], step[1]
+    if kind == "item":
+        found = list_children(value, at, at + 1)
+        if not found:
+            raise InspectionError("This item no longer exists.")
+        return found[0].value, _item_code(value, at, found[0].key)
+    if kind == "attribute":
+        stored = stored_attribute(value, at)
+        if stored is MISSING:
+            raise InspectionError(f"The attribute {at} no longer exists.")
+        return stored, f".{at}" if _is_name(at) else None
+    if kind == "slice":
+        written = ", ".join(":" if index is None else str(index) for index in at)
+        return sliced(as_library_type(value), at), "" if set(at) == {None} else f"[{written}]"
+    table, column = as_table(as_library_type(value)), step[-1]
+    if table is None or not 0 <= column < table.columns:
+        raise InspectionError("This part of the table no longer exists.")
+    if kind == "column":
+        return table.series(column), table.expression(column) or None
+    if not 0 <= at < table.rows:
+        raise InspectionError("This part of the table no longer exists.")
+    return table.column(column).value(at), table.cell_expression(at, column) or None
+
+
+_WRITTEN = Classes(str, bytes, type(None))
+"""Keys that, like numbers, can be written as literals."""
+_LONGEST_KEY = 1000
+
+
+def _item_code(value: Any, position: int, key: Any) -> str | None:
     base = container_class(value)
-    if not expression:
-        return ""
     if base is dict:
-        return f"{expression}[{key!r}]" if _can_be_written(key) else ""
-    return f"{expression}[{position}]" if base in _BY_POSITION else ""
+        return f"[{key!r}]" if _can_be_written(key) else None
+    by_position = base in _SEQUENCES or base is collections.deque
+    return f"[{position}]" if by_position else None
 
 
 def _is_name(text: str) -> bool:
@@ -468,9 +430,74 @@ def _is_name(text: str) -> bool:
 
 
 def _can_be_written(key: Any) -> bool:
-    """Return whether a key can be written as a literal of reasonable length."""
     if type(key) is float:
         return key - key == 0
     if type(key) is int or type(key) is bool:
-        return key.bit_length() < _LONGEST
-    return type(key) in _WRITTEN and (key is None or len(key) < _LONGEST)
+        return key.bit_length() < _LONGEST_KEY
+    return type(key) in _WRITTEN and (key is None or len(key) < _LONGEST_KEY)
+
+
+_CAUSE, _CONTEXT, _SUPPRESSED, _TRACEBACK = (
+    BaseException.__dict__[name]
+    for name in ("__cause__", "__context__", "__suppress_context__", "__traceback__")
+)
+"""Bypass attributes of the exception's own class."""
+_MOST_ERRORS = 100
+
+
+def frame_locals(
+    cell: int, file: str, line: int, function: str, frame_index: int, of: int
+) -> dict[str, Any]:
+    """Return the variables of a frame of the error that ended a cell. frame_index: its index among
+    the `of` frames at this line of this function.
+
+    Raises `InspectionError` if they are not available.
+    """
+    error = getattr(sys, "last_value", None)
+    errors = _exception_chain(error) if isinstance(error, BaseException) else []
+    files = [frame.f_code.co_filename for frame, _ in _frames(errors[-1])] if errors else []
+    if next((name for name in files if name.startswith(CELL)), "") != cell_filename(cell):
+        raise InspectionError(
+            "The variables are gone: other code has failed since, or the kernel was restarted."
+        )
+    if function == "<module>":
+        raise InspectionError("The variables of this frame are those of the namespace.")
+    found = [
+        frame
+        for each in errors
+        for frame, number in _frames(each)
+        if number == line
+        and frame.f_code.co_name == function
+        and file in (frame.f_code.co_filename, os.path.abspath(frame.f_code.co_filename))
+    ]
+    if len(found) != of:
+        raise InspectionError(
+            "The variables are unknown: the same line occurs in the error more often than shown."
+        )
+    variables = found[frame_index].f_locals
+    if isinstance(variables, dict):
+        return dict(dict.items(variables))
+    # From Python 3.13 on.
+    if type(variables).__name__ == "FrameLocalsProxy" and type(variables).__module__ == "builtins":
+        return dict(variables)
+    raise InspectionError("The variables are in a custom mapping, whose code is not run here.")
+
+
+def _exception_chain(error: BaseException) -> list[BaseException]:
+    chain: list[BaseException] = []
+    following: BaseException | None = error
+    while following is not None and len(chain) < _MOST_ERRORS:
+        if any(each is following for each in chain):
+            break
+        chain.append(following)
+        cause = _CAUSE.__get__(following)
+        suppressed = cause is not None or _SUPPRESSED.__get__(following)
+        following = cause if suppressed else _CONTEXT.__get__(following)
+    return chain[::-1]
+
+
+def _frames(error: BaseException) -> Iterator[tuple[FrameType, int]]:
+    traceback: TracebackType | None = _TRACEBACK.__get__(error)
+    while traceback is not None:
+        yield traceback.tb_frame, traceback.tb_lineno
+        traceback = traceback.tb_next

@@ -9,80 +9,51 @@ import struct
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, Callable, NamedTuple
 
 from ..displays import draw_png
 from ..objects import (
     MISSING,
     Classes,
-    class_module,
     find_in_class,
     get_if_loaded,
+    is_from,
     is_one_of,
     is_subclass,
     mro_of,
-    name_of,
 )
 from ..variables import summary
 from .columns import Deadline, InspectionError, number_text
-from .pandas_tables import NumberColumn
+from .library_columns import NumberColumn
 
 BLOCK = 1_000_000
-"""Characters to count or search in one step."""
 MOST_CHARS = 200_000
-"""Maximum characters or bytes of an answer."""
 
 _BASES = Classes(str, bytes, bytearray, memoryview)
 
 
-class LineCounts:
-    """Counts line breaks before each block of a text, as far as needed."""
-
-    def __init__(self) -> None:
-        self._text: Any = None
-        self._before: list[int] = [0]
-
-    def before(self, text: str, offset: int, deadline: Deadline) -> int:
-        """Count the line breaks before an offset."""
-        if text is not self._text:
-            self._text, self._before = text, [0]
-        known = self._before
-        while (len(known) - 1) * BLOCK + BLOCK <= offset:
-            deadline.check()
-            start = (len(known) - 1) * BLOCK
-            known.append(known[-1] + str.count(text, "\n", start, start + BLOCK))
-        block = offset // BLOCK
-        return known[block] + str.count(text, "\n", block * BLOCK, offset)
-
-
 def text_class(value: object) -> Any:
-    """Return ``str``, ``bytes``, ``bytearray`` or ``memoryview``, whichever an object is; None for
-    other objects."""
+    """Return ``str``, ``bytes``, ``bytearray`` or ``memoryview``; None for other objects."""
     return next((base for base in mro_of(type(value)) if base in _BASES), None)
 
 
 def part(value: Any, start: int, end: int) -> Any:
     """Return a part of a text, or of bytes as `bytes`."""
-    return _slice(value, start, min(end, start + MOST_CHARS))
-
-
-def _slice(value: Any, start: int, end: int) -> Any:
     base = text_class(value)
-    if base is memoryview:
-        return bytes(_as_bytes(value)[start:end])
-    found = base.__getitem__(value, slice(start, end))
+    found = base.__getitem__(_as_bytes(value), slice(start, min(end, start + MOST_CHARS)))
     return found if base is str else bytes(found)
 
 
 def length(value: Any) -> int:
-    """Count characters or bytes."""
-    base = text_class(value)
-    if base is memoryview and summary(value) == "released":
+    if text_class(value) is memoryview and summary(value) == "released":
         return 0
-    return len(_as_bytes(value)) if base is memoryview else int(base.__len__(value))
+    return int(text_class(value).__len__(_as_bytes(value)))
 
 
-def _as_bytes(value: memoryview) -> memoryview:
+def _as_bytes(value: Any) -> Any:
+    if type(value) is not memoryview:
+        return value
     try:
         return value.cast("B") if value.contiguous else memoryview(b"")
     except ValueError:
@@ -95,44 +66,40 @@ def find(
     """Find the next or previous occurrence of words, wrapping around. Words without capitals ignore
     case."""
     flags = 0 if any(map(str.isupper, words)) else re.IGNORECASE
-    size = length(value)
     pattern = re.compile(re.escape(words), flags)
-    for first, last in _backwards(start, size) if backwards else _forwards(start, size):
+    size = length(value)
+    for first, last in _blocks(start, size, backwards):
         deadline.check()
         found = None
-        for matched in pattern.finditer(_slice(value, first, min(last + len(words), size))):
-            if first + matched.start() >= last:
+        for matched in pattern.finditer(value, first, min(last + len(words), size)):
+            if matched.start() >= last:
                 break
             found = matched
             if not backwards:
                 break
         if found is not None:
-            return [first + found.start(), first + found.end()]
+            return list(found.span())
     return None
 
 
-def _forwards(start: int, size: int) -> Iterator[tuple[int, int]]:
-    for low, high in ((start, size), (0, start)):
-        for first in range(low, high, BLOCK):
-            yield first, min(first + BLOCK, high)
-
-
-def _backwards(start: int, size: int) -> Iterator[tuple[int, int]]:
-    for low, high in ((0, start), (start, size)):
-        for last in range(high, low, -BLOCK):
-            yield max(low, last - BLOCK), last
+def _blocks(start: int, size: int, backwards: bool) -> Iterator[tuple[int, int]]:
+    parts = [(start, size), (0, start)]
+    for low, high in reversed(parts) if backwards else parts:
+        blocks = [(first, min(first + BLOCK, high)) for first in range(low, high, BLOCK)]
+        yield from reversed(blocks) if backwards else blocks
 
 
 BINS = 40
 MOST_VALUES = 20_000_000
 """Maximum number of values that a plot reads; of more, a sample."""
+_SAMPLED = 10
+"""Number of rows and columns for each cell of a heat map."""
 
 
 def line(values: Any, width: int, deadline: Deadline) -> dict[str, Any]:
     """Plot one-dimensional values by position; for many values, the minimum and maximum of each
     part."""
     numpy = sys.modules["numpy"]
-    values = numpy.asarray(values)
     size = len(values)
     points: list[tuple[int, float]] = []
     if size <= 2 * width:
@@ -151,51 +118,42 @@ def line(values: Any, width: int, deadline: Deadline) -> dict[str, Any]:
 
 
 def histogram(values: Any, deadline: Deadline) -> dict[str, Any]:
-    """Compute a histogram."""
     numpy = sys.modules["numpy"]
-    flat = numpy.asarray(values).reshape(-1)
+    flat = values.reshape(-1)
     flat = flat[:: max(1, flat.size // MOST_VALUES)].astype("f8")
     flat = flat[numpy.isfinite(flat)]
     deadline.check()
-    if not flat.size:
-        return {"kind": "histogram", "xs": [], "ys": []}
-    counts, edges = numpy.histogram(flat, bins=BINS)
-    return {
-        "kind": "histogram",
-        "xs": [float((a + b) / 2) for a, b in zip(edges, edges[1:])],
-        "ys": [int(count) for count in counts],
-    }
+    xs, ys = [], []
+    if flat.size:
+        counts, edges = numpy.histogram(flat, bins=BINS)
+        xs, ys = ((edges[:-1] + edges[1:]) / 2).tolist(), counts.tolist()
+    return {"kind": "histogram", "xs": xs, "ys": ys}
 
 
 def heat(values: Any, width: int, height: int, deadline: Deadline) -> dict[str, Any]:
-    """Reduce two-dimensional values to a grid of means, at most this large; None for parts without
-    numbers."""
+    """Reduce values to a grid of means, at most this large; None for parts without numbers."""
     numpy = sys.modules["numpy"]
-    values = numpy.asarray(values)
     rows, columns = min(height, values.shape[0]), min(width, values.shape[1])
     if not rows or not columns:
         raise InspectionError("There are no numbers.")
-    row_edges = [values.shape[0] * row // rows for row in range(rows + 1)]
-    column_edges = [values.shape[1] * row // columns for row in range(columns + 1)]
-    row_step, column_step = (
-        max(1, values.shape[0] // rows // 50),
-        max(1, values.shape[1] // columns // 50),
-    )
-    grid: list[list[float | None]] = []
-    with numpy.errstate(all="ignore"):
-        for top, bottom in zip(row_edges, row_edges[1:]):
-            deadline.check()
-            band = values[top:bottom:row_step].astype("f8") if column_step == 1 else None
-            found: list[float | None] = []
-            for left, right in zip(column_edges, column_edges[1:]):
-                part = (
-                    band[:, left:right]
-                    if band is not None
-                    else values[top:bottom:row_step, left:right:column_step].astype("f8")
-                )
-                part = part[numpy.isfinite(part)]
-                found.append(float(part.mean()) if part.size else None)
-            grid.append(found)
+    row_step = max(1, values.shape[0] // rows // _SAMPLED)
+    column_step = max(1, values.shape[1] // columns // _SAMPLED)
+    part = values[::row_step, ::column_step].astype("f8")
+    deadline.check()
+    known = numpy.isfinite(part)
+    edges = [
+        numpy.arange(count) * size // count for count, size in zip((rows, columns), part.shape)
+    ]
+
+    def add(cells: Any) -> Any:
+        return numpy.add.reduceat(numpy.add.reduceat(cells, edges[0], axis=0), edges[1], axis=1)
+
+    counts = add(known.astype("i4"))
+    means = add(numpy.where(known, part, 0.0)) / numpy.maximum(counts, 1)
+    grid = [
+        [mean if count else None for mean, count in zip(*row)]
+        for row in zip(means.tolist(), counts.tolist())
+    ]
     return {"kind": "heat", "grid": grid}
 
 
@@ -207,11 +165,11 @@ def is_array(value: Any) -> bool:
     """Return whether a value is a numpy array, or a tensor that can be sliced."""
     if is_one_of(value, "numpy", "ndarray"):
         return bool(value.dtype.names is None and value.dtype.kind in "biufcmM")
-    return is_tensor(value)
+    return _is_tensor(value)
 
 
-def is_tensor(value: Any) -> bool:
-    """Return whether a value is a torch tensor with a shape, which nested tensors lack."""
+def _is_tensor(value: Any) -> bool:
+    # Nested tensors have no shape.
     return is_one_of(value, "torch", "Tensor") and not value.is_nested
 
 
@@ -226,18 +184,10 @@ _PARTS = {
 
 
 def facts(value: Any) -> dict[str, Any]:
-    """Return shape, dtype, device and size."""
-    found: dict[str, Any] = {
-        "shape": list(map(int, value.shape)),
-        "dtype": str(value.dtype),
-        "device": "",
-    }
-    if not is_tensor(value):
-        return {
-            **found,
-            "bytes": int(value.nbytes),
-            "layout": "" if value.flags.c_contiguous else "strided",
-        }
+    found = {"shape": list(map(int, value.shape)), "dtype": str(value.dtype)}
+    if not _is_tensor(value):
+        layout = "" if value.flags.c_contiguous else "strided"
+        return {**found, "device": "", "bytes": int(value.nbytes), "layout": layout}
     layout = str(value.layout).split(".")[-1]
     parts = [getattr(value.detach(), name)() for name in _PARTS.get(layout, ())] or [value]
     size = sum(int(part.numel() * part.element_size()) for part in parts)
@@ -248,21 +198,20 @@ def facts(value: Any) -> dict[str, Any]:
 
 
 def sliced(value: Any, indexes: Sequence[int | None]) -> Any:
-    """Return a part of an array or tensor as a numpy array. indexes: an index for each dimension;
-    None keeps the whole dimension."""
+    """Return a part as a numpy array. indexes: one for each dimension; None keeps all of it."""
     if len(indexes) != len(value.shape):
         raise InspectionError("The array now has a different shape; press r to reload.")
     for index, size in zip(indexes, value.shape):
         if index is not None and not 0 <= index < size:
             raise InspectionError("This part of the array no longer exists.")
-    if is_tensor(value) and value.layout is not get_if_loaded("torch", "strided"):
+    if _is_tensor(value) and value.layout is not get_if_loaded("torch", "strided"):
         value = as_numpy(value)  # a sparse tensor cannot be sliced
     return as_numpy(value[tuple(slice(None) if index is None else index for index in indexes)])
 
 
 def as_numpy(value: Any) -> Any:
     """Convert to a numpy array, without copying if possible. Raises `InspectionError`."""
-    if not is_tensor(value):
+    if not _is_tensor(value):
         return value
     if "numpy" not in sys.modules:
         raise InspectionError(
@@ -272,15 +221,10 @@ def as_numpy(value: Any) -> Any:
     if tensor.is_meta:
         raise InspectionError("The tensor is on the meta device, so it has a shape but no numbers.")
     strided = tensor.layout is get_if_loaded("torch", "strided")
-    if (
-        strided
-        and tensor.device.type == "cpu"
-        and not (tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
-    ):
-        try:
+    special = tensor.is_quantized or tensor.is_conj() or tensor.is_neg()
+    if strided and tensor.device.type == "cpu" and not special:
+        with suppress(TypeError):  # numpy lacks bfloat16 and float8
             return tensor.numpy()
-        except TypeError:  # numpy lacks bfloat16 and float8
-            pass
     if tensor.numel() > LARGEST_ARRAY:
         raise InspectionError(
             f"The tensor has more than {LARGEST_ARRAY:,} numbers, too many to fetch or convert at once."
@@ -288,28 +232,23 @@ def as_numpy(value: Any) -> Any:
     tensor = tensor if strided else tensor.to_dense()
     tensor = tensor.dequantize() if tensor.is_quantized else tensor
     tensor = tensor.resolve_conj().resolve_neg().cpu()
-    try:
+    with suppress(TypeError):
         return tensor.numpy()
-    except TypeError:
-        return tensor.to(
-            get_if_loaded("torch", "complex64" if tensor.is_complex() else "float32")
-        ).numpy()
+    kind = get_if_loaded("torch", "complex64" if tensor.is_complex() else "float32")
+    return tensor.to(kind).numpy()
 
 
 def can_be_drawn(value: Any) -> bool:
     """Return whether a value's numbers can be plotted, which requires numpy."""
     if "numpy" not in sys.modules:
         return False
-    return (
-        not (value.is_complex() or value.is_meta)
-        if is_tensor(value)
-        else value.dtype.kind in "biuf"
-    )
+    if _is_tensor(value):
+        return not (value.is_complex() or value.is_meta)
+    return bool(value.dtype.kind in "biuf")
 
 
 def statistics(value: Any, deadline: Deadline) -> dict[str, Any]:
-    """Compute statistics of an array. Raises `InspectionError` if that would copy too many
-    numbers."""
+    """Compute statistics. Raises `InspectionError` if that would copy too many numbers."""
     values = as_numpy(value)
     if values.size > LARGEST_ARRAY and not values.flags.forc:
         raise InspectionError(
@@ -318,9 +257,8 @@ def statistics(value: Any, deadline: Deadline) -> dict[str, Any]:
     flat = values.reshape(-1, order="A")
     if not flat.size:
         return {"missing": 0, "min": "", "max": "", "mean": "", "bars": [], "std": "", "zeros": 0}
-    found: dict[str, Any] = dict(NumberColumn(flat).statistics(deadline)._asdict())
     numpy = sys.modules["numpy"]
-    found["std"] = found["zeros"] = ""
+    found = {**NumberColumn(flat).statistics(deadline)._asdict(), "std": "", "zeros": ""}
     if flat.dtype.kind in "biuf":
         deadline.check()
         with numpy.errstate(all="ignore"):
@@ -331,52 +269,46 @@ def statistics(value: Any, deadline: Deadline) -> dict[str, Any]:
 
 
 LARGEST_PICTURE = 8_000_000
-"""Maximum bytes of a picture to show."""
-SIDE = 2_000
-"""Pixels of a side to which larger pictures are scaled down."""
-_PNG = b"\x89PNG\r\n\x1a\n"
+LONGEST_SIDE = 2_000
 _MAGIC = re.compile(rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|BM.{4}\0{4}", re.DOTALL)
 """The start of a picture file; for BMP more than its two letters, which are too common."""
 
 
-def is_picture(value: Any) -> bool:
-    """Return whether an object is a picture."""
-    return _is_image(value) or is_one_of(value, "matplotlib.figure", "Figure") or _is_file(value)
+class Picture(NamedTuple):
+    """How an object is drawn."""
+
+    draw: Callable[[], Any]
+    """Returns a file. May run the code of a figure or object."""
+    size: tuple[int, int] = (0, 0)
+    """Width and height in pixels; zeros if it must be drawn for that."""
+    on_request: bool = False
+    """Whether the object is more than a picture, such as an array of colours."""
 
 
-def draws_itself(value: Any) -> bool:
-    """Return whether an object can be drawn on request: an array of colours, or an object that
-    draws itself."""
-    return _is_colours(value) or find_in_class(type(value), "_repr_png_") is not MISSING
+def picture_of(value: Any) -> Picture | None:
+    """Return how an object is drawn; None if it is not a picture."""
+    if (type(value) is bytes or type(value) is bytearray) and _MAGIC.match(value):
+        return Picture(lambda: bytes(value))
+    if is_subclass(type(value), get_if_loaded("PIL.Image", "Image")) and is_from(value, "PIL"):
+        return Picture(lambda: _encode_image(value), tuple(value.size))
+    if is_one_of(value, "matplotlib.figure", "Figure"):
+        return Picture(lambda: draw_png(value, LONGEST_SIDE))
+    is_bytes = is_one_of(value, "numpy", "ndarray") and str(value.dtype) == "uint8"
+    if is_bytes and value.ndim == 3 and value.shape[2] in (3, 4) and value.size:
+        step = max(1, -(-max(value.shape[:2]) // LONGEST_SIDE))
+        size = value.shape[1], value.shape[0]
+        return Picture(lambda: _png(value[::step, ::step]), size, on_request=True)
+    if find_in_class(type(value), "_repr_png_") is not MISSING:
+        return Picture(lambda: type(value)._repr_png_(value), on_request=True)
+    return None
 
 
-def measure(value: Any) -> tuple[int, int] | None:
-    """Return a picture's width and height in pixels; zeros if it must be drawn for that; None if it
-    is not a picture."""
-    if _is_image(value):
-        width, height = value.size
-        return width, height
-    if _is_colours(value):
-        return value.shape[1], value.shape[0]
-    return (0, 0) if is_picture(value) or draws_itself(value) else None
-
-
-def picture(value: Any) -> bytes:
-    """Return the picture as a file. Runs the drawing code of a figure or object. Raises
-    `InspectionError` if there is no picture."""
-    if _is_file(value):
-        found = bytes(value)
-    elif _is_image(value):
-        found = _image(value)
-    elif is_one_of(value, "matplotlib.figure", "Figure"):
-        found = draw_png(value, SIDE)
-    elif _is_colours(value):
-        step = max(1, -(-max(value.shape[0], value.shape[1]) // SIDE))
-        found = png(value[::step, ::step])
-    elif draws_itself(value):
-        found = type(value)._repr_png_(value)
-    else:
+def draw(value: Any) -> bytes:
+    """Return the picture as a file. Raises `InspectionError`."""
+    picture = picture_of(value)
+    if picture is None:
         raise InspectionError("This is no longer a picture; press r to reload.")
+    found = picture.draw()
     if type(found) is not bytes or not _MAGIC.match(found):
         raise InspectionError("The object did not return a picture.")
     if len(found) > LARGEST_PICTURE:
@@ -386,53 +318,25 @@ def picture(value: Any) -> bytes:
     return found
 
 
-def png(pixels: Any) -> bytes:
-    """Encode an array of bytes (height, width, three or four channels) as PNG."""
+def _png(pixels: Any) -> bytes:
     height, width, colours = pixels.shape
     rows = b"".join(b"\0" + pixels[row].tobytes() for row in range(height))
 
     def chunk(name: bytes, data: bytes) -> bytes:
-        return (
-            struct.pack("!I", len(data)) + name + data + struct.pack("!I", zlib.crc32(name + data))
-        )
+        checksum = zlib.crc32(name + data)
+        return struct.pack("!I", len(data)) + name + data + struct.pack("!I", checksum)
 
     head = struct.pack("!IIBBBBB", width, height, 8, 2 if colours == 3 else 6, 0, 0, 0)
-    return (
-        _PNG + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows, 1)) + chunk(b"IEND", b"")
-    )
+    data = chunk(b"IDAT", zlib.compress(rows, 1))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + data + chunk(b"IEND", b"")
 
 
-def _is_image(value: Any) -> bool:
-    """Return whether a value is an image of PIL's own classes."""
-    cls = type(value)
-    module = class_module(cls)
-    return (
-        is_subclass(cls, get_if_loaded("PIL.Image", "Image"))
-        and module.startswith("PIL.")
-        and get_if_loaded(module, name_of(cls)) is cls
-    )
-
-
-def _image(value: Any) -> bytes:
+def _encode_image(value: Any) -> bytes:
     image = value.copy()
-    if max(image.size) > SIDE:
-        image.thumbnail((SIDE, SIDE))
+    if max(image.size) > LONGEST_SIDE:
+        image.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
     if image.mode not in ("1", "L", "LA", "P", "RGB", "RGBA"):
         image = image.convert("RGB")
     file = io.BytesIO()
     image.save(file, "PNG")
     return file.getvalue()
-
-
-def _is_file(value: Any) -> bool:
-    return (type(value) is bytes or type(value) is bytearray) and _MAGIC.match(value) is not None
-
-
-def _is_colours(value: Any) -> bool:
-    return (
-        is_one_of(value, "numpy", "ndarray")
-        and str(value.dtype) == "uint8"
-        and value.ndim == 3
-        and value.shape[2] in (3, 4)
-        and value.size > 0
-    )

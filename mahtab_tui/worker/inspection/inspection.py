@@ -13,11 +13,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
-from ..completion.cursor import source
+from ..completion.signatures import source
 from ..objects import (
-    Classes,
+    SCALARS,
     as_library_type,
     class_dict,
     class_module,
@@ -28,7 +29,6 @@ from ..objects import (
 from ..stdlib import late_import
 from ..variables import summary, type_name, variable_kind
 from . import content
-from .arrow_tables import ArrowColumn, PolarsColumn
 from .children import (
     Child,
     ComputedValue,
@@ -39,139 +39,47 @@ from .children import (
     list_children,
     resolve_path,
 )
-from .columns import AbandonedError, Deadline, InspectionError, Table, error_text, run_limited
-from .pandas_tables import NumberColumn
-from .tables import Arrangement, RecordTable, as_table, headings, page
+from .columns import AbandonedError, Column, Deadline, InspectionError, error_text, run_limited
+from .tables import Arrangement, RecordTable, Table, as_table, headings, page
 
 GROUP = "mahtab_tui.inspectors"
 REFRESH_SECONDS = 10.0
-"""Seconds before the installed entry points are read again."""
+"""Seconds after which the installed entry points are read again."""
 MOST_VIEWS = 7
-"""Maximum number of views of an object."""
-
-
-class InspectorRegistry:
-    """The registered inspectors of this environment."""
-
-    def __init__(self) -> None:
-        self._points: dict[str, Any] = {}
-        self._refreshed_at = -REFRESH_SECONDS
-        self._path: tuple[str, ...] = ()
-
-    def find(self, value: Any) -> Callable[[Any], Mapping[str, Any]] | None:
-        """Return the inspector for an object; None if there is none. Loading it imports its
-        package."""
-        names = [name for cls in mro_of(type(value)) if (name := _name(cls))]
-        if not names:
-            return None
-        self._refresh()
-        point = next((self._points[name] for name in names if name in self._points), None)
-        return None if point is None else point.load()
-
-    def _refresh(self) -> None:
-        path = tuple(entry for entry in sys.path if type(entry) is str)
-        if time.monotonic() - self._refreshed_at < REFRESH_SECONDS and path == self._path:
-            return
-        found = late_import("importlib.metadata").entry_points()
-        # A dict before Python 3.10.
-        points = found.select(group=GROUP) if hasattr(found, "select") else found.get(GROUP, ())
-        self._points = {point.name: point for point in points}
-        self._refreshed_at, self._path = time.monotonic(), path
-
-
-def check_views(shown: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Validate the result of an inspector."""
-    if not isinstance(shown, Mapping):
-        raise TypeError(
-            f"an inspector returns a mapping of titles to objects, not {type(shown).__name__}"
-        )
-    return [(str(title), value) for title, value in list(shown.items())[:MOST_VIEWS]]
-
-
-def _name(cls: type) -> str:
-    """Return a class's full name if its module really contains it; empty for built-in classes."""
-    module, name = class_dict(cls).get("__module__"), type.__dict__["__qualname__"].__get__(cls)
-    if (
-        type(module) is not str
-        or module in ("builtins", "__main__")
-        or get_if_loaded(module, name) is not cls
-    ):
-        return ""
-    return f"{module}.{name}"
-
-
-_PLAIN = Classes(int, float, complex, bool, type(None), type(Ellipsis), type(NotImplemented))
-
-
-def list_views(value: Any, table: Table | None) -> list[str]:
-    """Return the views of an object. table: the object as a table, if it is one."""
-    views = _own_views(value, table)
-    if content.is_picture(value):
-        views.insert(0, "picture")
-    elif content.draws_itself(value):
-        views.append("picture")
-    return list(dict.fromkeys([*views, "attributes", "repr"]))
-
-
-def _own_views(value: Any, table: Table | None) -> list[str]:
-    if content.is_array(value):
-        return (
-            ["array", "plot"]
-            if value.shape and content.can_be_drawn(value)
-            else ["array"]
-            if value.shape
-            else ["repr"]
-        )
-    if table is not None:
-        views = ["table", "tree"] if isinstance(table, RecordTable) else ["table"]
-        return [*views, "plot"] if _plottable_column(table) is not None else views
-    if content.text_class(value) is not None:
-        return ["text"] if content.text_class(value) is str else ["repr"]
-    kind = variable_kind(value)
-    if kind in ("function", "class"):
-        return ["source"] if kind == "function" else ["source", "tree"]
-    if kind == "module":
-        return ["tree", "source"]
-    return ["repr"] if type(value) in _PLAIN else ["tree"]
-
-
-def plottable_numbers(table: Table) -> Any:
-    """Return the numbers of a one-column table as a numpy array; None if there are none or numpy is
-    not loaded."""
-    column = _plottable_column(table)
-    if column is None:
-        return None
-    if isinstance(column, NumberColumn):
-        return column.numbers
-    series = table.series(0)
-    found = (
-        series.array.to_numpy(dtype="f8", na_value=float("nan"))
-        if hasattr(series, "array")
-        else series.to_numpy()
-    )
-    return found.astype("f8") if found.dtype.kind == "O" else found  # of Decimal
-
-
-def _plottable_column(table: Table) -> NumberColumn | ArrowColumn | PolarsColumn | None:
-    """Return the only column of a table, if its numbers can be plotted."""
-    if table.columns != 1 or "numpy" not in sys.modules or isinstance(table, RecordTable):
-        return None
-    try:
-        column = table.column(0)
-    except InspectionError:
-        return None
-    if not column.right or column.type.startswith("complex"):
-        return None
-    return column if isinstance(column, (NumberColumn, ArrowColumn, PolarsColumn)) else None
-
-
 PICTURE = 10.0
 WORK = 10.0
 """Time limit for sorting, filtering and statistics, in seconds."""
 CHARACTERS, BYTES = 200_000, 50_000
-"""Maximum characters of a repr, and bytes whose repr is shown."""
-MOST_ITEMS = 500
-"""Maximum number of rows per page."""
+MOST_ROWS = 500
+
+Fields = dict[str, Any]
+
+
+def find_inspector(value: Any) -> Callable[[Any], Mapping[str, Any]] | None:
+    """Return the registered inspector for an object; None if there is none. Loading it imports its
+    package."""
+    names = [name for cls in mro_of(type(value)) if (name := _full_name(cls))]
+    if not names:
+        return None
+    path = tuple(entry for entry in sys.path if type(entry) is str)
+    points = _entry_points(path, time.monotonic() // REFRESH_SECONDS)
+    return next((points[name].load() for name in names if name in points), None)
+
+
+@lru_cache(1)
+def _entry_points(path: tuple[str, ...], period: float) -> dict[str, Any]:
+    """Read the installed entry points, again in each period."""
+    found = late_import("importlib.metadata").entry_points()
+    # A dict before Python 3.10.
+    points = found.select(group=GROUP) if hasattr(found, "select") else found.get(GROUP, ())
+    return {point.name: point for point in points}
+
+
+def _full_name(cls: type) -> str:
+    module, name = class_dict(cls).get("__module__"), type.__dict__["__qualname__"].__get__(cls)
+    if type(module) is not str or module in ("builtins", "__main__"):
+        return ""
+    return f"{module}.{name}" if get_if_loaded(module, name) is cls else ""
 
 
 class Inspection:
@@ -184,33 +92,29 @@ class Inspection:
         self._numbers = itertools.count(1)
         self._newest: dict[tuple[str, str], int] = {}
         self._computed: dict[str, dict[int, ComputedValue]] = {}
-        self._registered = InspectorRegistry()
         self._arrangements: dict[str, Arrangement] = {}
-        self._line_counts: dict[str, content.LineCounts] = {}
-        self._answers: dict[
-            str, Callable[[ResolvedPath, dict[str, Any], Deadline], dict[str, Any]]
-        ] = {
+        self._answers: dict[str, Callable[[ResolvedPath, Fields, Deadline], Fields]] = {
             "open": self._open,
             "children": self._children,
             "table": self._table,
-            "columns": lambda way, asked, pace: {
-                "columns": headings(_table_at(way), asked["columns"])
+            "columns": lambda at, asked, deadline: {
+                "columns": headings(_table_at(at), asked["columns"])
             },
-            "figures": lambda way, asked, pace: (
-                _table_at(way).column(asked["column"]).statistics(pace)._asdict()
+            "figures": lambda at, asked, deadline: (
+                _table_at(at).column(asked["column"]).statistics(deadline)._asdict()
             ),
             "array": self._array,
             "plot": self._plot,
             "text": self._text,
             "find": self._find,
-            "source": lambda way, asked, pace: source(way.target, way.expression),
-            "measure": lambda way, asked, pace: {"size": content.measure(way.library_value)},
+            "source": lambda at, asked, deadline: source(at.target, at.expression),
+            "measure": self._measure,
             "evaluate": self._evaluate,
             "picture": self._picture,
             "repr": self._repr,
         }
 
-    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, request: Fields) -> Fields:
         """Answer a request: a dict with the requesting screen (`client`, `slot`), the action
         (`do`), the object (`path`), and arguments.
 
@@ -224,14 +128,12 @@ class Inspection:
         with self._lock:
             number = self._newest[slot] = next(self._numbers)
         deadline = Deadline(WORK, lambda: self._newest.get(slot) != number)
-        path = (
-            [["name", request["path"][0][1]], *request["path"][1:]]
-            if request.get("again") and request["path"][0][0] == "name"
-            else request["path"]
-        )
+        first, *others = request["path"]
+        if request.get("again") and first[0] == "name":
+            first = first[:2]
         try:
-            resolved = resolve_path(path, self._namespace, self._computed.get(client, {}))
-            return self._answers[request["do"]](resolved, request, deadline)
+            at = resolve_path([first, *others], self._namespace, self._computed.get(client, {}))
+            return self._answers[request["do"]](at, request, deadline)
         except (InspectionError, AbandonedError):
             raise
         except Exception as error:  # a library's object in an inconsistent state
@@ -241,173 +143,115 @@ class Inspection:
         with self._lock:
             self._computed.pop(client, None)
             self._arrangements.pop(client, None)
-            self._line_counts.pop(client, None)
             for slot in [slot for slot in self._newest if slot[0] == client]:
                 del self._newest[slot]
 
-    def _open(
-        self, resolved: ResolvedPath, request: dict[str, Any], deadline: Deadline
-    ) -> dict[str, Any]:
+    def _open(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
         with self._lock:
-            self._arrangements.pop(request["client"], None)
-        shown, problem = self._inspector_views(resolved, request["client"])
-        return {
-            **describe_object(resolved.target, resolved.expression),
-            "path": resolved.path,
-            "shown": shown,
-            "problem": problem,
-        }
-
-    def _inspector_views(
-        self, resolved: ResolvedPath, client: str
-    ) -> tuple[list[dict[str, Any]], str]:
-        """Return the views of registered inspectors, and a problem with them."""
+            self._arrangements.pop(asked["client"], None)
+        shown, problem = [], ""
         try:
-            inspector = run_limited(
-                lambda: self._registered.find(resolved.target), "Loading its inspector"
-            )
-            if inspector is None:
-                return [], ""
-            found = run_limited(lambda: check_views(inspector(resolved.target)), "Its inspector")
+            shown = self._inspector_views(at.target, asked["client"])
         except InspectionError as error:
-            return [], str(error)
+            problem = str(error)
+        about = describe_object(at.target, at.expression)
+        return {**about, "path": at.path, "shown": shown, "problem": problem}
+
+    def _inspector_views(self, value: Any, client: str) -> list[Fields]:
+        inspector = run_limited(lambda: find_inspector(value), "Loading its inspector")
+        if inspector is None:
+            return []
+
+        def run_inspector() -> list[tuple[str, Any]]:
+            shown = inspector(value)
+            if not isinstance(shown, Mapping):
+                kind = type(shown).__name__
+                raise TypeError(f"an inspector returns a mapping of titles to objects, not {kind}")
+            return [(str(title), view) for title, view in list(shown.items())[:MOST_VIEWS]]
+
         return [
             {
                 "title": title,
-                "path": [["held", self._store_computed(client, value, "")]],
-                **describe_object(value, ""),
+                "path": [["held", self._store_computed(client, view, "")]],
+                **describe_object(view, ""),
             }
-            for title, value in found
-        ], ""
+            for title, view in run_limited(run_inspector, "Its inspector")
+        ]
 
-    def _children(
-        self, resolved: ResolvedPath, request: dict[str, Any], deadline: Deadline
-    ) -> dict[str, Any]:
-        start, stop = _page(request)
-        if request["of"] == "attributes":
-            all_of_them = all_attributes(resolved.target)
-            found, count = all_of_them[start:stop], len(all_of_them)
+    def _children(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
+        start, stop = _page_bounds(asked)
+        if asked["of"] == "attributes":
+            found = all_attributes(at.target)
+            count, found = len(found), found[start:stop]
         else:
-            found, count = (
-                list_children(resolved.target, start, stop),
-                count_children(resolved.target),
-            )
-        return {
-            "count": count,
-            "rows": [describe_child(child, resolved.objects) for child in found],
-        }
+            found, count = list_children(at.target, start, stop), count_children(at.target)
+        return {"count": count, "rows": [describe_child(child, at.objects) for child in found]}
 
-    # Tables
-
-    def _table(
-        self, resolved: ResolvedPath, request: dict[str, Any], deadline: Deadline
-    ) -> dict[str, Any]:
-        table = _table_at(resolved)
+    def _table(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
+        table = _table_at(at)
         with self._lock:
-            arrangement = self._arrangements.setdefault(request["client"], Arrangement())
-        rows = arrangement.rows(
-            resolved.target, table, request["sort"], request["filters"], deadline
-        )
-        return page(table, rows, *_page(request), request["columns"], deadline)
+            arrangement = self._arrangements.setdefault(asked["client"], Arrangement())
+        rows = arrangement.rows(at.target, table, asked["sort"], asked["filters"], deadline)
+        return page(table, rows, *_page_bounds(asked), asked["columns"], deadline)
 
-    # Arrays and plots
-
-    def _array(
-        self, resolved: ResolvedPath, request: dict[str, Any], deadline: Deadline
-    ) -> dict[str, Any]:
-        if not content.is_array(resolved.library_value):
+    def _array(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
+        value = at.library_value
+        if not content.is_array(value):
             raise InspectionError("This is no longer an array; press r to reload.")
-        return (
-            content.statistics(resolved.library_value, deadline)
-            if request["figures"]
-            else content.facts(resolved.library_value)
-        )
+        return content.statistics(value, deadline) if asked["figures"] else content.facts(value)
 
-    def _plot(
-        self, resolved: ResolvedPath, request: dict[str, Any], deadline: Deadline
-    ) -> dict[str, Any]:
-        values = (
-            content.as_numpy(resolved.library_value)
-            if content.is_array(resolved.library_value)
-            else plottable_numbers(_table_at(resolved))
-        )
+    def _plot(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
+        if content.is_array(at.library_value):
+            values = content.as_numpy(at.library_value)
+        else:
+            column = _plottable_column(_table_at(at))
+            values = None if column is None else column.numbers()
         if values is None or values.dtype.kind not in "biuf":
             raise InspectionError("There are no numbers to plot.")
-        if request["kind"] == "histogram":
+        if asked["kind"] == "histogram":
             return content.histogram(values, deadline)
         # A very small screen may have no room.
-        width, height = max(1, request["width"]), max(1, request["height"])
-        return (
-            content.heat(values, width, height, deadline)
-            if values.ndim == 2
-            else content.line(values, width, deadline)
-        )
+        width, height = max(1, asked["width"]), max(1, asked["height"])
+        if values.ndim == 2:
+            return content.heat(values, width, height, deadline)
+        return content.line(values, width, deadline)
 
-    # Texts
+    def _text(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
+        text, start = _text_at(at), asked["start"]
+        found, line = content.part(text, start, asked["end"]), str.count(text, "\n", 0, start)
+        return {"text": found, "line": line, "size": content.length(text)}
 
-    def _text(
-        self, resolved: ResolvedPath, request: dict[str, Any], deadline: Deadline
-    ) -> dict[str, Any]:
-        if content.text_class(resolved.target) is not str:
-            raise InspectionError("This is no longer a text; press r to reload.")
-        found, size = (
-            content.part(resolved.target, request["start"], request["end"]),
-            content.length(resolved.target),
-        )
-        with self._lock:
-            counts = self._line_counts.setdefault(request["client"], content.LineCounts())
-        return {
-            "text": found,
-            "line": counts.before(resolved.target, request["start"], deadline),
-            "size": size,
-        }
-
-    def _find(
-        self, resolved: ResolvedPath, request: dict[str, Any], deadline: Deadline
-    ) -> dict[str, Any]:
-        if content.text_class(resolved.target) is not str:
-            raise InspectionError("This is no longer a text; press r to reload.")
-        return {
-            "found": content.find(
-                resolved.target, request["words"], request["start"], request["backwards"], deadline
-            )
-        }
+    def _find(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
+        text, words = _text_at(at), asked["words"]
+        return {"found": content.find(text, words, asked["start"], asked["backwards"], deadline)}
 
     # Requests of the user that run the object's code
 
-    def _evaluate(
-        self, resolved: ResolvedPath, request: dict[str, Any], deadline: Deadline
-    ) -> dict[str, Any]:
-        name = request["name"]
-        value = run_limited(lambda: getattr(resolved.target, name), f"The property {name}")
+    def _evaluate(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
+        name = asked["name"]
+        value = run_limited(lambda: getattr(at.target, name), f"The property {name}")
         deadline.check()  # do not store anything for a closed screen
-        number = self._store_computed(
-            request["client"], value, f"{resolved.expression}.{name}" if resolved.expression else ""
-        )
-        return describe_child(Child(["held", number], name, value), resolved.objects)
+        expression = f"{at.expression}.{name}" if at.expression else ""
+        number = self._store_computed(asked["client"], value, expression)
+        return describe_child(Child(["held", number], name, value), at.objects)
 
-    def _repr(
-        self, resolved: ResolvedPath, request: dict[str, Any], deadline: Deadline
-    ) -> dict[str, Any]:
+    def _repr(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
+        value = at.target
         # The repr of long bytes would take four times their memory.
-        if content.text_class(resolved.target) not in (
-            None,
-            str,
-        ):
-            return {
-                "text": repr(content.part(resolved.target, 0, BYTES)),
-                "cut": content.length(resolved.target) > BYTES,
-            }
-        text, cut = run_limited(lambda: limited_repr(resolved.target, CHARACTERS), "Its __repr__")
+        if content.text_class(value) not in (None, str):
+            text, cut = repr(content.part(value, 0, BYTES)), content.length(value) > BYTES
+        else:
+            text, cut = run_limited(lambda: limited_repr(value, CHARACTERS), "Its __repr__")
         return {"text": text, "cut": cut}
 
-    def _picture(
-        self, resolved: ResolvedPath, request: dict[str, Any], deadline: Deadline
-    ) -> dict[str, Any]:
-        found = run_limited(
-            lambda: content.picture(resolved.library_value), "Drawing it", seconds=PICTURE
-        )
+    def _picture(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
+        value = at.library_value
+        found = run_limited(lambda: content.draw(value), "Drawing it", PICTURE)
         return {"picture": base64.b64encode(found).decode()}
+
+    def _measure(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
+        picture = content.picture_of(at.library_value)
+        return {"size": None if picture is None else picture.size}
 
     def _store_computed(self, client: str, value: Any, expression: str) -> int:
         with self._lock:
@@ -416,8 +260,28 @@ class Inspection:
         return number
 
 
-def describe_object(value: Any, expression: str) -> dict[str, Any]:
-    """Describe an object and its views."""
+def _table_at(at: ResolvedPath) -> Table:
+    table = as_table(at.library_value)
+    if table is None:
+        raise InspectionError("This is no longer a table; press r to reload.")
+    return table
+
+
+def _text_at(at: ResolvedPath) -> str:
+    if content.text_class(at.target) is not str:
+        raise InspectionError("This is no longer a text; press r to reload.")
+    return at.target  # type: ignore[no-any-return]
+
+
+def _page_bounds(asked: Fields) -> tuple[int, int]:
+    start = max(0, asked["start"])
+    return start, min(asked["stop"], start + MOST_ROWS)
+
+
+# Views
+
+
+def describe_object(value: Any, expression: str) -> Fields:
     own = as_library_type(value)
     table = as_table(own)
     return {
@@ -425,7 +289,7 @@ def describe_object(value: Any, expression: str) -> dict[str, Any]:
         "known": f"{class_module(type(own)).partition('.')[0]}.{type_name(own)}",
         "summary": summary(own),
         "kind": variable_kind(value),
-        "views": list_views(own, table),
+        "views": _list_views(own, table),
         "expression": expression,
         "rows": table.rows if table is not None else 0,
         "columns": table.columns if table is not None else 0,
@@ -433,13 +297,34 @@ def describe_object(value: Any, expression: str) -> dict[str, Any]:
     }
 
 
-def _table_at(resolved: ResolvedPath) -> Table:
-    table = as_table(resolved.library_value)
-    if table is None:
-        raise InspectionError("This is no longer a table; press r to reload.")
-    return table
+def _list_views(value: Any, table: Table | None) -> list[str]:
+    views = _own_views(value, table)
+    if picture := content.picture_of(value):
+        views.insert(len(views) if picture.on_request else 0, "picture")
+    return list(dict.fromkeys([*views, "attributes", "repr"]))
 
 
-def _page(request: dict[str, Any]) -> tuple[int, int]:
-    start = max(0, request["start"])
-    return start, min(request["stop"], start + MOST_ITEMS)
+def _own_views(value: Any, table: Table | None) -> list[str]:
+    if content.is_array(value):
+        if not value.shape:
+            return ["repr"]
+        return ["array", "plot"] if content.can_be_drawn(value) else ["array"]
+    if isinstance(table, RecordTable):
+        return ["table", "tree"]
+    if table is not None:
+        return ["table"] if _plottable_column(table) is None else ["table", "plot"]
+    if content.text_class(value) is not None:
+        return ["text"] if content.text_class(value) is str else ["repr"]
+    by_kind = {"function": ["source"], "class": ["source", "tree"], "module": ["tree", "source"]}
+    return by_kind.get(variable_kind(value)) or (["repr"] if type(value) in SCALARS else ["tree"])
+
+
+def _plottable_column(table: Table) -> Column | None:
+    if table.columns != 1 or "numpy" not in sys.modules:
+        return None
+    try:
+        column = table.column(0)
+    except InspectionError:
+        return None
+    plottable = type(column) is not Column and column.right
+    return column if plottable and not column.type.startswith("complex") else None

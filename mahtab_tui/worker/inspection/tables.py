@@ -1,4 +1,4 @@
-"""Tables of known libraries: pages of them, sorted and filtered."""
+"""Tables of known libraries: their columns, and pages of them, sorted and filtered."""
 
 from __future__ import annotations
 
@@ -6,55 +6,79 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
-from ..objects import as_library_type, has_own_indexes, is_index, is_one_of
-from .arrow_tables import ArrowTable, PolarsTable
-from .columns import Column, Deadline, InspectionError, ObjectColumn, Table, parse_condition
-from .pandas_tables import MatrixTable, PandasTable
+from ..objects import as_library_type, has_own_indexes, is_index, is_one_of, is_own_type
+from .columns import Column, Deadline, InspectionError, cell_text, parse_condition
+from .library_columns import (
+    ArrowColumn,
+    NumberColumn,
+    PolarsColumn,
+    column_of,
+    has_foreign_zone,
+)
 
-MOST = 5_000
-"""Maximum number of columns; records with more keys are shown as a tree."""
+MOST_COLUMNS = 5_000
 SAMPLED_RECORDS = 200
 """Number of rows at the start of a list that decide whether it is a table, and its columns."""
 
 
-class RecordTable(Table):
-    """A list of dicts with string keys."""
+class Table:
+    """A table. Columns are read one by one, because there may be thousands."""
 
-    def __init__(self, rows: list[Any], names: Sequence[str]) -> None:
-        self._rows = rows
+    def __init__(self, value: Any, names: Sequence[Any] | None) -> None:
+        """names: of its columns; None if the value itself is the only one."""
+        self._value = value
         self._names = names
-        self.rows = len(rows)
-        self.columns = len(names)
+        self.rows: int = len(value)
+        self.columns: int = 1 if names is None else len(names)
 
     def name(self, column: int) -> str:
-        return self._names[column]
+        return "" if self._names is None else str(self._names[column])
 
     def column(self, column: int) -> Column:
-        return ObjectColumn(_Values(self._rows, self._names[column]), "")
+        """Raises `InspectionError` for unsupported types."""
+        raise NotImplementedError
+
+    def labels(self, rows: Sequence[int]) -> list[str] | None:
+        """Return the labels of some rows; None if the rows are only numbered."""
+        return None
 
     def series(self, column: int) -> Any:
-        values = _Values(self._rows, self._names[column])
-        return [values[row] for row in range(len(self._rows))]
+        return self._value if self._names is None else self._value[self._names[column]]
+
+    def expression(self, column: int) -> str:
+        """Return code for a column, such as ``["price"]``; empty if unknown."""
+        return "" if self._names is None else f"[{self._names[column]!r}]"
+
+    def cell_expression(self, row: int, column: int) -> str:
+        """Return code for a value; empty if unknown."""
+        return f"{self.expression(column)}[{row}]"
+
+
+class RecordTable(Table):
+    def column(self, column: int) -> Column:
+        return Column(_RecordValues(self._value, self.name(column)), "")
+
+    def series(self, column: int) -> Any:
+        values = _RecordValues(self._value, self.name(column))
+        return [values[row] for row in range(len(values))]
 
     def expression(self, column: int) -> str:
         return ""
 
     def cell_expression(self, row: int, column: int) -> str:
-        return f"[{row}][{self._names[column]!r}]"
+        return f"[{row}][{self.name(column)!r}]"
 
 
-class _Values:
-    """The values under one key."""
-
-    def __init__(self, rows: list[Any], key: str) -> None:
-        self._rows = rows
+class _RecordValues:
+    def __init__(self, records: list[Any], key: str) -> None:
+        self._records = records
         self._key = key
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._records)
 
     def __getitem__(self, row: int) -> Any:
-        record = self._rows[row]
+        record = self._records[row]
         if type(record) is not dict:
             return None
         # A lookup would call `__eq__` of keys of other types.
@@ -64,25 +88,137 @@ class _Values:
         return None
 
 
-def record_table(value: Any) -> RecordTable | None:
-    """Return a list as a table if its first elements are all dicts with string keys, else None."""
+def _record_table(value: Any) -> RecordTable | None:
     if type(value) is not list or not value:
         return None
     names: dict[str, None] = {}
     for record in value[:SAMPLED_RECORDS]:
-        if type(record) is not dict or dict.__len__(record) > MOST:
+        if type(record) is not dict or len(record) > MOST_COLUMNS:
             return None
         for key in list(record):
             if type(key) is not str:
                 return None
             names[key] = None
-        if len(names) > MOST:
+        if len(names) > MOST_COLUMNS:
             return None
     return RecordTable(value, list(names)) if names else None
 
 
+class ArrowTable(Table):
+    def __init__(self, value: Any) -> None:
+        super().__init__(value, getattr(value, "column_names", None))
+
+    def column(self, column: int) -> Column:
+        return ArrowColumn(self.series(column))
+
+    def series(self, column: int) -> Any:
+        return self._value if self._names is None else self._value.column(column)
+
+    def expression(self, column: int) -> str:
+        return f".column({column})"
+
+    def cell_expression(self, row: int, column: int) -> str:
+        return f"[{row}]" if self._names is None else f".column({column})[{row}].as_py()"
+
+
+class PolarsTable(Table):
+    def __init__(self, value: Any) -> None:
+        super().__init__(value, getattr(value, "columns", None))
+
+    def name(self, column: int) -> str:
+        return str(self._value.name) if self._names is None else super().name(column)
+
+    def column(self, column: int) -> Column:
+        series = self.series(column)
+        return Column(series) if str(series.dtype) == "Object" else PolarsColumn(series)
+
+    def series(self, column: int) -> Any:
+        return self._value if self._names is None else self._value.to_series(column)
+
+    def cell_expression(self, row: int, column: int) -> str:
+        return f"[{row}]" if self._names is None else f"[{row}, {column}]"
+
+
+class MatrixTable(Table):
+    """A numpy array; its columns are those of its second dimension, or its fields."""
+
+    def __init__(self, value: Any) -> None:
+        self._is_matrix = value.dtype.names is None and value.ndim == 2
+        super().__init__(value, range(value.shape[1]) if self._is_matrix else value.dtype.names)
+
+    def column(self, column: int) -> Column:
+        values = self.series(column)
+        if values.dtype.kind in "biufcmMUS" and values.ndim == 1:
+            return NumberColumn(values)
+        if values.dtype.kind in "OT":
+            return Column(values)
+        raise InspectionError(f"Values of the type {values.dtype} are not supported.")
+
+    def series(self, column: int) -> Any:
+        return self._value[:, column] if self._is_matrix else super().series(column)
+
+    def expression(self, column: int) -> str:
+        return f"[:, {column}]" if self._is_matrix else super().expression(column)
+
+    def cell_expression(self, row: int, column: int) -> str:
+        if self._is_matrix:
+            return f"[{row}, {column}]"
+        return super().cell_expression(row, column)
+
+
+class PandasTable(Table):
+    """A DataFrame, a Series or an Index of pandas."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(value, value.columns if value.ndim == 2 else None)
+
+    def name(self, column: int) -> str:
+        return key_text(self._value.name if self._names is None else self._names[column])
+
+    def column(self, column: int) -> Column:
+        return column_of(self.series(column))
+
+    def labels(self, rows: Sequence[int]) -> list[str] | None:
+        index: Any = getattr(self._value, "index", None)
+        if index is None:
+            return None
+        has_levels = hasattr(index, "levels")
+        if not all(map(is_own_type, index.dtypes if has_levels else [index.dtype])):
+            return None
+        part = index[rows.start : rows.stop] if isinstance(rows, range) else index[list(rows)]
+        # A foreign time zone's code would be called by the labels' own methods.
+        if not has_levels and has_foreign_zone(index.dtype):
+            return [text or "—" for text in column_of(part).texts(range(len(part)))]
+        return [key_text(label) for label in part.tolist()]
+
+    def series(self, column: int) -> Any:
+        return self._value if self._names is None else self._value.iloc[:, column]
+
+    def expression(self, column: int) -> str:
+        if self._names is None:
+            return ""
+        names = list(self._names)
+        name = names[column]
+        is_unique = (
+            type(name) is str and sum(type(each) is str and each == name for each in names) == 1
+        )
+        return f"[{name!r}]" if is_unique else f".iloc[:, {column}]"
+
+    def cell_expression(self, row: int, column: int) -> str:
+        if self._names is not None:
+            return f".iloc[{row}, {column}]"
+        return f".iloc[{row}]" if hasattr(self._value, "iloc") else f"[{row}]"
+
+
+def key_text(value: Any) -> str:
+    """Format a label; the parts of a tuple are joined by commas."""
+    if type(value) is tuple:
+        return ", ".join(map(key_text, value))
+    return "—" if (text := cell_text(value)) is None else text
+
+
 def as_table(value: Any) -> Table | None:
-    """Return an object as a table; None if it is not one, or if its library is not loaded."""
+    """Return an object as a table; None if it is not one."""
     if is_index(value) or (
         is_one_of(value, "pandas", "DataFrame", "Series") and has_own_indexes(value)
     ):
@@ -93,8 +229,10 @@ def as_table(value: Any) -> Table | None:
         return ArrowTable(value)
     if is_one_of(value, "numpy", "ndarray") and value.ndim in (1, 2):
         return MatrixTable(value)
-    return record_table(value)
+    return _record_table(value)
 
+
+# Rows, sorted and filtered
 
 Sort = Optional[Sequence[Any]]
 """A column, and whether the order is descending; None for the table's own order."""
@@ -103,10 +241,8 @@ Filters = Sequence[Sequence[Any]]
 
 
 class Arrangement:
-    """Caches the rows of a table, as last sorted and filtered."""
-
     def __init__(self) -> None:
-        self._last: tuple[Any, tuple[Any, ...], Sequence[int]] = None, (), ()
+        self._last: tuple[Any, Any, Sequence[int]] = None, None, ()
         """Table, request and rows, read and written as one tuple, because several threads ask."""
 
     def rows(
@@ -115,14 +251,9 @@ class Arrangement:
         """Return the positions of rows; None for all in the table's order."""
         if not sort and not filters:
             return None
-        wanted = (
-            table.rows,
-            table.columns,
-            tuple(sort) if sort else None,
-            tuple(map(tuple, filters)),
-        )
-        of, before, rows = self._last
-        if value is not of or wanted != before:
+        wanted = table.rows, table.columns, sort, filters
+        last_value, last_wanted, rows = self._last
+        if value is not last_value or wanted != last_wanted:
             rows = arrange(table, sort, filters, deadline)
             self._last = value, wanted, rows
         return rows
@@ -156,18 +287,18 @@ def page(
     deadline: Deadline,
 ) -> dict[str, Any]:
     """Return some rows of some columns as texts."""
-    total = table.rows if rows is None else len(rows)
-    part: Sequence[int] = (
-        range(min(start, total), min(stop, total))
-        if rows is None
-        else [int(row) for row in rows[start:stop]]
-    )
+    part: Sequence[int] = range(table.rows)[start:stop] if rows is None else rows[start:stop]
+    if rows is not None:
+        part = list(map(int, part))
     cells = []
     for column in columns:
         deadline.check()
-        cells.append(_texts(table, column, part))
+        try:
+            cells.append(table.column(column).texts(part))
+        except InspectionError:
+            cells.append(["?"] * len(part))
     return {
-        "rows": total,
+        "rows": table.rows if rows is None else len(rows),
         "of": table.rows,
         "columns": table.columns,
         "positions": list(part),
@@ -177,67 +308,50 @@ def page(
 
 
 def headings(table: Table, columns: Sequence[int]) -> list[dict[str, Any]]:
-    """Return name and type of some columns."""
-    return [_heading(table, column) for column in columns if 0 <= column < table.columns]
-
-
-def _heading(table: Table, number: int) -> dict[str, Any]:
-    try:
-        column = table.column(number)
-    except InspectionError:
-        return {"name": table.name(number), "type": "?", "right": False}
-    return {"name": table.name(number), "type": column.type, "right": column.right}
-
-
-def _texts(table: Table, number: int, rows: Sequence[int]) -> list[str | None]:
-    try:
-        return table.column(number).texts(rows)
-    except InspectionError:
-        return ["?"] * len(rows)
+    found = []
+    for number in columns:
+        if not 0 <= number < table.columns:
+            continue
+        try:
+            column = table.column(number)
+            about = {"type": column.type, "right": column.right}
+        except InspectionError:
+            about = {"type": "?", "right": False}
+        found.append({"name": table.name(number), **about})
+    return found
 
 
 def rows_of(
     value: Any, sort: int | str | None, descending: bool, filters: Mapping[int | str, str]
 ) -> Any:
-    """Return the rows of a table that match the filters, sorted, as an object of the same kind.
-    Raises ValueError with a message for the user."""
+    """Return matching rows, sorted, as an object of the same kind. Raises ValueError with a message
+    for the user."""
     table = as_table(as_library_type(value))
     if table is None:
         raise ValueError("The value is not a table.")
+    order = None if sort is None else (_find_column(table, sort), descending)
+    conditions = [(_find_column(table, column), str(text)) for column, text in filters.items()]
     try:
-        conditions = [
-            (_number(table, column), str(condition)) for column, condition in filters.items()
-        ]
-        rows = arrange(
-            table,
-            None if sort is None else (_number(table, sort), descending),
-            conditions,
-            Deadline(float("inf")),
-        )
+        rows = list(map(int, arrange(table, order, conditions, Deadline(float("inf")))))
     except InspectionError as error:
         raise ValueError(str(error)) from None
-    return _take_rows(value, rows)
+    if type(value) is list:
+        return [value[row] for row in rows]
+    if hasattr(value, "iloc"):
+        return value.iloc[rows]
+    if is_one_of(value, "pyarrow", "Table", "ChunkedArray"):
+        return value.take(sys.modules["pyarrow"].array(rows, type="int64"))
+    return value[rows]
 
 
-def _number(table: Table, column: int | str) -> int:
+def _find_column(table: Table, column: int | str) -> int:
     if type(column) is int and 0 <= column < table.columns:
         return column
     found = [number for number in range(table.columns) if table.name(number) == column]
-    if len(found) != 1:
+    if not found:
+        raise ValueError(f"There is no column {column!r}.")
+    if len(found) > 1:
         raise ValueError(
-            f"There is no column {column!r}."
-            if not found
-            else f"{len(found)} columns are called {column!r}: give the number of the column."
+            f"{len(found)} columns are called {column!r}: give the number of the column."
         )
     return found[0]
-
-
-def _take_rows(value: Any, rows: Sequence[int]) -> Any:
-    numbers = [int(row) for row in rows]
-    if type(value) is list:
-        return [value[number] for number in numbers]
-    if hasattr(value, "iloc"):
-        return value.iloc[numbers]
-    if is_one_of(value, "pyarrow", "Table", "ChunkedArray"):
-        return value.take(sys.modules["pyarrow"].array(numbers, type="int64"))
-    return value[numbers]

@@ -24,7 +24,6 @@ _LARGEST = 200_000_000
 """Maximum bytes of an index to read."""
 MAX_REASON = 300
 """Maximum characters of a reason why something is not saved or not restored."""
-_NEW = ".new"
 _MOVE = "Move it away to save variables again."
 _PIECE_SIZE = 2**24
 
@@ -44,16 +43,12 @@ class SaveFolder:
         if create:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(path, 0o700)
-        above = os.open(
-            os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        )
+        parent, name = os.path.split(path)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        above = os.open(parent, flags)
         try:
-            _check_owner(above, os.path.dirname(path))
-            self._fd = os.open(
-                os.path.basename(path),
-                os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC,
-                dir_fd=above,
-            )
+            _check_owner(above, parent)
+            self._fd = os.open(name, flags, dir_fd=above)
         finally:
             os.close(above)
         try:
@@ -94,13 +89,8 @@ class SaveFolder:
     def open(self, name: str) -> Any:
         """Open a file for reading bytes, if nobody else can have written it. Raises `OSError` and
         `FolderError`."""
-        file = os.fdopen(
-            os.open(
-                name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self._fd
-            ),
-            "rb",
-            buffering=0,
-        )
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        file = os.fdopen(os.open(name, flags, dir_fd=self._fd), "rb", buffering=0)
         try:
             _check_owner(file.fileno(), f"{self.path}/{name}", regular=True)
         except FolderError:
@@ -111,13 +101,9 @@ class SaveFolder:
     def write(self, name: str, parts: Iterable[Any]) -> None:
         """Write a file from bytes and memory, atomically replacing one with that name. Raises
         `OSError`."""
-        new = name + _NEW
-        fd = os.open(
-            new,
-            os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC,
-            0o600,
-            dir_fd=self._fd,
-        )
+        new = name + ".new"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(new, flags, 0o600, dir_fd=self._fd)
         try:
             try:
                 for part in parts:
@@ -134,7 +120,6 @@ class SaveFolder:
             raise
 
     def remove_all_but(self, names: set[str]) -> None:
-        """Remove the files that are no longer needed, and partly written ones."""
         for name in os.listdir(self._fd):
             if name != INDEX and name not in names:
                 with contextlib.suppress(OSError):
@@ -145,7 +130,6 @@ class SaveFolder:
 
 
 def compute_digest(parts: Iterable[Any]) -> str:
-    """Return a digest of bytes and memory."""
     digest = hashlib.blake2b(digest_size=20)
     for part in parts:
         for piece in split_pieces(part):
@@ -188,7 +172,6 @@ class ProgressCounter:
         self._beats = 0
 
     def count(self) -> int:
-        """Return the value of the counter."""
         return int.from_bytes(self._shared[:], "little")
 
     def beat(self) -> None:

@@ -1,19 +1,45 @@
-"""The kernel's side of saving its namespace, and restoring what was saved."""
+"""Saves the kernel's namespace, and restores what was saved."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
+import json
 import os
 import sys
+import time
 from typing import Any, Callable
 
 from ..control import python_version
 from ..objects import MISSING
 from ..tracebacks import describe_safely
-from ..undo.checkpoint import Checkpoint, CheckpointError, PythonVersionError, fork
-from .folder import MAX_REASON, FolderError, SaveFolder, compute_digest, split_pieces
-from .pickling import load_cloudpickle, unpickle_variables
-from .writer import Writer
+from ..undo.checkpoint import (
+    Checkpoint,
+    CheckpointError,
+    PythonVersionError,
+    UnpicklableError,
+    fork,
+    run_in_fork,
+)
+from ..variables import HIDDEN, describe_variable, is_hidden
+from .folder import (
+    MAX_REASON,
+    FolderError,
+    ProgressCounter,
+    SaveFolder,
+    compute_digest,
+    split_pieces,
+)
+from .pickling import (
+    HIDDEN_REASON,
+    Group,
+    HiddenTexts,
+    TooLargeError,
+    group_variables,
+    load_cloudpickle,
+    pickle_variables,
+    unpickle_variables,
+)
 
 
 class VariableLoader:
@@ -62,12 +88,8 @@ class VariableLoader:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # recreating the user's objects may raise anything
-            self._missing.update(
-                {
-                    row["name"]: _failure_reason(error, self._file["python"], group["packages"])
-                    for row in group["rows"]
-                }
-            )
+            reason = _failure_reason(error, self._file["python"], group["packages"])
+            self._missing.update(dict.fromkeys((row["name"] for row in group["rows"]), reason))
             return
         for name, value in variables.items():
             now = self._namespace.get(name, MISSING)
@@ -79,15 +101,12 @@ class VariableLoader:
 
 
 def list_variables(file: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the variables in a file of the index."""
     return [row for group in file["groups"] for row in group["rows"]]
 
 
 def _load_group(opened: Any, group: dict[str, Any], namespace: dict[str, Any]) -> dict[str, Any]:
     sizes: list[int] = group["blocks"]
-    starts = [
-        group["start"] + group["stream"] + sum(sizes[:number]) for number in range(len(sizes))
-    ]
+    starts = [*itertools.accumulate(sizes, initial=group["start"] + group["stream"])]
     stream = bytearray(group["stream"])
     _read(opened, group["start"], memoryview(stream))
     if compute_digest([stream]) != group["check"]:
@@ -132,7 +151,6 @@ def _version_of(package: str) -> str:
 
 
 WRITE_TIMEOUT = 900.0
-"""Seconds after which a writer is killed."""
 
 
 class Keeper:
@@ -165,22 +183,15 @@ class Keeper:
             {"name": file["name"], "size": file["size"], "variables": list_variables(file)}
             for file in self._index["files"]
         ]
-        return {
-            "files": files,
-            "missing": [
-                {"variable": row, "reason": row["reason"]} for row in self._index["missing"]
-            ],
-        }
+        missing = [{"variable": row, "reason": row["reason"]} for row in self._index["missing"]]
+        return {"files": files, "missing": missing}
 
     def start_writing(self, request: dict[str, Any]) -> Checkpoint:
         """Fork the process that saves; `finish` waits for it. request: carried and lost, see
         `Writer`. Raises `OSError`."""
-        writer = Writer(
-            self._namespace,
-            self._kernel,
-            {**self._settings, **request, "hidden": self._hidden_lines},
-        )
-        return fork(lambda question: _write(writer))
+        request = {**self._settings, **request, "hidden": self._hidden_lines}
+        writer = Writer(self._namespace, self._kernel, request)
+        return fork(lambda question: writer.write())
 
     def loading(self, name: str) -> VariableLoader:
         """Return a loader for a file of the index."""
@@ -205,10 +216,195 @@ def finish(writer: Checkpoint) -> dict[str, Any]:
         writer.wait()
 
 
-def _write(writer: Writer) -> dict[str, Any]:
-    try:
-        return writer.write()
-    except OSError as error:
-        return {"error": error.strerror or str(error)}
-    except FolderError as error:
-        return {"error": str(error)}
+SMALL_GROUP = 16_384
+"""Maximum bytes of groups that are saved in one file, together with others."""
+_EACH, _TOGETHER = 5.0, 600.0
+"""Seconds for one group without progress, and seconds for all groups."""
+_NICE = 10
+
+
+class Writer:
+    """Saves the variables that have changed since the last index, in a forked low-priority
+    process."""
+
+    def __init__(self, namespace: dict[str, Any], kernel: str, request: dict[str, Any]) -> None:
+        """kernel: identifies this kernel. request: `folder`, `key` (hex), `megabytes` and
+        `cloudpickle` (its folder); `carried` (files of earlier kernels to keep), `lost` (names that
+        earlier kernels had and this one never had) and `hidden` (lines typed hidden)."""
+        self._namespace = namespace
+        self._kernel = kernel
+        self._request = request
+        self._most: int = request["megabytes"] * 2**20
+        self._hidden = HiddenTexts(request["hidden"])
+        self._pulse = ProgressCounter()
+        self._cloudpickle: Any = None
+        self._folder: SaveFolder
+        self._earlier_files: dict[str, dict[str, Any]] = {}
+        """By digest."""
+
+    def write(self) -> dict[str, Any]:
+        """Save, and report the bytes in total, the number of variables, and those not saved; or
+        why that failed."""
+        os.nice(_NICE)
+        request = self._request
+        try:
+            folder = SaveFolder(request["folder"], bytes.fromhex(request["key"]), create=True)
+            with contextlib.closing(folder) as self._folder:
+                return self._write()
+        except OSError as error:
+            return {"error": error.strerror or str(error)}
+        except FolderError as error:
+            return {"error": str(error)}
+
+    def _write(self) -> dict[str, Any]:
+        before: dict[str, Any] = {"files": [], "missing": []}
+        with contextlib.suppress(FolderError):  # of another version, which is now replaced
+            before = self._folder.index() or before
+        self._earlier_files = {file["digest"]: file for file in before["files"]}
+        carried = [
+            left
+            for file in before["files"]
+            if file["name"] in self._request["carried"]
+            if (left := self._unloaded_part(file))["groups"]
+        ]
+        self._cloudpickle = load_cloudpickle(self._request["cloudpickle"], self._kernel)
+        variables, missing = self._variables()
+        saved = self._save_groups(variables, missing, sum(file["size"] for file in carried))
+        files = [reply["file"] for _, reply, _ in saved if "file" in reply]
+        small = [(reply, data) for _, reply, data in saved if "file" not in reply]
+        if small:
+            groups, data = [reply["group"] for reply, _ in small], [data for _, data in small]
+            files.insert(
+                0, self._write_file(groups, data, sum(reply["size"] for reply, _ in small))
+            )
+        rows = [{**self._row(name), "reason": reason} for name, reason in missing.items()]
+        lost = set(self._request["lost"]).difference(self._namespace)
+        index: dict[str, Any] = {
+            "written": time.time(),
+            "files": [*files, *carried],
+            "missing": [*rows, *(row for row in before["missing"] if row["name"] in lost)],
+        }
+        self._folder.write_index(index)
+        self._folder.remove_all_but({file["name"] for file in index["files"]})
+        return {
+            "size": sum(file["size"] for file in index["files"]),
+            "names": sum(len(group.names) for group, _, _ in saved),
+            "missing": len(missing),
+        }
+
+    def _save_groups(
+        self, variables: dict[str, Any], missing: dict[str, str], size: int
+    ) -> list[tuple[Group, dict[str, Any], bytes]]:
+        """Save the variables in groups, without the largest ones if there is not enough room. A
+        process that is replaced if a variable hangs or kills it saves one after the other. missing:
+        gets the reasons for what is not saved. size: bytes that are saved already."""
+        groups = group_variables(variables, self._namespace)
+        done: list[tuple[Group, dict[str, Any], bytes]] = []
+        results = run_in_fork(groups, self._write_group, _EACH, _TOGETHER, self._pulse.count)
+        for group, result in zip(groups, results):
+            if isinstance(result, str):
+                reason = result if len(result) <= MAX_REASON else f"{result[:MAX_REASON]}…"
+                missing.update(dict.fromkeys(group.names, reason))
+                continue
+            head, _, data = result.partition(b"\n")
+            reply = json.loads(head)
+            if "problem" in reply:  # a problem of the disk, not of the variables
+                raise OSError(reply["problem"], os.strerror(reply["problem"]))
+            done.append((group, reply, data))
+            size += reply["size"]
+            while size > self._most:
+                largest = max(done, key=lambda each: int(each[1]["size"]))
+                done.remove(largest)
+                size -= largest[1]["size"]
+                reason = _too_large(largest[1]["size"], self._most)
+                missing.update(dict.fromkeys(largest[0].names, reason))
+        return done
+
+    def _unloaded_part(self, file: dict[str, Any]) -> dict[str, Any]:
+        """Return a file with those of its groups that are not in the namespace."""
+        groups = [
+            group
+            for group in file["groups"]
+            if any(row["name"] not in self._namespace for row in group["rows"])
+        ]
+        return {**file, "groups": groups}
+
+    def _variables(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """Return the variables to save, and names that are not saved, with reasons."""
+        variables: dict[str, Any] = {}
+        missing: dict[str, str] = {}
+        for name, value in self._namespace.items():
+            if type(name) is not str or name in HIDDEN:
+                continue
+            if is_hidden(name, value):
+                missing[name] = "its name looks like a secret's"
+            else:
+                variables[name] = value
+        return variables, missing
+
+    def _row(self, name: str) -> dict[str, Any]:
+        return self._hidden.redact_row(describe_variable(name, self._namespace[name]))
+
+    def _write_group(self, group: Group) -> bytes:
+        """Save a group into a file unless it exists; returns a line of JSON, followed by the bytes
+        of a small group. Raises anything that an object raises."""
+        if group.size > self._most:
+            raise UnpicklableError(_too_large(group.size, self._most))
+        variables = {name: self._namespace[name] for name in group.names}
+        try:
+            result = pickle_variables(
+                variables, self._namespace, self._cloudpickle, self._most, self._pulse
+            )
+        except TooLargeError:
+            raise UnpicklableError(
+                f"more than the {self._most // 2**20:,} MB of keep_namespace_mb"
+            ) from None
+        if self._hidden.found_in(result.stream, result.blocks, self._pulse):
+            raise UnpicklableError(HIDDEN_REASON)
+        parts: list[Any] = [result.stream, *result.blocks]
+        size = sum(memoryview(part).nbytes for part in parts)
+        reply: dict[str, Any] = {
+            "rows": [self._row(name) for name in group.names],
+            "stream": len(result.stream),
+            "check": compute_digest([result.stream]),
+            "blocks": [block.nbytes for block in result.blocks],
+            "packages": result.packages,
+        }
+        if size <= SMALL_GROUP:
+            return json.dumps({"group": reply, "size": size}).encode() + b"\n" + b"".join(parts)
+        try:
+            written = {"file": self._write_file([reply], parts, size), "size": size}
+        except OSError as error:
+            written = {"problem": error.errno}
+        return json.dumps(written).encode() + b"\n"
+
+    def _write_file(
+        self, groups: list[dict[str, Any]], parts: list[Any], size: int
+    ) -> dict[str, Any]:
+        """Save groups into one file. Raises `OSError`."""
+        digest = compute_digest(self._pulse.track(parts))
+        start = 0
+        for group in groups:
+            group["start"] = start
+            start += group["stream"] + sum(group["blocks"])
+        if digest in self._earlier_files:
+            name = self._earlier_files[digest]["name"]
+        else:
+            name = f"{digest}.variables"
+            self._folder.write(name, self._pulse.track(parts))
+        return {
+            "name": name,
+            "digest": digest,
+            "size": size,
+            "python": python_version(),
+            "groups": groups,
+        }
+
+
+def _too_large(size: int, most: int) -> str:
+    size_text, limit = f"{size / 2**20:,.0f} MB", f"{most // 2**20:,} MB of keep_namespace_mb"
+    return (
+        f"{size_text} > {limit}"
+        if size > most
+        else f"{size_text}, which together with the others is more than the {limit}"
+    )

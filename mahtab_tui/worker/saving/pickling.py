@@ -125,43 +125,37 @@ class Group(NamedTuple):
 def group_variables(variables: dict[str, Any], namespace: dict[str, Any]) -> list[Group]:
     """Sort variables into groups, the smallest first."""
     graph = Graph(Kinds(namespace), states=False)
+    is_atom = {name: address_of(type(value)) in ATOMS for name, value in variables.items()}
     if not graph.add(variables.values(), time.monotonic() + _SECONDS):
-        large = [name for name, value in variables.items() if address_of(type(value)) not in ATOMS]
-        alone = [Group([name], 0) for name in variables if name not in large]
-        return [
-            *alone,
-            Group(large, sum(node.memory.size for node in graph.nodes.values() if node.memory)),
-        ]
+        size = sum(node.memory.size for node in graph.nodes.values() if node.memory)
+        alone = [Group([name], 0) for name in variables if is_atom[name]]
+        return [*alone, Group([name for name in variables if not is_atom[name]], size)]
     edges = {address: _edges(graph, node) for address, node in graph.nodes.items()}
     holders: dict[int, list[int]] = {}
     for address, inside in edges.items():
         for child in inside:
             holders.setdefault(child, []).append(address)
-    sharing = ancestors(
-        [
-            address
-            for address, node in graph.nodes.items()
-            if _changes(graph, node, holders.get(address, []))
-        ],
-        holders,
-    )
+    changing = [
+        address
+        for address, node in graph.nodes.items()
+        if _changes(graph, node, holders.get(address, []))
+    ]
+    sharing = ancestors(changing, holders)
     sets = _DisjointSets()
     for address in sharing:
         for child in sharing.intersection(edges[address]):
             sets.unite(address, child)
     by_root: dict[int, list[str]] = {}
     for name, value in variables.items():
-        own = -len(by_root) - 1 if address_of(type(value)) in ATOMS else address_of(value)
+        own = -len(by_root) - 1 if is_atom[name] else address_of(value)
         by_root.setdefault(sets.root(own) if own in sharing else own, []).append(name)
-    sizes: dict[int, int] = {}
+    sizes = dict.fromkeys(by_root, 0)
     for address, node in graph.nodes.items():
         if node.memory is not None:
             root = sets.root(address)
             sizes[root] = sizes.get(root, 0) + node.memory.size
-    return sorted(
-        (Group(names, sizes.get(root, 0)) for root, names in by_root.items()),
-        key=lambda group: group.size,
-    )
+    groups = (Group(names, sizes[root]) for root, names in by_root.items())
+    return sorted(groups, key=lambda group: group.size)
 
 
 def _edges(graph: Graph, node: Node) -> list[int]:
@@ -169,11 +163,9 @@ def _edges(graph: Graph, node: Node) -> list[int]:
     if _never_changes(node.value):
         return []
     inside = [child for child in node.children if child in graph.nodes]
-    return (
-        [*inside, address_of(type(node.value))]
-        if graph.kinds.kind(node.value).is_user_defined
-        else inside
-    )
+    if graph.kinds.kind(node.value).is_user_defined:
+        inside.append(address_of(type(node.value)))
+    return inside
 
 
 def _changes(graph: Graph, node: Node, holders: list[int]) -> bool:
@@ -198,8 +190,6 @@ def _never_changes(value: Any) -> bool:
 
 
 class _DisjointSets:
-    """Disjoint sets of numbers."""
-
     def __init__(self) -> None:
         self._above: dict[int, int] = {}
 
@@ -229,8 +219,6 @@ class TooLargeError(Exception):
 
 
 class Pickled(NamedTuple):
-    """Variables converted to bytes."""
-
     stream: bytearray
     blocks: list[memoryview]
     """The memory of arrays, and of other objects that pass theirs to a pickle."""
@@ -301,26 +289,19 @@ def pickle_variables(
                 return _cached, (thing.__wrapped__, *thing.cache_parameters().values())
             if type(thing) is get_if_loaded("numpy", "ndarray") and _is_plain(thing):
                 number = put_out_of_band(_array_memory(thing))
-                return _array, (
-                    blocks,
-                    number,
-                    thing.shape,
-                    thing.dtype,
-                    thing.flags.c_contiguous,
-                    thing.flags.writeable,
-                )
+                flags = thing.flags.c_contiguous, thing.flags.writeable
+                return _array, (blocks, number, thing.shape, thing.dtype, *flags)
             return super().reducer_override(thing)
 
-    Pickler(
-        out, 5, buffer_callback=lambda buffer: of_pickle.append(put_out_of_band(buffer.raw()))
-    ).dump(variables)
+    def keep_buffer(buffer: Any) -> None:
+        of_pickle.append(put_out_of_band(buffer.raw()))
+
+    Pickler(out, 5, buffer_callback=keep_buffer).dump(variables)
     sources = {
         name: "".join(linecache.getlines(name)) for name in sorted(files) if _is_cell_file(name)
     }
     head = late_import("pickle").dumps((sources, of_pickle), 5)
-    return Pickled(
-        bytearray(head) + out.data, blocks, dict(sorted(_versions(list(classes.values())).items()))
-    )
+    return Pickled(bytearray(head) + out.data, blocks, _versions(list(classes.values())))
 
 
 _WORKER = __package__.rpartition(".")[0]
@@ -400,11 +381,12 @@ def _reject_opaque(cls: type) -> None:
 
 
 def _versions(classes: list[type]) -> dict[str, str]:
-    packages = {class_module(cls).partition(".")[0] for cls in classes}
-    versions = {
-        package: own_dict(sys.modules.get(package)).get("__version__") for package in packages
-    }
-    return {package: version for package, version in versions.items() if type(version) is str}
+    versions = {}
+    for package in sorted({class_module(cls).partition(".")[0] for cls in classes}):
+        version = own_dict(sys.modules.get(package)).get("__version__")
+        if type(version) is str:
+            versions[package] = version
+    return versions
 
 
 def _is_plain(array: Any) -> bool:
@@ -451,16 +433,15 @@ class _Definitions:
     """Loads functions and classes into `__main__` of the process that unpickles this."""
 
     def __init__(self, definitions: bytes, package: Any) -> None:
-        names = {
+        self._names = {
             "path": list(sys.path),
             "name": package.__name__,
             "folder": package.__path__[0],
             "definitions": definitions,
         }
-        self._code = _LOAD, names
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return exec, self._code
+        return exec, (_LOAD, self._names)
 
 
 def install(namespace: dict[str, Any], folder: str) -> None:
@@ -497,11 +478,8 @@ def _pickle_definitions(namespace: dict[str, Any], package: Any) -> bytes:
     try:
         return bytes(package.dumps(found))
     except Exception:  # a value that a function uses, or a class of the user's
-        return bytes(
-            package.dumps(
-                {name: value for name, value in found.items() if _can_be_pickled(value, package)}
-            )
-        )
+        good = {name: value for name, value in found.items() if _can_be_pickled(value, package)}
+        return bytes(package.dumps(good))
 
 
 def _is_cell_definition(value: object) -> bool:

@@ -100,7 +100,7 @@ class MahtabTui:
         try:
             session.start_kernel()
             for file in inspect_files(files):
-                if not session.load(file):
+                if not session.cell_thread.load(file):
                     raise SystemExit(f"{file.path} could not be loaded.")
             yield SessionTalk(session, collector, self._seconds)
         finally:

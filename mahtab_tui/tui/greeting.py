@@ -1,5 +1,4 @@
-"""Offers the user lines for the input. A key inserts the newest one; nothing runs until they submit
-it."""
+"""The greeting of the first screen, and lines offered for the input."""
 
 from __future__ import annotations
 
@@ -10,7 +9,13 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from rich.cells import cell_len, set_cell_size
+from textual.reactive import var
+from textual.strip import Strip
+
 from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.tui.rows.row import EDGE, RIGHT, Row, RowsView, paragraph, title_strip, to_strip
+from mahtab_tui.tui.theme import Palette
 from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
@@ -22,6 +27,74 @@ if TYPE_CHECKING:
     from mahtab_tui.session.loading import DataFile
     from mahtab_tui.tui.main_screen import Panes
     from mahtab_tui.tui.terminal_app import TerminalApp
+
+
+TITLE = "TRANSCRIPT"
+TITLE_HEIGHT = 1
+GreetingLines = tuple[tuple[str, ...], ...]
+"""Each line is a mark, then words and examples in turn: ``("F1", "shows all keys.")``."""
+MOST_COLUMNS = 120
+"""Maximum columns of text; longer lines are hard to read."""
+
+
+def text_columns(width: int) -> int:
+    return max(8, min(MOST_COLUMNS, width - EDGE - RIGHT))
+
+
+def greeting_rows(lines: GreetingLines, width: int, palette: Palette) -> list[Row]:
+    column = max((cell_len(mark) for mark, *_ in lines), default=0) + 1
+    rows = [Row()]
+    for mark, *parts in lines:
+        spans = [
+            (part, palette.muted if number % 2 == 0 and rows[1:] else palette.text)
+            for number, part in enumerate(parts)
+        ]
+        rows += paragraph(
+            [(set_cell_size(mark, column), palette.moon), *spans], width, None, indent=" " * column
+        )
+    return rows
+
+
+class GreetingRows(list[Row]):
+    """A `RowSource` with the greeting."""
+
+    lines: GreetingLines = ()
+
+    def lay_out(self, width: int, palette: Palette) -> None:
+        self[:] = greeting_rows(self.lines, text_columns(width), palette)
+
+
+class Greeting(RowsView, can_focus=False):
+    lines: var[GreetingLines] = var(())
+
+    def __init__(self, *, id: str | None = None) -> None:
+        self._greeting = GreetingRows()
+        super().__init__(self._greeting, id=id)
+
+    def watch_lines(self) -> None:
+        self._greeting.lines = self.lines
+        self.reload()
+
+    @property
+    def room(self) -> tuple[int, int]:
+        """Columns and lines for a cell's output; (0, 0) before the first layout."""
+        return (0, 0) if self._laid_out is None else (text_columns(self.width), self.page)
+
+    @property
+    def head(self) -> int:
+        return TITLE_HEIGHT
+
+    def render_line(self, y: int) -> Strip:
+        width, base = self.width, self.visual_style.rich_style
+        if self._laid_out is None:
+            return Strip.blank(width, base)
+        if y < TITLE_HEIGHT:
+            return title_strip(TITLE, base + self._laid_out[1].muted, base, width)
+        # If it does not fit, the blank row above goes first.
+        index = y - TITLE_HEIGHT + (len(self._greeting) > self.page)
+        row = self._greeting[index] if index < len(self._greeting) else Row()
+        return to_strip(row, None, width, base)
+
 
 KEY = "Alt+I"
 
@@ -55,36 +128,32 @@ class Offer(NamedTuple):
 
 
 def missing_module(records: Sequence[Record]) -> str:
-    """Return the module that the newest cell failed to import; empty if there is none."""
+    """Return the module that the newest cell failed to import, if any."""
     from mahtab_tui.bus.records import ReplOut
 
     for record in reversed(records):
         if isinstance(record, ReplOut) and record.status is not None:
-            found = (
-                _MISSING.findall(record.text[-_SEARCHED_END:]) if record.status == "error" else []
-            )
-            return found[-1] if found else ""
+            text = record.text[-_SEARCHED_END:] if record.status == "error" else ""
+            return next(reversed(_MISSING.findall(text)), "")
     return ""
 
 
 def make_offer(module: str, environments: Sequence[PythonEnvironment]) -> Offer:
-    """Offer a way to get a missing module: another environment that has it, or else its package."""
+    """Offer another environment that has a missing module, or else its package."""
     from mahtab_tui.kernel.launch import has_package
 
     for found in environments:
         if has_package(found.prefix, module):
-            return Offer(
-                "ask", f"/python {found.path}", f"{found.path} has {module}; this Python does not"
-            )
-    return Offer(
-        "python", f"%pip install {_PACKAGES.get(module, module)}", f"This Python has no {module}"
-    )
+            why = f"{found.path} has {module}; this Python does not"
+            return Offer("ask", f"/python {found.path}", why)
+    package = _PACKAGES.get(module, module)
+    return Offer("python", f"%pip install {package}", f"This Python has no {module}")
 
 
 def welcome_text(
     version: str, python: str, environments: Sequence[PythonEnvironment], *, pandas: bool
 ) -> tuple[str, Offer | None]:
-    """Describe the kernel's Python for the first screen, and offer a better one."""
+    """Describe the kernel's Python, and offer a better one."""
     from mahtab_tui.kernel.launch import environment_prefix
 
     folder = str(environment_prefix(python) or python)
@@ -93,12 +162,9 @@ def welcome_text(
     runs = f"{version} in {folder}, {'with' if pandas else 'without'} pandas"
     if not pandas:
         offer = make_offer("pandas", environments)
-        return (
-            f"{runs}; {offer.line.removeprefix('/python ')} has it"
-            if offer.mode == "ask"
-            else runs,
-            offer,
-        )
+        if offer.mode == "ask":
+            runs = f"{runs}; {offer.line.removeprefix('/python ')} has it"
+        return runs, offer
     if environments:
         path = environments[0].path
         return f"{runs}. Also found: {path}", Offer("ask", f"/python {path}", f"There is {path}")
@@ -106,58 +172,40 @@ def welcome_text(
 
 
 def greeting_lines(files: Sequence[DataFile]) -> list[tuple[str, ...]]:
-    """Return the greeting's lines about possible first steps, with the files that become
-    variables."""
+    """Return the greeting's lines about possible first steps."""
     table = next((file.name for file in files if file.is_table), "")
     text = next((file.name for file in files if file.is_long_text), "")
     lines: list[tuple[str, ...]] = [
         ("◐", "One Python namespace, shared by you and a language model.")
     ]
     if table:
-        lines += [
-            ("`", "begins a question: ", f"` what stands out in {table}?"),
-            (
-                "Look",
-                "",
-                "Ctrl+O N",
-                ", then ",
-                "Enter",
-                f" on {table}: every row, to sort and to filter.",
-            ),
-        ]
+        look = f" on {table}: every row, to sort and to filter."
+        lines.append(("`", "begins a question: ", f"` what stands out in {table}?"))
+        lines.append(("Look", "", "Ctrl+O N", ", then ", "Enter", look))
     else:
         lines.append(("`", "Type Python; press backtick and ask the model instead."))
     if text:
-        lines.append(
-            (
-                "Search",
-                "",
-                f'rlm("what failed, and why?", {text})',
-                " reads all of it, part by part.",
-            )
-        )
+        call = f'rlm("what failed, and why?", {text})'
+        lines.append(("Search", "", call, " reads all of it, part by part."))
     lines.append(("F1", "shows all keys."))
     if not files:
-        lines.append(
-            ("Data", "", "mahtab-tui data.csv", ", ", "mahtab-tui FOLDER", ". Here: ", "%cd FOLDER")
-        )
+        here = (". Here: ", "%cd FOLDER")
+        lines.append(("Data", "", "mahtab-tui data.csv", ", ", "mahtab-tui FOLDER", *here))
     return lines
 
 
 class Offers:
-    """Shows the greeting of the first screen, and the newest offer. Environments are searched on
-    threads, because folders may be slow."""
+    """Shows the greeting and the newest offer. Environments are searched on threads, because
+    folders may be slow."""
 
     def __init__(self, app: TerminalApp[int], session: Session, panes: Panes) -> None:
         self._app = app
         self._session = session
         self._panes = panes
         self._offer: Offer | None = None
-        """The newest offer."""
         self._fetcher = Fetcher(panes)
 
     def greet(self) -> None:
-        """Show the greeting; once the kernel is ready, add which Python it has."""
         self._show_greeting()
 
         def greet_kernel(ready: Future[bool]) -> None:
@@ -167,7 +215,6 @@ class Offers:
         self._session.ready.add_done_callback(greet_kernel)
 
     def fold(self, records: Sequence[Record]) -> None:
-        """Offer a way to get a module that a cell failed to import."""
         if module := missing_module(records):
             self._fetcher.ask(
                 "offer",
@@ -179,12 +226,11 @@ class Offers:
         editor = self._panes.editor
         if self._offer is None:
             self._app.notify(
-                "Nothing to insert now. After a failed import, this key puts the install command into the input.",
+                "Nothing to insert now. After a failed import, this key puts the install command into the input."
             )
         elif not editor.is_empty:
             self._app.notify(
-                f"Clear the input first; then {KEY} puts {self._offer.line} there.",
-                "warning",
+                f"Clear the input first; then {KEY} puts {self._offer.line} there.", "warning"
             )
         else:
             editor.put(self._offer.mode, self._offer.line)
@@ -214,12 +260,9 @@ class Offers:
 
 
 def _environments(info: KernelInfo) -> list[PythonEnvironment]:
-    """Find environments that the kernel could use; none for a kernel in the caller's own
-    process."""
+    """Find environments that the kernel could use."""
     from mahtab_tui.kernel.launch import find_environments
 
-    return (
-        []
-        if info.pid == os.getpid() or info.host
-        else find_environments(Path(info.cwd), info.executable)
-    )
+    if info.pid == os.getpid() or info.host:
+        return []
+    return find_environments(Path(info.cwd), info.executable)

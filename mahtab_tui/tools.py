@@ -1,35 +1,189 @@
-"""The tools of a session: the built-in ones, and those of packages."""
+"""Functions that a model can call: the built-in ones, and those of packages.
+
+A tool is a function and the schema of its arguments. Everything else (its description for models,
+the function in the namespace) is made from these two::
+
+    class CountLines(BaseModel):
+        path: str = Field(description="A file of the project")
+
+    def count_lines(at: Workplace, given: CountLines) -> str:
+        '''Return how many lines a file of the project has.'''
+        return str(len(at.code.read_file(given.path).splitlines()))
+
+    tool = Tool(count_lines, CountLines)
+
+A package provides a tool with an entry point of the group ``mahtab_tui.tools`` that names ``tool``.
+"""
 
 from __future__ import annotations
 
+import ast
 import builtins
+import inspect
+import keyword
 import threading
+import traceback
+import typing
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import to_jsonable_python
 
 from mahtab_tui.kernel.base import HostFunction
-from mahtab_tui.knowledge.code import CodeSearcher
+from mahtab_tui.knowledge.code import CodeError, CodeSearcher
 from mahtab_tui.knowledge.library import (
     LoadedSkills,
     SkillLibrary,
+    SkillNotFound,
     SkillsBudgetExceeded,
     skill_library,
 )
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.tools.definition import Tool, ToolError, Workplace, format_error
+from mahtab_tui.worker.control import make_host_function
+from mahtab_tui.worker.toolbox import NAMES
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
-    from mahtab_tui.knowledge.code_parts import CodeParts
-    from mahtab_tui.knowledge.semantic_index import SemanticIndex
+    from mahtab_tui.knowledge.semantic_index import CodeParts, SemanticIndex
     from mahtab_tui.llm.prompts import ListedServer
+
+_STORED_UNDER = {"files": "path", "skills": "name"}
+
+
+class ToolError(Exception):
+    """A tool cannot do what was asked; the message is a sentence for the model."""
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Objects that a tool can use."""
+
+    code: CodeSearcher
+    """The project's source; files outside its folder are refused."""
+    skills: SkillLibrary
+    loaded: LoadedSkills
+    """The skills that stay loaded in the session."""
+    cancelled: threading.Event
+    """Set when nobody waits for the result."""
+    parts: CodeParts | None = None
+    """Finds parts of the project's source by words and meaning; None without an embedding model."""
+
+
+class Tool(NamedTuple):
+    """A function that a model can call."""
+
+    function: Callable[[Workplace, Any], str]
+    """Its name is the tool's name, its docstring the description for models. Raises `ToolError`."""
+    arguments: type[BaseModel]
+    """The schema; the model sees the descriptions of its fields."""
+    keeps: Literal["", "searches", "files", "skills"] = ""
+    """Key of the turn's state that keeps the results: files by the argument ``path``, skills by
+    ``name``."""
+    also: str = ""
+    """A second name in the namespace."""
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name, self.also) if self.also else (self.name,)
+
+    @property
+    def description(self) -> str:
+        return inspect.getdoc(self.function) or ""
+
+    def call(self, at: Workplace, arguments: Mapping[str, Any]) -> str:
+        """Check the arguments and run the tool. Raises `ToolError` for any error."""
+        try:
+            return str(self.function(at, self.arguments.model_validate(dict(arguments))))
+        except KeyboardInterrupt:
+            raise
+        except ValidationError as error:
+            wrong = "; ".join(
+                f"{'.'.join(map(str, one['loc'])) or 'arguments'}: {one['msg']}"
+                for one in error.errors()
+            )
+            raise ToolError(f"{self.name} was not called: {wrong}.") from None
+        except (ToolError, SkillNotFound, CodeError) as error:
+            raise ToolError(str(error)) from None
+        except BaseException as error:  # a plug-in's code
+            raise ToolError(f"{self.name} failed: {_format_error(error)}") from error
+
+    def with_defaults(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Add the defaults of missing arguments, as JSON values."""
+        fields = self.arguments.model_fields.items()
+        optional = {name: _default(field) for name, field in fields if not field.is_required()}
+        return {**optional, **arguments}
+
+    def host_functions(self) -> list[HostFunction]:
+        """Return the tool as functions for the namespace, one for each of its names."""
+        fields = sorted(self.arguments.model_fields.items(), key=lambda it: not it[1].is_required())
+        parameters = tuple(
+            (
+                name,
+                _annotation(field.annotation),
+                None if field.is_required() else repr(_default(field)),
+            )
+            for name, field in fields
+        )
+        described = [f"{name}: {field.description}" for name, field in fields if field.description]
+        doc = "\n".join([self.description, "", *described, "Raises RuntimeError with a sentence."])
+        return [HostFunction(name, self.name, parameters, doc) for name in self.names]
+
+    def problem(self) -> str:
+        """Return what is wrong with the definition, as the end of a sentence; empty if nothing."""
+        function, arguments = cast(Any, self.function), cast(Any, self.arguments)
+        if not hasattr(function, "__name__") or not (
+            isinstance(arguments, type) and issubclass(arguments, BaseModel)
+        ):
+            return "it is not a function and a pydantic model"
+        fields = self.arguments.model_fields
+        if not all(
+            name.isidentifier() and not keyword.iskeyword(name) for name in (*self.names, *fields)
+        ):
+            return "its names are not valid in Python"
+        if any(field.validation_alias for field in fields.values()):
+            return "its arguments have two names each"
+        if (key := _STORED_UNDER.get(self.keeps)) and key not in fields:
+            return f"its results are kept by the argument {key}, which it does not have"
+        for function in self.host_functions():
+            make_host_function(function._asdict())
+        return "" if self.description else "its function has no docstring"
+
+
+def _format_error(error: BaseException) -> str:
+    return "".join(traceback.format_exception_only(error)).strip()
+
+
+def _default(field: FieldInfo) -> Any:
+    return to_jsonable_python(field.get_default(call_default_factory=True))
+
+
+def _annotation(annotation: Any) -> str:
+    """Return a type as written in code, if possible."""
+    if annotation is type(None):
+        return "None"
+    written = str(annotation).replace("typing.", "")
+    if isinstance(annotation, type) and not typing.get_args(annotation):
+        written = annotation.__name__
+    try:
+        ast.parse(written, mode="eval")
+    except SyntaxError:
+        return "object"
+    return written
+
+
+# The built-in tools
 
 
 class _Arguments(BaseModel):
@@ -99,11 +253,9 @@ def search_code(at: Workplace, given: SearchCode) -> str:
         encoding=given.encoding or None,
         cancelled=at.cancelled,
     ).as_text()
-    near = (
-        ""
-        if at.parts is None
-        else at.parts.search(given.pattern, given.file_pattern, at.cancelled.is_set)
-    )
+    near = ""
+    if at.parts is not None:
+        near = at.parts.search(given.pattern, given.file_pattern, at.cancelled.is_set)
     return f"{matches}\n\n{near}" if near else matches
 
 
@@ -134,25 +286,21 @@ BUILTIN: tuple[Tool, ...] = (
 BY_MEANING = Tool(search_code, SearchCodeByMeaning, keeps="searches")
 """`search_code` with an embedding model."""
 
-
-ENTRY_POINTS = "mahtab_tui.tools"
-
 _OF_SKILLS = ("search_skills", "load_skill")
 PATIENCE = 5.0
 """Seconds to wait for a plug-in to load."""
 
 
 def load_tools(on_problem: Callable[[str], None]) -> list[Tool]:
-    """Load all tools, each name once, waiting at most `PATIENCE` for each plug-in. on_problem: called with a sentence for each unusable one."""
-    from mahtab_tui.worker.toolbox import NAMES
-
+    """Load all tools, each name once, waiting at most `PATIENCE` for each plug-in. on_problem:
+    called with a sentence for each unusable one."""
     tools = list(BUILTIN)
     # A session in this process adds functions to builtins, which do not count.
     pythons = {
         name for name, value in vars(builtins).items() if not isinstance(value, FunctionType)
     }
     used = {*pythons, *NAMES, *(name for tool in tools for name in tool.names)}
-    for entry in sorted(entry_points(group=ENTRY_POINTS)):
+    for entry in sorted(entry_points(group="mahtab_tui.tools")):
         loaded = _load_plugin(entry)
         if isinstance(loaded, Tool) and (twice := used.intersection(loaded.names)):
             loaded = f"cannot be used: a function {min(twice)} already exists."
@@ -176,17 +324,15 @@ def _load_plugin(entry: EntryPoint) -> Tool | str:
             )
             found.append(f"cannot be used: {problem}." if problem else tool)
         except BaseException as error:  # a plug-in's code
-            found.append(f"cannot be loaded: {format_error(error)}")
+            found.append(f"cannot be loaded: {_format_error(error)}")
 
     # Its code cannot be stopped, but nobody has to wait for it.
     thread = threading.Thread(target=load, name=f"plug-in {entry.name}", daemon=True)
     thread.start()
     thread.join(PATIENCE)
-    return (
-        found[0]
-        if found
-        else f"did not load within {PATIENCE:g} seconds; this session continues without it."
-    )
+    if found:
+        return found[0]
+    return f"did not load within {PATIENCE:g} seconds; this session continues without it."
 
 
 class Toolset:
@@ -202,10 +348,9 @@ class Toolset:
         servers: Callable[[], Sequence[ListedServer]] = tuple,
         meaning: SemanticIndex | None = None,
     ) -> None:
-        """on_problem: called with a sentence for each unusable plug-in. instructions: returns what the model is always told, by file.
-
-        servers: describes the MCP servers for the model. meaning: None to search by words alone.
-        """
+        """on_problem: called with a sentence for each unusable plug-in. instructions: returns what
+        the model is always told, by file. servers: describes the MCP servers for the model.
+        meaning: None to search by words alone."""
         self.skills = skills
         self.loaded = loaded
         self.instructions = instructions
@@ -213,7 +358,7 @@ class Toolset:
         self._code = CodeSearcher(code_dir)
         self._parts: CodeParts | None = None
         if meaning is not None:
-            from mahtab_tui.knowledge.code_parts import CodeParts
+            from mahtab_tui.knowledge.semantic_index import CodeParts
 
             self._parts = CodeParts(code_dir, meaning)
         self._on_problem = on_problem
@@ -233,27 +378,23 @@ class Toolset:
     def run(
         self, name: str, arguments: Mapping[str, Any], cancelled: threading.Event | None = None
     ) -> str:
-        """Run a tool and return its result. cancelled: set when nobody waits for it. Raises `ToolError`."""
+        """Run a tool and return its result. cancelled: set when nobody waits for it. Raises
+        `ToolError`."""
         tool = self.tools.get(name)
         if tool is None:
             raise ToolError(f"There is no tool {name!r}. Tools: {', '.join(self.tools)}.")
-        return tool.call(
-            Workplace(
-                self._code, self.skills, self.loaded, cancelled or threading.Event(), self._parts
-            ),
-            arguments,
-        )
+        cancelled = cancelled or threading.Event()
+        at = Workplace(self._code, self.skills, self.loaded, cancelled, self._parts)
+        return tool.call(at, arguments)
 
     def functions(self) -> list[HostFunction]:
-        """Return the functions for the namespace."""
         return [function for tool in self.tools.values() for function in tool.host_functions()]
 
     @cached_property
     def offered(self) -> list[BaseTool]:
-        """The tools that a model is offered, with short schemas: those for skills only if there are others than the program's own.
-
-        They stay the same in a session, because a prompt begins with them.
-        """
+        """The tools that a model is offered, with short schemas: those for skills only if there are
+        others than the program's own. They stay the same in a session, because a prompt begins with
+        them."""
         own_skills = bool(self.skills.descriptions(bundled=False))
         return [
             self._structured(tool, short=True)
@@ -279,33 +420,22 @@ class Toolset:
             run,
             name=tool.name,
             description=tool.description.split("\n\n")[0] if short else tool.description,
-            args_schema=short_schema(tool.arguments) if short else tool.arguments,
+            args_schema=_short_schema(tool.arguments) if short else tool.arguments,
             handle_validation_error=True,
         )
 
 
-def short_schema(arguments: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON schema of a tool's arguments with what a model needs to call it: it goes with every request.
-
-    Limits and defaults are left out, since a call is checked when it is made; optional arguments are described by name and type.
-    """
+def _short_schema(arguments: type[BaseModel]) -> dict[str, Any]:
+    """Return the JSON schema of a tool's arguments with what a model needs to call it, because it
+    goes with every request: no limits and defaults, and only required arguments are described."""
     schema = arguments.model_json_schema()
     required = schema.get("required", [])
-    fields = {
-        name: (
-            "type",
-            "anyOf",
-            "$ref",
-            "items",
-            "enum",
-            *(("description",) if name in required else ()),
-        )
-        for name in schema.get("properties", {})
-    }
-    properties = {
-        name: {key: value for key, value in schema["properties"][name].items() if key in keys}
-        for name, keys in fields.items()
-    }
+    properties = {}
+    for name, field in schema.get("properties", {}).items():
+        keys = {"type", "anyOf", "$ref", "items", "enum"}
+        if name in required:
+            keys.add("description")
+        properties[name] = {key: value for key, value in field.items() if key in keys}
     rest = {"$defs": schema["$defs"]} if "$defs" in schema else {}
     return {"type": "object", "properties": properties, "required": required, **rest}
 
@@ -313,14 +443,10 @@ def short_schema(arguments: type[BaseModel]) -> dict[str, Any]:
 def get_all_tools(
     code_dir: Path | str | None = None, skills_dir: Path | str | None = None
 ) -> list[BaseTool]:
-    """Return LangChain tools for a source folder and a skills folder; by default those of a session started here.
-
-    Errors are returned as text. Unusable skills and plug-ins are left out.
-    """
-
+    """Return LangChain tools for a source folder and a skills folder; by default those of a session
+    started here. Errors are returned as text. Unusable skills and plug-ins are left out."""
     skills = skill_library(skills_dir)
     settings = load_settings()
     loaded = LoadedSkills(lambda: skills, settings.skills_budget)
-    return Toolset(
-        Path(code_dir or settings.code_dir), skills, loaded, lambda problem: None
-    ).structured
+    code = Path(code_dir or settings.code_dir)
+    return Toolset(code, skills, loaded, lambda problem: None).structured

@@ -1,0 +1,572 @@
+"""Three protocols of chat models: OpenAI's Chat Completions, Anthropic's Messages and Ollama's.
+
+Each has a function that makes the body of a request, and a class that folds the events of an answer
+to chunks. Messages are dicts as Chat Completions has them: `role`, `content` (a text or blocks),
+and for tools `tool_calls` and `tool_call_id`."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from mahtab_tui.llm.base import NOT_AN_ANSWER, ModelError, ServiceError
+from mahtab_tui.llm.http_service import Exchange
+
+Dialect = Literal["openai", "openrouter", "compatible", "anthropic", "ollama"]
+Message = Mapping[str, Any]
+
+LONGEST_LINE = 16_000_000
+"""Bytes of a line of a stream."""
+_LIMITS = {"claude-3-5": 8_192, "claude-3-7": 64_000, "claude-3": 4_096}
+"""Most tokens that older models may write, by the beginning of their names."""
+_ANSWER_TOKENS = 32_000
+"""Most tokens of an answer that all newer models accept; a request must name a number."""
+
+
+class TokenUsage(NamedTuple):
+    """Tokens of a call."""
+
+    read: int
+    """All, including those from the cache."""
+    written: int
+    from_cache: int
+    to_cache: int = 0
+    """Written to the cache, which costs more; part of those read."""
+
+
+class ToolCallPiece(NamedTuple):
+    """A part of a call of a tool: the arguments (JSON) come in pieces, the rest with the first of
+    them."""
+
+    number: int
+    id: str | None
+    name: str | None
+    arguments: str
+
+
+class AnswerEnd(NamedTuple):
+    """Everything that is known of an answer at its end."""
+
+    model: str
+    """The service's name for the model; empty if it gives none."""
+    reason: str
+    """Why it ended: "stop", "length", "tool_calls", "content_filter" ..."""
+    usage: TokenUsage | None
+    cost: object = None
+    """Cost according to the service, in US dollars; not checked."""
+    reasoning_details: Sequence[Mapping[str, Any]] = ()
+    """The model's thinking in the service's form, to be sent back with the calls of tools."""
+
+
+class ChatChunk(NamedTuple):
+    """News of an answer; an empty one is only a sign that nothing has come for a moment."""
+
+    text: str = ""
+    reasoning: str = ""
+    calls: Sequence[ToolCallPiece] = ()
+    end: AnswerEnd | None = None
+
+
+def read_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Cut a stream into lines. Raises `ModelError` for one that is too long."""
+    parts: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        *whole, rest = piece.split(b"\n")
+        for line in whole:
+            yield b"".join([*parts, line])
+            parts, size = [], 0
+        parts.append(rest)
+        size += len(rest)
+        if size > LONGEST_LINE:
+            raise ModelError(NOT_AN_ANSWER)
+    if size:
+        yield b"".join(parts)
+
+
+def read_events(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the data of server-sent events; comments keep only the connection alive."""
+    data: list[bytes] = []
+    size = 0
+    for line in lines:
+        line = line.rstrip(b"\r")
+        if line.startswith(b"data:"):
+            data.append(line[5:])
+            size += len(line)
+            if size > LONGEST_LINE:
+                raise ModelError(NOT_AN_ANSWER)
+        elif not line and data:
+            yield b"\n".join(data)
+            data, size = [], 0
+    if data:
+        yield b"\n".join(data)
+
+
+def _parse_event(data: bytes) -> Mapping[str, Any]:
+    try:
+        return _mapping(json.loads(data))
+    except (ValueError, RecursionError):
+        raise ModelError(NOT_AN_ANSWER) from None
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    """Return an object of JSON. Raises `ModelError` if it is something else."""
+    if not isinstance(value, dict):
+        raise ModelError(NOT_AN_ANSWER)
+    return value
+
+
+def _join_text(content: object) -> str:
+    if isinstance(content, list):
+        return "".join(
+            _join_text(block.get("text")) for block in content if isinstance(block, dict)
+        )
+    return content if isinstance(content, str) else ""
+
+
+def to_count(value: object) -> int | None:
+    """Return a number of tokens; None if it cannot be one."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if 0 <= value < 1 << 53 else None
+
+
+class Answer:
+    """Folds the events of one answer."""
+
+    def __init__(self) -> None:
+        self.begun = False
+        self.ended = False
+        self.reason = ""
+        self.usage: TokenUsage | None = None
+        self._model = ""
+
+    def events(self, exchange: Exchange) -> Iterator[Mapping[str, Any]]:
+        """Yield the events of a response. Raises `ModelError`."""
+        return map(_parse_event, read_events(read_lines(exchange.pieces())))
+
+    def fold(self, event: Mapping[str, Any]) -> Iterator[ChatChunk]:
+        """Take in an event. Raises `ServiceError`, `ModelError`."""
+        raise NotImplementedError
+
+    def end(self) -> AnswerEnd:
+        return AnswerEnd(self._model, self.reason, self.usage)
+
+    def _note_model(self, event: Mapping[str, Any]) -> None:
+        if event.get("error"):
+            raise ServiceError(event)
+        if isinstance(model := event.get("model"), str):
+            self._model = model
+
+
+# Chat Completions
+
+
+def completions_body(
+    dialect: Dialect, model: str, messages: Sequence[Message], options: dict[str, Any]
+) -> dict[str, Any]:
+    """Make the body of a request."""
+    body = {
+        "model": model,
+        "messages": messages,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        **options,
+    }
+    if dialect == "openai" and "max_tokens" in body:  # models that reason refuse the older name
+        body["max_completion_tokens"] = body.pop("max_tokens")
+    if dialect == "openrouter":
+        body["usage"] = {"include": True}
+    if not body.get("tools"):
+        body.pop("tools", None)
+        body.pop("tool_choice", None)
+    return body
+
+
+class CompletionAnswer(Answer):
+    """An answer of Chat Completions. Later counts of tokens replace earlier ones: some services
+    count the whole again and again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._cost: object = None
+        self._from_cache: int | None = None
+        self._calls: list[str] = []
+        self._details: list[dict[str, Any]] = []
+
+    def events(self, exchange: Exchange) -> Iterator[Mapping[str, Any]]:
+        if str(exchange.headers.get("content-type")).startswith("application/json"):
+            yield _parse_event(exchange.body(LONGEST_LINE))  # the whole answer at once
+        else:
+            for data in read_events(read_lines(exchange.pieces())):
+                if data.strip() == b"[DONE]":
+                    break
+                yield _parse_event(data)
+            else:
+                return
+        self.ended = True
+
+    def fold(self, event: Mapping[str, Any]) -> Iterator[ChatChunk]:
+        self._note_model(event)
+        if isinstance(usage := event.get("usage"), dict):
+            self._note_usage(usage)
+        if isinstance(timings := event.get("timings"), dict):  # of llama.cpp
+            self._from_cache = to_count(timings.get("cache_n"))
+        choices = event.get("choices", [])
+        if not isinstance(choices, list):
+            raise ModelError(NOT_AN_ANSWER)
+        for choice in choices[:1]:
+            self.begun = True
+            if _mapping(choice).get("error"):  # of the provider behind OpenRouter
+                raise ServiceError(choice)
+            delta = _mapping(choice.get("delta") or choice.get("message") or {})
+            self.reason = str(choice.get("finish_reason") or self.reason)
+            if isinstance(details := delta.get("reasoning_details"), list):
+                _add_details(self._details, details)
+            text = _join_text(delta.get("content")) or _join_text(delta.get("refusal"))
+            reasoning = _join_text(delta.get("reasoning_content") or delta.get("reasoning"))
+            calls = [*self._pieces(delta.get("tool_calls"))]
+            if text or reasoning or calls:
+                yield ChatChunk(text, reasoning, calls)
+
+    def end(self) -> AnswerEnd:
+        usage = self.usage
+        if usage is not None and not usage.from_cache and self._from_cache:
+            usage = usage._replace(from_cache=min(self._from_cache, usage.read))
+        return AnswerEnd(self._model, self.reason, usage, self._cost, self._details)
+
+    def _note_usage(self, usage: Mapping[str, Any]) -> None:
+        read = to_count(usage.get("prompt_tokens"))
+        written = to_count(usage.get("completion_tokens"))
+        if read is not None and written is not None:
+            details = usage.get("prompt_tokens_details")
+            cached = to_count(details.get("cached_tokens")) if isinstance(details, dict) else None
+            self.usage = TokenUsage(read, written, min(cached or 0, read))
+            self._cost = usage.get("cost", self._cost)
+
+    def _pieces(self, deltas: object) -> Iterator[ToolCallPiece]:
+        """Yield the pieces of calls. Not every service numbers its calls, and some repeat the id
+        and the name."""
+        for delta in deltas if isinstance(deltas, list) else ():
+            function = _mapping(_mapping(delta).get("function"))
+            number, given, name = (
+                to_count(delta.get("index")),
+                delta.get("id"),
+                function.get("name"),
+            )
+            known = len(self._calls)
+            index = known - 1 if number is None else min(number, known)
+            if is_new := not 0 <= index < known or bool(
+                name and given and given != self._calls[index]
+            ):
+                index = known
+                self._calls.append(str(given or _new_call_id()))
+            arguments = function.get("arguments") or ""
+            yield ToolCallPiece(
+                index,
+                self._calls[index] if is_new else None,
+                str(name or "") if is_new else None,
+                arguments if isinstance(arguments, str) else json.dumps(arguments),
+            )
+
+
+def _new_call_id() -> str:
+    return f"call_{uuid.uuid4().hex[:12]}"
+
+
+def _add_details(known: list[dict[str, Any]], pieces: Sequence[object]) -> None:
+    """Join the pieces of reasoning that belong together: their texts follow one another, the rest
+    is repeated."""
+    for piece in pieces:
+        if not isinstance(piece, dict):
+            continue
+        last = known[-1] if known else {}
+        if not known or any(last.get(name) != piece.get(name) for name in ("type", "index")):
+            # Ids of OpenAI's answers are forgotten there before they could be sent back.
+            if str(piece.get("id")).startswith("rs_"):
+                piece = {name: value for name, value in piece.items() if name != "id"}
+            known.append(dict(piece))
+            continue
+        for name, value in piece.items():
+            before = last.get(name)
+            is_text = isinstance(before, str) and isinstance(value, str)
+            if name in ("text", "summary", "data") and is_text:
+                last[name] = before + value
+            elif value is not None:
+                last[name] = value
+
+
+# Ollama's protocol
+
+
+def ollama_body(
+    dialect: Dialect, model: str, messages: Sequence[Message], options: dict[str, Any]
+) -> dict[str, Any]:
+    """Make the body of a request."""
+    names = {
+        call["id"]: call["function"]["name"]
+        for message in messages
+        for call in message.get("tool_calls", ())
+    }
+    sent = [_ollama_message(message, names) for message in messages]
+    body: dict[str, Any] = {"model": model, "messages": sent, "stream": True}
+    if "max_tokens" in options:
+        options["num_predict"] = options.pop("max_tokens")
+    if options.pop("tool_choice", "auto") == "none":  # it has no such option
+        options.pop("tools", None)
+    for name in ("tools", "format", "think", "keep_alive"):
+        if options.get(name):
+            body[name] = options.pop(name)
+    body["options"] = options
+    return body
+
+
+def _ollama_message(message: Message, names: Mapping[str, str]) -> dict[str, Any]:
+    """Return a message in Ollama's form. names: of the tools, by the id of their call."""
+    content = message.get("content") or ""
+    sent: dict[str, Any] = {"role": message["role"], "content": content}
+    if not isinstance(content, str):
+        texts = [block["text"] for block in content if block.get("type") == "text"]
+        urls = [block["image_url"]["url"] for block in content if block.get("type") == "image_url"]
+        sent["content"] = "\n".join(texts)
+        sent["images"] = [url.partition(";base64,")[2] for url in urls]
+    if calls := message.get("tool_calls"):
+        sent["tool_calls"] = [
+            {"function": {"name": each["name"], "arguments": json.loads(each["arguments"])}}
+            for each in (call["function"] for call in calls)
+        ]
+        if reasoning := message.get("reasoning_content"):
+            sent["thinking"] = reasoning
+    if (call_id := message.get("tool_call_id")) is not None:
+        sent["tool_name"] = names.get(call_id, "")
+    return sent
+
+
+class OllamaAnswer(Answer):
+    """An answer of Ollama."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._calls = 0
+
+    def events(self, exchange: Exchange) -> Iterator[Mapping[str, Any]]:
+        return (_parse_event(line) for line in read_lines(exchange.pieces()) if line.strip())
+
+    def fold(self, event: Mapping[str, Any]) -> Iterator[ChatChunk]:
+        self._note_model(event)
+        message = _mapping(event.get("message", {}))
+        calls = message.get("tool_calls") or []
+        if not isinstance(calls, list):
+            raise ModelError(NOT_AN_ANSWER)
+        self.begun = self.begun or "message" in event
+        pieces = [*map(self._whole_call, calls)]
+        chunk = ChatChunk(
+            _join_text(message.get("content")), _join_text(message.get("thinking")), pieces
+        )
+        if any(chunk):
+            yield chunk
+        if event.get("done") is True:
+            self.ended = True
+            self.reason = str(event.get("done_reason") or "stop")
+            read, written = (
+                to_count(event.get(name)) for name in ("prompt_eval_count", "eval_count")
+            )
+            if read is not None and written is not None:
+                self.usage = TokenUsage(read, written, 0)
+
+    def _whole_call(self, call: object) -> ToolCallPiece:
+        function = _mapping(_mapping(call).get("function"))
+        self._calls += 1
+        name, written = str(function.get("name") or ""), json.dumps(function.get("arguments") or {})
+        return ToolCallPiece(self._calls - 1, _new_call_id(), name, written)
+
+
+# Anthropic's Messages
+
+
+def answer_tokens(model: str, wanted: int | None = None) -> int:
+    """Return the most tokens of an answer to request of a model: not more than wanted, nor than it
+    may write, as far as that is known."""
+    limits = (most for begin, most in _LIMITS.items() if model.startswith(begin))
+    limit = next(limits, wanted or _ANSWER_TOKENS)
+    return min(wanted or limit, limit)
+
+
+def messages_body(
+    dialect: Dialect, model: str, messages: Sequence[Message], options: dict[str, Any]
+) -> dict[str, Any]:
+    """Make the body of a request. options: as for Chat Completions, but for `seed`, which the
+    protocol does not have."""
+    options["max_tokens"] = answer_tokens(model, options.get("max_tokens"))
+    stop, tools = options.pop("stop", None), options.pop("tools", None)
+    choice = options.pop("tool_choice", None)
+    system = [_join_text(each.get("content")) for each in messages if each["role"] == "system"]
+    body = {"model": model, "messages": _turns(messages), "stream": True, **options}
+    if system:
+        body["system"] = "\n\n".join(system)
+    if stop:
+        body["stop_sequences"] = stop
+    if tools:
+        body["tools"] = [_tool(tool["function"]) for tool in tools]
+        if isinstance(choice, str):
+            body["tool_choice"] = {"type": "any" if choice == "required" else choice}
+        elif choice is not None:
+            named = choice.get("function")
+            body["tool_choice"] = choice if named is None else {"type": "tool", **named}
+    return body
+
+
+def _tool(function: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": function["name"],
+        "description": function.get("description", ""),
+        "input_schema": function.get("parameters") or {"type": "object", "properties": {}},
+    }
+
+
+def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return the messages of user and model in turn. Results of tools are the user's, and must
+    stand together in the message after their calls."""
+    turns: list[dict[str, Any]] = []
+    for message in messages:
+        role = "assistant" if message["role"] == "assistant" else "user"
+        blocks = [] if message["role"] == "system" else [*_blocks(message)]
+        if turns and turns[-1]["role"] == role:
+            turns[-1]["content"] += blocks
+        elif blocks:  # empty messages are rejected
+            turns.append({"role": role, "content": blocks})
+    if len(turns) > 1 and turns[-1]["role"] == "user":
+        # A conversation that has gone on will go on: the service keeps it for the next request,
+        # which it does only on request.
+        turns[-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
+    return turns
+
+
+def _blocks(message: Message) -> Iterator[dict[str, Any]]:
+    """Yield the blocks of a message; empty texts are rejected."""
+    content = message.get("content") or ""
+    if (call_id := message.get("tool_call_id")) is not None:
+        yield {"type": "tool_result", "tool_use_id": call_id, "content": _join_text(content)}
+        return
+    yield from message.get("reasoning_details", ())
+    blocks: list[dict[str, Any]] = content if isinstance(content, list) else []
+    for block in blocks or [{"type": "text", "text": content}]:
+        if block["type"] == "image_url":
+            head, is_data, data = (url := block["image_url"]["url"]).partition(";base64,")
+            source = {"type": "url", "url": url}
+            if is_data:
+                mime = head.removeprefix("data:")
+                source = {"type": "base64", "media_type": mime, "data": data}
+            yield {"type": "image", "source": source}
+        elif block.get("text"):
+            yield {"type": "text", "text": block["text"]}
+    for call in message.get("tool_calls", ()):
+        function = call["function"]
+        arguments = json.loads(function["arguments"])
+        yield {"type": "tool_use", "id": call["id"], "name": function["name"], "input": arguments}
+
+
+class AnthropicAnswer(Answer):
+    """An answer of the Messages protocol."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._calls: dict[int, int] = {}
+        self._thoughts: dict[int, tuple[Mapping[str, Any], dict[str, list[str]]]] = {}
+        """How each block of thinking began, and the pieces of its fields."""
+        self._counts: dict[str, Any] = {}
+        """Each count is of the whole answer so far, and not all are repeated."""
+
+    def fold(self, event: Mapping[str, Any]) -> Iterator[ChatChunk]:
+        kind = event.get("type")
+        if kind == "message_start":
+            self.begun = True
+            message = _mapping(event.get("message"))
+            self._note_model(message)
+            self._note_counts(message.get("usage"))
+        elif kind == "content_block_start":
+            yield from self._begin_block(_number(event), _mapping(event.get("content_block")))
+        elif kind == "content_block_delta":
+            yield from self._extend_block(_number(event), _mapping(event.get("delta")))
+        elif kind == "message_delta":
+            self.reason = str(_mapping(event.get("delta")).get("stop_reason") or self.reason)
+            self._note_counts(event.get("usage"))
+            self.usage = self._usage()
+        elif kind == "message_stop":
+            self.ended = True
+        else:  # an error, a sign of life, or something newer
+            self._note_model(event)
+
+    def end(self) -> AnswerEnd:
+        thoughts = [
+            {**block, **{name: "".join(texts) for name, texts in pieces.items()}}
+            for block, pieces in self._thoughts.values()
+        ]
+        return super().end()._replace(reasoning_details=thoughts)
+
+    def _begin_block(self, number: int, block: Mapping[str, Any]) -> Iterator[ChatChunk]:
+        kind = block.get("type")
+        if kind in ("thinking", "redacted_thinking"):
+            self._thoughts[number] = block, {}
+        elif kind == "tool_use":
+            index = self._calls[number] = len(self._calls)
+            arguments = json.dumps(block["input"]) if block.get("input") else ""
+            call = ToolCallPiece(index, str(block.get("id")), str(block.get("name")), arguments)
+            yield ChatChunk(calls=[call])
+        elif text := _join_text(block.get("text")):
+            yield ChatChunk(text)
+
+    def _extend_block(self, number: int, delta: Mapping[str, Any]) -> Iterator[ChatChunk]:
+        text, thinking = _join_text(delta.get("text")), _join_text(delta.get("thinking"))
+        if number in self._thoughts:
+            _, pieces = self._thoughts[number]
+            for name in ("thinking", "signature"):
+                if piece := _join_text(delta.get(name)):
+                    pieces.setdefault(name, []).append(piece)
+        if arguments := _join_text(delta.get("partial_json")):
+            if number not in self._calls:
+                raise ModelError(NOT_AN_ANSWER)
+            call = ToolCallPiece(self._calls[number], None, None, arguments)
+            yield ChatChunk(calls=[call])
+        elif text or thinking:
+            yield ChatChunk(text, thinking)
+
+    def _note_counts(self, usage: object) -> None:
+        if isinstance(usage, dict):
+            self._counts |= usage
+
+    def _usage(self) -> TokenUsage | None:
+        written = to_count(self._counts.get("output_tokens"))
+        fresh, from_cache, to_cache = (
+            to_count(self._counts.get(name)) or 0
+            for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+        )
+        if written is None:
+            return None
+        return TokenUsage(fresh + from_cache + to_cache, written, from_cache, to_cache)
+
+
+def _number(event: Mapping[str, Any]) -> int:
+    number = to_count(event.get("index"))
+    if number is None:
+        raise ModelError(NOT_AN_ANSWER)
+    return number
+
+
+class ChatProtocol(NamedTuple):
+    """How a service is asked, and how it answers."""
+
+    path: str
+    body: Callable[[Dialect, str, Sequence[Message], dict[str, Any]], dict[str, Any]]
+    """Makes the body of a request from dialect, model, messages and options."""
+    answer: type[Answer]
+
+
+COMPLETIONS = ChatProtocol("/chat/completions", completions_body, CompletionAnswer)
+PROTOCOLS: Mapping[Dialect, ChatProtocol] = {
+    "anthropic": ChatProtocol("/v1/messages", messages_body, AnthropicAnswer),
+    "ollama": ChatProtocol("/api/chat", ollama_body, OllamaAnswer),
+}
+"""Other dialects are of `COMPLETIONS`."""

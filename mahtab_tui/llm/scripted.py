@@ -1,0 +1,343 @@
+"""LangChain models without a service: the offline demo model, which answers a few kinds of
+questions by rules, and the model that reads prepared answers from a file."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models.chat_models import generate_from_stream
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+)
+from langchain_core.messages.ai import UsageMetadata
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
+from pydantic import PrivateAttr
+
+from mahtab_tui.llm import prompts
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.messages import message_text
+from mahtab_tui.llm.replay_file import Replay, ReplayLine, read_replay, split_tokens
+
+
+class ScriptedChatModel(BaseChatModel):
+    """A model that streams prepared texts, and can be stopped between two tokens."""
+
+    reports_cost: ClassVar[bool] = True
+    priced_as: ClassVar[str] = "local"
+    sees: ClassVar[bool] = False
+
+    _stopped: threading.Event = PrivateAttr(default_factory=threading.Event)
+
+    def worst_cost(self) -> float | None:
+        """Return the US dollars that an answer may cost."""
+        return 0.0
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def close(self) -> None:
+        """Do nothing; there is nothing to close."""
+
+    def stream_text(
+        self, text: str, tokens_per_second: float | None
+    ) -> Iterator[ChatGenerationChunk]:
+        """Yield the text as chunks at a pace (None: at once), until stopped."""
+        self._stopped.clear()
+        for token in split_tokens(text):
+            if tokens_per_second is not None and self._stopped.wait(1 / tokens_per_second):
+                return
+            yield ChatGenerationChunk(message=AIMessageChunk(content=token))
+
+    def _generate(
+        self,
+        messages: Sequence[BaseMessage],
+        stop: object = None,
+        run_manager: object = None,
+        **kwargs: object,
+    ) -> ChatResult:
+        return generate_from_stream(self._stream(list(messages)))
+
+
+def _usage_chunk(model: str, read: int, written: int, cost: float | None) -> ChatGenerationChunk:
+    """Return the last chunk of an answer: the tokens that were read and written, and US dollars."""
+    usage = UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)
+    metadata = {"cost_usd": cost, "model_name": model}
+    message = AIMessageChunk(content="", usage_metadata=usage, response_metadata=metadata)
+    return ChatGenerationChunk(message=message)
+
+
+class ChatReplay(ScriptedChatModel):
+    """Answers with the first unused line that matches the last message. Several threads may use
+    it."""
+
+    lines: list[ReplayLine]
+    source: str
+
+    _replay: Replay = PrivateAttr()
+
+    def model_post_init(self, context: Any, /) -> None:
+        self._replay = Replay(self.lines, self.source)
+
+    @classmethod
+    def from_file(cls, path: Path) -> ChatReplay:
+        """Read a file. Raises `ModelError` if it is invalid."""
+        return cls(lines=read_replay(path), source=str(path))
+
+    @property
+    def _llm_type(self) -> str:
+        return "replay"
+
+    def worst_cost(self) -> float | None:
+        """Return the cost of the most expensive answer left; None if one has no cost."""
+        return self._replay.worst_cost()
+
+    def _stream(
+        self, messages: list[BaseMessage], *args: Any, **kwargs: Any
+    ) -> Iterator[ChatGenerationChunk]:
+        line = self._replay.next(message_text(messages[-1]))
+        yield from self.stream_text(line.text, line.tokens_per_second)
+        yield _usage_chunk("replay", line.input_tokens, line.output_tokens, line.cost)
+
+
+# The demo model
+
+WHO = "Demo model (rules, no AI): "
+_TOKENS_PER_SECOND = 80.0
+_SEARCH_TOKENS_PER_SECOND = 600.0
+"""Searches produce much text that few read."""
+_REAL_MODEL = "A real model has no such limits: /model lists those that you can use here (--model NAME on the command line)."
+_SEQUENCES = ("list", "tuple", "set", "frozenset", "dict", "Series", "ndarray", "range")
+_COMMON_WORDS = frozenset(
+    "a about all an and any are as at by can characters column columns contain contains count data describe did do does each empty find first for"
+    " from give had happen happened has have how i in into is it item items lacks last line lines list look many me missing name nan no not null"
+    " number of on out overview print row rows s see show summarise summarize summary tell text than that the their them there these they this"
+    " value values was were what when where which who why will with without word words you your".split()
+)
+"""They change nothing in the answer to a question; a search does not look for them."""
+_ENDING = re.compile(r"(?<=\w{3})(?:ed|ing|e?s)$")
+_VARIABLE = re.compile(r"^(\w+): ([A-Za-z_][\w.]*)(?=,| =|$)")
+_OUTPUT = re.compile(
+    r"<(?:user|assistant)-repl-out\b([^>]*)>(.*?)</(?:user|assistant)-repl-out>", re.DOTALL
+)
+_NEW_VARIABLES = re.compile(r"\n\n(?=\w+: [A-Za-z_][\w.]*(?: = |, |$))", re.MULTILINE)
+"""Precedes the descriptions of variables that a cell has made."""
+_ERROR = re.compile(
+    r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Warning)(?:: .*)?$", re.MULTILINE
+)
+_SEARCH_CODE = """\
+found = {word: hits for word, pattern in patterns.items() if (hits := grep(pattern, max_matches=5000))}
+if not found:
+    FINAL(who + "no line of the text has any of the words of the query. It begins: " + peek(400))
+rarest = min(found.values(), key=len)
+
+def score(line):
+    return sum(re.search(pattern, line) is not None for pattern in patterns.values())
+
+best = max(map(score, rarest))
+hits = [hit for hit in rarest if score(hit) == best]
+lines = "\\n".join(f"line {getattr(hit, 'line', '?')}: {hit[:500]}" for hit in hits[:60])
+have = f"{len(hits):,} {'line has' if len(hits) == 1 else 'lines have'} {best} of the words {', '.join(patterns)}"
+FINAL(f"{who}{have}:\\n{lines}")
+"""
+
+
+class _Variable(NamedTuple):
+    name: str
+    type: str
+    text: str
+
+
+class ChatDemo(ScriptedChatModel):
+    """Answers by rules. Raises `ModelError` if no rule applies."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "demo"
+
+    def _stream(
+        self, messages: list[BaseMessage], *args: Any, **kwargs: Any
+    ) -> Iterator[ChatGenerationChunk]:
+        found = _search_answer(messages)
+        text = answer(messages) if found is None else found
+        pace = _TOKENS_PER_SECOND if found is None else _SEARCH_TOKENS_PER_SECOND
+        yield from self.stream_text(text, pace)
+        read = sum(len(message_text(message)) for message in messages)
+        yield _usage_chunk("demo", read // 4, len(text) // 4, 0.0)
+
+
+def _search_answer(messages: Sequence[BaseMessage]) -> str | None:
+    """Return the demo's next answer in a search; None if the conversation is not a search."""
+    if not messages or not isinstance(messages[0], SystemMessage):
+        return None
+    system, last = message_text(messages[0]), message_text(messages[-1])
+    is_plain = system.startswith(prompts.PLAIN)
+    if not is_plain and not system.startswith(prompts.SEARCH):
+        return None
+    query = _tagged(prompts.QUERY, last if is_plain else message_text(messages[1]))
+    words = [word for word in re.findall(r"\w{3,}", query.lower()) if word not in _COMMON_WORDS]
+    patterns = {word: rf"(?i)\b{re.sub(_ENDING, '', word)}" for word in words}
+    if is_plain:
+        return _matching_lines(patterns, _tagged(prompts.TEXT, last).split("\n"))
+    if last.startswith(prompts.LAST_CALL) or any(isinstance(each, AIMessage) for each in messages):
+        return f"{WHO}its code failed. It looked for lines with {', '.join(patterns)}."
+    code = f"import re\n\nwho = {WHO!r}\npatterns = {patterns!r}\n{_SEARCH_CODE}"
+    return f"I look for the lines that have most of the words.\n\n```python\n{code}```\n"
+
+
+def _tagged(tag: str, message: str) -> str:
+    """Return the text between a tag and its end tag, which nothing inside can forge."""
+    found = re.search(rf"<{tag}(?: [^>]*)?>\n(.*)\n</{tag}>", message, re.DOTALL)
+    return found[1] if found else ""
+
+
+def _matching_lines(patterns: dict[str, str], lines: Sequence[str]) -> str:
+    scores = [sum(bool(re.search(each, line)) for each in patterns.values()) for line in lines]
+    best = max(scores)
+    if not best:
+        return f"{WHO}no line of the text has any of the words of the query."
+    numbers = [number for number, score in enumerate(scores, 1) if score == best]
+    have = f"{len(numbers):,} {'line has' if len(numbers) == 1 else 'lines have'} {best} of the words {', '.join(patterns)}"
+    shown = [f"line {number}: {lines[number - 1][:500]}" for number in numbers[:10]]
+    return "\n".join([f"{WHO}{have}:", *shown])
+
+
+def answer(messages: Sequence[BaseMessage]) -> str:
+    """Return the demo's next answer in a conversation. Raises `ModelError` if no rule applies."""
+    texts = [message_text(message) for message in messages if isinstance(message, HumanMessage)]
+    last = texts[-1] if texts else ""
+    if '"is_complete"' in last:
+        reasons = {"reasoning": "The code ran or failed.", "next_action": ""}
+        return json.dumps({"is_complete": 'status="error"' not in last, **reasons})
+    if prompts.VARIABLES not in last:
+        if (outputs := _OUTPUT.findall(last)) and "<assistant-repl-out" in last:
+            return _report(outputs)
+        if "skipped block" in last:
+            return "I leave it at that."
+    question = re.split(rf"^(?:</[a-z-]+>|{prompts.QUESTION} )", last, flags=re.MULTILINE)[-1]
+    is_first = not any(isinstance(message, AIMessage) for message in messages)
+    reply = _reply(question.removesuffix(prompts.COMPUTE).strip(), texts)
+    return WHO + reply if is_first else reply
+
+
+def _report(outputs: Sequence[tuple[str, str]]) -> str:
+    printed = (_NEW_VARIABLES.split(output.strip("\n"), maxsplit=1)[0] for _, output in outputs)
+    text = "\n".join(output for output in printed if output)
+    if any('status="error"' in attributes for attributes, _ in outputs):
+        why = text.splitlines()[-1] if text else "nothing was printed"
+        raise ModelError(f"The demo model's code failed: {why}. {_REAL_MODEL}")
+    if "\n" not in text:
+        return f"The result: {text or 'nothing was printed'}."
+    return f"This came out:\n\n```text\n{text if len(text) <= 1_500 else text[:1_500] + '…'}\n```"
+
+
+def _reply(question: str, texts: Sequence[str]) -> str:
+    variables = _variables(texts)
+    if re.search(r"\b(?:which|what|list|show)\b.*\bvariables\b", question, re.IGNORECASE):
+        lines = [f"- `{each.name}`: {each.type}" for each in variables]
+        return "\n".join(lines) or (
+            "There are no variables yet. Make one in Python mode: `numbers = [3, 1, 2]`."
+        )
+    examples = ["which variables are there?", "describe numbers, after numbers = [3, 1, 2]"]
+    for variable in variables:
+        if variable.type in ("DataFrame", *_SEQUENCES):
+            examples[1:] = [f"describe {variable.name}", f"how many items has {variable.name}?"]
+            break
+    listed = "\n".join(f"- {example}" for example in examples)
+    if re.search(r"\b(?:error|fix|wrong|failed|exception)\b", question, re.IGNORECASE):
+        outputs = (each for text in texts for each in _OUTPUT.findall(text))
+        failed = [html.unescape(output) for how, output in outputs if 'status="error"' in how]
+        if errors := [error for output in failed for error in _ERROR.findall(output)]:
+            return f"The cell raised {errors[-1].rstrip('.')}. I explain no more than that. {_REAL_MODEL}"
+    words = re.findall(r"\w+", question)
+    for variable in sorted(variables, key=lambda each: _likeness(each, words), reverse=True):
+        if found := _plan(words, variable):
+            return f"{found[0]}\n\n```python\n{found[1]}\n```\n"
+    raise ModelError(
+        f"The demo model has no rule for this question. These would work now:\n{listed}\n{_REAL_MODEL}"
+    )
+
+
+def _variables(texts: Sequence[str]) -> list[_Variable]:
+    listing = next((text for text in reversed(texts) if prompts.VARIABLES in text), "")
+    listing = listing.rpartition(f"{prompts.VARIABLES}\n\n")[2]
+    found: list[_Variable] = []
+    for line in listing.rpartition(f"\n\n{prompts.QUESTION} ")[0].split("\n"):
+        if matched := _VARIABLE.match(line):
+            found.append(_Variable(matched[1], matched[2], line))
+        elif found:
+            found[-1] = found[-1]._replace(text=f"{found[-1].text}\n{line}")
+    return found
+
+
+def _likeness(variable: _Variable, words: Sequence[str]) -> tuple[bool, int, bool]:
+    """Return how likely a question is about a variable: by its name, the columns that the question
+    names, its type."""
+    names = {word for word in words if word not in _COMMON_WORDS and _column(variable, word)}
+    return variable.name in words, len(names), variable.type == "DataFrame"
+
+
+def _column(variable: _Variable, word: str) -> str:
+    """Return a word of the description of a variable's columns as it is written there."""
+    found = re.search(rf"\b{word}\b", variable.text.partition("\n")[2], re.IGNORECASE)
+    return found[0] if found else ""
+
+
+def _plan(words: Sequence[str], variable: _Variable) -> tuple[str, str] | None:
+    """Return an announcement and code that answers a question about a variable; None if it asks for
+    something else."""
+    name, kind = variable.name, variable.type
+    is_table, is_sequence = kind == "DataFrame", kind in _SEQUENCES
+    if name not in words and not (is_table or is_sequence or kind == "str"):
+        return None
+    # The variable may be named like a word that asks for something.
+    question = " ".join(f" {' '.join(words)} ".rpartition(f" {name} ")[::2])
+    rest = [word for word in question.split() if word.lower() not in _COMMON_WORDS]
+    column = ""
+    if len(rest) == 1 and (is_table or "{" in variable.text):
+        column = _column(variable, rest[0]) or rest[0]
+
+    def asks(pattern: str) -> bool:
+        return re.search(rf"\b(?:{pattern})\b", question, re.IGNORECASE) is not None
+
+    missing = asks("no|without|missing|lacks?|empty|null|nan")
+    if missing and column:
+        made = f"without_{column.lower()}"
+        code = f"{made} = [row for row in {name} if row[{column!r}] in (None, '')]"
+        if is_table:
+            code = f"{made} = {name}[{name}[{column!r}].isna()]"
+        code += f"\nprint(len({made}), 'of', len({name}), 'rows have no {column}')"
+        code += f"\nprint({made}.head(10))" if is_table else f"\nprint(*{made}[:10])"
+        return f"I look for rows of `{name}` without {column}.", code
+    count = rest[0] if len(rest) == 1 and re.fullmatch("[0-9]{1,5}", rest[0]) else ""
+    if asks("first|last") and (count or not rest):
+        values = f"{name}.splitlines()" if kind == "str" else name
+        values = values if is_table or kind in ("str", "list", "Series") else f"list({name})"
+        part = f"-{count or 5}:" if asks("last") else f":{count or 5}"
+        return f"Here is a part of `{name}`.", f"print({values}[{part}])"
+    if rest or (missing and not is_table):
+        return None
+    if asks("how many|count|number of") and not missing:
+        unit, counted = "rows" if is_table else "items", name
+        if kind == "str":
+            unit, counted = "words", f"{name}.split()"
+        code = f"print('{name} has', len({counted}), '{unit}')"
+        return f"I count the {unit} of `{name}`.", code
+    if missing or asks(r"describe|summar\w+|overview|show|print|look|tell|see|contains?|what"):
+        code = f"print(repr({name})[:1000])"
+        if is_table:
+            code = f"print({name}.shape)\nprint({name}.describe())\nprint({name}.isna().sum())"
+        elif is_sequence:
+            code = f"print(type({name}).__name__, len({name}))\nprint(list({name})[:5])"
+        return f"I look at `{name}`.", code
+    return None

@@ -1,0 +1,352 @@
+"""What models and agents see of variables, and which cells made a variable."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mahtab_tui.bus.prompt import PRIVATE_CELL
+from mahtab_tui.bus.records import (
+    Namespace,
+    Notice,
+    Private,
+    Record,
+    ReplIn,
+    Undo,
+    cell_entry,
+    emit,
+    get_record,
+)
+from mahtab_tui.bus.slicing import Step, steps_for
+from mahtab_tui.kernel.base import Kernel, KernelError
+from mahtab_tui.kernel.values import CellResult, Change, PrivateUse, Variable
+from mahtab_tui.llm.prompts import describe_variables, escape_section, join_variables
+from mahtab_tui.worker.private_use import mentioned_names, reaches_everything
+
+if TYPE_CHECKING:
+    from mahtab_tui.session.components import Components
+
+
+class VariableHistory(logging.Handler):
+    """Tracks which cells changed which variables, from records."""
+
+    def __init__(self, past: Iterable[Record] = ()) -> None:
+        super().__init__()
+        self.codes: dict[int, str] = {}
+        self._changes: dict[int, dict[str, str]] = {}
+        self._undone: set[int] = set()
+        for record in past:
+            self._fold(record)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._fold(get_record(record))
+
+    def _fold(self, record: Record) -> None:
+        if isinstance(record, ReplIn) and record.cell is not None:
+            self.codes[record.cell] = record.text
+        elif isinstance(record, Undo):
+            (self._undone.update if record.undone else self._undone.difference_update)(record.cells)
+        elif isinstance(record, Namespace) and record.cell and not record.restored:
+            self._changes.setdefault(record.cell, {}).update(
+                (change.name, change.change) for change in record.changes
+            )
+
+    def code_for(self, name: str, missing: Collection[str]) -> str:
+        """Return the cells that made a variable, and those that made what they need, in order as
+        one cell; empty if unknown. missing: variables that do not exist now."""
+        cells = sorted(self._changes.keys() & self.codes.keys() - self._undone)
+        steps = [Step(cell, self.codes[cell], self._changes[cell]) for cell in cells]
+        chosen = steps_for(name, steps, missing.__contains__)
+        return "\n\n".join(f"# cell {step.cell}\n{step.code.rstrip()}" for step in chosen)
+
+
+_MARKED = "{name} is private: models and agents know it exists, but not what it contains."
+_MISSING = " There is no such variable yet."
+_UNMARKED = "{name} is no longer private: models and agents may see what it contains."
+
+
+class PrivateNames:
+    """Marks names as private, and decides what may be sent. The mark belongs to a name, not an
+    object, and remains if the name is deleted."""
+
+    def __init__(self, parts: Components) -> None:
+        self._log = parts.log
+        self._kernel = parts.kernel
+        self._secrets = parts.secrets
+        self._hidden = parts.prompt.hidden
+        self._aliases: frozenset[str] = frozenset()
+        """Other names of the private objects, as last determined."""
+        self._codes = parts.variable_history.codes
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(self._hidden.private)
+
+    def mark(self, name: str, private: bool) -> None:
+        """Mark a name as private, or remove the mark. Waits for the kernel."""
+        if private == (name in self._hidden.private):
+            return
+        cells, text = tuple(self._codes), _UNMARKED
+        if private:
+            used = self._query_kernel([name], [self._codes[cell] for cell in cells]).used
+            cells = tuple(cell for cell, names in zip(cells, used, strict=False) if names)
+            text = _MARKED + _MISSING * (not self._exists(name))
+        else:
+            cells = ()
+        emit(self._log, Private(name=name, private=private, cells=cells))
+        if not private:
+            self._secrets.private.replace(())
+        self.refresh()
+        emit(self._log, Notice(text.format(name=name)))
+
+    def uses(self, code: str) -> tuple[str, ...]:
+        """Return the private variables that code can reach, as far as that can be determined. Waits
+        for the kernel."""
+        return self._query_kernel(self.names, [code]).used[0] if self.names else ()
+
+    def refresh(self) -> None:
+        """Ask the kernel again what the private variables refer to. Waits for the kernel."""
+        if names := self.names:
+            found = self._query_kernel(names, [])
+            self._aliases = frozenset(found.aliases)
+            self._secrets.private.add(found.texts)
+        else:
+            self._aliases = frozenset()
+
+    def is_private(self, name: str) -> bool:
+        """Return whether a variable is private, or another name of a private one."""
+        return name in self._hidden.private or name in self._aliases
+
+    def is_private_cell(self, cell: int) -> bool:
+        """Return whether a cell uses a private variable, so that its output is withheld."""
+        return self._hidden.is_private(cell_entry(cell))
+
+    def variables(self) -> list[Variable]:
+        """List the variables as models and agents see them. Raises `KernelError`."""
+        self.refresh()
+        return [self.redact_variable(variable) for variable in self._kernel.variables()]
+
+    def unrelated(self, names: Sequence[str], data: Iterable[str]) -> list[str]:
+        """Return the variables that contain nothing private, and that no cell has used together
+        with a private one, as far as the code shows. data: variables through which values may have
+        passed. Waits for the kernel."""
+        if not self.names:
+            return list(names)
+        data, related = frozenset(data), {*self.names, *self._aliases}
+        for cell, code in list(self._codes.items()):
+            words = mentioned_names(code)
+            if self.is_private_cell(cell) or not related.isdisjoint(words):
+                related.update(words.intersection(data))
+        holding = self._query_kernel(self.names, names).used
+        found = zip(names, holding, strict=True)
+        return [name for name, private in found if not private and name not in related]
+
+    def redact_result(self, result: CellResult) -> CellResult:
+        """Return the result of a cell as models and agents see it."""
+        result = replace(result, changes=tuple(map(self._redact_change, result.changes)))
+        if not self.is_private_cell(result.cell):
+            return result
+        hidden = replace(result, output=PRIVATE_CELL, displays=(), frames=())
+        return replace(hidden, kinds=(("stdout", len(PRIVATE_CELL)),))
+
+    def redact_variable(self, variable: Variable) -> Variable:
+        """Return a variable as models and agents see it."""
+        if self.is_private(variable.name):
+            return replace(variable, type="private", summary="")
+        return variable
+
+    def _redact_change(self, change: Change) -> Change:
+        now, before = change.variable, change.before
+        return replace(
+            change,
+            variable=now and self.redact_variable(now),
+            before=before and self.redact_variable(before),
+        )
+
+    def _exists(self, name: str) -> bool:
+        try:
+            return any(variable.name == name for variable in self._kernel.variables())
+        except KernelError:
+            return False
+
+    def _query_kernel(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
+        """Ask the kernel; if it does not answer, use only the names in the code."""
+        try:
+            return self._kernel.private_use(names, codes)
+        except KernelError:
+            found = map(mentioned_names, codes)
+            used = tuple(
+                tuple(names) if reaches_everything(words) else tuple(words.intersection(names))
+                for words in found
+            )
+            return PrivateUse((), (), used)
+
+
+def explain_approval(names: Sequence[str], party: str) -> str:
+    """Explain, as a clause, why code that uses private variables needs approval."""
+    return f"it uses {_join_names(names)}; {party} would see its output"
+
+
+def explain_refusal(what: str, names: Sequence[str]) -> str:
+    return f"{what} sends text to a model, and this cell uses {_join_names(names)}. private(name, False) makes a variable public."
+
+
+def _join_names(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:5])}{', …' * (len(names) > 5)}, which {'is' if len(names) == 1 else 'are'} private"
+
+
+ROOM = 4_500
+"""Maximum characters of all descriptions, about 1,500 tokens."""
+
+_MOST = 12
+_MOST_CHANGED = 8
+"""Maximum number of described variables of a cell."""
+_MADE_CHANGES = ("added", "rebound", "changed")
+_LEAST = 200
+"""Minimum characters to start a description."""
+_WORD = re.compile(r"\w+")
+_WHOLE = frozenset({"int", "float", "complex", "bool", "NoneType", "private"})
+"""Types that a single line describes completely, or as far as allowed."""
+_FRAMES = frozenset({"DataFrame", "LazyFrame", "Series", "Table"})
+_PREFIXES = frozenset({"df"})
+"""Parts of names that nobody says, as in ``df_cars``."""
+
+
+def describe_for_model(
+    kernel: Kernel,
+    private: PrivateNames,
+    question: str,
+    recent_codes: Sequence[str],
+    known: str = "",
+) -> dict[str, str]:
+    """Return the text that the model gets for each variable: relevant ones are described in detail,
+    others in one line.
+
+    recent_codes: the code of the last cells, newest last. known: the conversation so far, which is
+    not repeated. Private variables, and those that cells have used together with them, are not
+    described in detail. Raises `KernelError`.
+    """
+    variables = private.variables()
+    chosen = choose_described(variables, question, recent_codes)[:_MOST]
+    described = _describe(kernel, private, variables, chosen, ROOM // 2)
+    new = {name: text for name, text in described.items() if escape_section(text) not in known}
+    return describe_variables(variables, _fit(new))
+
+
+def describe_changes(
+    kernel: Kernel, private: PrivateNames, changes: Sequence[Change], *, printed: bool
+) -> str:
+    """Return the variables that a cell made or changed: one line each if it printed something,
+    otherwise described in detail. Raises `KernelError`."""
+    changed = [
+        private.redact_variable(each.variable)
+        for each in changes
+        if each.variable is not None and each.change in _MADE_CHANGES
+    ]
+    changed = [each for each in changed if not each.underscored and each.kind == "data"]
+    changed = changed[:_MOST_CHANGED]
+    names = [] if printed else [each.name for each in changed if not _is_whole(each)]
+    described = _describe(kernel, private, changed, names, ROOM // 3) if names else {}
+    return join_variables(describe_variables(changed, described))
+
+
+def _describe(
+    kernel: Kernel,
+    private: PrivateNames,
+    variables: Sequence[Variable],
+    names: Sequence[str],
+    limit: int,
+) -> dict[str, str]:
+    names = private.unrelated(names, [v.name for v in variables if v.kind == "data"])
+    try:
+        described = kernel.describe(names, limit) if names else {}
+    except KernelError:
+        return {}
+    return {name: described[name] for name in names if name in described}
+
+
+def choose_described(
+    variables: Sequence[Variable], question: str, recent_codes: Sequence[str]
+) -> list[str]:
+    """Return the names worth describing in detail, most important first: those in the question,
+    those in recent code, tables."""
+    newest = [v for v in reversed(variables) if not v.underscored and not _is_whole(v)]
+    names = sorted(newest, key=lambda v: v.kind != "data")
+    chosen = dict.fromkeys(_in_question([v.name for v in names], question))
+    for code in reversed(recent_codes):
+        found = mentioned_names(code)
+        chosen.update(dict.fromkeys(v.name for v in names if v.name in found))
+    chosen.update(dict.fromkeys(v.name for v in names if v.type in _FRAMES))
+    return list(chosen)
+
+
+def _is_whole(variable: Variable) -> bool:
+    """Return whether a variable's line says everything that a detailed description would."""
+    return (
+        variable.kind == "module"
+        or variable.type in _WHOLE
+        or (variable.type == "str" and variable.summary.startswith("'"))
+    )
+
+
+def _in_question(names: Sequence[str], question: str) -> Iterator[str]:
+    """Yield the names mentioned by a question, in the order of their mentions."""
+    words = [word for word in _WORD.findall(question) if word not in ("a", "I")]
+    positions: dict[str, int] = {}
+    for position, word in enumerate(words):
+        for form in _singular_forms(word.lower()):
+            positions.setdefault(form, position)
+    exact = set(words)
+    found = {}
+    for name in names:
+        if len(name) == 1:
+            parts = [name.lower()] if name in exact else []
+        elif _singular_forms(name.lower()) & positions.keys():
+            parts = [name.lower()]
+        else:
+            parts = _split_name(name)
+        at = [
+            min(
+                (positions[each] for each in _singular_forms(part) if each in positions), default=-1
+            )
+            for part in parts
+        ]
+        if at and min(at) >= 0:
+            found[name] = min(at)
+    yield from sorted(found, key=found.__getitem__)
+
+
+def _split_name(name: str) -> list[str]:
+    parts = [part for part in name.lower().split("_") if part and part not in _PREFIXES]
+    return parts if all(len(part) > 1 for part in parts) else []
+
+
+def _singular_forms(word: str) -> set[str]:
+    """Return a word, and the words it may be the plural of."""
+    forms = {word}
+    if len(word) > 3 and word.endswith("s"):
+        forms.add(word[:-1])
+        if word.endswith("es"):
+            forms.add(word[:-2])
+        if word.endswith("ies"):
+            forms.add(f"{word[:-3]}y")
+    return forms
+
+
+def _fit(described: dict[str, str]) -> dict[str, str]:
+    """Return as many descriptions as fit; the last one may be truncated after a line."""
+    room = ROOM
+    fitted: dict[str, str] = {}
+    for name, text in described.items():
+        if len(text) > room:
+            if room < _LEAST:
+                break
+            head = text[: room - 4]
+            text = f"{head.rpartition(chr(10))[0]}\n..." if "\n" in head else ""
+        if text:
+            fitted[name] = text
+            room -= len(text) + 2
+    return fitted

@@ -1,0 +1,460 @@
+"""Columns of numpy, pandas, Arrow and polars, which use their library's functions."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from ..objects import is_index, is_one_of, is_own_type
+from ..variables import type_name
+from .columns import (
+    BOOLEANS,
+    COMPARISONS,
+    DISTINCT,
+    SAMPLED_ROWS,
+    TOP,
+    Column,
+    Condition,
+    Deadline,
+    InspectionError,
+    Rows,
+    Statistics,
+    cell_text,
+    choose_decimals,
+    float_text,
+    format_top_values,
+    histogram,
+    is_safe_zone,
+    not_comparable,
+    number_statistics,
+    sampled,
+)
+
+_MANY_FLOATS = 1_000_000
+
+
+class NumberColumn(Column):
+    """A one-dimensional numpy array whose kind is one of ``biufcmMUS``. missing: a mask, if the
+    array cannot represent missing values."""
+
+    def __init__(self, values: Any, kind: str = "", missing: Any = None) -> None:
+        self._values = values
+        self._missing = missing
+        self._kind: str = values.dtype.kind
+        self.type = kind or str(values.dtype)
+        self.right = self._kind in "iufc"
+        sample = values[:SAMPLED_ROWS]
+        self._decimals = choose_decimals(sample.tolist()) if self._kind == "f" else 1
+        self._unit = _coarsest_unit(sample) if self._kind == "M" else None
+
+    def numbers(self) -> Any:
+        if self._missing is None:
+            return self._values
+        return _numpy().where(self._missing, float("nan"), self._values)
+
+    def texts(self, rows: Rows) -> list[str | None]:
+        selected = _as_slice(rows)
+        part = self._values[selected]
+        if self._kind in "mM":
+            found = self._format_moments(part)
+        elif self._kind == "f":
+            found = [float_text(float(value), self._decimals) for value in part.tolist()]
+        else:
+            found = [cell_text(value) for value in part.tolist()]
+        if self._missing is None:
+            return found
+        missing = self._missing[selected].tolist()
+        return [None if gone else text for text, gone in zip(found, missing)]
+
+    def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
+        numpy = _numpy()
+        values, missing = self._values, self._missing_mask()
+        if self._kind == "c":
+            raise InspectionError("Complex numbers cannot be sorted.")
+        if among is not None:
+            among = numpy.asarray(among, dtype="i8")
+            values, missing = values[among], None if missing is None else missing[among]
+        # None, which is not stable, is five times faster for floats.
+        kind = "stable" if self._kind != "f" or len(values) < _MANY_FLOATS else None
+        if descending:  # stable too
+            found = len(values) - 1 - numpy.argsort(values[::-1], kind=kind)[::-1]
+        else:
+            found = numpy.argsort(values, kind=kind)
+        deadline.check()
+        if missing is not None and missing.any():
+            found = numpy.concatenate([found[~missing[found]], numpy.flatnonzero(missing)])
+        return found if among is None else among[found]  # type: ignore[no-any-return]
+
+    def matching(self, condition: Condition, deadline: Deadline) -> Rows:
+        numpy = _numpy()
+        missing = self._missing_mask()
+        if missing is None:
+            missing = numpy.zeros(len(self._values), dtype=bool)
+        if condition.op in ("missing", "present"):
+            fits = missing if condition.op == "missing" else ~missing
+        elif condition.op == "contains" and self._kind in "US":
+            wanted = condition.operand if self._kind == "U" else condition.operand.encode()
+            fits = numpy.char.find(self._values, wanted) >= 0
+        else:
+            fits = condition.compare(self._values, self._convert(condition.operand)) & ~missing
+        return numpy.flatnonzero(fits)  # type: ignore[no-any-return]
+
+    def statistics(self, deadline: Deadline) -> Statistics:
+        values, missing = self._values, self._missing_mask()
+        count = 0 if missing is None else int(missing.sum())
+        deadline.check()
+        if self._kind not in "biufmM" or count == len(values):
+            return Statistics(count)
+        if count:
+            values = values[~missing]
+            deadline.check()
+        numpy = _numpy()
+        if self._kind in "mM":
+            ticks = values.view("i8")
+            ends = [int(ticks.min()), int(ticks.max()), int(ticks.mean())]
+            first, last, mean = self._format_moments(
+                numpy.array(ends, dtype="i8").view(values.dtype)
+            )
+            bars = histogram(sampled(ticks).tolist(), ends[0], ends[1])
+            return Statistics(count, first or "", last or "", mean or "", bars)
+        with numpy.errstate(all="ignore"):
+            low, high, average = values.min(), values.max(), float(values.mean(dtype="f8"))
+        deadline.check()
+        sample = sampled(values).tolist()
+        return number_statistics(count, low.item(), high.item(), average, sample)
+
+    def _format_moments(self, part: Any) -> list[str | None]:
+        if self._kind == "M":
+            texts = _numpy().datetime_as_string(part, unit=self._unit, casting="unsafe").tolist()
+            return [None if text == "NaT" else text.replace("T", " ") for text in texts]
+        spans = part.astype("m8[us]").tolist()
+        return [None if span is None else str(span) for span in spans]
+
+    def _missing_mask(self) -> Any:
+        """Return a mask of missing values; None if there can be none."""
+        if self._missing is not None:
+            return self._missing
+        if self._kind in "fc":
+            return _numpy().isnan(self._values)
+        return _numpy().isnat(self._values) if self._kind in "mM" else None
+
+    def _convert(self, text: str) -> Any:
+        try:
+            if self._kind == "M":
+                return _numpy().datetime64(text.replace(" ", "T"))
+            if self._kind == "m":
+                number, _, unit = text.partition(" ")
+                return _numpy().timedelta64(int(number), unit or "s")
+            if self._kind == "b":
+                return BOOLEANS[text.lower()]
+            if self._kind in "US":
+                return text if self._kind == "U" else text.encode()
+            if self._kind == "c":
+                return complex(text)
+            return int(text) if text.lstrip("+-").isdigit() else float(text)
+        # The last two for unknown units and for numbers that are too large.
+        except (ValueError, KeyError, TypeError, OverflowError):
+            raise not_comparable(text, self.type) from None
+
+
+class CategoryColumn(NumberColumn):
+    """The codes of a Categorical of pandas, sorted in the order of its categories."""
+
+    def __init__(self, values: Any) -> None:
+        super().__init__(values.codes, "category", values.codes < 0)
+        self.right = False
+        self._array = values
+        self._categories = values.categories
+
+    def value(self, row: int) -> Any:
+        return self._array[row]
+
+    def texts(self, rows: Rows) -> list[str | None]:
+        codes = self._values[_as_slice(rows)].tolist()
+        known = {code: cell_text(self._categories[code]) for code in set(codes) if code >= 0}
+        return [known.get(code) for code in codes]
+
+    def matching(self, condition: Condition, deadline: Deadline) -> Rows:
+        if condition.op in ("missing", "present"):
+            return super().matching(condition, deadline)
+        fitting = Column(self._categories).matching(condition, deadline)
+        numpy = _numpy()
+        return numpy.flatnonzero(numpy.isin(self._values, list(fitting)))  # type: ignore[no-any-return]
+
+    def statistics(self, deadline: Deadline) -> Statistics:
+        known = self._values[~self._missing]
+        missing, counts = len(self._values) - len(known), _numpy().bincount(known, minlength=1)
+        used = counts.nonzero()[0].tolist()
+        if len(used) > DISTINCT:
+            return Statistics(missing)
+        counted = ((cell_text(self._categories[code]) or "", int(counts[code])) for code in used)
+        return Statistics(missing, top=format_top_values(counted))
+
+
+def column_of(series: Any) -> Column:
+    """Create the column for a Series of pandas, by its dtype."""
+    dtype = series.dtype
+    name = type(dtype).__name__
+    if not is_own_type(dtype):
+        raise InspectionError(f"Values of the type {name} are not supported.")
+    if type(dtype).__module__.startswith("numpy"):
+        return _array_column(series.to_numpy(), "")
+    categories: Any = dtype.categories if name == "CategoricalDtype" else None
+    if is_index(categories) and is_own_type(categories.dtype):
+        return CategoryColumn(series.array)
+    if name == "ArrowDtype" or getattr(dtype, "storage", "") == "pyarrow":
+        return ArrowColumn(_arrow().chunked_array(series.array.__arrow_array__()), str(dtype))
+    if name == "DatetimeTZDtype":
+        foreign = has_foreign_zone(dtype)
+        # A time zone of the user's would run their code.
+        moments = series.array.tz_convert(None) if foreign else series.array.tz_localize(None)
+        return NumberColumn(moments.to_numpy(), dtype_text(dtype))
+    if name == "SparseDtype":
+        return _array_column(series.array.to_dense(), dtype_text(dtype))
+    if getattr(dtype, "_is_numeric", False) or name == "BooleanDtype":
+        filler = False if name == "BooleanDtype" else 0
+        values = series.array.to_numpy(dtype=dtype.numpy_dtype, na_value=filler)
+        return NumberColumn(values, str(dtype), series.array.isna())
+    return Column(series.array, dtype_text(dtype))
+
+
+def _array_column(values: Any, kind: str) -> Column:
+    if values.dtype.kind in "biufcmM":
+        return NumberColumn(values, kind)
+    return Column(values, kind or "object")
+
+
+def has_foreign_zone(dtype: Any) -> bool:
+    """Return whether a dtype has a time zone of the user's, whose code would run."""
+    return is_one_of(dtype, "pandas", "DatetimeTZDtype") and not is_safe_zone(dtype.tz)
+
+
+def dtype_text(dtype: Any) -> str:
+    """Format a dtype; a time zone of the user's is shown by its type."""
+    if has_foreign_zone(dtype):
+        return f"datetime64[{dtype.unit}, {type_name(dtype.tz)}]"
+    if is_one_of(dtype, "pandas", "IntervalDtype"):
+        return f"interval[{dtype_text(dtype.subtype)}, {dtype.closed}]"
+    if is_one_of(dtype, "pandas", "SparseDtype"):
+        return f"Sparse[{dtype.subtype}]"
+    return str(dtype)
+
+
+def _as_slice(rows: Rows) -> Any:
+    return slice(rows.start, rows.stop) if isinstance(rows, range) else list(rows)
+
+
+def _coarsest_unit(values: Any) -> str | None:
+    """Return the coarsest unit that shows some datetimes exactly, if there is one."""
+    known = values[~_numpy().isnat(values)]
+    units = ("D", "m", "s", "ms", "us")
+    return next((unit for unit in units if (known.astype(f"M8[{unit}]") == known).all()), None)
+
+
+def _numpy() -> Any:
+    """Return numpy, which is already loaded if there is one of its arrays."""
+    return sys.modules["numpy"]
+
+
+class _TypedColumn(Column):
+    """A column of Arrow or polars."""
+
+    def __init__(self, values: Any, name: str, kind: str) -> None:
+        """kind: ``float``, ``int``, ``text``, ``time``, ``bool``, or empty."""
+        self._values = values
+        self.type = name
+        self._kind = kind
+        self.right = kind in ("float", "int")
+        sample = range(min(SAMPLED_ROWS, len(values)))
+        self._decimals = choose_decimals(self._read(sample)) if kind == "float" else 1
+
+    def _read(self, rows: Rows) -> list[Any]:
+        raise NotImplementedError
+
+    def texts(self, rows: Rows) -> list[str | None]:
+        return list(map(self._format, self._read(rows)))
+
+    def _format(self, value: Any) -> str | None:
+        if self._kind == "float" and value is not None:
+            return float_text(value, self._decimals)
+        return cell_text(value)
+
+    def numbers(self) -> Any:
+        found = self._values.to_numpy()
+        return found.astype("f8") if found.dtype.kind == "O" else found  # of Decimal
+
+    def _convert(self, text: str) -> Any:
+        try:
+            if self._kind == "time":
+                moment = datetime.datetime.fromisoformat(text)
+                return moment.date() if self.type == "date" else moment
+            if self._kind == "bool":
+                return BOOLEANS[text.lower()]
+            return {"float": float, "int": int}.get(self._kind, str)(text)
+        except (ValueError, KeyError):
+            raise not_comparable(text, self.type) from None
+
+
+class ArrowColumn(_TypedColumn):
+    def __init__(self, values: Any, name: str = "") -> None:
+        types, kind = _arrow().types, values.type
+        if types.is_floating(kind):
+            word = "float"
+        elif types.is_integer(kind) or types.is_decimal(kind):
+            word = "int"
+        elif types.is_string(kind) or types.is_large_string(kind):
+            word = "text"
+        elif types.is_temporal(kind):
+            word = "time"
+        else:
+            word = "bool" if types.is_boolean(kind) else ""
+        super().__init__(values, name or str(kind), word)
+
+    def _read(self, rows: Rows) -> list[Any]:
+        if isinstance(rows, range):
+            part = self._values.slice(rows.start, len(rows))
+        else:
+            part = self._values.take(_arrow().array(list(rows), type="int64"))
+        return part.to_pylist()  # type: ignore[no-any-return]
+
+    def value(self, row: int) -> Any:
+        return self._values[row].as_py()
+
+    def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
+        arrow = _arrow()
+        rows = None if among is None else arrow.array(list(map(int, among)), type="int64")
+        values = self._values if rows is None else self._values.take(rows)
+        try:
+            keys = [("", "descending" if descending else "ascending")]
+            found = _compute().sort_indices(values, sort_keys=keys)
+        except arrow.ArrowException:
+            raise InspectionError(f"Values of {self.type} cannot be sorted.") from None
+        deadline.check()
+        return (found if rows is None else rows.take(found)).to_pylist()  # type: ignore[no-any-return]
+
+    def matching(self, condition: Condition, deadline: Deadline) -> Rows:
+        compute, (op, operand) = _compute(), condition
+        if op in ("missing", "present"):
+            missing = self._values.is_null(nan_is_null=True)
+            fits = missing if op == "missing" else compute.invert(missing)
+        elif op == "contains" and self._kind == "text":
+            ignore = condition.ignores_case
+            fits = compute.match_substring(self._values, operand, ignore_case=ignore)
+        else:
+            try:
+                wanted = _arrow().scalar(self._convert(operand), type=self._values.type)
+            except (ValueError, TypeError, _arrow().ArrowException):
+                raise not_comparable(operand, self.type) from None
+            fits = getattr(compute, COMPARISONS[op][1])(self._values, wanted)
+        return compute.indices_nonzero(fits).to_pylist()  # type: ignore[no-any-return]
+
+    def statistics(self, deadline: Deadline) -> Statistics:
+        values, compute = self._values, _compute()
+        missing = compute.sum(values.is_null(nan_is_null=self._kind == "float")).as_py() or 0
+        deadline.check()
+        if self._kind in ("", "text", "bool") or missing == len(values):
+            return Statistics(missing, top=self._top() if self._kind == "text" else ())
+        if missing:
+            values = values.filter(compute.invert(values.is_null(nan_is_null=True)))
+        try:
+            low, high = compute.min_max(values).as_py().values()
+        except _arrow().ArrowNotImplementedError:
+            return Statistics(missing)
+        deadline.check()
+        if self._kind == "time":
+            return Statistics(missing, cell_text(low) or "", cell_text(high) or "")
+        mean = float(compute.mean(values).as_py())
+        return number_statistics(missing, low, high, mean, sampled(values).to_pylist())
+
+    def _top(self) -> Sequence[str]:
+        counted = self._values.drop_null().value_counts()
+        if len(counted) > DISTINCT:
+            return ()
+        return format_top_values((each["values"], each["counts"]) for each in counted.to_pylist())
+
+
+class PolarsColumn(_TypedColumn):
+    def __init__(self, values: Any) -> None:
+        polars, dtype = sys.modules["polars"], values.dtype
+        if dtype.is_float():
+            word = "float"
+        elif dtype.is_numeric():
+            word = "int"
+        elif dtype in (polars.String, polars.Categorical, polars.Enum):
+            word = "text"
+        elif dtype.is_temporal():
+            word = "time"
+        else:
+            word = "bool" if dtype == polars.Boolean else ""
+        super().__init__(values, str(dtype).partition("(")[0].lower(), word)
+
+    def _read(self, rows: Rows) -> list[Any]:
+        if isinstance(rows, range):
+            return self._values.slice(rows.start, len(rows)).to_list()  # type: ignore[no-any-return]
+        return self._values.gather(list(rows)).to_list()  # type: ignore[no-any-return]
+
+    def _format(self, value: Any) -> str | None:
+        # NaN is not a missing value.
+        return "NaN" if type(value) is float and value != value else super()._format(value)
+
+    def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
+        polars = sys.modules["polars"]
+        rows = None if among is None else polars.Series(list(map(int, among)), dtype=polars.Int64)
+        values = self._values if rows is None else self._values.gather(rows)
+        try:
+            found = self._without_nan(values).arg_sort(descending=descending, nulls_last=True)
+        except polars.exceptions.PolarsError:
+            raise InspectionError(f"Values of {self.type} cannot be sorted.") from None
+        deadline.check()
+        return found if rows is None else rows.gather(found)  # type: ignore[no-any-return]
+
+    def matching(self, condition: Condition, deadline: Deadline) -> Rows:
+        values, (op, operand) = self._values, condition
+        polars = sys.modules["polars"]
+        try:
+            if op in ("missing", "present"):
+                fits = values.is_null() if op == "missing" else values.is_not_null()
+            elif op == "contains" and self._kind == "text":
+                texts = values.cast(polars.String)
+                texts = texts.str.to_lowercase() if condition.ignores_case else texts
+                fits = texts.str.contains(operand, literal=True)
+            else:
+                fits = condition.compare(self._without_nan(values), self._convert(operand))
+            return fits.arg_true()  # type: ignore[no-any-return]
+        except (polars.exceptions.PolarsError, NotImplementedError, TypeError):
+            raise not_comparable(operand, self.type) from None
+
+    def statistics(self, deadline: Deadline) -> Statistics:
+        missing = self._values.null_count()
+        values = self._without_nan(self._values).drop_nulls()
+        deadline.check()
+        if self._kind in ("", "text", "bool") or not len(values):
+            return Statistics(missing, top=self._top() if self._kind == "text" else ())
+        low, high = values.min(), values.max()
+        deadline.check()
+        if self._kind == "time":
+            return Statistics(missing, cell_text(low) or "", cell_text(high) or "")
+        mean = float(values.mean())
+        return number_statistics(missing, low, high, mean, sampled(values).to_list())
+
+    def _without_nan(self, values: Any) -> Any:
+        return values.fill_nan(None) if self._kind == "float" else values
+
+    def _top(self) -> Sequence[str]:
+        texts = self._values.drop_nulls().cast(sys.modules["polars"].String).alias("value")
+        counted = texts.value_counts(sort=True)
+        if len(counted) > DISTINCT:
+            return ()
+        shown = counted.head(TOP) if counted["count"].max() != 1 else counted
+        return format_top_values(shown.iter_rows())
+
+
+def _arrow() -> Any:
+    return sys.modules["pyarrow"]
+
+
+def _compute() -> Any:
+    return importlib.import_module("pyarrow.compute")
