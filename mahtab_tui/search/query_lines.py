@@ -40,7 +40,7 @@ class QueryLines(NamedTuple):
     words: tuple[str, ...]
     """Words of the query as the text writes them: all that it has if some line has all of them,
     otherwise the rarest."""
-    count: int
+    lines: int
     """Number of lines that have these words."""
     shown: tuple[tuple[int, str], ...]
     """The lines with most words, rare ones first, and lines that these lead to: number, line."""

@@ -312,6 +312,8 @@ class Proxy:
 
     def __init__(self, url: str, transcript: Path | None) -> None:
         self.counts = Counts()
+        self._ended = threading.Condition()
+        self._running = 0
         self._url = url
         self._transcript = transcript
         proxy = self
@@ -324,11 +326,23 @@ class Proxy:
                 proxy.forward(self, None)
 
             def do_POST(self) -> None:
-                proxy.forward(self, self.rfile.read(int(self.headers["Content-Length"])))
+                with proxy._ended:
+                    proxy._running += 1
+                try:
+                    proxy.forward(self, self.rfile.read(int(self.headers["Content-Length"])))
+                finally:
+                    with proxy._ended:
+                        proxy._running -= 1
+                        proxy._ended.notify_all()
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+    def wait(self) -> None:
+        """Wait until each call has been counted: an answer may come before its call has ended."""
+        with self._ended:
+            self._ended.wait_for(lambda: not self._running, 60)
 
     def forward(self, handler: BaseHTTPRequestHandler, data: bytes | None) -> None:
         """Send a request on, and its reply back, line by line."""
@@ -468,6 +482,7 @@ def _measure(name: str, search: Callable[[Proxy, str, Task], Any], chosen: Any, 
         except Exception as error:  # whatever a program raises
             answer = f"{type(error).__name__}: {error}"
         took, counts = time.monotonic() - began, proxy.counts
+        proxy.wait()
         good = is_right(task, answer)
         right += good
         seconds.append(took)
