@@ -272,7 +272,7 @@ def _other_tasks() -> Iterator[Task]:
     yield Task("other status", "How many requests got the status 500?", access, failed, int)
     sent = max(size for path, _, size in requests if path == "/help")
     yield Task("other size", "What is the largest size of an answer for /help?", access, sent, int)
-    people = [
+    people: list[tuple[str, str, str, int]] = [
         (
             f"Person{n}",
             random.choice(("Ops", "Sales", "Law")),
