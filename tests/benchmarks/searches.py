@@ -288,7 +288,7 @@ def _other_tasks() -> Iterator[Task]:
     )
     of_lima = sum(row[2] == "Lima" for row in people)
     yield Task("other city", "How many people work in Lima?", staff, of_lima, int)
-    events = [
+    events: list[dict[str, Any]] = [
         {
             "id": n,
             "kind": random.choice(("sale", "refund", "visit")),
