@@ -182,11 +182,11 @@ def first_message(query: str, text: Text, left: BudgetLeft) -> str:
         if len(text.parts) > MOST_DOCUMENTS:
             about.append(f"… and {len(text.parts) - MOST_DOCUMENTS:,} more")
     known = _tagged(TEXT, shorten("\n".join(about), LONGEST_ABOUT))
-    lines, next_step = _query_lines(query, text, rows)
+    shown, next_step = _query_lines(query, text, rows)
     return _joined(
         known,
-        *_preview(text.text, PREVIEW, ends=not lines),
-        lines,
+        *_preview(text.text, ends=not shown),
+        shown,
         _left(left),
         _tagged(QUERY, query),
         next_step,
@@ -314,8 +314,8 @@ def _first_of_several(query: str, text: Text, left: BudgetLeft) -> str:
         ]
         previews += [f"{each.name}:", *_preview(part, min(PREVIEW, share))]
     known = _tagged(TEXT, shorten("\n".join(about), LONGEST_ABOUT))
-    lines, next_step = _query_lines(query, text, None)
-    return _joined(known, *previews, lines, _left(left), _tagged(QUERY, query), next_step)
+    shown, next_step = _query_lines(query, text, None)
+    return _joined(known, *previews, shown, _left(left), _tagged(QUERY, query), next_step)
 
 
 def turn_message(

@@ -272,7 +272,7 @@ def _other_tasks() -> Iterator[Task]:
     yield Task("other status", "How many requests got the status 500?", access, failed, int)
     sent = max(size for path, _, size in requests if path == "/help")
     yield Task("other size", "What is the largest size of an answer for /help?", access, sent, int)
-    people = [
+    people: list[tuple[str, str, str, int]] = [
         (
             f"Person{n}",
             random.choice(("Ops", "Sales", "Law")),
@@ -288,7 +288,7 @@ def _other_tasks() -> Iterator[Task]:
     )
     of_lima = sum(row[2] == "Lima" for row in people)
     yield Task("other city", "How many people work in Lima?", staff, of_lima, int)
-    events = [
+    events: list[dict[str, Any]] = [
         {
             "id": n,
             "kind": random.choice(("sale", "refund", "visit")),
