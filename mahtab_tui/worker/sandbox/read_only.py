@@ -22,7 +22,6 @@ _SYSTEM = (
     "/usr /lib /lib32 /lib64 /opt /etc/ld.so.cache /etc/localtime /etc/timezone /etc/fonts /etc/mime.types /etc/os-release /etc/ssl"
     " /var/cache/fontconfig /proc/self /proc/cpuinfo /proc/meminfo /proc/stat /sys/devices/system /dev/null /dev/zero /dev/urandom"
 ).split()
-"""The system's libraries, and files that they read."""
 _OF_USER = (
     "~/.config/matplotlib",
     "~/.cache/matplotlib",
@@ -54,13 +53,12 @@ def missing() -> str:
 def library_folders() -> list[str]:
     """Return the folders of the interpreter, its packages, and the system's libraries."""
     paths = sysconfig.get_paths()
-    of_python = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    packages = [*site.getsitepackages(), site.getusersitepackages()]
     return [
         sys.prefix,
         sys.base_prefix,
-        *of_python,
-        *packages,
+        *(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+        *site.getsitepackages(),
+        site.getusersitepackages(),
         *_SYSTEM,
         *map(os.path.expanduser, _OF_USER),
     ]
@@ -88,7 +86,7 @@ def lock(readable: Iterable[str], keep: Sequence[int]) -> None:
     confinement.restrict_files(rules)
     os.close(rules)
     confinement.apply_filter(filtered)
-    if holes := [what for what, attempt in _ATTEMPTS.items() if not _refused(attempt)]:
+    if holes := confinement.find_escapes(_ATTEMPTS):
         raise NotLockedError("; ".join(holes))
 
 
@@ -184,16 +182,6 @@ _ATTEMPTS: dict[str, Callable[[], Any]] = {
     "processes can be signalled": lambda: os.kill(os.getpid(), 0),
     "priorities can be changed": lambda: os.nice(0),
 }
-
-
-def _refused(attempt: Callable[[], Any]) -> bool:
-    try:
-        attempt()
-    except PermissionError:
-        return True
-    except OSError:
-        return False
-    return False
 
 
 def leave_parent(parent: int) -> None:
