@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import fields
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -109,23 +109,17 @@ def rlm(
     caller = _CALLER.get()
     log_file: Log | None = None
     with contextlib.ExitStack() as stack:
-        takers: list[Callable[[Record], None]] = (
-            [] if on_event is None else [_SafeCallback(on_event)]
-        )
+        takers: list[Emit] = [] if on_event is None else [_safe_callback(on_event)]
         if log is not None:
             log_file = stack.enter_context(contextlib.closing(Log(Path(log))))
             takers.append(log_file.write)
         if given["verbose"]:
             takers.append(partial(_print_turn, TurnLines()))
-
-        def emit(record: Record) -> None:
-            for take in takers:
-                take(record)
-
-        used = searcher or stack.enter_context(_SHARED.lent())
+        emit = partial(_emit_to_all, takers)
+        used = searcher or _shared_searcher(os.getpid())
         search = stack.enter_context(used.subscribed(emit))
         for notice in contents.notices:
-            emit(Notice(notice, level="warning", time=time.time()))
+            _warn(emit, notice)
         trees: list[str] = []
 
         def find(query: str) -> Result:
@@ -151,13 +145,7 @@ def rlm(
                 raise SearchFailed(plain(found.text), found.packed, contents.contexts)
             if found.state == "partial":
                 spent = f"{found.duration:.0f} s and {found.usage.calls:,} calls"
-                emit(
-                    Notice(
-                        f"The search did not finish; this is the best answer from {spent}.",
-                        level="warning",
-                        time=time.time(),
-                    )
-                )
+                _warn(emit, f"The search did not finish; this is the best answer from {spent}.")
             return found.as_result(found.text if raw else plain(found.text))
 
         try:
@@ -266,54 +254,15 @@ class Searcher:
             self._subscribers.remove(emit)
 
 
-_KEEP_SECONDS = 60.0
-"""Seconds that the models and the sandboxes' server stay after the last `rlm` without a searcher."""
+@cache
+def _shared_searcher(process: int) -> Searcher:
+    """Return the searcher of all calls of `rlm` in a process that bring none, so that each after
+    the first begins at once."""
+    return Searcher()
 
 
-class _SharedSearcher:
-    """The searcher of all calls of `rlm` that bring none, so that each after the first begins at once."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._searcher: Searcher | None = None
-        self._process = 0
-        self._users = 0
-        self._uses = 0
-
-    @contextlib.contextmanager
-    def lent(self) -> Iterator[Searcher]:
-        """Lend it for a search; it is closed a while after the last one."""
-        with self._lock:
-            if self._searcher is None or self._process != os.getpid():
-                self._searcher, self._process, self._users = Searcher(), os.getpid(), 0
-            searcher = self._searcher
-            self._users += 1
-            self._uses += 1
-        try:
-            yield searcher
-        finally:
-            with self._lock:
-                if searcher is self._searcher:
-                    self._users -= 1
-                    timer = threading.Timer(_KEEP_SECONDS, self.close, (self._uses,))
-                    timer.daemon = True
-                    timer.start()
-
-    def close(self, uses: int | None = None) -> None:
-        """Close it, unless it has been used more often than so many times, or is used now."""
-        with self._lock:
-            if self._users or uses not in (None, self._uses) or self._searcher is None:
-                return
-            searcher, self._searcher = self._searcher, None
-        searcher.close()
-
-
-_SHARED = _SharedSearcher()
-
-
-def _emit_to_all(subscribers: list[Emit], record: Record) -> None:
-    for emit in list(subscribers):
-        emit(record)
+def _warn(emit: Emit, text: str) -> None:
+    emit(Notice(text, level="warning", time=time.time()))
 
 
 def _print_turn(lines: TurnLines, record: Record) -> None:
@@ -323,22 +272,26 @@ def _print_turn(lines: TurnLines, record: Record) -> None:
             sys.stderr.write(lines.describe(as_json(record)))
 
 
-class _SafeCallback:
-    """Calls the caller's function, whose errors must not end the search."""
+def _emit_to_all(subscribers: list[Emit], record: Record) -> None:
+    for emit in list(subscribers):
+        emit(record)
 
-    def __init__(self, take: Callable[[Record], None]) -> None:
-        self._take: Callable[[Record], None] | None = take
 
-    def __call__(self, record: Record) -> None:
-        if self._take is None:
+def _safe_callback(on_event: Emit) -> Emit:
+    """Return a function that calls the caller's, whose errors must not end the search."""
+    failed = False
+
+    def emit(record: Record) -> None:
+        nonlocal failed
+        if failed:
             return
         try:
-            self._take(record)
-        except (
-            BaseException
-        ) as error:  # the caller's code, even if it exits: this is the search's thread
-            self._take = None
+            on_event(record)
+        except BaseException as error:  # even if it exits: this is the search's thread
+            failed = True
             warnings.warn(
                 f"on_event failed and will not be called again: {type(error).__name__}: {error}",
                 stacklevel=2,
             )
+
+    return emit
