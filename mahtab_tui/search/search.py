@@ -22,7 +22,7 @@ from mahtab_tui.sandbox.process import open_sandboxes
 from mahtab_tui.search.conversation import ChosenModels, GivenModel, Model, ModelOptions
 from mahtab_tui.search.engine import Engine
 from mahtab_tui.search.limits import Limits
-from mahtab_tui.search.live import ConsentRequest, EndState, NodeOutcome
+from mahtab_tui.search.live import EndState, NodeOutcome
 from mahtab_tui.search.log import Emit, Events, SessionLog
 from mahtab_tui.search.requests import ToolRunner, Tools
 from mahtab_tui.system.processes import wait_for_result
@@ -364,14 +364,14 @@ class Search:
 
         self._call_later(forget)
 
-    async def _consent(self, asking: Asking, fan_out: ConsentRequest) -> bool:
+    async def _consent(self, asking: Asking, request: str) -> bool:
         if asking != "ask":
             return asking == "run"
-        question = self._questions[fan_out.request] = self._loop.create_future()
+        question = self._questions[request] = self._loop.create_future()
         try:
             return await question
         finally:
-            del self._questions[fan_out.request]
+            del self._questions[request]
 
     async def _close(self) -> None:
         with contextlib.suppress(TimeoutError):
