@@ -92,6 +92,11 @@ class SessionLog:
         self._chars = 0
         self._left = MOST
 
+    @property
+    def chars(self) -> int:
+        """How many characters the events' texts have, about."""
+        return MOST - self._left
+
     def add(self, event: Record) -> None:
         if isinstance(event, SearchChatStream):
             return
