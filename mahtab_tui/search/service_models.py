@@ -14,7 +14,7 @@ from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chat_client import ChatClient
-from mahtab_tui.llm.chat_protocols import AnswerEnd, ChatChunk, answer_tokens
+from mahtab_tui.llm.chat_protocols import ChatChunk, answer_tokens
 from mahtab_tui.llm.messages import REFUSED, is_cut, is_refused
 from mahtab_tui.llm.providers import Sampling, Service, check_sampling
 from mahtab_tui.llm.replay_file import Replay, read_replay, split_tokens
@@ -32,7 +32,7 @@ from mahtab_tui.search.conversation import (
 )
 
 _ANSWER_TOKENS = 8_192
-"""Most tokens of an answer of Anthropic's client, which wants to stream longer ones."""
+"""Most tokens of an answer that Anthropic's client does not want to stream."""
 _SAMPLING = ("temperature", "top_p", "seed")
 
 
@@ -42,8 +42,7 @@ class ServiceModel(Model):
     takes_max_tokens = True
 
     def __init__(self, service: Service, name: str, secrets: Secrets, sampling: Sampling) -> None:
-        """name: for people. secrets: masked in its messages. Raises `ModelError` if it does not
-        take a sampling option."""
+        """name: for people. Raises `ModelError` if it does not take a sampling option."""
         check_sampling(name, sampling, _SAMPLING, service.dialect)
         self._tariff = Tariff(service.model, service.priced_as, service.max_tokens)
         super().__init__(name, secrets, self._tariff)
@@ -88,35 +87,26 @@ class _Reader:
         self._loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[Reply] = self._loop.create_future()
         self._words = WordStream(lambda words: self._report(lambda: on_words(words)))
-        self._reason = ""
+        self._end = {"finish_reason": ""}
         self.used: Usage | None = None
-        """Usage of the call; None if the service did not report it."""
 
     def take(self, news: ChatChunk | ModelError | None) -> None:
         """Take a chunk, None at the end, or an error in its place."""
         if isinstance(news, ChatChunk):
             self._words.add(news.text)
             if news.end is not None:
-                self._end(news.end)
-        elif news is not None:
-            self._fail(news)
-        elif is_refused({"finish_reason": self._reason}):
-            self._fail(ModelError(REFUSED))
+                self._end = {"finish_reason": news.end.reason}
+                self.used = answer_usage(self._tariff, news.end)
+            return
+        if news is None and is_refused(self._end):
+            news = ModelError(REFUSED)
+        if news is not None:
+            settle = partial(self.ended.set_exception, news)
         else:
             self._words.flush()
-            cut = is_cut({"finish_reason": self._reason})
-            reply = Reply(self._words.text, cut, self.used)
-            self._settle(partial(self.ended.set_result, reply))
-
-    def _end(self, end: AnswerEnd) -> None:
-        self._reason = end.reason
-        self.used = answer_usage(self._tariff, end)
-
-    def _fail(self, error: ModelError) -> None:
-        self._settle(partial(self.ended.set_exception, error))
-
-    def _settle(self, settle: Callable[[], None]) -> None:
-        self._report(lambda: None if self.ended.done() else settle())
+            reply = Reply(self._words.text, is_cut(self._end), self.used)
+            settle = partial(self.ended.set_result, reply)
+        self._report(lambda: self.ended.done() or settle())
 
     def _report(self, call: Callable[[], object]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has been closed
@@ -124,8 +114,8 @@ class _Reader:
 
 
 def client_model(given: tuple[Any, ...], secrets: Secrets, sampling: Sampling) -> FunctionModel:
-    """Make a model of a client of OpenAI or Anthropic and a model's name. secrets: masked in its
-    messages. Raises `ModelError` if it is no such client, or does not take a sampling option."""
+    """Make a model of a client of OpenAI or Anthropic and a model's name. Raises `ModelError` if it
+    is no such client, or does not take a sampling option."""
     client: Any = given[0] if given else None
     model = given[1] if len(given) == 2 else ""
     package = client_package(client)
@@ -161,10 +151,10 @@ def client_model(given: tuple[Any, ...], secrets: Secrets, sampling: Sampling) -
 
 
 class ReplayModel(Model):
-    """A model that answers from a file. Each conversation reads the file from its beginning."""
+    """A model that answers from a file, which each conversation reads from its beginning."""
 
     def __init__(self, name: str, path: Path, secrets: Secrets) -> None:
-        """name: for people. secrets: masked in its messages. Raises `ModelError`."""
+        """Raises `ModelError`."""
         super().__init__(name, secrets, Tariff("replay", LOCAL, None))
         self._path = path
         self._lines = read_replay(path)

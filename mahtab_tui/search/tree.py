@@ -61,9 +61,8 @@ class SearchControl(Protocol):
 
 LONGEST_TEXTS = 16_000_000
 """Characters of finished nodes that are kept; then the oldest are shortened."""
-ENDS = 600
-"""Characters of each shortened text; ANSWER: of an answer."""
-ANSWER = 40_000
+ENDS, ANSWER = 600, 40_000
+"""Characters that are kept of each shortened text, and of an answer."""
 
 _OfTurn = SearchTurn | SearchChatStream | SearchChat | SearchReplIn | SearchReplOut | Usage
 
