@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -61,35 +61,16 @@ class Intervals:
 
     def add(self, spans: Sequence[TextSpan]) -> None:
         """Add spans in any order; empty ones are ignored."""
-        if len(spans) > 8:
-            self._merge(spans)
-        else:
-            for start, end in spans:
-                if start < end:
-                    self._insert(start, end)
+        for start, end in spans:
+            if start < end:
+                first = bisect_left(self._ends, start)
+                after = bisect_right(self._starts, end)
+                if first < after:
+                    start, end = min(start, self._starts[first]), max(end, self._ends[after - 1])
+                self._starts[first:after] = [start]
+                self._ends[first:after] = [end]
         if len(self) > self._limit:
             self._join_nearest()
-
-    def _insert(self, start: int, end: int) -> None:
-        first = bisect_left(self._ends, start)
-        after = bisect_right(self._starts, end)
-        if first < after:
-            start, end = min(start, self._starts[first]), max(end, self._ends[after - 1])
-        self._starts[first:after] = [start]
-        self._ends[first:after] = [end]
-
-    def _merge(self, spans: Iterable[TextSpan]) -> None:
-        starts: list[int] = []
-        ends: list[int] = []
-        for start, end in sorted([*self, *spans]):
-            if start >= end:
-                continue
-            if ends and start <= ends[-1]:
-                ends[-1] = max(ends[-1], end)
-            else:
-                starts.append(start)
-                ends.append(end)
-        self._starts, self._ends = starts, ends
 
     def _join_nearest(self) -> None:
         """Join the nearest, so that half the limit is left."""

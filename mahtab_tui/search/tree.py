@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from mahtab_tui.bus.records import (
     Record,
@@ -95,19 +95,6 @@ class Tree:
         self._seq = -1
         self._finished: deque[tuple[SearchNode, int]] = deque()
         self._chars = 0
-        self._folds: dict[type[Record], Callable[[SearchNode, Any], None]] = {
-            SearchChatStream: self._piece,
-            SearchChat: self._words,
-            SearchReplIn: self._code,
-            SearchReplOut: self._output,
-            SearchFinal: self._final,
-            Usage: self._usage,
-            SearchTurn: self._turn,
-            SearchBackOff: self._back_off,
-            SearchFanOut: self._fan_out,
-            SearchTouch: self._touch,
-            SearchMemo: self._memo,
-        }
 
     @property
     def root(self) -> SearchNode | None:
@@ -151,7 +138,7 @@ class Tree:
         if isinstance(record, SearchBegin):
             self._begin(record)
         elif record.node is not None and (node := self.nodes.get(record.node)):
-            self._folds[type(record)](node, record)
+            self._fold(node, record)
             node.version += 1
 
     def close(self) -> None:
@@ -166,8 +153,6 @@ class Tree:
             batch.asks = False
             self._reshape(node)
         self.questions.clear()
-
-    # Nodes
 
     def _begin(self, record: SearchBegin) -> None:
         name = record.node
@@ -255,20 +240,63 @@ class Tree:
                 turn.shorten(ENDS)
             self._chars -= size
 
-    # Events of a node
+    def _fold(self, node: SearchNode, record: SearchRecord | Usage) -> None:
+        match record:
+            case SearchTouch():
+                how = next((how for how in HOWS if how == record.how), None)
+                if how is not None:
+                    self.coverage.add(how, valid_spans(record.spans))
+            case SearchMemo():
+                node.memo = record.of_node
+            case SearchFanOut():
+                self._fan_out(node, record)
+            case Usage():
+                tokens = count(record.input_tokens) + count(record.output_tokens)
+                cost = number(record.cost)
+                for used in (self.used, node.used, *(above.used for above in _ancestors(node))):
+                    used.add(tokens, cost)
+                if record.turn is not None:
+                    self._get_turn(node, record).used.add(tokens, cost)
+            case SearchChat() | SearchReplIn() | SearchReplOut():
+                self._fold_turn(node, record)
+            case SearchTurn() | SearchChatStream() if not node.finished:
+                self._fold_turn(node, record)
+            case SearchBackOff() if not node.finished:
+                node.back_off = record.time + (number(record.seconds) or 0.0)
+                self._state(node, "waiting")
+            case SearchFinal() if not node.finished:
+                node.answer = shortened(record.text, ANSWER)
+                node.rests_on = valid_spans(record.spans)
+                node.late = record.late
+                duration = number(record.duration)
+                ended: State = next((state for state in FINISHED if state == record.state), "done")
+                self._end(node, ended, record.time - node.begun if duration is None else duration)
 
-    def _turn(self, node: SearchNode, record: SearchTurn) -> None:
-        if node.finished:
-            return
-        node.turn_limit = count(record.turns) or node.turn_limit
-        self._get_turn(node, record)
-        self._state(node, "thinking")
-        node.back_off = None
-
-    def _back_off(self, node: SearchNode, record: SearchBackOff) -> None:
-        if not node.finished:
-            node.back_off = record.time + (number(record.seconds) or 0.0)
-            self._state(node, "waiting")
+    def _fold_turn(self, node: SearchNode, record: _OfTurn) -> None:
+        turn = self._get_turn(node, record)
+        match record:
+            case SearchTurn():
+                node.turn_limit = count(record.turns) or node.turn_limit
+                self._state(node, "thinking")
+                node.back_off = None
+            case SearchChatStream() if not turn.whole:
+                if record.fresh:
+                    turn.forget()
+                turn.append(record.text)
+                self._state(node, "thinking")
+                node.back_off = None
+            case SearchChat():
+                turn.set_words(record.text)
+                turn.cut = record.cut
+            case SearchReplIn():
+                turn.code = shortened(record.text)
+                self._state(node, "running")
+            case SearchReplOut():
+                turn.output = shortened(record.text)
+                turn.status = record.status
+                turn.chars = count(record.chars) or len(record.text)
+                turn.duration = number(record.duration)
+                self._state(node, "thinking")
 
     def _fan_out(self, node: SearchNode, record: SearchFanOut) -> None:
         batch = node.batches.setdefault(str(record.batch), FanOut(str(record.batch)))
@@ -284,60 +312,6 @@ class Tree:
         if batch.asks:
             self.questions[batch.request] = (node, batch)
         self._reshape(node)
-
-    def _touch(self, node: SearchNode, record: SearchTouch) -> None:
-        how = next((how for how in HOWS if how == record.how), None)
-        if how is not None:
-            self.coverage.add(how, valid_spans(record.spans))
-
-    def _memo(self, node: SearchNode, record: SearchMemo) -> None:
-        node.memo = record.of_node
-
-    def _piece(self, node: SearchNode, record: SearchChatStream) -> None:
-        if node.finished:
-            return
-        turn = self._get_turn(node, record)
-        if not turn.whole:
-            if record.fresh:
-                turn.forget()
-            turn.append(record.text)
-            self._state(node, "thinking")
-            node.back_off = None
-
-    def _words(self, node: SearchNode, record: SearchChat) -> None:
-        turn = self._get_turn(node, record)
-        turn.set_words(record.text)
-        turn.cut = record.cut
-
-    def _code(self, node: SearchNode, record: SearchReplIn) -> None:
-        self._get_turn(node, record).code = shortened(record.text)
-        self._state(node, "running")
-
-    def _output(self, node: SearchNode, record: SearchReplOut) -> None:
-        turn = self._get_turn(node, record)
-        turn.output = shortened(record.text)
-        turn.status = record.status
-        turn.chars = count(record.chars) or len(record.text)
-        turn.duration = number(record.duration)
-        self._state(node, "thinking")
-
-    def _final(self, node: SearchNode, record: SearchFinal) -> None:
-        if node.finished:
-            return
-        node.answer = shortened(record.text, ANSWER)
-        node.rests_on = valid_spans(record.spans)
-        node.late = record.late
-        duration = number(record.duration)
-        ended: State = next((state for state in FINISHED if state == record.state), "done")
-        self._end(node, ended, record.time - node.begun if duration is None else duration)
-
-    def _usage(self, node: SearchNode, record: Usage) -> None:
-        tokens = count(record.input_tokens) + count(record.output_tokens)
-        cost = number(record.cost)
-        for used in (self.used, node.used, *(above.used for above in _ancestors(node))):
-            used.add(tokens, cost)
-        if record.turn is not None:
-            self._get_turn(node, record).used.add(tokens, cost)
 
     def _get_turn(self, node: SearchNode, record: _OfTurn) -> Turn:
         wanted = record.turn
