@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import operator
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from typing import NamedTuple
@@ -36,10 +37,10 @@ class Amount(NamedTuple):
     usd: float = 0.0
 
     def plus(self, other: Amount) -> Amount:
-        return Amount(self.calls + other.calls, self.tokens + other.tokens, self.usd + other.usd)
+        return Amount(*map(operator.add, self, other))
 
     def minus(self, other: Amount) -> Amount:
-        return Amount(self.calls - other.calls, self.tokens - other.tokens, self.usd - other.usd)
+        return Amount(*map(operator.sub, self, other))
 
 
 class Deadline(NamedTuple):

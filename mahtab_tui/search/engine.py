@@ -38,7 +38,7 @@ from mahtab_tui.search.live import (
     NodeSource,
 )
 from mahtab_tui.search.log import Events
-from mahtab_tui.search.node import BudgetLeft
+from mahtab_tui.search.node import BudgetLeft, shortened
 from mahtab_tui.search.requests import Request, Tools
 from mahtab_tui.search.turns import Exploration
 from mahtab_tui.worker.sandbox.text import find_quotes, find_values
@@ -46,6 +46,9 @@ from mahtab_tui.worker.sandbox.text import find_quotes, find_values
 _NODES = 20_000
 _MADE = 256 * 2**20
 """Bytes of texts made by code, for all nodes that have not ended."""
+LONGEST_QUERY = 4_000
+"""Characters of a query in its event."""
+
 _UNWINDING = 0.3
 """Seconds that a stopped node waits for its children to end."""
 
@@ -204,7 +207,7 @@ class Engine:
         parent = node.parent
         self._events.send(
             SearchBegin(
-                self._events.query(node.query, self._text.text),
+                shortened(node.query, LONGEST_QUERY),
                 node=node.id,
                 parent=parent.id if parent else None,
                 depth=node.depth,

@@ -236,44 +236,33 @@ _QUICK = 1_000_000
 
 
 class Memo:
-    """The answers of one tree, and the questions that nodes are working on."""
+    """The answers of one tree, and those that nodes are working on."""
 
     def __init__(self) -> None:
-        self._answers: dict[_Question, tuple[str, NodeOutcome, list[TextRun]]] = {}
-        """The answering node's id, its outcome, and where its text is from."""
-        # A node waits only for a node of its own depth, or for a plain call, so that no two can
-        # wait for each other.
-        self._running: dict[
-            tuple[_Question, int], tuple[LiveNode, asyncio.Future[NodeOutcome]]
+        self._outcomes: dict[
+            tuple[_Question, int], tuple[str, asyncio.Future[NodeOutcome], list[TextRun]]
         ] = {}
+        """By question and depth: a node waits only for nodes of its own depth, or for plain calls,
+        so that no two wait for each other. With the node's id, and where its text is from."""
 
     async def answer(
         self, node: LiveNode, work: Callable[[LiveNode], Awaitable[NodeOutcome]], events: Events
     ) -> NodeOutcome:
-        """Return the answer of an equal node, also of one that still runs, or do the work. A retry does its own."""
+        """Return the answer of an equal node, also of one that still runs, or do the work. A retry
+        does its own."""
         if node.parent is None:
             return await work(node)
-        question = (
-            node.model.name,
-            node.kind,
-            hashlib.blake2b(node.query.encode("utf-8", "surrogatepass")).digest(),
-            await _digest(node.source),
-        )
+        query = hashlib.blake2b(node.query.encode("utf-8", "surrogatepass")).digest()
+        question = (node.model.name, node.kind, query, await _digest(node.source))
         key = (question, -1 if node.kind == "llm" else node.depth)
-        while not node.replaces:
-            if question in self._answers:
-                name, outcome, runs = self._answers[question]
-            elif key in self._running:
-                other, future = self._running[key]
-                name, runs = other.id, other.source.runs
-                outcome = await asyncio.shield(future)
-            else:
-                break
+        while not node.replaces and key in self._outcomes:
+            name, future, runs = self._outcomes[key]
+            outcome = await asyncio.shield(future)
             if outcome.state != "stopped":  # if the other one was stopped, this one goes on
                 events.send(SearchMemo(node=node.id, of_node=name))
                 return outcome._replace(spans=_moved(outcome.spans, runs, node.source.runs))
         future = asyncio.get_running_loop().create_future()
-        self._running[key] = (node, future)
+        self._outcomes[key] = entry = (node.id, future, node.source.runs)
         outcome = NodeOutcome("", "stopped")
         try:
             outcome = await work(node)
@@ -283,11 +272,10 @@ class Memo:
             outcome = NodeOutcome(str(error), "error")
             raise
         finally:
-            if self._running.get(key) == (node, future):  # otherwise the node has been run again
-                del self._running[key]
+            # Another entry is of a node that was run again.
+            if outcome.state != "done" and self._outcomes.get(key) is entry:
+                del self._outcomes[key]
             future.set_result(outcome)
-        if outcome.state == "done":
-            self._answers[question] = (node.id, outcome, node.source.runs)
         return outcome
 
 

@@ -27,10 +27,6 @@ from mahtab_tui.worker.search_log import pack_events
 
 Emit = Callable[[Record], None]
 
-LONGEST_QUERY = 4_000
-
-_SEARCHED = 50
-
 
 class Events:
     """Numbers and sends the events of one tree. Lives in one loop."""
@@ -39,8 +35,6 @@ class Events:
         self.tree = tree
         self._emit = emit
         self._seq = 0
-        self._searched = 0
-        self._query = ("", "")  # of a fan-out, all parts have one
 
     def send(self, event: SearchRecord | Usage) -> None:
         self._emit(event.changed(tree=self.tree, seq=self._seq, time=time.time()))
@@ -50,20 +44,6 @@ class Events:
         """Send a piece of an answer, or None when the answer starts again. It has no number."""
         piece = SearchChatStream(text or "", tree=self.tree, node=node, turn=turn)
         self._emit(piece.changed(fresh=text is None, time=time.time()))
-
-    def query(self, query: str, root: str) -> str:
-        """Return a query for its event: of a long one both ends, and where the rest is in the text, if found."""
-        if len(query) <= LONGEST_QUERY:
-            return query
-        if self._query[0] != query:
-            half = LONGEST_QUERY // 2
-            rest = query[half:-half]
-            self._searched += 1
-            start = root.find(rest) if self._searched <= _SEARCHED else -1
-            place = f" (characters {start:,} to {start + len(rest):,} of the text)"
-            left_out = f"… {len(rest):,} characters left out{place if start >= 0 else ''} …"
-            self._query = query, f"{query[:half]}\n{left_out}\n{query[-half:]}"
-        return self._query[1]
 
     def touch(self, node: str, how: str, spans: Sequence[TextSpan]) -> None:
         """Report spans of the root's text that a node has read or handed on."""

@@ -187,7 +187,7 @@ _M_ARENA_MAX = -8
 _CAPABILITY_VERSION = 0x20080522
 
 # Python has some of these functions, but only if it was built with headers that define them.
-_PIDFD_SEND_SIGNAL, _PIDFD_OPEN, _CLOSE_RANGE = 424, 434, 436
+_PIDFD_SEND_SIGNAL, _PIDFD_OPEN, CLOSE_RANGE = 424, 434, 436
 _MEMFD_CREATE = {"x86_64": 319, "aarch64": 279}
 _CAPSET = {"x86_64": 126, "aarch64": 91}
 _MFD_CLOEXEC = 1
@@ -204,11 +204,6 @@ def syscall(number: int, *arguments: int | ctypes.Array[ctypes.c_char] | None) -
 def die_with_parent(signal_number: int) -> None:
     """Request a signal when the thread that forked this process ends."""
     _prctl(_PR_SET_PDEATHSIG, signal_number)
-
-
-def forbid_tracing() -> None:
-    """Hide this process's memory from debuggers and /proc, even from processes of the same user."""
-    _prctl(_PR_SET_DUMPABLE, 0)
 
 
 def forbid_new_privileges() -> None:
@@ -237,25 +232,13 @@ def memory_file(name: str) -> int:
 
 
 def process_handle(pid: int) -> int:
-    """Open a descriptor of a process, which stays valid when its number is reused, and becomes
-    readable when it ends. Raises `OSError`."""
+    """Open a descriptor of a process, which becomes readable when it ends. Raises `OSError`."""
     return syscall(_PIDFD_OPEN, pid, 0)
 
 
 def signal_process(handle: int, signal_number: int) -> None:
     """Send a signal to the process of a descriptor. Raises `OSError`."""
     syscall(_PIDFD_SEND_SIGNAL, handle, signal_number, None, 0)
-
-
-def use_one_heap() -> None:
-    """Make threads share a heap: glibc reserves 64 MiB of address space for each, which count."""
-    if hasattr(_LIBC, "mallopt"):
-        _LIBC.mallopt(_M_ARENA_MAX, 1)
-
-
-def close_from(lowest: int) -> None:
-    """Close all descriptors from `lowest` on."""
-    syscall(_CLOSE_RANGE, lowest, 0xFFFFFFFF, 0)
 
 
 def _prctl(option: int, *values: int) -> None:
@@ -292,8 +275,7 @@ def landlock_version() -> int:
 
 
 def empty_ruleset() -> int:
-    """Return the descriptor of a ruleset that handles all rights known to the kernel and grants
-    none. Raises `OSError`."""
+    """Return a ruleset that handles all rights known to the kernel and grants none. Raises `OSError`."""
     known = landlock_version()
     files = max(count for since, count in _FILES if since <= known)
     words = [(1 << files) - 1]
@@ -311,8 +293,7 @@ def empty_ruleset() -> int:
 
 
 def allow_reading(rules: int, path: str) -> None:
-    """Allow reading a file, or everything in a folder, in a ruleset. Does nothing for a path that
-    cannot be opened."""
+    """Allow reading a file, or everything in a folder, if there is one, in a ruleset."""
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
@@ -437,7 +418,7 @@ TEXTS = 4
 """Number of copies of the text that fit into memory."""
 
 CPU_SECONDS = 1800
-"""CPU seconds of a whole sandbox, in case the host fails to enforce the time limit of a turn."""
+"""Of a whole sandbox, in case the host fails to enforce the time limit of a turn."""
 
 DESCRIPTORS = 64
 
@@ -578,14 +559,15 @@ def leave_parent(parent: int) -> None:
     die_with_parent(signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
-    forbid_tracing()
+    _prctl(_PR_SET_DUMPABLE, 0)  # other processes cannot read its memory
     forbid_new_privileges()
 
 
 def lock(locks: Locks, text_bytes: int) -> None:
     """Lock this process, which has one thread, and check that it is locked. Raises `LockdownError`
     or `OSError`."""
-    use_one_heap()
+    if hasattr(_LIBC, "mallopt"):  # one heap for all threads: glibc reserves 64 MiB for each
+        _LIBC.mallopt(_M_ARENA_MAX, 1)
     limit_resources(text_bytes)
     drop_capabilities()
     restrict_files(locks.rules)

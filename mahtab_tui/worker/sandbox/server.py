@@ -152,7 +152,7 @@ def _keep_only(channel: int, text: int, locks: confinement.Locks) -> confinement
         os.dup2(old, new)
     os.dup2(0, 1)
     os.dup2(0, 2)
-    confinement.close_from(_RULES + 1)
+    confinement.syscall(confinement.CLOSE_RANGE, _RULES + 1, 0xFFFFFFFF, 0)
     return locks._replace(rules=_RULES)
 
 
