@@ -7,6 +7,7 @@ import math
 import operator
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mahtab_tui.bus.records import SearchBackOff, SearchTurn, Usage
@@ -193,24 +194,17 @@ _AGAIN = 0.05
 """Seconds before a call that the session cannot afford yet is tried again."""
 
 
+@dataclass(eq=False)
 class Calls:
     """The calls of one tree."""
 
-    def __init__(
-        self,
-        events: Events,
-        budget: Budget,
-        everyone: Gate,
-        gates: dict[Model, Gate],
-        spending: Spending,
-    ) -> None:
-        """everyone: the gate of all calls. gates: of each model's calls."""
-        self.budget = budget
-        self._events = events
-        self._everyone = everyone
-        self._gates = gates
-        self._spending = spending
-        self._estimates: dict[Model, Estimates] = {}
+    _events: Events
+    budget: Budget
+    _everyone: Gate
+    """For all calls."""
+    _gates: dict[Model, Gate]
+    _spending: Spending
+    _estimates: dict[Model, Estimates] = field(default_factory=dict)
 
     def estimate(self, model: Model, chars: int, calls: int = 1) -> Amount:
         return self._estimates_of(model).estimate(chars, calls)
@@ -357,6 +351,4 @@ class Calls:
         conversation.max_tokens = min(_LIMITED_TOKENS, affordable)
 
     def _estimates_of(self, model: Model) -> Estimates:
-        if model not in self._estimates:
-            self._estimates[model] = Estimates(model.usd_per_token)
-        return self._estimates[model]
+        return self._estimates.setdefault(model, Estimates(model.usd_per_token))

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, Union, cast
@@ -362,17 +363,17 @@ ModelOptions = Callable[[], Mapping[str, Any]]
 """Returns the arguments for `get_llm`."""
 
 
+@dataclass(eq=False)
 class ChosenModels:
     """The models of searches, by what was given for them. Lives in one loop."""
 
-    def __init__(self, options: ModelOptions, secrets: Secrets, on_notice: OnNotice) -> None:
-        self.gates: dict[Model, Gate] = {}
-        """Limits the calls of each model that run at a time."""
-        self._options = options
-        self._secrets = secrets
-        self._on_notice = on_notice
-        self._models: dict[object, tuple[Model, object]] = {}
-        """With the objects that they were made from, so that no other object gets the same id."""
+    _options: ModelOptions
+    _secrets: Secrets
+    _on_notice: OnNotice
+    gates: dict[Model, Gate] = field(default_factory=dict)
+    """Limits the calls of each model that run at a time."""
+    _models: dict[object, tuple[Model, object]] = field(default_factory=dict)
+    """With the objects that they were made from, so that no other object gets the same id."""
 
     def get(
         self,

@@ -319,23 +319,24 @@ Consent = Callable[[str], Awaitable[bool]]
 """Gets the id of a fan-out's request; returns whether it may run."""
 
 
+@dataclass(eq=False)
 class FanOuts:
     """The fan-outs of one tree. Consent counts for the whole tree."""
 
-    def __init__(
-        self, events: Events, limits: Limits, calls: Calls, model: Model, consent: Consent
-    ) -> None:
-        self._events = events
-        self._limits = limits
-        self._calls = calls
-        self._model = model
-        self._consent = consent
-        self._made = 0
-        self._free = limits.ask_above
-        self._refused: set[tuple[str, int]] = set()
-        """Nodes and turns in which the user refused; the rest of such a turn's code is refused
-        without asking."""
-        self._asking = asyncio.Lock()
+    _events: Events
+    _limits: Limits
+    _calls: Calls
+    _model: Model
+    _consent: Consent
+    _made: int = 0
+    _free: int = 0
+    """Sub-calls that need no further consent."""
+    _refused: set[tuple[str, int]] = field(default_factory=set)
+    """Nodes and turns in which the user refused: the rest of such a turn is refused unasked."""
+    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self._free = self._limits.ask_above
 
     async def wait_for_consent(
         self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], batch: int

@@ -437,20 +437,25 @@ THREAD_STACK = 2 * 2**20
 
 def limit_resources(text_bytes: int) -> None:
     """Set the limits permanently, with room for a text of this many bytes."""
-    limits = {
-        resource.RLIMIT_AS: BASE + TEXTS * text_bytes,
-        resource.RLIMIT_CPU: CPU_SECONDS,
-        resource.RLIMIT_FSIZE: 0,
-        resource.RLIMIT_NOFILE: DESCRIPTORS,
-        resource.RLIMIT_NPROC: THREADS
-        if os.getuid() >= _USERS
-        else _threads_of_user() + SHARED_THREADS,
-        resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_MEMLOCK: 0,
-    }
+    has_own_user = os.getuid() >= _USERS
+    set_limits(
+        {
+            resource.RLIMIT_AS: BASE + TEXTS * text_bytes,
+            resource.RLIMIT_CPU: CPU_SECONDS,
+            resource.RLIMIT_FSIZE: 0,
+            resource.RLIMIT_NOFILE: DESCRIPTORS,
+            resource.RLIMIT_NPROC: THREADS if has_own_user else _threads_of_user() + SHARED_THREADS,
+            resource.RLIMIT_CORE: 0,
+            resource.RLIMIT_MEMLOCK: 0,
+        }
+    )
+
+
+def set_limits(limits: Mapping[int, int]) -> None:
+    """Set limits of resources permanently, but none higher than it is."""
     for which, most in limits.items():
-        _, hard = resource.getrlimit(which)
-        value = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        present = [each for each in resource.getrlimit(which) if each != resource.RLIM_INFINITY]
+        value = min([most, *present])
         resource.setrlimit(which, (value, value))
 
 
