@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 import warnings
-import weakref
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import fields
@@ -214,7 +213,6 @@ class Searcher:
         self._subscribers: list[Emit] = []
         # The search's thread does not refer to this object, so that it can be collected.
         self._search = Search(partial(_emit_to_all, self._subscribers))
-        weakref.finalize(self, _close_later, self._search).atexit = False
 
     def rlm(self, query: str, context: Any = None, **options: Any) -> Answer:
         """Search as the function `rlm` does, with this searcher's options."""
@@ -234,6 +232,14 @@ class Searcher:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __del__(self, is_exiting: Callable[[], bool] = sys.is_finalizing) -> None:
+        search = getattr(self, "_search", None)
+        if search is None or search.closed or is_exiting():
+            return
+        # The collector may run on any thread, that of the search too.
+        threading.Thread(target=search.close, name="rlm-close", daemon=True).start()
+        warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
+
     @contextlib.contextmanager
     def subscribed(self, emit: Emit) -> Iterator[Search]:
         """Enclose a search that gets the notices of models, which concern all."""
@@ -249,12 +255,6 @@ def _shared_searcher(process: int) -> Searcher:
     """Return the searcher of all calls of `rlm` in a process that bring none, so that each after
     the first begins at once."""
     return Searcher()
-
-
-def _close_later(search: Search) -> None:
-    """Close a search whose searcher was collected, on any thread, perhaps its own."""
-    if not search.closed:
-        threading.Thread(target=search.close, name="rlm-close", daemon=True).start()
 
 
 def _warn(emit: Emit, text: str) -> None:

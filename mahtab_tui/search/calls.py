@@ -351,4 +351,6 @@ class Calls:
         conversation.max_tokens = min(_LIMITED_TOKENS, affordable)
 
     def _estimates_of(self, model: Model) -> Estimates:
-        return self._estimates.setdefault(model, Estimates(model.usd_per_token))
+        if model not in self._estimates:
+            self._estimates[model] = Estimates(model.usd_per_token)
+        return self._estimates[model]

@@ -41,7 +41,7 @@ from mahtab_tui.search.log import Events
 from mahtab_tui.search.node import BudgetLeft, shortened
 from mahtab_tui.search.requests import Request, Tools
 from mahtab_tui.search.turns import Exploration
-from mahtab_tui.worker.sandbox.text import find_quotes, find_values
+from mahtab_tui.worker.sandbox.text import find_values
 
 _NODES = 20_000
 _MADE = 256 * 2**20
@@ -322,8 +322,7 @@ class Engine:
             conversation.ended = True
         self._events.send(SearchChat(reply.text, node=node.id, turn=1))
         text = node.source.release_text()
-        spans = set(find_quotes(reply.text, text.text))
-        spans.update(find_values(reply.text, text.text, [(0, len(text.text))]))
+        spans = find_values(reply.text, text.text, [(0, len(text.text))])
         in_root = text.to_root(sorted(spans))
         if reply.cut:
             why = "The answer was longer than the model may write at once."
