@@ -86,8 +86,7 @@ class Engine:
         # An exploring node has a process. A gate for each depth prevents deadlock: nodes wait only
         # for deeper ones.
         self._exploring: defaultdict[int, Gate] = defaultdict(lambda: Gate(concurrency))
-        self._reading = Gate(concurrency)
-        """For plain calls, which hold their text twice while they run."""
+        self._reading = Gate(concurrency)  # plain calls hold their text twice
         self._nodes: dict[str, LiveNode] = {}
         self._ended_nodes = EndedNodes()
         self._begun = 0

@@ -130,9 +130,8 @@ class Search:
         self._models = ChosenModels(model_options, self._secrets, self._notice)
         self._trees: dict[str, Engine] = {}
         self._logs: dict[str, SessionLog] = {}
-        """By tree."""
         self._questions: dict[str, asyncio.Future[bool]] = {}
-        self._closed = False
+        self.closed = False
         self._process = os.getpid()
         self._entering = threading.Lock()
         """Held while a caller registers, so that `close` sees every caller."""
@@ -245,7 +244,7 @@ class Search:
 
         stopped = SearchAnswer("The search was stopped.", "stopped", "", UsageStats(), 0.0)
         with self._entering:
-            if self._closed:
+            if self.closed:
                 growing.close()
                 return stopped
             future = asyncio.run_coroutine_threadsafe(run(), self._loop)
@@ -254,9 +253,7 @@ class Search:
             caller.attach(future)
         try:
             return wait_for_result(future)
-        except (
-            CancelledError
-        ):  # by the caller's `stop`, or by `close`, which does not wait for ever
+        except CancelledError:  # by `CancelToken.stop` or `close`
             return stopped
         except BaseException:
             if not future.done():
@@ -290,19 +287,15 @@ class Search:
 
         self._call_later(answer)
 
-    @property
-    def closed(self) -> bool:
-        return self._closed
-
     def close(self) -> None:
         """Stop all trees, end sandboxes and models' processes. Callers get a `stopped` answer.
         Does nothing in a fork, which does not have the thread."""
         if self._process != os.getpid():
             return
         with self._entering:
-            if self._closed:
+            if self.closed:
                 return
-            self._closed = True
+            self.closed = True
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CLOSING)
@@ -384,11 +377,7 @@ class Search:
                 await asyncio.sleep(0)  # some things close in the loop's next iteration
 
     def _on_tree(self, tree: str, action: Callable[[Engine], None]) -> None:
-        def act() -> None:
-            if (engine := self._trees.get(tree)) is not None:
-                action(engine)
-
-        self._call_later(act)
+        self._call_later(lambda: action(self._trees[tree]) if tree in self._trees else None)
 
     def _call_later(self, action: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has been closed
@@ -396,8 +385,7 @@ class Search:
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    """Run the loop until it is stopped. `SystemExit` in a provider's task ends that task, not the
-    searches."""
+    """Run the loop until it is stopped. `SystemExit` in a provider's task ends that task only."""
     while True:
         try:
             return loop.run_forever()

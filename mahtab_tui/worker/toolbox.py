@@ -416,7 +416,8 @@ def install(call_host: CallHost) -> None:
 
 
 def add_servers(servers: list[dict[str, Any]], origins: Any) -> dict[str, Any]:
-    """Put MCP servers (`kernel.base.HostServer` as dicts) into builtins, and return them by name. origins: an `executor.CellAttribution`."""
+    """Put MCP servers into builtins, and return them by name. origins: an
+    `executor.CellAttribution`."""
     made: dict[str, Any] = late_import(f"{__package__}.servers").make_objects(
         servers, origins.caller_cell
     )

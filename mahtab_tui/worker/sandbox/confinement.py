@@ -193,7 +193,7 @@ _CAPSET = {"x86_64": 126, "aarch64": 91}
 _MFD_CLOEXEC = 1
 
 
-def syscall(number: int, *arguments: int | ctypes.Array[ctypes.c_char] | None) -> int:
+def syscall(number: int, *arguments: int | ctypes.Array[Any] | None) -> int:
     """Make a system call; None is a null pointer. Raises `OSError`."""
     given = [
         ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments
@@ -220,7 +220,7 @@ def drop_capabilities() -> None:
     """Drop root's capabilities, permanently if no program can be started."""
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
     nothing = (ctypes.c_uint32 * 6)()
-    _check_errno(_LIBC.syscall(ctypes.c_long(_CAPSET[os.uname().machine]), header, nothing))
+    syscall(_CAPSET[os.uname().machine], header, nothing)
 
 
 def memory_file(name: str) -> int:
@@ -239,6 +239,10 @@ def process_handle(pid: int) -> int:
 def signal_process(handle: int, signal_number: int) -> None:
     """Send a signal to the process of a descriptor. Raises `OSError`."""
     syscall(_PIDFD_SEND_SIGNAL, handle, signal_number, None, 0)
+
+
+def _buffer(data: bytes) -> ctypes.Array[ctypes.c_char]:
+    return ctypes.create_string_buffer(data, len(data))
 
 
 def _prctl(option: int, *values: int) -> None:
@@ -283,13 +287,8 @@ def empty_ruleset() -> int:
         words.append(_NETWORK)
     if known >= _SCOPES_FROM:
         words.append(_SCOPES)
-    attributes = struct.pack(f"={len(words)}Q", *words)
-    return syscall(
-        _CREATE_RULESET,
-        ctypes.create_string_buffer(attributes, len(attributes)),
-        len(attributes),
-        0,
-    )
+    attributes = _buffer(struct.pack(f"={len(words)}Q", *words))
+    return syscall(_CREATE_RULESET, attributes, len(attributes), 0)
 
 
 def allow_reading(rules: int, path: str) -> None:
@@ -300,14 +299,8 @@ def allow_reading(rules: int, path: str) -> None:
         return
     try:
         rights = _READ_FILE | _READ_DIR if stat.S_ISDIR(os.fstat(fd).st_mode) else _READ_FILE
-        attributes = struct.pack("=Qi", rights, fd)
-        syscall(
-            _ADD_RULE,
-            rules,
-            _PATH_BENEATH,
-            ctypes.create_string_buffer(attributes, len(attributes)),
-            0,
-        )
+        attributes = _buffer(struct.pack("=Qi", rights, fd))
+        syscall(_ADD_RULE, rules, _PATH_BENEATH, attributes, 0)
     finally:
         os.close(fd)
 
@@ -374,9 +367,8 @@ def filter_program(architecture: str, allowed: Sequence[AllowedCall] = ALLOWED) 
 def apply_filter(compiled: bytes) -> None:
     """Filter the system calls of this thread and of threads it creates, permanently. Raises
     `OSError`."""
-    array = ctypes.create_string_buffer(compiled, len(compiled))
-    packed = struct.pack("HP", len(compiled) // 8, ctypes.addressof(array))
-    header = ctypes.create_string_buffer(packed, len(packed))
+    array = _buffer(compiled)
+    header = _buffer(struct.pack("HP", len(compiled) // 8, ctypes.addressof(array)))
     set_filter(ctypes.addressof(header))
 
 
