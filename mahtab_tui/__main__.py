@@ -20,7 +20,7 @@ def main() -> None:
             # other words.
             signal.signal(signal.SIGINT, _end)
         from mahtab_tui.cli.main import main as command_line
-        from mahtab_tui.system.processes import safe_path
+        from mahtab_tui.system import safe_path
 
         signal.signal(signal.SIGINT, before)
         os.environ["PATH"] = safe_path()

@@ -49,7 +49,7 @@ SHORT = {
     "mahtab_tui.bus.answers._PARTIAL_OPENING",
     "mahtab_tui.bus.answers._CLOSING",
     "mahtab_tui.bus.answers._PARTIAL_CLOSING",
-    "mahtab_tui.bus.html_table._NUMBER",
+    "mahtab_tui.bus.output._NUMERIC",
 }
 """They are given lines and cells of at most so many characters (`LONGEST`, `LONGEST_NUMBER`)."""
 SHORT_LENGTH = 300

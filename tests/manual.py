@@ -11,8 +11,8 @@ from pathlib import Path
 from mahtab_tui import manual
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.settings.values import NOT_SET, choices, format_value
-from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS
-from mahtab_tui.tui.commands.registry import COMMANDS
+from mahtab_tui.tui.commands import COMMANDS
+from mahtab_tui.tui.commands.panes import PANE_COMMANDS
 from mahtab_tui.tui.screens.help import help_rows
 
 FOLDER = Path(manual.__file__).parent
@@ -23,7 +23,7 @@ def keys() -> str:
     names = {f"{command.title}: {command.help}": command.id for command in COMMANDS}
     names |= {f"{command.title}: {command.help}": command.id for command in PANE_COMMANDS}
     parts = []
-    for group, rows in groupby(help_rows(COMMANDS, {}), lambda row: row[0]):
+    for group, rows in groupby(help_rows({}), lambda row: row[0]):
         lines = (
             (_code(keys), text, f"`{names[text]}`" if text in names else "")
             for _, keys, text in rows

@@ -31,7 +31,7 @@ from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.history import History
 from mahtab_tui.store.sqlite import MemoryStore
-from mahtab_tui.system.imports import IMPORTS
+from mahtab_tui.system import IMPORTS
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.terminal_driver import StdioRedirect
 from tests import tags

@@ -24,7 +24,7 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 # LangChain would import these on its own threads when a graph first runs; importing them here keeps
-# the order of imports (`system/imports.py`).
+# the order of imports (`system.py`).
 import langchain_core.tools
 import langchain_core.tracers.run_collector
 import langchain_core.tracers.stdout  # noqa: F401

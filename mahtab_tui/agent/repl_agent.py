@@ -35,7 +35,7 @@ from mahtab_tui.llm.pictures import accepts_pictures
 from mahtab_tui.llm.prompts import background, changed_sections, render_variables, system_prompt
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.usage import estimated_tokens, input_limit
-from mahtab_tui.system.processes import wait_for_result
+from mahtab_tui.system import wait_for_result
 from mahtab_tui.tools import Toolset
 
 if TYPE_CHECKING:

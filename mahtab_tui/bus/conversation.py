@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.answers import AnswerPart, parse_response
@@ -144,17 +144,18 @@ class Cell(Entry):
         """The first lines of the traceback after the last frame; empty if unknown."""
         rows = range(self.frames[-1][-1] - 1, 0, -1) if self.frames else range(0)
         texts = [line.text for row in rows[:20] if (line := self.output.from_end(row)) is not None]
-        start = next(
-            (index for index, text in enumerate(texts) if text and not text[0].isspace()),
-            len(texts),
-        )
-        return "\n".join(texts[start : start + 3])
+        while texts and (not texts[0] or texts[0][0].isspace()):
+            del texts[0]
+        return "\n".join(texts[:3])
 
     def feed(self, kind: str, text: str, displays: Iterator[tuple[str, str, str, str]]) -> None:
         """Add a piece of output. The record of a displayed value arrives before its text."""
-        if kind == "display" and (
-            shown := next((shown for shown in displays if shown[0] == text), None)
-        ):
+        shown = (
+            next((each for each in displays if each[0] == text), None)
+            if kind == "display"
+            else None
+        )
+        if shown:
             self.output.show(*shown)
         else:
             self.output.feed(kind, text)
@@ -209,6 +210,8 @@ _NOTES: Mapping[type[Record], Callable[[Any], tuple[str, str]]] = {
     ),
 }
 """Level and text of a record's note, if any."""
+
+PieceT = TypeVar("PieceT", bound=Words | Cell)
 
 Step = tuple[int | None, int | None]
 
@@ -269,24 +272,22 @@ class Conversation:
         self._start(cell, record)
 
     def _model_code(self, record: records.AssistantReplIn) -> None:
-        cell = self._agent_cell(record) if record.guest is not None else self._block_cell(record)
+        if record.guest is not None:
+            cell = self._agent_cell(record)
+        else:
+            cell = self._block(record) or self._begin(
+                self._pieces.setdefault(answer_step(record), []),
+                Cell(author=answer_author(record), person=False),
+            )
+            cell.approval = ""
         cell.code = record.text
         self._start(cell, record)
         self.touch(cell)
 
     def _agent_cell(self, record: records.Approval | records.AssistantReplIn) -> Cell:
-        cell = Cell(
-            author=record.party or "agent", person=False, agent_index=record.guest, code=record.text
-        )
+        author = record.party or "agent"
+        cell = Cell(author=author, person=False, agent_index=record.guest, code=record.text)
         self.append(cell)
-        return cell
-
-    def _block_cell(self, record: records.AssistantReplIn) -> Cell:
-        cell = self._block(record)
-        if cell is None:
-            cell = Cell(author=answer_author(record), person=False)
-            self._begin(self._pieces.setdefault(answer_step(record), []), cell)
-        cell.approval = ""
         return cell
 
     def _block(self, record: records.Approval | records.AssistantReplIn) -> Cell | None:
@@ -358,9 +359,8 @@ class Conversation:
         )
 
     def _attachment(self, record: records.UserAttachment) -> None:
-        question = next(
-            (entry for entry in reversed(self.entries) if isinstance(entry, Question)), None
-        )
+        questions = (entry for entry in reversed(self.entries) if isinstance(entry, Question))
+        question = next(questions, None)
         # The transcript may have been cleared meanwhile.
         if question is not None and question.turn == record.turn:
             question.attached.append(AttachmentChip(record.label, record.size, record.problem))
@@ -371,9 +371,8 @@ class Conversation:
         pieces = self._pieces.setdefault(answer_step(record), [])
         left = list(pieces)
         for is_code, text in _split_code(self._answer_parts(record.text)):
-            found = next(
-                (piece for piece in left if isinstance(piece, Cell if is_code else Words)), None
-            )
+            kind = Cell if is_code else Words
+            found = next((piece for piece in left if isinstance(piece, kind)), None)
             if found is None:
                 self._begin_piece(pieces, record, text, code=is_code)
             else:
@@ -407,20 +406,19 @@ class Conversation:
         block: int | None = None,
     ) -> None:
         author, turn = answer_author(record), record.turn
+        entry: Words | Cell
         if code:
-            self._begin(
-                pieces, Cell(author=author, person=False, code=text, block=block, turn=turn)
-            )
+            entry = Cell(author=author, person=False, code=text, block=block, turn=turn)
         else:
             key = record.entry_name
-            self._begin(
-                pieces, Words(author=author, source=text, named=not pieces, key=key, turn=turn)
-            )
+            entry = Words(author=author, source=text, named=not pieces, key=key, turn=turn)
+        self._begin(pieces, entry)
 
-    def _begin(self, pieces: list[Words | Cell], entry: Words | Cell) -> None:
+    def _begin(self, pieces: list[Words | Cell], entry: PieceT) -> PieceT:
         entry.joined = bool(pieces)
         pieces.append(entry)
         self.append(entry)
+        return entry
 
     def _correct(self, piece: Words | Cell, text: str) -> None:
         if isinstance(piece, Cell):
@@ -444,11 +442,11 @@ class Conversation:
             return
         self._marked.add(record.turn)
         shown = [piece for piece in pieces if not piece.hidden]
-        if not shown:
-            key = record.entry_name
-            self._begin(pieces, Words(author=answer_author(record), key=key, turn=record.turn))
-            shown = pieces[-1:]
-        last = shown[-1]
+        if shown:
+            last = shown[-1]
+        else:
+            words = Words(author=answer_author(record), key=record.entry_name, turn=record.turn)
+            last = self._begin(pieces, words)
         if isinstance(last, Words):
             last.mark = mark
         else:
@@ -483,9 +481,8 @@ class Conversation:
                 self.touch(entry)
 
     def _replace(self, record: records.Replace) -> None:
-        first = next(
-            (index for index, entry in enumerate(self.entries) if entry.key == record.entry), 0
-        )
+        keys = [entry.key for entry in self.entries]
+        first = keys.index(record.entry) if record.entry in keys else 0
         for entry in self.entries[first:]:
             entry.removed = "replaced"
             self.touch(entry)

@@ -36,9 +36,8 @@ class HiddenEntries:
             (self._hidden.add if record.hidden else self._hidden.discard)(record.entry)
         elif isinstance(record, records.Replace):
             names = list(self._entries)
-            self._replaced.update(
-                names[names.index(record.entry) if record.entry in self._entries else 0 :]
-            )
+            first = names.index(record.entry) if record.entry in self._entries else 0
+            self._replaced.update(names[first:])
         elif isinstance(record, records.Private):
             (self.private.add if record.private else self.private.discard)(record.name)
             for cell in record.cells:
@@ -198,10 +197,9 @@ class PromptHandler(logging.Handler):
         if not record.in_prompt:
             return
         self.hidden.fold(record)
-        of_agent = isinstance(record, records.ReplIn | records.ReplOut) and record.guest is not None
-        if isinstance(record, records.Hide | records.Replace | records.Private) or (
-            isinstance(record, _MESSAGES) and not of_agent
-        ):
+        of_agent = isinstance(record, records.CellRecord) and record.guest is not None
+        is_mark = isinstance(record, records.Hide | records.Replace | records.Private)
+        if is_mark or (isinstance(record, _MESSAGES) and not of_agent):
             return
         if isinstance(record, records.ReplOut):
             if record.status == "ok" and not record.text.strip() and not record.detail:

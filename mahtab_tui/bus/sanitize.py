@@ -58,15 +58,15 @@ def styled(text: str) -> Text:
     """Return the text with its colours and styles (SGR), and nothing else that `plain` removes."""
     from rich.text import Text
 
-    from mahtab_tui.bus.terminal_screen import NO_STYLE, apply_sgr
+    from mahtab_tui.bus.terminal_screen import NO_STYLE, apply_sgr, rich_style
 
     if "\x1b" not in text:
         return Text(plain(text))
     result, state, start = Text(), NO_STYLE, 0
     for code in _SGR.finditer(text):
-        result.append(plain(text[start : code.start()]), state.style())
+        result.append(plain(text[start : code.start()]), rich_style(state))
         state, start = apply_sgr(state, code[1]), code.end()
-    result.append(plain(text[start:]), state.style())
+    result.append(plain(text[start:]), rich_style(state))
     return result
 
 

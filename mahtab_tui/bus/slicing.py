@@ -72,16 +72,13 @@ def _read(code: str) -> tuple[set[str], set[str]]:
 
 
 def _names(tree: ast.AST) -> set[str]:
-    read = {
-        node.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store)
-    }
-    return read | {
-        node.target.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)
-    }
+    read = set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
+            read.add(node.id)
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            read.add(node.target.id)
+    return read
 
 
 def parse_plain_python(code: str) -> ast.AST | None:
@@ -89,13 +86,8 @@ def parse_plain_python(code: str) -> ast.AST | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings about escapes go to stderr
-            tree: ast.AST = compile(
-                code,
-                "<cell>",
-                "exec",
-                ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT,
-                dont_inherit=True,
-            )
+            flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+            tree: ast.AST = compile(code, "<cell>", "exec", flags, dont_inherit=True)
             return tree
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None

@@ -20,6 +20,8 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mahtab_tui.bus.sanitize import CONTROL, SURROGATE, plain, visible
@@ -41,10 +43,6 @@ class Graphic(NamedTuple):
     reverse: bool = False
     strike: bool = False
 
-    def style(self) -> Style:
-        """Return the Rich style. Anything off stays unset, so that a pane's own colours show."""
-        return _style(self)
-
     def codes(self) -> str:
         """Return the sequence that changes `NO_STYLE` to this style."""
         numbers = [str(code) for code, name in _SWITCHES.items() if getattr(self, name)]
@@ -57,7 +55,7 @@ _SWITCHES = {1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "reverse", 9: 
 _OFF = {22: ("bold", "dim"), 23: ("italic",), 24: ("underline",), 27: ("reverse",), 29: ("strike",)}
 _DOUBLE_UNDERLINE = 21
 _LONGEST = 200
-"""Longer sequences are noise."""
+"""Longer sequences, and more zero-width text in a cell, are noise."""
 
 
 @lru_cache(maxsize=4096)
@@ -112,10 +110,11 @@ def _simple(graphic: Graphic, code: int) -> Graphic:
 
 def _extended(more: list[int], before: Colour) -> Colour:
     """Return the colour of ``5;N`` or ``2;R;G;B``."""
-    if len(more) >= 2 and more[0] == 5 and more[1] < 256:
-        return more[1]
-    if len(more) >= 4 and more[0] == 2 and max(more[1:4]) < 256:
-        return more[1], more[2], more[3]
+    match more:
+        case [5, number, *_] if number < 256:
+            return number
+        case [2, red, green, blue, *_] if max(red, green, blue) < 256:
+            return red, green, blue
     return before
 
 
@@ -130,7 +129,8 @@ def _colour_codes(colour: Colour, base: int) -> list[str]:
 
 
 @lru_cache(maxsize=4096)
-def _style(graphic: Graphic) -> Style:
+def rich_style(graphic: Graphic) -> Style:
+    """Return the Rich style. Anything off stays unset, so that a pane's own colours show."""
     from rich.color import Color
     from rich.style import Style
 
@@ -146,14 +146,14 @@ def _style(graphic: Graphic) -> Style:
 class ScreenLine:
     """A line that can be overwritten. Columns count from 0."""
 
-    __slots__ = ("_cells", "_looks", "_marks")
+    __slots__ = ("_cells", "_start")
 
     def __init__(self) -> None:
-        self._cells: list[str] = []
-        """Characters; a wide character is followed by an empty cell."""
-        self._looks: list[Graphic] = []
-        self._marks: dict[int, list[str]] = {}
-        """Zero-width text by the column before it (-1 at the start)."""
+        self._cells: list[tuple[str, Graphic]] = []
+        """Characters with the zero-width text after them (combining characters, and sequences that
+        are not emulated); a wide character is followed by an empty cell."""
+        self._start = ""
+        """Zero-width text at the start."""
 
     def __len__(self) -> int:
         return len(self._cells)
@@ -161,68 +161,61 @@ class ScreenLine:
     def write(self, text: str, column: int, look: Graphic) -> int:
         """Write text at a column, filling a gap with blanks; returns the column after it."""
         if text.isascii() or all(width(char) == 1 for char in set(text)):
-            return self._put(list(text), column, look)
+            return self._put([(char, look) for char in text], column)
         for char in text:
             columns = width(char)
             if columns == 0:
                 self.mark(char, column)
             else:
-                column = self._put([char, ""][:columns], column, look)
+                column = self._put([(char, look), ("", look)][:columns], column)
         return column
 
     def mark(self, text: str, column: int) -> None:
         """Insert zero-width text before a column."""
         index = min(column, len(self._cells)) - 1
-        while index > 0 and not self._cells[index]:
+        while index > 0 and not self._cells[index][0]:
             index -= 1
-        self._marks.setdefault(index, []).append(text)
+        cell, look = self._cells[index] if index >= 0 else (self._start, NO_STYLE)
+        if len(cell) > _LONGEST:
+            return
+        if index < 0:
+            self._start = cell + text
+        else:
+            self._cells[index] = cell + text, look
 
     def erase(self, start: int, end: int | None = None) -> None:
         """Erase columns; `end` is exclusive, or the line's end."""
         self._halve(start)
         if end is None or end >= len(self._cells):
-            self._unmark(start, len(self._cells))
-            del self._cells[start:], self._looks[start:]
-            return
-        self._halve(end)
-        self._unmark(start, end)
-        self._cells[start:end] = [" "] * (end - start)
-        self._looks[start:end] = [NO_STYLE] * (end - start)
+            del self._cells[start:]
+        else:
+            self._halve(end)
+            self._cells[start:end] = [_BLANK] * (end - start)
 
     def render(self) -> str:
         """Return the text with escape sequences, from and to `NO_STYLE`."""
-        cells = self._cells
-        if self._marks:
-            cells = [cell + "".join(self._marks.get(index, ())) for index, cell in enumerate(cells)]
-        parts = self._marks.get(-1, []).copy()
-        start, look = 0, NO_STYLE
-        for index, here in enumerate(self._looks):
-            if here is not look and here != look:
-                parts += ("".join(cells[start:index]), style_change(look, here))
-                start, look = index, here
-        return "".join([*parts, *cells[start:], style_change(look, NO_STYLE)])
+        parts, before = [self._start], NO_STYLE
+        for look, cells in groupby(self._cells, itemgetter(1)):
+            parts.append(style_change(before, look))
+            parts += (cell for cell, _ in cells)
+            before = look
+        return "".join([*parts, style_change(before, NO_STYLE)])
 
-    def _put(self, cells: list[str], column: int, look: Graphic) -> int:
+    def _put(self, cells: list[tuple[str, Graphic]], column: int) -> int:
         end = column + len(cells)
-        if (missing := column - len(self._cells)) > 0:
-            self._cells += [" "] * missing
-            self._looks += [NO_STYLE] * missing
+        self._cells += [_BLANK] * (column - len(self._cells))
         self._halve(column)
         self._halve(end)
-        self._unmark(column, end)
         self._cells[column:end] = cells
-        self._looks[column:end] = [look] * len(cells)
         return end
 
     def _halve(self, column: int) -> None:
         """Replace a wide character that a column would split by blanks."""
-        if 0 < column < len(self._cells) and not self._cells[column]:
-            self._cells[column - 1] = self._cells[column] = " "
+        if 0 < column < len(self._cells) and not self._cells[column][0]:
+            self._cells[column - 1 : column + 1] = [_BLANK] * 2
 
-    def _unmark(self, start: int, end: int) -> None:
-        if self._marks:
-            for index in range(start, end):
-                self._marks.pop(index, None)
+
+_BLANK = (" ", NO_STYLE)
 
 
 def style_change(before: Graphic, now: Graphic) -> str:
@@ -349,7 +342,7 @@ class Screen:
 
     def rows(self) -> list[PrintedLine]:
         """Return all lines, without the empty ones below the cursor."""
-        while len(self._rows) - 1 > self._row and not plain(_settled(self._rows[-1]).text).strip():
+        while self.above and not plain(_settled(self._rows[-1]).text).strip():
             del self._rows[-1]
         return [_settled(row) for row in self._rows]
 
@@ -474,12 +467,14 @@ class Screen:
                 self._go_to(first - 1)
                 self.column = min(second - 1, WIDTH)
             case "K":
-                if numbers == "1":
-                    self._erase_before(line, column)
-                else:
-                    line.erase(column if numbers in ("", "0") else 0)
+                self._erase_in_line(line, column, numbers)
             case "J":
-                self._erase(line, column, numbers)
+                if numbers in ("1", "2"):
+                    self._rows[self._top : self._row] = [_EMPTY] * (self._row - self._top)
+                if numbers in ("", "0", "2"):
+                    del self._rows[self._row + 1 :]
+                if numbers != "3":  # the lines above the screen
+                    self._erase_in_line(line, column, numbers)
             case "s" | "7":
                 self._saved = self._row - self._top, column, self.pen
             case _:
@@ -493,23 +488,14 @@ class Screen:
         self._row = self._top + min(row, HEIGHT - 1)
         self._rows += [_EMPTY] * (self._row + 1 - len(self._rows))
 
-    def _erase(self, line: ScreenLine, column: int, part: str) -> None:
-        """Erase after the cursor (0), before it (1), or all (2). Lines above the screen stay
-        (3)."""
-        if part in ("1", "2"):
-            self._rows[self._top : self._row] = [_EMPTY] * (self._row - self._top)
-            if part == "1":
-                self._erase_before(line, column)
-            else:
-                line.erase(0)
-        elif part in ("", "0"):
+    def _erase_in_line(self, line: ScreenLine, column: int, part: str) -> None:
+        """Erase after the cursor (0), up to it (1), or all (2). New blanks count towards the
+        limit."""
+        if part in ("", "0"):
             line.erase(column)
-        if part in ("", "0", "2"):
-            del self._rows[self._row + 1 :]
-
-    def _erase_before(self, line: ScreenLine, column: int) -> None:
-        """Erase up to and including the cursor, within the limit of blanks."""
-        if column < self._blanks:
+        elif part == "2":
+            line.erase(0)
+        elif part == "1" and column < self._blanks:
             self._blanks -= column + 1
             line.erase(0, column + 1)
 
@@ -538,9 +524,10 @@ def _settled(row: PrintedLine | ScreenLine) -> PrintedLine:
 
 def _numbers(text: str) -> tuple[int, int]:
     """Return two numbers; a missing one or 0 becomes 1."""
-    first, _, rest = text.partition(";")
-    second, _, _ = rest.partition(";")
-    return tuple(max(1, int(number[:4])) if number.isdigit() else 1 for number in (first, second))  # type: ignore[return-value]
+    first, second, *_ = (
+        max(1, int(number[:4])) if number.isdigit() else 1 for number in f"{text};".split(";")
+    )
+    return first, second
 
 
 _CONTROL = rf"{CONTROL}{SURROGATE}\U000e0000-\U000e0fff"

@@ -60,7 +60,7 @@ from mahtab_tui.settings.sources import (
     read_text,
 )
 from mahtab_tui.settings.values import NOT_SET, format_value, is_secret, list_settings
-from mahtab_tui.system.processes import find_program
+from mahtab_tui.system import find_program
 
 config_app = typer.Typer(help="Show every setting and where it comes from; change, edit, trust.")
 

@@ -32,7 +32,7 @@ from mahtab_tui.settings.model import (
     resource_folder,
 )
 from mahtab_tui.store.resume import saved_bytes
-from mahtab_tui.system.processes import find_program, langsmith_variable
+from mahtab_tui.system import find_program, langsmith_variable
 
 _WIDTH = 12
 _SERVER_SECONDS = 1.0

@@ -45,7 +45,7 @@ from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.kernel import process_kernel
 from mahtab_tui.session.loading import DataFile
 from mahtab_tui.settings.model import Settings
-from mahtab_tui.system.processes import exit_by_signal
+from mahtab_tui.system import exit_by_signal
 from mahtab_tui.worker.answers import needs_code
 from mahtab_tui.worker.contexts import ContextError
 

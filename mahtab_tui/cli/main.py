@@ -38,8 +38,7 @@ from mahtab_tui.cli.options import (
     guard_terminal,
     warn,
 )
-from mahtab_tui.system.imports import Lazy
-from mahtab_tui.system.processes import leave_deleted_folder
+from mahtab_tui.system import Lazy, leave_deleted_folder
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record

@@ -60,7 +60,7 @@ def warn(sentence: str) -> None:
 
 def ensure_folder() -> None:
     """If the current folder was deleted, change to an existing folder above it and say so."""
-    from mahtab_tui.system.processes import leave_deleted_folder
+    from mahtab_tui.system import leave_deleted_folder
 
     if moved := leave_deleted_folder():
         warn(moved)

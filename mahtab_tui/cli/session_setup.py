@@ -29,8 +29,7 @@ from mahtab_tui.session.kernel import DetachedKernel, process_kernel
 from mahtab_tui.settings.model import Settings, load_settings
 from mahtab_tui.store.resume import SessionNotFound, new_store, save_target
 from mahtab_tui.store.sqlite import MemoryStore, SqliteStore
-from mahtab_tui.system.imports import Lazy
-from mahtab_tui.system.processes import disable_langsmith
+from mahtab_tui.system import Lazy, disable_langsmith
 
 LONGEST_NAME = 255
 

@@ -260,16 +260,14 @@ class Selected(NamedTuple):
         cells = sum(map(has_run, self.entries))
         private = sum(map(self.is_private, self.entries))
         long = sum(map(self._is_long, self.entries))
-        parts = [f"Exported {cells:,} cell{'s' * (cells != 1)} to {one_line(file)}."]
+        text = f"Exported {cells:,} cell{'s' * (cells != 1)} to {one_line(file)}."
         if private:
-            parts.append(
-                f"Left out: {private:,} that use{'s' * (private == 1)} a private variable."
-            )
+            text += f" Left out: {private:,} that use{'s' * (private == 1)} a private variable."
         if long:
-            parts.append(
-                f"Outputs of {long:,} are shortened: add whole (--whole) to keep them complete."
+            text += (
+                f" Outputs of {long:,} are shortened: add whole (--whole) to keep them complete."
             )
-        return " ".join(parts)
+        return text
 
     def _is_long(self, entry: Entry) -> bool:
         if self.longest is None:
@@ -297,11 +295,8 @@ class Selected(NamedTuple):
         _move_outputs(rest, head, self.longest // 2, last=False)
         _move_outputs(rest, tail, self.longest - self.longest // 2, last=True)
         left = sum(len(output.text) for output in rest)
-        return [
-            *head,
-            Output("stdout", f"\n… {left:,} characters of the output are left out here …\n"),
-            *reversed(tail),
-        ]
+        note = f"\n… {left:,} characters of the output are left out here …\n"
+        return [*head, Output("stdout", note), *reversed(tail)]
 
 
 def select(
@@ -332,27 +327,22 @@ def _calls(entry: Entry) -> list[list[Part]]:
 
 
 def _head(text: str, limit: int) -> str:
-    return (
-        text
-        if len(text) <= limit
-        else f"{text[:limit]}\n… {len(text) - limit:,} characters are left out here …"
-    )
+    left = len(text) - limit
+    return text if left <= 0 else f"{text[:limit]}\n… {left:,} characters are left out here …"
 
 
 def _move_outputs(rest: list[Output], chosen: list[Output], room: int, *, last: bool) -> None:
     """Move outputs from one end, up to a number of characters."""
+    index = -1 if last else 0
     while rest and room > 0:
-        output = rest.pop(-1 if last else 0)
-        if len(output.text) > room and output.mime:  # a display is moved whole, or left out
-            rest.insert(len(rest) if last else 0, output)
+        text = rest[index].text
+        if len(text) <= room:
+            chosen.append(rest.pop(index))
+            room -= len(text)
+            continue
+        if rest[index].mime:  # a display is moved whole, or left out
             return
-        piece = output.text[-room:] if last else output.text[:room]
-        chosen.append(output._replace(text=piece))
-        if len(piece) < len(output.text):
-            rest.insert(
-                len(rest) if last else 0,
-                output._replace(
-                    text=output.text[: -len(piece)] if last else output.text[len(piece) :]
-                ),
-            )
-        room -= len(piece)
+        piece, left = (text[-room:], text[:-room]) if last else (text[:room], text[room:])
+        chosen.append(rest[index]._replace(text=piece))
+        rest[index] = rest[index]._replace(text=left)
+        return

@@ -5,7 +5,8 @@ from __future__ import annotations
 import html
 import platform
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -55,33 +56,20 @@ def make_inert(text: str) -> str:
 
 def _is_inert(made: str) -> bool:
     tokens = _HTML_PARSER.parse(f"{made}\n\n{_AFTER}")
-    ends = any(
-        token.type == "inline" and token.content == _AFTER and token.level == 1
-        for token in tokens[-2:-1]
-    )
-    return ends and all(map(_is_harmless, _iter_tokens(tokens)))
+    after = tokens[-2] if len(tokens) > 1 else None
+    if after is None or after.type != "inline" or after.content != _AFTER or after.level != 1:
+        return False
+    return all(map(_is_harmless, chain(tokens, *(token.children or () for token in tokens))))
 
 
 def _is_harmless(token: Token) -> bool:
-    return (
-        token.level < _DEEP - 1
-        and token.type not in ("html_block", "html_inline", "image")
-        and _is_safe_link(token)
-    )
-
-
-def _iter_tokens(tokens: Sequence[Token]) -> Iterator[Token]:
-    for token in tokens:
-        yield token
-        yield from token.children or ()
-
-
-def _is_safe_link(token: Token) -> bool:
     try:
         address = urlsplit(str(token.attrGet("href") or "").strip())
     except ValueError:
         return False
-    return address.scheme.lower() in SCHEMES or not (address.scheme or address.netloc)
+    is_safe = address.scheme.lower() in SCHEMES or not (address.scheme or address.netloc)
+    has_tag = token.type in ("html_block", "html_inline", "image")
+    return token.level < _DEEP - 1 and not has_tag and is_safe
 
 
 METADATA = "mahtab"
@@ -125,16 +113,12 @@ def cells(selected: Selected, used: Collection[str] = ()) -> Iterator[Node]:
         while _numbered(name, number) in used:
             number += 1
         ids[name] = number
-        cell = (
-            code_cell(entry, selected)
-            if has_run(entry)
-            else {"cell_type": "markdown", "source": render_text_entry(entry, selected)}
-        )
-        yield {
-            "id": _numbered(name, number),
-            "metadata": {METADATA: _metadata(entry, selected)},
-            **cell,
-        }
+        if has_run(entry):
+            cell = code_cell(entry, selected)
+        else:
+            cell = {"cell_type": "markdown", "source": render_text_entry(entry, selected)}
+        about = {METADATA: _metadata(entry, selected)}
+        yield {"id": _numbered(name, number), "metadata": about, **cell}
 
 
 def _numbered(name: str, number: int) -> str:
@@ -148,11 +132,11 @@ def _metadata(entry: Entry, selected: Selected) -> dict[str, Any]:
     if entry.removed:
         about["hidden"] = True
     if has_run(entry):
-        about |= (
-            {"status": entry.status}
-            | ({"seconds": entry.duration} if entry.duration is not None else {})
-            | ({"undone": True} if entry.undone else {})
-        )
+        about["status"] = entry.status
+        if entry.duration is not None:
+            about["seconds"] = entry.duration
+        if entry.undone:
+            about["undone"] = True
     elif isinstance(entry, Question) and (usd := selected.costs.get(entry.turn or 0)) is not None:
         about["usd"] = round(usd, 6)
     return about
@@ -214,24 +198,16 @@ def code_cell(cell: Cell, selected: Selected) -> Node:
 
 
 def _output(output: Output, number: int | None) -> Node:
-    if output.kind == "value":
-        return {
-            "output_type": "execute_result",
-            "data": _bundle(output),
-            "metadata": {},
-            "execution_count": number,
-        }
     if output.kind == "traceback":
         name, value = parse_error(output.text)
-        return {
-            "output_type": "error",
-            "ename": name,
-            "evalue": value,
-            "traceback": output.text.rstrip("\n").split("\n"),
-        }
-    if output.kind == "display":
-        return {"output_type": "display_data", "data": _bundle(output), "metadata": {}}
-    return {"output_type": "stream", "name": "stdout", "text": output.text}
+        lines = output.text.rstrip("\n").split("\n")
+        return {"output_type": "error", "ename": name, "evalue": value, "traceback": lines}
+    if output.kind not in ("value", "display"):
+        return {"output_type": "stream", "name": "stdout", "text": output.text}
+    shown = {"data": _bundle(output), "metadata": {}}
+    if output.kind == "value":
+        return {"output_type": "execute_result", **shown, "execution_count": number}
+    return {"output_type": "display_data", **shown}
 
 
 def _bundle(output: Output) -> Mapping[str, str]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import codecs
 import hashlib
+import io
 import json
 import re
 import stat
 import sys
+import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -90,11 +92,9 @@ class NotebookFile:
             about = metadata.get(key) if isinstance(metadata, dict) else None
             named = about.get(name) if isinstance(about, dict) else None
             if isinstance(named, str) and named.strip():
-                return (
-                    ""
-                    if named.strip().lower() in ("python", "ipython", "python3")
-                    else one_line(named.strip().lower())
-                )
+                language = named.strip().lower()
+                is_python = language in ("python", "ipython", "python3")
+                return "" if is_python else one_line(language)
         return ""
 
     @property
@@ -122,17 +122,12 @@ def read_notebook(path: Path) -> NotebookFile:
     except FileNotFoundError:
         raise NotebookError(f"There is no file {shown}.") from None
     except (OSError, ValueError) as error:
-        raise NotebookError(
-            f"{shown} cannot be read: {error.strerror if isinstance(error, OSError) else error}."
-        ) from None
-    if path.suffix.lower() == ".ipynb":
-        return NotebookFile(
-            path.absolute(),
-            content_digest(content),
-            _notebook(content, shown),
-            style=_style(content),
-        )
-    return _text_file(path, content, shown)
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise NotebookError(f"{shown} cannot be read: {reason}.") from None
+    if path.suffix.lower() != ".ipynb":
+        return _text_file(path, content, shown)
+    digest, read = content_digest(content), _notebook(content, shown)
+    return NotebookFile(path.absolute(), digest, read, style=_style(content))
 
 
 def cell_source(cell: Node) -> str:
@@ -145,10 +140,8 @@ def cell_outputs(cell: Node, *, whole: bool = False) -> Iterator[Output]:
     if not isinstance(outputs, list):
         return
     longest = sys.maxsize if whole else LONGEST
-    shown = (
-        _output(output if isinstance(output, dict) else {}, longest)
-        for output in (outputs if whole else outputs[:_OUTPUTS])
-    )
+    some = outputs if whole else outputs[:_OUTPUTS]
+    shown = (_output(output if isinstance(output, dict) else {}, longest) for output in some)
     for kind, same in groupby(shown, key=lambda output: output.kind):
         if kind == "stdout":  # some programs store each line as an output of its own
             yield Output(kind, _shorten("".join(output.text for output in same), longest))
@@ -168,11 +161,8 @@ def _notebook(content: bytes, shown: str) -> Node:
     if not isinstance(read, dict) or type(form := read.get("nbformat")) is not int:
         raise NotebookError(f"{shown} is not a notebook: it has no nbformat.")
     if form != 4:
-        advice = (
-            f" jupyter nbconvert --to notebook --inplace {shown} converts it."
-            if 0 < form < 4
-            else ""
-        )
+        command = f" jupyter nbconvert --to notebook --inplace {shown} converts it."
+        advice = command if 0 < form < 4 else ""
         raise NotebookError(
             f"{shown} has version {form} of the notebook format; only version 4 can be opened.{advice}"
         )
@@ -219,32 +209,13 @@ def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
         raise NotebookError(f"{shown} is not a text file.")
     style = _style(content)._replace(encoding=encoding)
     if python and not _PERCENT.search(text):
-        cells: list[Node] = (
-            [
-                {
-                    "cell_type": "code",
-                    "source": text,
-                    "metadata": {},
-                    "outputs": [],
-                    "execution_count": None,
-                }
-            ]
-            if text.strip()
-            else []
-        )
-        return NotebookFile(
-            path.absolute(),
-            content_digest(content),
-            {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5},
-            "script",
-            style,
-        )
+        cell = {"cell_type": "code", "source": text, "metadata": {}}
+        cells = [{**cell, "outputs": [], "execution_count": None}] if text.strip() else []
+        whole = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+        return NotebookFile(path.absolute(), content_digest(content), whole, "script", style)
     form = "py:percent" if python else "md"
-    if (
-        len(text) > _MOST_TEXT
-        or len(_PERCENT.findall(text)) > _MOST_CELLS
-        or text.count("```") > 2 * _MOST_CELLS
-    ):
+    count = max(len(_PERCENT.findall(text)), text.count("```") // 2)
+    if len(text) > _MOST_TEXT or count > _MOST_CELLS:
         raise NotebookError(
             f"{shown} is too large to be shown as cells. --load={shown} loads it as a variable."
         )
@@ -268,9 +239,6 @@ def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
 
 def _declared_encoding(content: bytes) -> str:
     """Return the encoding that a script declares; UTF-8 if Python does not know it."""
-    import io
-    import tokenize
-
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
     except SyntaxError:
@@ -291,18 +259,10 @@ def _output(output: Node, longest: int) -> Output:
         return Output("stdout", _shorten(text, longest))
     if kind == "error":
         traceback = output.get("traceback")
-        lines = (
-            [line for line in traceback if isinstance(line, str)]
-            if isinstance(traceback, list)
-            else []
-        )
-        return Output(
-            "traceback",
-            _shorten(
-                "\n".join(lines or [f"{output.get('ename')}: {output.get('evalue')}"]) + "\n",
-                longest,
-            ),
-        )
+        lines = traceback if isinstance(traceback, list) else []
+        lines = [line for line in lines if isinstance(line, str)]
+        lines = lines or [f"{output.get('ename')}: {output.get('evalue')}"]
+        return Output("traceback", _shorten("\n".join(lines) + "\n", longest))
     if kind in ("display_data", "execute_result", "update_display_data") and isinstance(
         data := output.get("data"), dict
     ):
@@ -313,11 +273,10 @@ def _output(output: Node, longest: int) -> Output:
 def _value(data: Node, kind: str, longest: int) -> Output:
     """Return the best representation that the screen can draw."""
     plain = _text(data.get("text/plain"))
-    text = (
-        f"[{', '.join(one_line(mime) for mime in list(data)[:5])}]\n"
-        if plain is None
-        else _shorten(plain.rstrip("\n"), longest) + "\n"
-    )
+    if plain is None:
+        text = f"[{', '.join(one_line(mime) for mime in list(data)[:5])}]\n"
+    else:
+        text = _shorten(plain.rstrip("\n"), longest) + "\n"
     for mime in sorted(PICTURES):
         picture = _text(data.get(mime)) or ""
         if picture and len(picture) <= _LARGEST and BASE64.fullmatch(picture):

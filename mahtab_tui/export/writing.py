@@ -51,8 +51,6 @@ _TAGS = frozenset(
 
 def render(selected: Selected, ending: str) -> str:
     """Return the content of a file with this suffix, one of `ENDINGS`. Raises `NothingToExport`."""
-    import nbformat
-
     if ending == ".ipynb":
         return str(nbformat.writes(notebook(selected))) + "\n"
     if ending == ".html":
@@ -62,15 +60,11 @@ def render(selected: Selected, ending: str) -> str:
     if ending == ".md":
         made = _without_controls(notebook(selected))
         made.cells = [each for cell in made.cells for each in _with_outputs(cell)]
-        made.metadata = {
-            "jupytext": {"notebook_metadata_filter": "-all", "cell_metadata_filter": "-all"}
-        }
+        filters = {"notebook_metadata_filter": "-all", "cell_metadata_filter": "-all"}
+        made.metadata = {"jupytext": filters}
         return str(jupytext.writes(made, fmt="md"))
-    made = notebook(
-        selected._replace(
-            entries=[entry for entry in selected.entries if not isinstance(entry, ASIDES)]
-        )
-    )
+    entries = [entry for entry in selected.entries if not isinstance(entry, ASIDES)]
+    made = notebook(selected._replace(entries=entries))
     made.metadata = {"kernelspec": made.metadata.kernelspec}
     for cell in made.cells:
         cell.metadata = {}
@@ -94,15 +88,11 @@ def _with_outputs(cell: Any) -> Iterator[Any]:
     yield cell
     for output in cell.get("outputs", ()):
         data = output.get("data", {})
-        text = (
-            data.get("text/plain") or output.get("text") or "\n".join(output.get("traceback", ()))
-        )
-        if pictures := [
-            f"![picture](data:{mime};base64,{data[mime]})"
-            for mime in data
-            if mime.startswith("image/")
-        ]:
-            yield new_markdown_cell(pictures[0])
+        traceback = "\n".join(output.get("traceback", ()))
+        text = data.get("text/plain") or output.get("text") or traceback
+        picture = next((mime for mime in data if mime.startswith("image/")), "")
+        if picture:
+            yield new_markdown_cell(f"![picture](data:{picture};base64,{data[picture]})")
         elif "text/markdown" in data:
             yield new_markdown_cell(make_inert(data["text/markdown"]))
         elif text.strip():
@@ -136,17 +126,10 @@ def _sanitize_html(html: object) -> str:
     """Remove all that a browser would load or run; nbconvert's filter shows most tags as text."""
     import bleach
 
-    attributes = {
-        "*": ["class"],
-        "a": ["href"],
-        "td": ["colspan", "rowspan"],
-        "th": ["colspan", "rowspan"],
-    }
-    return str(
-        bleach.clean(
-            _STYLES.sub("", str(html)), tags=_TAGS, attributes=attributes, protocols=SCHEMES
-        )
-    )
+    spans = ["colspan", "rowspan"]
+    attributes = {"*": ["class"], "a": ["href"], "td": spans, "th": spans}
+    text = _STYLES.sub("", str(html))
+    return str(bleach.clean(text, tags=_TAGS, attributes=attributes, protocols=SCHEMES))
 
 
 def write(selected: Selected, path: Path, *, over: bool = False) -> None:
@@ -196,11 +179,8 @@ _MOST = 3_000
 
 
 def new_notebook(path: Path) -> NotebookFile:
-    return NotebookFile(
-        path.absolute(),
-        "",
-        {"cells": [], "metadata": METADATA_OF_NEW, "nbformat": 4, "nbformat_minor": 5},
-    )
+    content = {"cells": [], "metadata": METADATA_OF_NEW, "nbformat": 4, "nbformat_minor": 5}
+    return NotebookFile(path.absolute(), "", content)
 
 
 def merge_content(
@@ -232,20 +212,18 @@ def render_text(file: NotebookFile, content: Node) -> str:
     if file.form != "ipynb":
         text = file.header + _preserve_file_lines(file, content)
     else:
-        separators = (
-            "," if style.indent is not None or not style.spaced else ", ",
-            ": " if style.spaced else ":",
-        )
-        text = (
-            json.dumps(
-                content, ensure_ascii=style.escaped, indent=style.indent, separators=separators
+        comma = "," if style.indent is not None or not style.spaced else ", "
+        separators = comma, ": " if style.spaced else ":"
+
+        def written(*, escaped: bool) -> str:
+            return json.dumps(
+                content, ensure_ascii=escaped, indent=style.indent, separators=separators
             )
-            + "\n" * style.ends
-        )
+
+        text = written(escaped=style.escaped)
         if _SURROGATE.search(text):
-            text = (
-                json.dumps(content, indent=style.indent, separators=separators) + "\n" * style.ends
-            )
+            text = written(escaped=True)
+        text += "\n" * style.ends
     return _MARK * style.mark + (text.replace("\n", "\r\n") if style.windows else text)
 
 
@@ -260,9 +238,8 @@ def file_digest(path: Path) -> str:
 
 def free_name(path: Path) -> Path:
     """Return the first free ``name (2).ipynb``, ``name (3).ipynb``, …"""
-    names = (
-        path.with_name(f"{path.stem} ({number}){path.suffix}") for number in itertools.count(2)
-    )
+    count = itertools.count(2)
+    names = (path.with_name(f"{path.stem} ({number}){path.suffix}") for number in count)
     return next(name for name in names if not os.path.lexists(name))
 
 
@@ -306,20 +283,13 @@ def _as_text(form: str, content: Node) -> str:
     made = content["cells"]
     if form == "script" and len(made) <= 1:
         return cell_source(made[0]) if made else ""
-    metadata = (
-        {"jupytext": {"notebook_metadata_filter": "-all"}}
-        if form == "script"
-        else content["metadata"]
-    )
-    notebook = nbformat.from_dict(
-        {
-            **content,
-            "metadata": metadata,
-            "cells": [{**cell, "source": cell_source(cell)} for cell in made],
-        }
-    )
+    is_script = form == "script"
+    filters = {"jupytext": {"notebook_metadata_filter": "-all"}}
+    metadata = filters if is_script else content["metadata"]
+    cells = [{**cell, "source": cell_source(cell)} for cell in made]
+    notebook = nbformat.from_dict({**content, "metadata": metadata, "cells": cells})
     try:
-        return str(jupytext.writes(notebook, fmt="py:percent" if form == "script" else form))
+        return str(jupytext.writes(notebook, fmt="py:percent" if is_script else form))
     except Exception:  # a library processing untrusted cells
         raise OSError(errno.EINVAL, "its cells cannot be written as text") from None
 

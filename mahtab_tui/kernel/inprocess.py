@@ -36,7 +36,7 @@ from mahtab_tui.kernel.base import (
 from mahtab_tui.kernel.cells import DELAY, RunningCell
 from mahtab_tui.kernel.requests import CallAnswers, CellEnd, ControlRequests, HostCall, checked
 from mahtab_tui.kernel.values import CellResult, Lock, Status
-from mahtab_tui.system.processes import wait_for_result
+from mahtab_tui.system import wait_for_result
 from mahtab_tui.worker import toolbox
 from mahtab_tui.worker.awaiting import EventLoop
 from mahtab_tui.worker.capture import LimitedOutput

@@ -38,7 +38,7 @@ from mahtab_tui.kernel.values import (
     Status,
 )
 from mahtab_tui.kernel.worker_process import WorkerProcess
-from mahtab_tui.system.processes import existing_folder, moved_message
+from mahtab_tui.system import existing_folder, moved_message
 
 SLOW_DISK = 20_000_000
 """Bytes per second."""

@@ -16,7 +16,7 @@ from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.launch import SeekableOutput
 from mahtab_tui.kernel.requests import NO_ANSWER, HostCall
 from mahtab_tui.kernel.values import CellResult, Display, OutputKind
-from mahtab_tui.system.processes import wait_for_result
+from mahtab_tui.system import wait_for_result
 from mahtab_tui.worker.frames import Frame, encode
 
 

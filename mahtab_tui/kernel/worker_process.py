@@ -38,7 +38,7 @@ from mahtab_tui.kernel.requests import (
     checked,
 )
 from mahtab_tui.kernel.values import CellResult, Lock, RestoredFile, Status
-from mahtab_tui.system.processes import wait_for_result
+from mahtab_tui.system import wait_for_result
 from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
 
 START_TIMEOUT = 20.0

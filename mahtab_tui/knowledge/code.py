@@ -33,7 +33,7 @@ from mahtab_tui.knowledge.confined_folder import (
     split_lines,
 )
 from mahtab_tui.settings.model import PACKAGE
-from mahtab_tui.system.processes import find_program, tie_to_parent
+from mahtab_tui.system import find_program, tie_to_parent
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

@@ -176,6 +176,7 @@ class SkillLibrary:
         self._lock = threading.Lock()
         self._skills: dict[str, Skill] = {}
         self._index: SkillsIndex | None = None
+        self._indexed: dict[str, Skill] = {}
         self._indexing = threading.Lock()
         self._reported: set[str] = set()
         self._looked = float("-inf")
@@ -186,15 +187,12 @@ class SkillLibrary:
             if time.monotonic() - self._looked > FRESH:
                 found = {skill.name: skill for skill in self._loader.load_all()}
                 if found != self._skills:
-                    self._skills, self._index = found, None
-                    self._texts = (
-                        {
-                            name: f"{name}: {skill.description}\n{skill.content}"
-                            for name, skill in found.items()
-                        }
-                        if self._meaning
-                        else {}
+                    self._skills = found
+                    texts = (
+                        f"{each.name}: {each.description}\n{each.content}"
+                        for each in found.values()
                     )
+                    self._texts = dict(zip(found, texts, strict=True)) if self._meaning else {}
                 self._looked = time.monotonic()
             problems = [
                 problem for problem in self._loader.warnings if problem not in self._reported
@@ -223,14 +221,9 @@ class SkillLibrary:
         """Return the index of the current skills."""
         with self._indexing:
             skills = self.skills()
-            with self._lock:
-                index = self._index
-            if index is None:
-                index = SkillsIndex(skills.values())
-                with self._lock:
-                    if self._skills is skills:
-                        self._index = index
-            return index
+            if self._index is None or self._indexed is not skills:
+                self._index, self._indexed = SkillsIndex(skills.values()), skills
+            return self._index
 
     def search(self, query: str, limit: int = 5) -> list[Hit]:
         return self.index().search(query, limit)

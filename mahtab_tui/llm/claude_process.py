@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 
 from mahtab_tui.llm.base import BUSY_STATUSES, ContextTooLong, ModelBusy, ModelError
 from mahtab_tui.llm.messages import REFUSED
-from mahtab_tui.system.processes import find_program, safe_path, signal_group, tie_to_parent
+from mahtab_tui.system import find_program, safe_path, signal_group, tie_to_parent
 
 # The events of a turn
 

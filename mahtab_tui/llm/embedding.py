@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.base import ModelError, explain_error
 from mahtab_tui.llm.usage import LOCAL, OverBudget, Spending, estimate_message_tokens, price
-from mahtab_tui.system.imports import IMPORTS
+from mahtab_tui.system import IMPORTS
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
@@ -33,10 +33,8 @@ class EmbeddingModel:
         timeout: float = 120.0,
     ) -> None:
         """spec: "provider:model", as `init_embeddings` takes it. base_url: the address of a service
-        compatible with OpenAI's, for ``openai:``.
-
-        timeout: seconds to wait for the service. on_usage: called with what each call uses.
-        """
+        compatible with OpenAI's, for ``openai:``. timeout: seconds to wait for the service. on_usage:
+        called with what each call uses."""
         self._provider, _, self._model = spec.strip().partition(":")
         self._base_url = base_url if self._provider == "openai" else None
         self.identity = f"{spec.strip()} {self._base_url or ''}".strip()
@@ -64,24 +62,14 @@ class EmbeddingModel:
             with IMPORTS.turn():
                 self._inner = self._make()
         tokens = estimate_message_tokens(texts)
-        cost = price(
-            LOCAL if self._provider == "ollama" else self._base_url or self._provider,
-            self._model,
-            tokens,
-            0,
-        )
+        provider = LOCAL if self._provider == "ollama" else self._base_url or self._provider
+        cost = price(provider, self._model, tokens, 0)
+        name = f"{self._provider}:{self._model}"
+        used = Usage(model=name, input_tokens=tokens, cost=cost, source="embedding", estimated=True)
         try:
             with self._spending.within_limit(self._model, lambda: cost):
                 vectors = call(self._inner)
-                self._on_usage(
-                    Usage(
-                        model=f"{self._provider}:{self._model}",
-                        input_tokens=tokens,
-                        cost=cost,
-                        source="embedding",
-                        estimated=True,
-                    )
-                )
+                self._on_usage(used)
         except OverBudget as error:
             raise ModelError(str(error)) from None
         except Exception as error:  # the provider's code
@@ -104,16 +92,14 @@ class EmbeddingModel:
             raise ModelError(_NEEDED.format(packages="langchain numpy")) from None
         options: dict[str, Any] = {}
         if self._provider == "openai":
-            # Without a look at the length, which would fetch the table of tokens from elsewhere;
-            # our texts are short.
             options = {
                 "timeout": self._timeout,
                 "max_retries": 1,
+                # It would fetch the table of tokens from elsewhere; our texts are short.
                 "check_embedding_ctx_length": False,
                 "api_key": self._key or "none",
+                **({"base_url": self._base_url} if self._base_url else {}),
             }
-            if self._base_url:
-                options["base_url"] = self._base_url
         elif self._provider == "ollama":
             options = {"client_kwargs": {"timeout": self._timeout}}
         try:

@@ -109,12 +109,8 @@ def accepts_pictures(llm: BaseChatModel) -> bool | None:
 
 def count_pictures(messages: Iterable[BaseMessage]) -> int:
     """Count the pictures in messages."""
-    blocks = (
-        block
-        for message in messages
-        if isinstance(message.content, list)
-        for block in message.content
-    )
+    contents = (message.content for message in messages if isinstance(message.content, list))
+    blocks = (block for content in contents for block in content)
     return sum(isinstance(block, dict) and block.get("type") == "image" for block in blocks)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeGuard, Unpack
 from urllib.parse import urlsplit
 
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.system.processes import find_program
+from mahtab_tui.system import find_program
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

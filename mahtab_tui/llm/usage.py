@@ -333,12 +333,9 @@ class Spending:
     def __init__(self, max_usd: Callable[[], float | None] = lambda: None) -> None:
         """max_usd: returns the current limit in US dollars; None if there is none."""
         self.total = UsageStats()
-        self.turns: dict[int, UsageStats] = {}
-        """By number of the question."""
-        self.trees: dict[str, UsageStats] = {}
-        """By id of the search."""
-        self._queries: dict[str, str] = {}
-        self._questions: dict[int, str] = {}
+        self._parts: dict[int | str, UsageStats] = {}
+        """Of each question, by its number, and of each search, by its id."""
+        self._names: dict[int | str, str] = {}
         self._max_usd = max_usd
         self._reserved = 0.0
         self._unpriced_model = ""
@@ -363,21 +360,20 @@ class Spending:
     def name(self, search: SearchBegin) -> None:
         """Name a search by its first question. search: the beginning of any of its calls."""
         with self._lock:
-            self._queries.setdefault(search.tree, one_line(search.text[: _NAMES[-1]]).strip())
+            self._names.setdefault(search.tree, one_line(search.text[: _NAMES[-1]]).strip())
 
     def name_question(self, turn: int, words: str) -> None:
         """Name a question by its words."""
         with self._lock:
-            self._questions[turn] = one_line(words[: _NAMES[-1]]).strip()
+            self._names[turn] = one_line(words[: _NAMES[-1]]).strip()
 
     def fold(self, used: Usage) -> None:
         """Count a call, possibly of the past."""
         with self._lock:
             self.total.add(used)
-            if used.tree is not None:
-                self.trees.setdefault(used.tree, UsageStats()).add(used)
-            elif used.turn is not None:
-                self.turns.setdefault(used.turn, UsageStats()).add(used)
+            part = used.turn if used.tree is None else used.tree
+            if part is not None:
+                self._parts.setdefault(part, UsageStats()).add(used)
 
     def count(self, used: Usage) -> None:
         """Count a call that was just made."""
@@ -431,10 +427,11 @@ class Spending:
         room = min(max(width - _FIGURES, _NAMES[0]), _NAMES[-1])
         rows = [("session", self.total)]
         with self._lock:
-            for turn, stats in sorted(self.turns.items()):
-                rows.append((f"question {turn} {self._questions.get(turn, '')}".rstrip(), stats))
-            for tree, stats in self.trees.items():
-                rows.append((f"search {self._queries.get(tree) or tree}", stats))
+            for turn in sorted(part for part in self._parts if isinstance(part, int)):
+                name = f"question {turn} {self._names.get(turn, '')}".rstrip()
+                rows.append((name, self._parts[turn]))
+            for tree in (part for part in self._parts if isinstance(part, str)):
+                rows.append((f"search {self._names.get(tree) or tree}", self._parts[tree]))
             lines = [f"{'':<{room}}{'calls':>6}{'read':>12}{'of cache':>12}{'written':>10}  cost"]
             lines += [_row(name, stats, room) for name, stats in rows]
         if (limit := self.max_usd) is not None:

@@ -20,7 +20,7 @@ from mahtab_tui.kernel.launch import (
     environment_prefix,
 )
 from mahtab_tui.mcp.tools import McpToolError
-from mahtab_tui.system.processes import find_program, signal_group
+from mahtab_tui.system import find_program, signal_group
 from mahtab_tui.worker.magic_commands import PIP
 
 Kind = Literal["interpreter", "project"] | EnvironmentKind

@@ -24,7 +24,7 @@ from mahtab_tui.mcp.packages import EnvironmentNotFound, find_environment
 from mahtab_tui.mcp.tools import AnswerFormat, McpToolError
 from mahtab_tui.session.agent_calls import SessionContents
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
-from mahtab_tui.system.processes import exit_by_signal
+from mahtab_tui.system import exit_by_signal
 
 if TYPE_CHECKING:
     import mcp_types as types

@@ -43,8 +43,7 @@ from mahtab_tui.llm.usage import (
     worst_cost,
 )
 from mahtab_tui.search.limits import Gate, Limits
-from mahtab_tui.system.imports import IMPORTS
-from mahtab_tui.system.processes import langsmith_variable
+from mahtab_tui.system import IMPORTS, langsmith_variable
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

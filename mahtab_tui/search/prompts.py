@@ -4,8 +4,11 @@ that it cannot forge."""
 from __future__ import annotations
 
 import inspect
+import json
+import re
 from collections.abc import Sequence
 from functools import cache
+from typing import NamedTuple
 
 from mahtab_tui.bus.prompt import defuse, escape_tags, escape_unseen_tags, shorten
 from mahtab_tui.llm.messages import make_encodable
@@ -13,7 +16,12 @@ from mahtab_tui.llm.prompts import LAST_CALL, OUTPUT, PLAIN, QUERY, SEARCH, TEXT
 from mahtab_tui.sandbox.base import Document, Kind, Text, TurnResult, TurnStatus
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.node import BudgetLeft
-from mahtab_tui.search.query_lines import MOST_CHARACTERS, find_query_lines
+from mahtab_tui.search.query_lines import (
+    MOST_CHARACTERS,
+    QueryLines,
+    find_query_lines,
+    stands_alone,
+)
 from mahtab_tui.worker.answers import FORM, needs_code
 from mahtab_tui.worker.sandbox.confinement import BASE
 from mahtab_tui.worker.sandbox.names import FUNCTIONS, SIGNATURES, SandboxFunctions
@@ -65,15 +73,17 @@ _JOINED: dict[Kind, str] = {
     "list": "'\\n'.join(context)",
     "dict": "'\\n'.join(context.values())",
 }
-_BEGIN = """\
-Compute the answer from all lines and call FINAL with it. Begin with:
+_COMPUTE = """\
+Compute the answer from all lines and call FINAL with it. Example, for {what}:
 ```python
-{}
+{code}
 ```"""
+_SEPARATORS = (",", ";", "\t", "|")
+_COUNTS = re.compile(r"how (many|often)", re.IGNORECASE)
 _LOOK = """\
-If the lines above show the answer, call FINAL with it:
+Read the lines above. If they are enough, answer at once, with this block only:
 ```python
-FINAL("…")
+FINAL("answer")
 ```"""
 
 _SUB_SEARCHES = """
@@ -159,47 +169,76 @@ def first_message(query: str, text: Text, left: BudgetLeft) -> str:
         if text.kind == "str"
         else f"{text.kind} of {len(text.parts):,} documents, together"
     )
+    rows = _read_rows(text.text) if text.kind == "str" else None
     about = [
         f"context is a {what} {size:,} characters in {lines:,} lines (about {tokens(size):,} tokens)."
     ]
     if text.about:
         about.append(text.about)
-    elif columns := _csv_columns(text.text):
-        about.append(f"It is CSV with the columns {', '.join(columns)}.")
+    elif rows:
+        about.append(f"It is {rows.form} with the columns {', '.join(rows.columns)}.")
     if text.parts:
         about += ["Documents, with their characters:", *map(_document, text.parts[:MOST_DOCUMENTS])]
         if len(text.parts) > MOST_DOCUMENTS:
             about.append(f"… and {len(text.parts) - MOST_DOCUMENTS:,} more")
     known = _tagged(TEXT, shorten("\n".join(about), LONGEST_ABOUT))
-    lines, next_step = _query_lines(query, text)
+    shown, next_step = _query_lines(query, text, rows)
     return _joined(
         known,
-        *_preview(text.text),
-        lines,
+        *_preview(text.text, ends=not shown),
+        shown,
         _left(left),
         _tagged(QUERY, query),
         next_step,
     )
 
 
-def _csv_columns(text: str) -> list[str]:
-    """Return the columns of a text that is CSV with a header; empty for any other text."""
+class _Rows(NamedTuple):
+    """How code reads a text whose lines are rows."""
+
+    form: str
+    columns: dict[str, str]
+    """Their names, each with a value of the first row."""
+    code: str
+    """Reads all rows as dicts."""
+
+
+def _read_rows(text: str) -> _Rows | None:
+    """Tell how to read a text that is CSV with a header, or JSON lines; None for any other."""
     head = text[:10_000].splitlines()[:4]
-    columns = head[0].split(",") if len(head) > 3 else []
-    alike = len(columns) > 1 and all(line.count(",") == len(columns) - 1 for line in head)
-    return columns if alike and all(name.strip().isidentifier() for name in columns) else []
+    if len(head) < 4:
+        return None
+    for separator in _SEPARATORS:
+        columns = head[0].split(separator)
+        alike = all(line.count(separator) == len(columns) - 1 for line in head)
+        if len(columns) > 1 and alike and all(name.isidentifier() for name in columns):
+            delimiter = "" if separator == "," else f", delimiter={separator!r}"
+            code = f"csv.DictReader(context.splitlines(){delimiter})"
+            values = dict(zip(columns, head[1].split(separator), strict=True))
+            return _Rows("CSV", values, code)
+    try:
+        first = json.loads(head[0]) if head[0].startswith("{") else {}
+    except (ValueError, RecursionError):
+        return None
+    if not first or not all(line.startswith("{") for line in head):
+        return None
+    values = {str(name): str(value) for name, value in first.items()}
+    return _Rows("JSON lines", values, "map(json.loads, context.splitlines())")
 
 
-def _query_lines(query: str, text: Text) -> tuple[str, str]:
+def _query_lines(query: str, text: Text, rows: _Rows | None) -> tuple[str, str]:
     """Show lines of a text that share words with the query, and say how to begin."""
     question = query.partition(FORM)[0]
-    is_csv = text.kind == "str" and bool(_csv_columns(text.text))
-    found = find_query_lines(question, text.text, header=is_csv)
     by_code = needs_code(question, str, ())
-    begin = _begin(text.kind, found.words, rows=is_csv and by_code)
+    is_csv = rows is not None and rows.form == "CSV"
+    found = find_query_lines(question, text.text, header=is_csv)
+    if rows:
+        example = _example_of_rows(question, found.words, rows)
+    else:
+        example = _example_of_lines(question, text, found)
     if not found.shown:
-        return "", begin if by_code else ""
-    which = "1 line has" if found.count == 1 else f"{found.count:,} lines have"
+        return "", example if by_code else ""
+    which = "1 line has" if found.lines == 1 else f"{found.lines:,} lines have"
     if len(text.text) > MOST_CHARACTERS:
         which = f"Of the first {MOST_CHARACTERS:,} characters, {which}"
     lines = "\n".join(f"{number}: {line}" for number, line in found.shown)
@@ -207,18 +246,48 @@ def _query_lines(query: str, text: Text) -> tuple[str, str]:
         f"{which} these words of the query: {', '.join(found.words)}. Some lines, with their numbers:",
         _tagged(TEXT, lines),
     )
-    return shown, begin if by_code or found.count > len(found.shown) else _LOOK
+    if by_code:
+        return shown, example
+    return shown, _LOOK if found.lines <= len(found.shown) else f"{_LOOK}\n{example}"
 
 
-def _begin(kind: Kind, words: Sequence[str], *, rows: bool) -> str:
-    """Return the beginning of code that computes from all lines with some words. rows: the text is
-    CSV."""
-    each, place = ("row", "row.values()") if rows else ("line", "line")
-    joined = _JOINED[kind]
-    source = f"csv.DictReader({joined}.splitlines())" if rows else f"{joined}.splitlines()"
-    condition = " and ".join(f"{word!r} in {place}" for word in words)
-    code = f"{each}s = [{each} for {each} in {source}{' if ' if condition else ''}{condition}]"
-    return _BEGIN.format(f"import csv\n{code}" if rows else code)
+def _example_of_lines(query: str, text: Text, found: QueryLines) -> str:
+    """Return code that computes from all lines with the words of a query."""
+    tests = [
+        f"{word!r} in line"
+        if stands_alone(word, text.text)
+        else f're.search(r"\\b{re.escape(word)}\\b", line)'
+        for word in found.words
+    ]
+    condition = f" if {' and '.join(tests)}" if tests else ""
+    code = f"import re\nlines = [line for line in {_JOINED[text.kind]}.splitlines(){condition}]"
+    key = next(iter(re.findall(r"(\w+)=\d", found.shown[0][1] if found.shown else "")), "cost")
+    if _COUNTS.search(query):
+        return _COMPUTE.format(what="their number", code=f"{code}\nFINAL(len(lines))")
+    last = f'FINAL(sum(int(re.search(r"{key}=(\\d+)", line)[1]) for line in lines))'
+    return _COMPUTE.format(what=f"the sum of their {key}", code=f"{code}\n{last}")
+
+
+def _example_of_rows(query: str, words: Sequence[str], rows: _Rows) -> str:
+    """Return code that computes from all rows with the words of a query."""
+    condition = " and ".join(f"{word!r} in row.values()" for word in words)
+    module = "csv" if rows.form == "CSV" else "json"
+    code = f"import {module}\nrows = [row for row in {rows.code}{condition and ' if '}{condition}]"
+    columns = rows.columns
+    number = next((name for name, value in columns.items() if _is_number(value)), "")
+    day = next((name for name, value in columns.items() if re.match(r"\d{4}-\d\d", value)), "")
+    if _COUNTS.search(query) or not number:
+        return _COMPUTE.format(what="their number", code=f"{code}\nFINAL(len(rows))")
+    what, within = f"the sum of their {number}", ""
+    if day and not words:
+        what = f"the sum of {number} in December 2025"
+        within = f' if row["{day}"].startswith("2025-12")'
+    last = f'FINAL(sum(float(row["{number}"]) for row in rows{within}))'
+    return _COMPUTE.format(what=what, code=f"{code}\n{last}")
+
+
+def _is_number(value: str) -> bool:
+    return re.fullmatch(r"-?\d+(\.\d+)?", value) is not None
 
 
 def _first_of_several(query: str, text: Text, left: BudgetLeft) -> str:
@@ -245,8 +314,8 @@ def _first_of_several(query: str, text: Text, left: BudgetLeft) -> str:
         ]
         previews += [f"{each.name}:", *_preview(part, min(PREVIEW, share))]
     known = _tagged(TEXT, shorten("\n".join(about), LONGEST_ABOUT))
-    lines, next_step = _query_lines(query, text)
-    return _joined(known, *previews, lines, _left(left), _tagged(QUERY, query), next_step)
+    shown, next_step = _query_lines(query, text, None)
+    return _joined(known, *previews, shown, _left(left), _tagged(QUERY, query), next_step)
 
 
 def turn_message(
@@ -396,11 +465,13 @@ def _tools(tools: Sequence[DescribedTool], seconds: float) -> str:
     return "\n".join(lines)
 
 
-def _preview(text: str, most: int = PREVIEW) -> list[str]:
+def _preview(text: str, most: int = PREVIEW, *, ends: bool = True) -> list[str]:
     """Return the beginning of a text, of at most so many characters, and half as much of its
     end."""
     if len(text) <= most + most // 2:
         return ["This is all of it:", _tagged(TEXT, text)] if text else []
+    if not ends:
+        return ["It begins:", _tagged(TEXT, text[: most // 2])]
     return [
         "It begins:",
         _tagged(TEXT, text[:most]),

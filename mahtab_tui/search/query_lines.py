@@ -40,7 +40,7 @@ class QueryLines(NamedTuple):
     words: tuple[str, ...]
     """Words of the query as the text writes them: all that it has if some line has all of them,
     otherwise the rarest."""
-    count: int
+    lines: int
     """Number of lines that have these words."""
     shown: tuple[tuple[int, str], ...]
     """The lines with most words, rare ones first, and lines that these lead to: number, line."""
@@ -56,9 +56,12 @@ def find_query_lines(query: str, text: str, *, header: bool = False) -> QueryLin
     found: dict[str, list[int]] = {}
     for word in islice(_words(query[:_LONGEST_QUERY]), _MOST_TRIED):
         starts, written = list(_starts(word, text, first)), word
-        if not starts and (starts := list(_starts(word.lower(), lower, first))):
-            at = lower.find(word.lower(), starts[0])
-            written = text[at : at + len(word)]
+        if not starts:
+            for other in (word.lower(), word.lower().removesuffix("s")):
+                if starts := list(_starts(other, lower, first)):
+                    at = lower.find(other, starts[0])
+                    written = text[at : at + len(other)]
+                    break
         if starts and len(starts) < size * _EVERYWHERE and len(found) < _MOST_WORDS:
             found[written] = starts
     if not found:
@@ -97,12 +100,18 @@ def _words(query: str) -> Iterator[str]:
             yield word
 
 
-def _starts(word: str, text: str, first: int) -> Iterator[int]:
-    """Yield the starts of the lines that have a word, in linear time."""
+def stands_alone(word: str, text: str) -> bool:
+    """Tell whether no line has a word only within other words, as "12" in "4123"."""
+    text = text[:MOST_CHARACTERS]
+    return list(_starts(word, text, 0)) == list(_starts(word, text, 0, whole=False))
+
+
+def _starts(word: str, text: str, first: int, *, whole: bool = True) -> Iterator[int]:
+    """Yield the starts of the lines that have a word, in linear time. whole: not within others."""
     at = text.find(word, first)
     while at >= 0:
         end = at + len(word)
-        if not _in_word(text[at - 1 : at]) and not _in_word(text[end : end + 1]):
+        if not whole or not (_in_word(text[at - 1 : at]) or _in_word(text[end : end + 1])):
             yield text.rfind("\n", 0, at) + 1
             end = text.find("\n", end)
             if end < 0:

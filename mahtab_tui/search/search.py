@@ -25,7 +25,7 @@ from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.live import EndState, NodeOutcome
 from mahtab_tui.search.log import Emit, Events, SessionLog
 from mahtab_tui.search.requests import ToolRunner, Tools
-from mahtab_tui.system.processes import wait_for_result
+from mahtab_tui.system import wait_for_result
 from mahtab_tui.worker.answers import Result, SearchUsage
 from mahtab_tui.worker.contexts import read_context
 

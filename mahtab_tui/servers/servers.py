@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from mahtab_tui.servers.schema import ToolSignature, identifier
 from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.settings.values import write_text
-from mahtab_tui.system.imports import IMPORTS
+from mahtab_tui.system import IMPORTS
 
 if TYPE_CHECKING:
     from mahtab_tui.knowledge.semantic_index import SemanticIndex

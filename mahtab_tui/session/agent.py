@@ -53,7 +53,7 @@ from mahtab_tui.session.attachments import render_attachment
 from mahtab_tui.session.cells import name_cells, not_restored_rows, restored_rows
 from mahtab_tui.session.info import Permission, ask_approval
 from mahtab_tui.session.variables import describe_changes, describe_for_model
-from mahtab_tui.system.imports import IMPORTS
+from mahtab_tui.system import IMPORTS
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

@@ -46,7 +46,7 @@ from mahtab_tui.llm.pictures import (
     size_from_head,
 )
 from mahtab_tui.session.variables import PrivateNames
-from mahtab_tui.system.processes import tie_to_parent
+from mahtab_tui.system import tie_to_parent
 
 # Mentions in a question
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mahtab_tui.bus.records import emit, warn
 from mahtab_tui.kernel.base import HostFunction
 from mahtab_tui.settings.sources import SettingsError, home_folder, project_folder
+from mahtab_tui.system import Lazy
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Usage
@@ -32,12 +33,12 @@ class Knowledge:
         self._spending = parts.spending
         self._no_trace = parts.no_trace
         self._past = parts.past
-        self._semantic_index: SemanticIndex | None = None
-        self._lock = threading.RLock()
-        self._skills: SkillLibrary | None = None
-        self._toolset: Toolset | None = None
+        self._instructions_lock = threading.Lock()
         self._instructions: FoundInstructions | None = None
-        self._servers: Servers | None = None
+        self._skills = Lazy(self._make_skills)
+        self._toolset = Lazy(self._make_toolset)
+        self._semantic_index = Lazy(self._make_semantic_index)
+        self._servers = Lazy(self._make_servers)
 
     def start(self) -> None:
 
@@ -52,7 +53,7 @@ class Knowledge:
         read."""
         from mahtab_tui.knowledge.instructions import FoundInstructions, find_instructions
 
-        with self._lock:
+        with self._instructions_lock:
             before = self._instructions
             try:
                 found = find_instructions(project_folder())
@@ -78,73 +79,65 @@ class Knowledge:
 
     @property
     def skills(self) -> SkillLibrary:
-        with self._lock:
-            if self._skills is None:
-                from mahtab_tui.knowledge.library import SkillLibrary
-                from mahtab_tui.knowledge.skills import SkillsLoader, skill_folders
+        return self._skills.get()
 
-                folders = skill_folders(
-                    project_folder(),
-                    self._settings.skills_dir,
-                    of_project=self._settings.is_from_project("skills_dir"),
-                )
-                self._skills = SkillLibrary(SkillsLoader(*folders), self._warn, self.semantic_index)
-            return self._skills
+    def _make_skills(self) -> SkillLibrary:
+        from mahtab_tui.knowledge.library import SkillLibrary
+        from mahtab_tui.knowledge.skills import SkillsLoader, skill_folders
+
+        of_project = self._settings.is_from_project("skills_dir")
+        folders = skill_folders(project_folder(), self._settings.skills_dir, of_project=of_project)
+        return SkillLibrary(SkillsLoader(*folders), self._warn, self.semantic_index)
 
     @property
     def loaded(self) -> LoadedSkills:
+        """The skills sent with every question."""
         return self.toolset.loaded
 
     @property
     def toolset(self) -> Toolset:
-        with self._lock:
-            if self._toolset is None:
-                from mahtab_tui.knowledge.library import LoadedSkills
-                from mahtab_tui.tools import Toolset
+        return self._toolset.get()
 
-                loaded = LoadedSkills(lambda: self.skills, self._settings.skills_budget, self._log)
-                for record in self._past:
-                    loaded.fold(record)
-                self._toolset = Toolset(
-                    self._settings.code_dir,
-                    self.skills,
-                    loaded,
-                    self._warn,
-                    lambda: self.read_instructions().texts(),
-                    self._listed_servers,
-                    self.semantic_index,
-                )
-            return self._toolset
+    def _make_toolset(self) -> Toolset:
+        from mahtab_tui.knowledge.library import LoadedSkills
+        from mahtab_tui.tools import Toolset
+
+        loaded = LoadedSkills(lambda: self.skills, self._settings.skills_budget, self._log)
+        for record in self._past:
+            loaded.fold(record)
+        return Toolset(
+            self._settings.code_dir,
+            self.skills,
+            loaded,
+            self._warn,
+            lambda: self.read_instructions().texts(),
+            self._listed_servers,
+            self.semantic_index,
+        )
 
     @property
     def semantic_index(self) -> SemanticIndex | None:
         """Search by meaning; None if no embedding model is set. The model is loaded by the first
         search."""
-        settings = self._settings
-        if settings.embedding_model is None:
-            return None
-        with self._lock:
-            if self._semantic_index is None:
-                from mahtab_tui.knowledge.semantic_index import SemanticIndex
-                from mahtab_tui.llm.embedding import EmbeddingModel
-                from mahtab_tui.store.session_search import Vectors
+        return self._semantic_index.get() if self._settings.embedding_model else None
 
-                path = None if self._no_trace else home_folder() / "vectors.db"
-                model = EmbeddingModel(
-                    settings.embedding_model,
-                    self._spending,
-                    self._count_usage,
-                    base_url=settings.base_url,
-                    api_keys=settings.model_access()["api_keys"],
-                    timeout=settings.model_timeout,
-                )
-                self._semantic_index = SemanticIndex(
-                    model,
-                    lambda: Vectors(path, self._warn),
-                    self._secrets.redact_for_model,
-                    self._warn,
-                )
-            return self._semantic_index
+    def _make_semantic_index(self) -> SemanticIndex:
+        from mahtab_tui.knowledge.semantic_index import SemanticIndex
+        from mahtab_tui.llm.embedding import EmbeddingModel
+        from mahtab_tui.store.session_search import Vectors
+
+        path = None if self._no_trace else home_folder() / "vectors.db"
+        settings = self._settings
+        model = EmbeddingModel(
+            settings.embedding_model or "",
+            self._spending,
+            self._count_usage,
+            base_url=settings.base_url,
+            api_keys=settings.model_access()["api_keys"],
+            timeout=settings.model_timeout,
+        )
+        redact = self._secrets.redact_for_model
+        return SemanticIndex(model, lambda: Vectors(path, self._warn), redact, self._warn)
 
     def _count_usage(self, used: Usage) -> None:
         self._spending.count(used)
@@ -153,26 +146,24 @@ class Knowledge:
     @property
     def servers(self) -> Servers | None:
         """The MCP servers; None if there are none. This starts no server."""
-        if not self._settings.mcp:
-            return None
-        with self._lock:
-            if self._servers is None:
-                import builtins
+        return self._servers.get() if self._settings.mcp else None
 
-                from mahtab_tui.servers.servers import SavedLogins, Servers
-                from mahtab_tui.worker.toolbox import NAMES
+    def _make_servers(self) -> Servers:
+        import builtins
 
-                tools = (name for tool in self.toolset.tools.values() for name in tool.names)
-                reserved = frozenset({*dir(builtins), *NAMES, *tools, "tools", "ToolFailed"})
-                file = None if self._no_trace else home_folder() / "mcp_logins.json"
-                self._servers = Servers(
-                    self._settings.mcp,
-                    project_folder(),
-                    self._warn,
-                    logins=SavedLogins(file, self._secrets.add),
-                    reserved=reserved,
-                )
-            return self._servers
+        from mahtab_tui.servers.servers import SavedLogins, Servers
+        from mahtab_tui.worker.toolbox import NAMES
+
+        tools = (name for tool in self.toolset.tools.values() for name in tool.names)
+        reserved = frozenset({*dir(builtins), *NAMES, *tools, "tools", "ToolFailed"})
+        file = None if self._no_trace else home_folder() / "mcp_logins.json"
+        return Servers(
+            self._settings.mcp,
+            project_folder(),
+            self._warn,
+            logins=SavedLogins(file, self._secrets.add),
+            reserved=reserved,
+        )
 
     def _listed_servers(self) -> list[ListedServer]:
         from mahtab_tui.llm.prompts import ListedServer
@@ -186,10 +177,10 @@ class Knowledge:
 
     def close(self) -> None:
         """Stop the MCP servers, and wait for them briefly."""
-        if self._semantic_index is not None:
-            self._semantic_index.close()
-        if self._servers is not None:
-            self._servers.close()
+        if self._semantic_index.made:
+            self._semantic_index.get().close()
+        if self._servers.made:
+            self._servers.get().close()
 
     def _warn(self, problem: str) -> None:
         warn(self._log, problem)

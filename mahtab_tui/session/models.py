@@ -22,7 +22,7 @@ from mahtab_tui.llm.usage import (
     reported_usage,
     worst_cost,
 )
-from mahtab_tui.system.imports import IMPORTS
+from mahtab_tui.system import IMPORTS
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

@@ -29,7 +29,7 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import parse_sampling, pop_access
 from mahtab_tui.session.info import Cancellation, ask_approval
 from mahtab_tui.settings.approval_rules import Call, Rule
-from mahtab_tui.system.imports import IMPORTS
+from mahtab_tui.system import IMPORTS
 from mahtab_tui.worker.contexts import ContextText, NamedContext
 from mahtab_tui.worker.sandbox.names import name_problem
 from mahtab_tui.worker.sandbox.tools import DescribedTool

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mahtab_tui.llm.providers import SERVERS, check_model, chosen_model, full_name, server_address
 from mahtab_tui.settings.model import Settings
-from mahtab_tui.system.imports import IMPORTS, Lazy
+from mahtab_tui.system import IMPORTS, Lazy
 
 if TYPE_CHECKING:
     import logging

@@ -21,14 +21,14 @@ from textual.widgets import Input, TextArea
 from mahtab_tui.session import Session
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.store.history import History
-from mahtab_tui.tui.commands.command import CommandContext, bindings
-from mahtab_tui.tui.commands.registry import (
+from mahtab_tui.tui.commands import (
     BY_ACTION,
     BY_ID,
     BY_SLASH,
     COMMANDS,
     parse_slash,
 )
+from mahtab_tui.tui.commands.command import CommandContext, bindings
 from mahtab_tui.tui.commands.session import run_notebook
 from mahtab_tui.tui.editor import EditorPane
 from mahtab_tui.tui.greeting import Offers
@@ -48,7 +48,7 @@ from mahtab_tui.tui.textual_fixes import KeyOrder
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
-    from mahtab_tui.tui.graphics.overlay import Overlay
+    from mahtab_tui.tui.graphics.pictures import Overlay
     from mahtab_tui.tui.screens.dialog import ActionMenu
     from mahtab_tui.tui.widgets.approval_row import ApprovalRow
     from mahtab_tui.tui.widgets.question_rows import (
@@ -284,7 +284,6 @@ class MahtabApp(TerminalApp[int]):
             QuitFlow(self, self.session, self.panes, keeps_namespace=self.keeps_namespace),
             Offers(self, self.session, self.panes),
             self.settings,
-            COMMANDS,
         )
         return self.panes
 
@@ -487,7 +486,7 @@ class MahtabApp(TerminalApp[int]):
 
             wanted = list(visible_parts(screen))
             if wanted and self._overlay is None:
-                from mahtab_tui.tui.graphics.overlay import Overlay
+                from mahtab_tui.tui.graphics.pictures import Overlay
 
                 self._overlay = Overlay(self)
             if self._overlay is not None:

@@ -17,7 +17,7 @@ from textual.app import App
 from textual.widgets import Input, TextArea
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.system.processes import find_program
+from mahtab_tui.system import find_program
 from mahtab_tui.tui.open import run_suspended
 from mahtab_tui.tui.terminal_app import TerminalApp
 

@@ -23,15 +23,14 @@ from textual.widgets import Input, Static, TextArea
 from mahtab_tui.session import Session
 from mahtab_tui.settings.model import home_folder
 from mahtab_tui.store.history import History
-from mahtab_tui.system.processes import langsmith_variable
+from mahtab_tui.system import langsmith_variable
 from mahtab_tui.tui.editor import EditorPane
 from mahtab_tui.tui.find import FindRow
 from mahtab_tui.tui.greeting import Greeting, GreetingLines
 from mahtab_tui.tui.namespace import NamespacePane
 from mahtab_tui.tui.terminal_app import Fold
 from mahtab_tui.tui.textual_fixes import LayoutEvents
-from mahtab_tui.tui.widgets.header import HeaderBar
-from mahtab_tui.tui.widgets.key_line import KeyLine, Splitter
+from mahtab_tui.tui.widgets.bars import HeaderBar, KeyLine, Splitter
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record

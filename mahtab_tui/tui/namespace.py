@@ -388,10 +388,10 @@ class NamespaceRows:
         return Row([piece for part in parts for piece in (part, (between, muted))][:-1])
 
     def heads(self) -> Row:
-        if not len(self._names.shown if self._names.changes else self._names):
-            return Row()
-        titles = zip(Columns._fields, self._columns, strict=True)
-        line = " ".join(fit_text(title, width) for title, width in titles if width)
+        line = ""
+        if len(self._names.shown if self._names.changes else self._names):
+            titles = zip(Columns._fields, self._columns, strict=True)
+            line = " ".join(fit_text(title, width) for title, width in titles if width)
         return Row([(line, self._palette.muted)])
 
 

@@ -15,8 +15,8 @@ from textual.geometry import Offset
 from textual.widget import Widget
 from textual.widgets import Label
 
+from mahtab_tui.tui.commands import COMMANDS
 from mahtab_tui.tui.commands.command import Command
-from mahtab_tui.tui.commands.registry import COMMANDS
 from mahtab_tui.tui.screens.dialog import Dialog
 
 _TITLE_LINE = 1
@@ -66,7 +66,7 @@ class JumpScreen(Dialog[Widget | None]):
 
 
 class CommandProvider(Provider):
-    """Finds all commands of the registry, and shows their keys."""
+    """Finds all commands, and shows their keys."""
 
     async def discover(self) -> Hits:
         for command in COMMANDS:

@@ -11,8 +11,7 @@ from textual.app import App
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.settings.sources import config_files, project_folder
-from mahtab_tui.tui.commands.kernel import ask_to_undo
-from mahtab_tui.tui.commands.session import run_notebook
+from mahtab_tui.tui.commands.session import ask_to_undo, run_notebook
 from mahtab_tui.tui.find import FindRow
 from mahtab_tui.tui.terminal_driver import TerminalDriver
 from mahtab_tui.tui.theme import MAHTAB
@@ -211,7 +210,7 @@ class SessionPort:
         self._app.push_screen(PicturesScreen(cell, shown, inspector, self._folder))
 
     def open_value(self, key: str) -> None:
-        from mahtab_tui.tui.inspector import InspectorScreen
+        from mahtab_tui.tui.inspector.screen import InspectorScreen
 
         inspector = self.session.open_inspector()
         self._app.push_screen(InspectorScreen("table", inspector, self.run, path=(["shown", key],)))
@@ -251,7 +250,7 @@ class SessionPort:
         self._app.notify(f"{why} {advice}", severity="warning")
 
     def inspect_variable(self, name: str) -> None:
-        from mahtab_tui.tui.inspector import InspectorScreen
+        from mahtab_tui.tui.inspector.screen import InspectorScreen
 
         self._app.push_screen(
             InspectorScreen(

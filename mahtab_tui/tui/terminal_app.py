@@ -23,7 +23,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.system.imports import IMPORTS
+from mahtab_tui.system import IMPORTS
 from mahtab_tui.tui.terminal_driver import StdioRedirect, TerminalDriver, TextOnly
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 
@@ -68,6 +68,7 @@ RATE = 1 / 30
 SHARE = 1 / 4
 """Share of the main thread's time above which a tick is skipped."""
 MAX_DELAY = 0.2
+"""Maximum seconds by which records are delayed."""
 
 Fold = Callable[[Sequence["Record"]], None]
 

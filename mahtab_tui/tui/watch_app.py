@@ -21,7 +21,7 @@ from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.tui.namespace import NamespacePane
 from mahtab_tui.tui.terminal_app import RATE, TerminalApp
 from mahtab_tui.tui.transcript.view import TranscriptView
-from mahtab_tui.tui.widgets.key_line import KeyLine
+from mahtab_tui.tui.widgets.bars import KeyLine
 
 TAIL = 1_000_000
 

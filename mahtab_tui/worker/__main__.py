@@ -229,8 +229,8 @@ class Worker:
     def _interrupt(self, frame: Frame) -> None:
         cell, asked = frame["cell"], frame["asked"]
         if asked is None:  # from a host on another machine, whose clock is different
-            asked = self._interrupts.now()
-        elif self._interrupts.now() - asked > HOST_SIGNAL_DELAY:
+            asked = time.monotonic()
+        elif time.monotonic() - asked > HOST_SIGNAL_DELAY:
             time.sleep(HANDLER_GRACE)
         if cell in self._open and self._interrupts.handled_at < asked:
             # Sent to the whole process group, like Ctrl+C in a terminal, so that child processes

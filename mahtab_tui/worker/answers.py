@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import enum
 import json
+import numbers
 import re
 import sys
 import types
@@ -99,6 +100,10 @@ def _read_datetime(data: str) -> datetime:
     return datetime.fromisoformat(re.sub("[zZ]$", "+00:00", data))
 
 
+def _read_bytes(data: Any) -> bytes:
+    return data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass")
+
+
 _BOOLS = {"true": True, "yes": True, "false": False, "no": False}
 _SIMPLE: dict[Any, tuple[str, Callable[[Any], Any]]] = {
     str: ("a string", _read_str),
@@ -106,6 +111,7 @@ _SIMPLE: dict[Any, tuple[str, Callable[[Any], Any]]] = {
     float: ("a number", lambda data: float(_read_number(data))),
     Decimal: ("a number", lambda data: Decimal(str(_read_number(data)).strip())),
     bool: ("true or false", _read_bool),
+    bytes: ("a string", _read_bytes),
     type(None): ("null", _read_none),
     Any: ("any JSON", lambda data: data),
     object: ("any JSON", lambda data: data),
@@ -128,8 +134,8 @@ def describe_form(wanted: Any, within: tuple[Any, ...] = ()) -> str:
     origin, inner = get_origin(wanted) or wanted, get_args(wanted)
     if not isinstance(origin, Hashable):  # for example [int] instead of list[int]
         raise _unsupported_form(wanted)
-    if wanted in _SIMPLE:
-        return _SIMPLE[wanted][0]
+    if simple := _simple(wanted):
+        return simple[0]
     if wanted in within:
         return f"another {wanted.__name__}"
     if origin in _UNIONS:
@@ -225,9 +231,9 @@ def _read(wanted: Any, data: Any, path: str) -> Any:
                 return sys.modules["pydantic"].TypeAdapter(wanted).validate_python(value)
         return value
     origin, inner = get_origin(wanted) or wanted, get_args(wanted)
-    if wanted in _SIMPLE:
+    if simple := _simple(wanted):
         try:
-            return _SIMPLE[wanted][1](data)
+            return simple[1](data)
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):
             raise _wrong_form(wanted, data, path) from None
     if origin in _UNIONS:
@@ -356,6 +362,19 @@ def _strip_annotations(wanted: Any) -> Any:
         if not isinstance(wanted, type) and hasattr(wanted, name):
             return _strip_annotations(getattr(wanted, name))
     return wanted
+
+
+def _simple(wanted: Any) -> tuple[str, Callable[[Any], Any]] | None:
+    """Return the description and the reader of a type without parts."""
+    if found := _SIMPLE.get(wanted):
+        return found
+    if isinstance(wanted, type) and wanted.__module__ == "numpy":
+        scalar: Any = wanted
+        if issubclass(wanted, numbers.Integral):
+            return _SIMPLE[int][0], lambda data: scalar(_read_int(data))
+        if issubclass(wanted, numbers.Real):
+            return _SIMPLE[float][0], lambda data: scalar(_read_number(data))
+    return None
 
 
 def _wrong_form(wanted: Any, data: Any, path: str) -> WrongForm:

@@ -137,30 +137,21 @@ def read_contexts(
         raise ContextError(
             f"At most {_MOST_NAMED} contexts can have names; {len(named)} are given. Pass a dict of them instead."
         )
-    texts: list[str] = []
-    found: list[NamedContext] = []
-    notices: list[str] = []
-    start = 0
+    read: dict[str, ContextText] = {}
     for name, value in named.items():
         if why := name_problem(name):
             raise ContextError(f"A context cannot be named {name!r}: {why}.")
         try:
-            contents = read_context(value)
+            read[name] = read_context(value)
         except ContextError as error:
             raise ContextError(f"The context {name!r}: {error}") from None
-        parts = tuple((part, low + start, high + start) for part, low, high in contents.parts)
-        found.append(
-            NamedContext(
-                name, contents.kind, start, start + len(contents.text), parts, contents.about
-            )
-        )
-        texts.append(contents.text)
-        notices += contents.notices
-        start += len(contents.text) + 1
-    whole = tuple((each.name, each.start, each.end) for each in found)
-    return ContextText(
-        "\n".join(texts), "dict", whole, notices=tuple(notices), contexts=tuple(found)
-    )
+    joined = _join("dict", ((name, each.text) for name, each in read.items()))
+    found = []
+    for (name, start, end), each in zip(joined.parts, read.values()):
+        parts = tuple((part, low + start, high + start) for part, low, high in each.parts)
+        found.append(NamedContext(name, each.kind, start, end, parts, each.about))
+    notices = tuple(notice for each in read.values() for notice in each.notices)
+    return joined._replace(notices=notices, contexts=tuple(found))
 
 
 def _rejection(name: str, value: Any, options: Iterable[str]) -> str:

@@ -168,22 +168,19 @@ class Interrupts:
         """Whether a cell's code (or a `__repr__` of the user's) is running."""
         self._shielded = self._pending = False
         self.handled_at = 0.0
-        """When an interrupt last reached the user's code, on the clock of `now`."""
+        """When an interrupt last reached the user's code, on a clock that the host can also read."""
         self.requested: int | None = None
         self.cancel_await: Callable[[], bool] = lambda: False
         """Stops a top-level `await` that only waits; returns False if there is none."""
         self.idle_task_in_the_way: Callable[[], bool] = lambda: False
         """Returns whether a background task keeps the next cell from running."""
 
-    now = staticmethod(time.monotonic)
-    """Seconds on a clock that the host can also read."""
-
     def handle(self, signum: int, frame: FrameType | None) -> None:
         if not self.running:
             if self.idle_task_in_the_way():
                 raise KeyboardInterrupt
             return
-        self.handled_at = self.now()
+        self.handled_at = time.monotonic()
         if self._shielded:
             self._pending = True
             return
@@ -204,7 +201,7 @@ class Interrupts:
         try:
             self.running = True
             if cell is not None and self.requested == cell:
-                self.handled_at = self.now()
+                self.handled_at = time.monotonic()
                 raise KeyboardInterrupt
             yield
         finally:

@@ -155,11 +155,8 @@ class Executor:
         magics.install_magics(lambda coroutine: self.loop.run(coroutine))
         self._flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         self._cells: list[_RunningCell] = []
-
-    @property
-    def depth(self) -> int:
-        """Number of cells running now, one inside the other."""
-        return len(self._cells)
+        self.depth = 0
+        """Number of cells running now, one inside the other. (A cell may have removed `len`.)"""
 
     def run(self, cell: int, source: str, limit: int | None, refusal: str | None = None) -> Outcome:
         """Run one cell, or refuse it with a sentence. Never raises for anything that its code
@@ -231,8 +228,8 @@ class Executor:
                 if len(traceback.text) > MAX_SHOWN:  # in a shortened text, the rows are different
                     frames = [frame._replace(row=0) for frame in frames]
         finally:
-            self.attribution.end()
             self._environment.leave(stage, nested=self.depth > 1)
+            self.attribution.end()
             if magics.Reloading.reloader is not None:
                 magics.Reloading.reloader.note()
             changes = self._end()
@@ -336,6 +333,7 @@ class Executor:
         if self._cells:
             self._note_changes()
         self._cells.append(_RunningCell())
+        self.depth += 1
 
     def _note_changes(self) -> None:
         """Attribute the changes since the last call to the innermost cell."""
@@ -351,6 +349,7 @@ class Executor:
     def _end(self) -> list[dict[str, Any]]:
         self._note_changes()
         changes = self._cells.pop().changes
+        self.depth -= 1
         self._track_reachable()  # the cell around a nested one continues
         return merge_changes(changes)
 

@@ -78,9 +78,8 @@ class HolderClient:
         limit."""
         self._control = socket.socket(fileno=hide(control))
         self._seconds = settings.hours * 3600
-        self._absent_since: float | None = None
-        self._idle_since: float | None = None
-        self._stopping_since: float | None = None
+        self._since: dict[str, float] = {}
+        """When the host left ("absent"), the kernel became idle, and its cell was interrupted."""
         # In a forked child, because the holder must notice the kernel's end.
         os.register_at_fork(after_in_child=self._control.close)
 
@@ -93,27 +92,23 @@ class HolderClient:
         return 1000 if self.worker.channel.detached else None
 
     def has_expired(self) -> bool:
-        """Whether the kernel has been without a host for so long that it must end."""
-        now = time.monotonic()
+        """Whether the kernel has been without a host for so long that it must end. A cell whose
+        screen is gone for too long is interrupted first."""
+        now, since = time.monotonic(), self._since
         if not self.worker.channel.detached:
-            self._absent_since = self._idle_since = self._stopping_since = None
+            since.clear()
             return False
-        self._absent_since = now if self._absent_since is None else self._absent_since
-        if self.worker.is_busy():
-            self._idle_since = None
-            return self._interrupt_abandoned_cell(now - self._absent_since, now)
-        self._idle_since = now if self._idle_since is None else self._idle_since
-        limit = self._seconds if self.on_purpose else min(self._seconds, ABANDONED_IDLE_LIMIT)
-        return self._stopping_since is not None or now - self._idle_since >= limit
-
-    def _interrupt_abandoned_cell(self, absent: float, now: float) -> bool:
-        """Interrupt a cell whose screen is gone for too long; returns True if it does not end."""
+        absent = now - since.setdefault("absent", now)
+        if not self.worker.is_busy():
+            limit = self._seconds if self.on_purpose else min(self._seconds, ABANDONED_IDLE_LIMIT)
+            return "interrupted" in since or now - since.setdefault("idle", now) >= limit
+        since.pop("idle", None)
         if self.on_purpose or absent < self._seconds:
             return False
-        if self._stopping_since is None:
-            self._stopping_since = now
+        if "interrupted" not in since:
+            since["interrupted"] = now
             self.worker.interrupt_abandoned_cell()
-        return now - self._stopping_since >= INTERRUPT_TIMEOUT
+        return now - since["interrupted"] >= INTERRUPT_TIMEOUT
 
     def on_message(self) -> bool:
         """Handle a message of the holder; returns whether the kernel continues."""

@@ -6,57 +6,45 @@ from __future__ import annotations
 import base64
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import io
 import os
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
-from types import CodeType, ModuleType
+from types import ModuleType
 
-_TOP = "worker"
 _FOLDER = "/mahtab-tui"
 """The folder that tracebacks show for the files. Nothing is written."""
+_WORKER = "worker/"
 
 
-class Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
-    """Finds the bundle's modules under our package's name."""
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):  # type: ignore[misc]
+    """Finds and loads the bundle's modules under our package's name."""
 
-    def __init__(self, name: str, files: Mapping[str, str]) -> None:
+    def __init__(self, name: str, files: Mapping[str, bytes]) -> None:
         self.name = name
         self._files = files
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        file = self._file(fullname)
-        if file is None:
+        try:
+            file = self.get_filename(fullname)
+        except ImportError:
             return None
-        package = file.endswith("/__init__.py")
-        spec = importlib.machinery.ModuleSpec(
-            fullname, self, origin=f"{_FOLDER}/{file}", is_package=package
-        )
-        spec.has_location = True
-        return spec
+        return importlib.util.spec_from_file_location(fullname, file, loader=self)
 
-    def is_package(self, fullname: str) -> bool:
-        return (self._file(fullname) or "").endswith("/__init__.py")
+    def get_filename(self, fullname: str) -> str:
+        top, _, rest = fullname.partition(".")
+        path = f"{_FOLDER}/{_WORKER}{rest.replace('.', '/')}".rstrip("/")
+        for file in (f"{path}/__init__.py", f"{path}.py"):
+            if top == self.name and file in self._files:
+                return file
+        raise ImportError(fullname)
 
-    def get_source(self, fullname: str) -> str:
-        return self._files[self._file(fullname) or ""]
-
-    def get_code(self, fullname: str) -> CodeType:
-        source, file = self.get_source(fullname), self._file(fullname)
-        code: CodeType = compile(source, f"{_FOLDER}/{file}", "exec", dont_inherit=True)
-        return code
-
-    def _file(self, fullname: str) -> str | None:
-        top, *rest = fullname.split(".")
-        if top != self.name:
-            return None
-        path = "/".join([_TOP, *rest])
-        return next(
-            (file for file in (f"{path}/__init__.py", f"{path}.py") if file in self._files), None
-        )
+    def get_data(self, path: str) -> bytes:
+        return self._files[path]
 
 
 def load(name: str, bundle: str) -> None:
@@ -65,11 +53,8 @@ def load(name: str, bundle: str) -> None:
     if f"{name}.jupyter_helper" in sys.modules:
         return
     with zipfile.ZipFile(io.BytesIO(base64.b64decode(bundle))) as archive:
-        files = {
-            name: archive.read(name).decode()
-            for name in archive.namelist()
-            if name.startswith(_TOP + "/")
-        }
+        names = [each for each in archive.namelist() if each.startswith(_WORKER)]
+        files = {f"{_FOLDER}/{each}": archive.read(each) for each in names}
     sys.meta_path.insert(0, Finder(name, files))
     path = sys.path
     sys.path = [each for each in path if each not in ("", os.getcwd())]

@@ -164,11 +164,10 @@ class SharedState:
         data = json.dumps(hello).encode()[: PAGE - _HELLO]
         self._page[_HELLO : _HELLO + len(data)] = data
 
-    def begin(self, cell: int, at: int) -> None:
-        _STATE.pack_into(self._page, 0, cell, time.time(), self.has_run or cell > 0, at)
-
-    def end(self) -> None:
-        _STATE.pack_into(self._page, 0, 0, time.time(), self.has_run, 0)
+    def set_cell(self, cell: int, output_offset: int = 0) -> None:
+        """Note which cell runs now (0 for none), and where its output starts."""
+        has_run = self.has_run or cell > 0
+        _STATE.pack_into(self._page, 0, cell, time.time(), has_run, output_offset)
 
     @property
     def cell(self) -> int:
@@ -215,7 +214,7 @@ class EventBacklog:
         with self._lock:
             at = self._output_offset()
             if not self._open:
-                self.state.begin(frame["cell"], at)
+                self.state.set_cell(frame["cell"], at)
             self._open.append(frame["cell"])
             self._events.append({"begin": frame["cell"], "limit": frame["limit"], "at": at})
 
@@ -225,7 +224,7 @@ class EventBacklog:
                 self._open.remove(frame["cell"])
                 self._events.append({"done": frame, "at": self._output_offset()})
                 if not self._open:
-                    self.state.end()
+                    self.state.set_cell(0)
             elif frame["op"] == "call":
                 self._calls[frame["id"]] = frame
                 if frame["name"] == "display":

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
+import inspect
 import json
 import re
 import statistics
@@ -250,12 +252,95 @@ def _hop_tasks() -> Iterator[Task]:
     )
 
 
+def _other_tasks() -> Iterator[Task]:
+    """Make searches in texts of other forms, which were added after the prompt had been written."""
+    random = Random("others")
+    paths = ("/cart", "/login", "/search", "/help")
+    requests = [
+        (
+            random.choice(paths),
+            random.choices((200, 404, 500), (90, 7, 3))[0],
+            random.randrange(9_999),
+        )
+        for _ in range(2_000)
+    ]
+    access = "".join(
+        f'10.0.0.{n % 200} - - [05/May/2026:{n // 84:02}:{n % 60:02}:01] "GET {path} HTTP/1.1" {status} {size}\n'
+        for n, (path, status, size) in enumerate(requests)
+    )
+    failed = sum(status == 500 for _, status, _ in requests)
+    yield Task("other status", "How many requests got the status 500?", access, failed, int)
+    sent = max(size for path, _, size in requests if path == "/help")
+    yield Task("other size", "What is the largest size of an answer for /help?", access, sent, int)
+    people: list[tuple[str, str, str, int]] = [
+        (
+            f"Person{n}",
+            random.choice(("Ops", "Sales", "Law")),
+            random.choice(("Oslo", "Rome", "Lima")),
+            random.randrange(30, 99) * 1_000,
+        )
+        for n in range(800)
+    ]
+    staff = "name;team;city;salary\n" + "".join(f"{';'.join(map(str, row))}\n" for row in people)
+    paid = sum(row[3] for row in people if row[1] == "Law" and row[2] == "Rome")
+    yield Task(
+        "other salary", "What is the sum of the salaries of the team Law in Rome?", staff, paid, int
+    )
+    of_lima = sum(row[2] == "Lima" for row in people)
+    yield Task("other city", "How many people work in Lima?", staff, of_lima, int)
+    events: list[dict[str, Any]] = [
+        {
+            "id": n,
+            "kind": random.choice(("sale", "refund", "visit")),
+            "amount": random.randrange(99),
+        }
+        for n in range(1_500)
+    ]
+    lines = "".join(f"{json.dumps(event)}\n" for event in events)
+    refunds = sum(event["amount"] for event in events if event["kind"] == "refund")
+    yield Task(
+        "other refunds", "What is the sum of the amounts of all refunds?", lines, refunds, int
+    )
+    source = inspect.getsource(difflib)
+    yield Task(
+        "other cutoff",
+        "What is the default of the argument cutoff of get_close_matches?",
+        source,
+        "0.6",
+    )
+    notes = [
+        f"Day {n}: {random.choice(('Nothing happened.', 'The filter was cleaned.', 'Two valves were checked.', 'The night shift was quiet.'))}"
+        for n in range(1, 1_200)
+    ]
+    notes[317] = "Day 318: At noon the old pump failed, and by evening it had been replaced."
+    notes[860] = "Day 861: Mr Okafor signed the contract with Borealis for three years."
+    notes[911] = "Day 912: Borealis moved its office to Tromso."
+    diary = "\n".join(notes)
+    yield Task(
+        "other pump",
+        "On which day was the pump replaced? Answer with the number of the day.",
+        diary,
+        318,
+        int,
+    )
+    yield Task("other signed", "Who signed the contract with Borealis?", diary, "Okafor")
+    yield Task(
+        "other office",
+        "Where is the office of the company whose contract Mr Okafor signed?",
+        diary,
+        "Tromso",
+    )
+    cleaned = sum("filter was cleaned" in note for note in notes)
+    yield Task("other filter", "On how many days was the filter cleaned?", diary, cleaned, int)
+
+
 def tasks(*, short: bool = False) -> list[Task]:
     """Make the tasks. short: over texts that a model can read at once; nearly the same questions."""
     if short:
         some = (*_log_tasks(SHORT), *_order_tasks(SHORT))
         return [task for task in some if task.answer]  # 0 is right by chance
-    return [*_log_tasks(1), *_order_tasks(1), *_manual_tasks(), *_review_tasks(), *_hop_tasks()]
+    tuned = [*_log_tasks(1), *_order_tasks(1), *_manual_tasks(), *_review_tasks(), *_hop_tasks()]
+    return [*tuned, *_other_tasks()]
 
 
 def is_right(task: Task, answer: Any) -> bool:
@@ -312,6 +397,8 @@ class Proxy:
 
     def __init__(self, url: str, transcript: Path | None) -> None:
         self.counts = Counts()
+        self._ended = threading.Condition()
+        self._running = 0
         self._url = url
         self._transcript = transcript
         proxy = self
@@ -324,11 +411,23 @@ class Proxy:
                 proxy.forward(self, None)
 
             def do_POST(self) -> None:
-                proxy.forward(self, self.rfile.read(int(self.headers["Content-Length"])))
+                with proxy._ended:
+                    proxy._running += 1
+                try:
+                    proxy.forward(self, self.rfile.read(int(self.headers["Content-Length"])))
+                finally:
+                    with proxy._ended:
+                        proxy._running -= 1
+                        proxy._ended.notify_all()
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+    def wait(self) -> None:
+        """Wait until each call has been counted: an answer may come before its call has ended."""
+        with self._ended:
+            self._ended.wait_for(lambda: not self._running, 60)
 
     def forward(self, handler: BaseHTTPRequestHandler, data: bytes | None) -> None:
         """Send a request on, and its reply back, line by line."""
@@ -468,6 +567,7 @@ def _measure(name: str, search: Callable[[Proxy, str, Task], Any], chosen: Any, 
         except Exception as error:  # whatever a program raises
             answer = f"{type(error).__name__}: {error}"
         took, counts = time.monotonic() - began, proxy.counts
+        proxy.wait()
         good = is_right(task, answer)
         right += good
         seconds.append(took)

@@ -17,8 +17,8 @@ from mahtab_tui.manual import TOPICS
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.settings.model import Settings, load_settings
 from mahtab_tui.tools import BUILTIN
-from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS, PANE_KEYS
-from mahtab_tui.tui.commands.registry import COMMANDS
+from mahtab_tui.tui.commands import COMMANDS
+from mahtab_tui.tui.commands.panes import PANE_COMMANDS, PANE_KEYS
 from mahtab_tui.worker.sandbox.names import ALIASES
 from mahtab_tui.worker.toolbox import NAMES
 from tests.e2e.conftest import Start

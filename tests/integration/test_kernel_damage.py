@@ -407,9 +407,9 @@ def test_frame_written_by_code_ends_its_cell_with_a_sentence(
 REACH = """
 import sys
 frame = sys._getframe()
-while not hasattr(frame.f_locals.get('self'), '_channel'):
+while not hasattr(frame.f_locals.get('self'), 'channel'):
     frame = frame.f_back
-channel = frame.f_locals['self']._channel
+channel = frame.f_locals['self'].channel
 """
 
 

@@ -13,7 +13,7 @@ from mahtab_tui.kernel.remote.process import RemoteLauncher
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend, SessionBackend
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.system.imports import Lazy
+from mahtab_tui.system import Lazy
 from tests.integration.remote import Road
 from tests.integration.sessions import Opened, Watched
 from tests.waiting import wait_for

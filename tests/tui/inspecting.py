@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.inspector import InspectorScreen
+from mahtab_tui.tui.inspector.screen import InspectorScreen
 from tests.tui.editor_app import screen_text, until
 from tests.tui.screens_app import SessionScreensApp
 from tests.tui.story import drawn

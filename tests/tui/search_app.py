@@ -11,7 +11,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import style_sheets
 from mahtab_tui.tui.find import FindRow
 from mahtab_tui.tui.search.pane import SearchTreePane
-from mahtab_tui.tui.widgets.key_line import KeyLine
+from mahtab_tui.tui.widgets.bars import KeyLine
 from tests.tui.editor_app import ThemedApp
 from tests.tui.search_story import START
 

@@ -29,9 +29,7 @@ async def opened(pilot: Pilot[int]) -> None:
     await pilot.press("f12")
     await until(
         pilot,
-        lambda: (
-            isinstance(pilot.app.screen, SettingsScreen) and bool(pilot.app.screen.listing.rows)
-        ),
+        lambda: isinstance(pilot.app.screen, SettingsScreen) and bool(pilot.app.screen.rows),
     )
     await pilot.pause()
 
@@ -42,9 +40,7 @@ async def chosen(pilot: Pilot[int], key: str) -> None:
     await write(pilot, key)
     await until(
         pilot,
-        lambda: (
-            bool(screen(pilot).listing.rows) and screen(pilot).listing.rows[0].key.startswith(key)
-        ),
+        lambda: bool(screen(pilot).rows) and screen(pilot).rows[0].key.startswith(key),
     )
     await pilot.press("enter")
 

@@ -18,13 +18,13 @@ from textual.widgets import Input, Label, OptionList, Static
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.manual import TOPICS, filter_page, page
 from mahtab_tui.session.cells import Cells
-from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS, PANE_KEYS
-from mahtab_tui.tui.commands.registry import COMMANDS
+from mahtab_tui.tui.commands import COMMANDS
+from mahtab_tui.tui.commands.panes import PANE_COMMANDS, PANE_KEYS
 from mahtab_tui.tui.screens.dialog import Confirm
 from mahtab_tui.tui.screens.help import HelpScreen, help_rows
 from mahtab_tui.tui.transcript.fold import PendingRequests
 from mahtab_tui.tui.widgets import approval_row, prompt_row
-from mahtab_tui.tui.widgets.key_line import KeyLine
+from mahtab_tui.tui.widgets.bars import KeyLine
 from mahtab_tui.tui.widgets.question_rows import InputRow
 from tests import tags
 from tests.records import made
@@ -170,12 +170,8 @@ async def test_users_key_overrides_another_commands(
 
 
 def test_keys_are_named_as_on_the_keyboard() -> None:
-    shown = [
-        keys
-        for _, keys, _ in help_rows(
-            COMMANDS, {"help": "slash,f1", "quit": "full_stop,ctrl+q,space"}
-        )
-    ]
+    rows = help_rows({"help": "slash,f1", "quit": "full_stop,ctrl+q,space"})
+    shown = [keys for _, keys, _ in rows]
     assert "/, f1  /help TOPIC" in shown
     assert "., ctrl+q, space  /quit" in shown
 
@@ -234,13 +230,13 @@ async def test_unresponsive_cell_gets_a_hint_that_stopping_again_kills(
 
 @pytest.mark.parametrize("width", [50, 74, 120])
 def test_no_row_is_wider_than_its_space(width: int) -> None:
-    rows = HelpScreen(help_rows(COMMANDS, {}))._keys("", width).plain.split("\n")
+    rows = HelpScreen(help_rows({}))._keys("", width).plain.split("\n")
     assert max(map(len, rows)) <= width
 
 
 def test_help_starts_with_the_keys_everybody_needs_first() -> None:
-    assert [keys for _, keys, _ in help_rows(COMMANDS, {})][:3] == ["enter", "tab", "`"]
-    groups = [group for group, _, _ in help_rows(COMMANDS, {})]
+    assert [keys for _, keys, _ in help_rows({})][:3] == ["enter", "tab", "`"]
+    groups = [group for group, _, _ in help_rows({})]
     assert groups == sorted(groups, key=groups.index), "each group stands once"
 
 

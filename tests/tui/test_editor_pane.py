@@ -19,7 +19,7 @@ from mahtab_tui.kernel.values import Completion, Completions
 from mahtab_tui.session import attachments as mentions_module
 from mahtab_tui.session.attachments import MentionChip, find_mentions
 from mahtab_tui.store.history import History, HistoryEntry
-from mahtab_tui.tui.commands.registry import COMMANDS, SlashCompletions
+from mahtab_tui.tui.commands import COMMANDS, SlashCompletions
 from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.editor.completion import Completer, CompletionList, CompletionRequest
 from mahtab_tui.tui.screens.listing import HistorySearch

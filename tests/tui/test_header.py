@@ -12,7 +12,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import UndoStep
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.widgets.header import HeaderBar
+from mahtab_tui.tui.widgets.bars import HeaderBar
 from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until

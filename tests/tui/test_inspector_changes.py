@@ -12,9 +12,9 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.inspector import View
 from mahtab_tui.tui.inspector.table_view import TableView
 from mahtab_tui.tui.inspector.text import colour_text
-from mahtab_tui.tui.inspector.view import View
 from tests.tui.editor_app import until
 from tests.tui.inspecting import MakeApp, inspector, lines, looking_at, reads, shown
 from tests.tui.screens_app import SessionScreensApp

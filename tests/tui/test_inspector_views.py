@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from mahtab_tui.tui.inspector import InspectorScreen, array
+from mahtab_tui.tui.inspector import array
+from mahtab_tui.tui.inspector.screen import InspectorScreen
 from tests.tui.editor_app import until
 from tests.tui.inspecting import MakeApp, inspector, lines, look, looking_at, ran, reads, shown
 

@@ -21,7 +21,7 @@ from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.screens.dialog import ActionMenu
 from mahtab_tui.tui.session_port import SessionPort
 from mahtab_tui.tui.transcript.pane import TranscriptPane
-from mahtab_tui.tui.widgets.header import HeaderBar
+from mahtab_tui.tui.widgets.bars import HeaderBar
 from mahtab_tui.tui.widgets.question_rows import LeaveRow
 from tests import tags
 from tests.records import made

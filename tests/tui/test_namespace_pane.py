@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.inspector import InspectorScreen
+from mahtab_tui.tui.inspector.screen import InspectorScreen
 from mahtab_tui.tui.namespace import FADE, NamespacePane
 from tests import tags
 from tests.records import made

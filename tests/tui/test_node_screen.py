@@ -9,8 +9,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.search.call_screen import NodeScreen, TextPane, TextRows
-from mahtab_tui.tui.search.call_story import CallPane
+from mahtab_tui.tui.search.call_screen import CallPane, NodeScreen, TextPane, TextRows
 from mahtab_tui.tui.search.pane import CallSelection
 from tests.tui.editor_app import until
 from tests.tui.search_app import LINE, SearchApp

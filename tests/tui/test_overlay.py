@@ -15,8 +15,8 @@ from textual.selection import Selection
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.graphics import overlay
-from mahtab_tui.tui.graphics.overlay import encode_kitty as kitty_encoded
+from mahtab_tui.tui.graphics import pictures as overlay
+from mahtab_tui.tui.graphics.pictures import encode_kitty as kitty_encoded
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests import tags
 from tests.records import made

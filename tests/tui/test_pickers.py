@@ -11,7 +11,7 @@ from textual.widgets import OptionList, Static
 
 from mahtab_tui.llm import providers
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.commands.registry import BY_ID
+from mahtab_tui.tui.commands import BY_ID
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.screens.listing import KernelChoice, KernelPicker, ModelPicker
 from tests.fake_claude import InstallClaude
@@ -31,7 +31,7 @@ OTHERS = (
 
 
 def opened(app: MahtabApp, picker: KernelPicker) -> bool:
-    return app.screen is picker and len(picker.listing.rows) == len(OTHERS)
+    return app.screen is picker and len(picker.rows) == len(OTHERS)
 
 
 async def test_the_list_shows_every_kind_of_kernel(make_app: MakeApp) -> None:
@@ -102,7 +102,7 @@ def picker(pilot: Pilot[int]) -> ModelPicker:
 
 
 def specs(pilot: Pilot[int]) -> list[str]:
-    return [row.spec for row in picker(pilot).listing.rows]
+    return [row.spec for row in picker(pilot).rows]
 
 
 async def open_models(pilot: Pilot[int]) -> None:
@@ -143,7 +143,7 @@ async def test_available_models_are_listed_and_missing_ones_explained(make_app: 
         await open_models(pilot)
         assert specs(pilot)[:2] == ["demo", "claude"]
         assert {"claude:opus", "anthropic:", "openai:", "openrouter:"} < set(specs(pilot))
-        rows = {row.spec: row for row in picker(pilot).listing.rows}
+        rows = {row.spec: row for row in picker(pilot).rows}
         assert "ANTHROPIC_API_KEY" in rows["anthropic:"].problem
         assert "no server answers on this machine" in rows["ollama:"].about
         await write(pilot, "anthropic")
@@ -167,7 +167,7 @@ async def test_models_of_local_servers_are_listed(
             await open_models(pilot)
             listed = specs(pilot)
             assert listed.index("llamacpp:org/[b]x:8b") + 1 == listed.index("anthropic:")
-            rows = {row.spec: row.about for row in picker(pilot).listing.rows}
+            rows = {row.spec: row.about for row in picker(pilot).rows}
             assert rows["llamacpp:org/[b]x:8b"] == f"at {llama.url}"
             assert rows["ollama:"] == "type a model's name after it", "it has none yet"
             await write(pilot, "org/")

@@ -378,7 +378,7 @@ async def test_a_server_is_started_and_its_tools_and_messages_are_shown(
     configure(home, echo=plain(), broken=plain("exit"))
     async with make_app(*story()).run_test(size=size) as pilot:
         screen = await opened(pilot)
-        assert [(row.python, row.phase) for row in screen.listing.rows] == [
+        assert [(row.python, row.phase) for row in screen.rows] == [
             ("echo", "not started"),
             ("broken", "not started"),
         ]
@@ -388,7 +388,7 @@ async def test_a_server_is_started_and_its_tools_and_messages_are_shown(
         tools = static_text(pilot, "#server-tools-text")
         assert "say(text: str) reads\n  Say a text." in tools
         assert "write(text: str) may change something" in tools
-        assert "\x1b" not in str(screen.line(screen.listing.rows[0], 100))
+        assert "\x1b" not in str(screen.line(screen.rows[0], 100))
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, PagerScreen))
         await until(
@@ -428,7 +428,7 @@ async def test_server_waiting_for_a_login_shows_the_address(make_app: MakeApp, h
     configure(home, far={"url": "http://127.0.0.1:9/mcp"})
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         screen = await opened(pilot)
-        screen.listing.rows[0].login = "http://127.0.0.1:4321/"
+        screen.rows[0].login = "http://127.0.0.1:4321/"
         await until(
             pilot,
             lambda: (
@@ -445,5 +445,5 @@ async def test_typing_filters_servers_and_tools(make_app: MakeApp, home: Path) -
         await pilot.press("ctrl+r")
         await until(pilot, lambda: "echo runs." in static_text(pilot, ".listing-said"))
         await write(pilot, "flood")
-        await until(pilot, lambda: [row.python for row in screen.listing.rows] == ["echo"])
+        await until(pilot, lambda: [row.python for row in screen.rows] == ["echo"])
         assert static_text(pilot, "#server-tools-text").startswith("flood(**arguments) reads\n")

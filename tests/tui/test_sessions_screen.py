@@ -74,7 +74,7 @@ def saved(home: Path) -> None:
 
 
 def shown(screen: SessionsScreen) -> list[str]:
-    return [hit.session.id[0] for hit in screen.listing.rows]
+    return [hit.session.id[0] for hit in screen.rows]
 
 
 def text(screen: SessionsScreen, part: str = ".listing-said") -> str:
@@ -95,7 +95,7 @@ async def opened(
     screen = SessionsScreen(database(), present, HERE, switch_problem=may_leave)
     answers: list[str | None] = []
     pilot.app.push_screen(screen, answers.append)
-    await until(pilot, lambda: bool(screen.query(OptionList)) and len(screen.listing.rows) > 0)
+    await until(pilot, lambda: bool(screen.query(OptionList)) and len(screen.rows) > 0)
     await until(pilot, lambda: "Most come in" in read(screen))
     return screen, answers
 
@@ -118,10 +118,8 @@ async def test_typing_searches_and_a_key_changes_the_scope() -> None:
         screen, answers = await opened(pilot)
         assert shown(screen) == ["3", "2", "1"]
         assert text(screen, ".listing-count") == "3 in this folder"
-        assert screen.line(screen.listing.rows[0], 60).plain.startswith(
-            "● 2025-06-17   Why are rows lost?"
-        )
-        assert "Plot [b]revenue[/b] by region" in screen.line(screen.listing.rows[1], 60).plain
+        assert screen.line(screen.rows[0], 60).plain.startswith("● 2025-06-17   Why are rows lost?")
+        assert "Plot [b]revenue[/b] by region" in screen.line(screen.rows[1], 60).plain
         await write(pilot, "mont")
         await until(pilot, lambda: shown(screen) == ["1"])
         assert (
@@ -215,8 +213,8 @@ async def test_a_session_is_renamed_exported_and_deleted(tmp_path: Path) -> None
         await pilot.press("ctrl+u")
         await write(pilot, "Money")
         await pilot.press("enter")
-        await until(pilot, lambda: "  Money  " in screen.line(screen.listing.rows[1], 60).plain)
-        assert screen.listing.chosen == screen.listing.rows[1]
+        await until(pilot, lambda: "  Money  " in screen.line(screen.rows[1], 60).plain)
+        assert screen.chosen == screen.rows[1]
         for file, outcome in (
             ("report.md", "Exported 2 cells to"),
             ("report.md", "already exists"),
@@ -249,7 +247,7 @@ async def test_secrets_are_masked_in_titles(monkeypatch: pytest.MonkeyPatch) -> 
         await pilot.press("ctrl+u")
         await write(pilot, "With hunter2")
         await pilot.press("enter")
-        await until(pilot, lambda: "With …" in screen.line(screen.listing.rows[0], 60).plain)
+        await until(pilot, lambda: "With …" in screen.line(screen.rows[0], 60).plain)
         assert "hunter2" not in [row.title for row in list_sessions(database())][1]
 
 
@@ -262,18 +260,20 @@ async def test_copy_contains_everything_or_stops_before_the_marked_entry() -> No
         assert len(load_records(database(), answers[0]).records) == 7
 
         screen, answers = await opened(pilot, present="")
-        await until(pilot, lambda: "Why are rows lost" in read(screen) or bool(screen.listing.rows))
+        await until(pilot, lambda: "Why are rows lost" in read(screen) or bool(screen.rows))
         await write(pilot, "lost")
         await until(pilot, lambda: shown(screen) == ["3"] and "rows lost" in read(screen))
         reading = screen.query_one(PreviewTranscript)
-        await until(pilot, lambda: reading.entry == "question 1")  # where the word is
+        await until(
+            pilot, lambda: getattr(reading.marker.marked, "key", "") == "question 1"
+        )  # where the word is
         reading.focus()
         first = next(
             entry for entry in reading.viewport.transcript.entries if isinstance(entry, Cell)
         )
         reading.mark_and_show(first)
         await pilot.press("down")
-        await until(pilot, lambda: reading.entry == "question 1")
+        await until(pilot, lambda: getattr(reading.marker.marked, "key", "") == "question 1")
         await pilot.press("f5")
         await until(pilot, lambda: len(answers) == 1)
         assert answers[0] is not None
@@ -320,7 +320,7 @@ async def test_missing_sessions_are_reported() -> None:
             ),
         )
         await pilot.press("ctrl+t")
-        await until(pilot, lambda: len(screen.listing.rows) == 4)
+        await until(pilot, lambda: len(screen.rows) == 4)
 
 
 async def test_unreadable_file_gives_one_sentence() -> None:

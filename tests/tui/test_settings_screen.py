@@ -41,7 +41,7 @@ def test_settings_screen_snapshot(
     async def run(pilot: Pilot[int]) -> None:
         await opened(pilot)
         await write(pilot, "rlm")  # a picture that does not change with every setting that is new
-        await until(pilot, lambda: len(screen(pilot).listing.rows) < len(screen(pilot)._entries))
+        await until(pilot, lambda: len(screen(pilot).rows) < len(screen(pilot)._entries))
         await pilot.press("down", "down", "down")
         await pilot.pause()
 
@@ -63,7 +63,7 @@ async def test_filter_without_a_match_shows_a_sentence(make_app: MakeApp) -> Non
     async with make_app(*story()).run_test(size=(80, 24)) as pilot:
         await opened(pilot)
         await write(pilot, "zzz")
-        await until(pilot, lambda: not screen(pilot).listing.rows)
+        await until(pilot, lambda: not screen(pilot).rows)
         await until(pilot, lambda: "No setting matches." in screen_text(pilot))
 
 
@@ -74,7 +74,7 @@ async def test_every_setting_is_listed_with_its_source(
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
-        assert {row.key.partition(".")[0] for row in screen(pilot).listing.rows} == set(
+        assert {row.key.partition(".")[0] for row in screen(pilot).rows} == set(
             Settings.model_fields
         )
         assert value(pilot, "max_turns") == ("9", f"{mine}, line 2")
@@ -86,9 +86,7 @@ async def test_every_setting_is_listed_with_its_source(
         await pilot.press("escape")
         await until(pilot, lambda: not isinstance(app.screen, SettingsScreen))
         await pilot.press("f8", "f12")
-        await until(
-            pilot, lambda: isinstance(app.screen, SettingsScreen) and bool(app.screen.listing.rows)
-        )
+        await until(pilot, lambda: isinstance(app.screen, SettingsScreen) and bool(app.screen.rows))
         assert value(pilot, "approval") == ("review", "this session")
 
 
@@ -100,20 +98,20 @@ async def test_settings_are_grouped_under_unselectable_headings(make_app: MakeAp
         options = screen(pilot).query_one(OptionList)
         headings = [str(option.prompt) for option in options.options if option.disabled]
         assert headings == list(GROUPS)
-        assert len(options.options) == len(screen(pilot).listing.rows) + len(headings)
-        before = [row.key for row in screen(pilot).listing.rows]
+        assert len(options.options) == len(screen(pilot).rows) + len(headings)
+        before = [row.key for row in screen(pilot).rows]
         seen = []
         for _ in before:
-            row = screen(pilot).listing.chosen
+            row = screen(pilot).chosen
             assert row is not None
             seen.append(row.key)
             await pilot.press("down")
         assert seen == before, "the arrows walk over the headings"
-        assert screen(pilot).listing.chosen == screen(pilot).listing.rows[0]
+        assert screen(pilot).chosen == screen(pilot).rows[0]
         await pilot.press("up")
-        assert screen(pilot).listing.chosen == screen(pilot).listing.rows[-1]
+        assert screen(pilot).chosen == screen(pilot).rows[-1]
         await write(pilot, "max")
-        await until(pilot, lambda: len(screen(pilot).listing.rows) < len(before))
+        await until(pilot, lambda: len(screen(pilot).rows) < len(before))
         assert not any(option.disabled for option in options.options), (
             "what was found stands by how well it fits"
         )
@@ -132,10 +130,10 @@ async def test_typing_filters_by_key_value_and_description(make_app: MakeApp, mi
             await write(pilot, wanted)
             await until(
                 pilot,
-                lambda found=found: [row.key for row in screen(pilot).listing.rows] == found,  # type: ignore[misc]
+                lambda found=found: [row.key for row in screen(pilot).rows] == found,  # type: ignore[misc]
             )
         assert static_text(pilot, ".listing-about") == "No setting matches."
-        assert screen(pilot).rows("MAX")[0].key == "max_turns", (
+        assert screen(pilot).find_rows("MAX")[0].key == "max_turns", (
             "what begins so is first, though others are before it"
         )
 
@@ -184,9 +182,7 @@ async def test_choice_opens_a_list(make_app: MakeApp, mine: Path) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
         await chosen(pilot, "approval")
-        await until(
-            pilot, lambda: isinstance(app.screen, ChooseOne) and len(app.screen.listing.rows) == 3
-        )
+        await until(pilot, lambda: isinstance(app.screen, ChooseOne) and len(app.screen.rows) == 3)
         await pilot.press("down", "enter")
         await wait_for_message(pilot, "Saved. It takes effect at once.")
         assert (app.session.info.approval, tomllib.loads(mine.read_text())["approval"]) == (
@@ -196,7 +192,7 @@ async def test_choice_opens_a_list(make_app: MakeApp, mine: Path) -> None:
         await chosen(pilot, "theme")
         await until(
             pilot,
-            lambda: isinstance(app.screen, ChooseOne) and "mahtab-day" in app.screen.listing.rows,
+            lambda: isinstance(app.screen, ChooseOne) and "mahtab-day" in app.screen.rows,
         )
         await pilot.press("down", "enter")
         await wait_for_message(pilot, "Saved. It takes effect at once.")
@@ -238,15 +234,11 @@ async def test_a_model_is_picked(
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
         await chosen(pilot, "reflection_model")
-        await until(
-            pilot, lambda: isinstance(app.screen, ModelPicker) and bool(app.screen.listing.rows)
-        )
+        await until(pilot, lambda: isinstance(app.screen, ModelPicker) and bool(app.screen.rows))
         await write(pilot, "demo")
         await until(
             pilot,
-            lambda: (
-                isinstance(app.screen, ModelPicker) and app.screen.listing.rows[0].spec == "demo"
-            ),
+            lambda: isinstance(app.screen, ModelPicker) and app.screen.rows[0].spec == "demo",
         )
         await pilot.press("enter")
         await wait_for_message(pilot, "Saved. It takes effect at once.")
@@ -264,7 +256,7 @@ async def test_key_is_added_to_the_keymap_and_applies_at_once(
         await write(pilot, "keymap")
         await until(
             pilot,
-            lambda: [row.key for row in screen(pilot).listing.rows] == ["keymap.help", "keymap"],
+            lambda: [row.key for row in screen(pilot).rows] == ["keymap.help", "keymap"],
         )
         await pilot.press("down", "enter")
         await until(pilot, lambda: isinstance(app.screen, EditSetting))
@@ -300,7 +292,7 @@ async def test_setting_is_removed_from_the_file(make_app: MakeApp, mine: Path) -
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
         await write(pilot, "max_turns")
-        await until(pilot, lambda: len(screen(pilot).listing.rows) == 2)
+        await until(pilot, lambda: len(screen(pilot).rows) == 2)
         await pilot.press("ctrl+r")
         await wait_for_message(pilot, "Removed max_turns from the file. It takes effect at once.")
         assert (app.session.settings.max_turns, value(pilot, "max_turns")) == (5, ("5", "default"))

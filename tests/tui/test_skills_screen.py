@@ -15,12 +15,12 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
 
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.commands.registry import BY_ID
+from mahtab_tui.tui.commands import BY_ID
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.screens.dialog import Prompt
 from mahtab_tui.tui.screens.listing import ChooseOne
 from mahtab_tui.tui.screens.skills import LONGEST, MarkdownPreview, SkillsScreen
-from mahtab_tui.tui.widgets.header import HeaderBar
+from mahtab_tui.tui.widgets.bars import HeaderBar
 from tests import tags
 from tests.records import made
 from tests.skills import trust_skills, write_skill
@@ -54,7 +54,7 @@ def screen(pilot: Pilot[int]) -> SkillsScreen:
 
 
 def names(pilot: Pilot[int]) -> list[str]:
-    return [row.name for row in screen(pilot).listing.rows]
+    return [row.name for row in screen(pilot).rows]
 
 
 def status(pilot: Pilot[int], selector: str = ".listing-said") -> str:
@@ -78,7 +78,7 @@ async def opened(pilot: Pilot[int]) -> None:
     await pilot.app.run_action("command('skills')")
     await until(
         pilot,
-        lambda: isinstance(pilot.app.screen, SkillsScreen) and bool(screen(pilot).listing.rows),
+        lambda: isinstance(pilot.app.screen, SkillsScreen) and bool(screen(pilot).rows),
     )
     await pilot.pause()
 
@@ -131,7 +131,7 @@ async def test_enter_loads_and_unloads(make_app: MakeApp) -> None:
         await pilot.press("enter")
         await until(pilot, lambda: "is loaded" in status(pilot))
         assert loaded(pilot) == ["tidy"]
-        assert str(screen(pilot).listing.rows[0].name) == "tidy"
+        assert str(screen(pilot).rows[0].name) == "tidy"
         assert (
             status(pilot, ".listing-count")
             == "1 loaded: 106 of 60,000 characters (about 26 tokens)"
@@ -395,7 +395,7 @@ def test_skills_screen_snapshot(
     async def before(pilot: Pilot[int]) -> None:
         await opened(pilot)
         await write(pilot, "tidy")
-        await until(pilot, lambda: len(screen(pilot).listing.rows) < 2)
+        await until(pilot, lambda: len(screen(pilot).rows) < 2)
         await pilot.press("enter")
         await until(pilot, lambda: "is loaded" in status(pilot))
         await pilot.pause()
@@ -465,9 +465,7 @@ async def test_slash_unload_unloads_or_offers_a_choice(make_app: MakeApp) -> Non
         assert loaded(pilot) == ["debug"]
         BY_ID["unload-skill"].run(app.command_context, "tidy")
         BY_ID["unload-skill"].run(app.command_context, "")
-        await until(
-            pilot, lambda: isinstance(app.screen, ChooseOne) and bool(app.screen.listing.rows)
-        )
+        await until(pilot, lambda: isinstance(app.screen, ChooseOne) and bool(app.screen.rows))
         await pilot.press("enter")
         await until(pilot, lambda: loaded(pilot) == [])
         BY_ID["unload-skill"].run(app.command_context, "")

@@ -177,6 +177,9 @@ def test_answer_is_parsed_as_the_requested_type(wanted: Any, text: str, value: o
         (bool, False, False),
         (Decimal, Decimal("1.10"), Decimal("1.1")),
         (list[Decimal], [Decimal("1.10"), Decimal("2.5")], [Decimal("1.10"), Decimal("2.5")]),
+        (bytes, b"\xff", b"\xff"),
+        (bytes, "words", b"words"),
+        (list[bytes], [b"\xff"], [b"\xff"]),
         (UUID, ID, ID),
         (dict[UUID, Path], {str(ID): Path("a/b")}, {ID: Path("a/b")}),
         (Path, "a/b", Path("a/b")),
@@ -201,6 +204,8 @@ def test_answer_is_parsed_as_the_requested_type(wanted: Any, text: str, value: o
         (Any, numpy.int64(7), 7),
         (list[int], numpy.arange(3), [0, 1, 2]),
         (dict[str, float], {"mean": numpy.float64(1.5)}, {"mean": 1.5}),
+        (numpy.float64, 1.5, numpy.float64(1.5)),
+        (numpy.int64, "7", numpy.int64(7)),
         (None, None, None),
     ],
 )

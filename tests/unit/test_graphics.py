@@ -10,9 +10,14 @@ from itertools import pairwise
 import pytest
 from PIL import Image
 
-from mahtab_tui.tui.graphics.answers import SIXEL_QUESTIONS, TerminalAnswers
-from mahtab_tui.tui.graphics.overlay import encode_kitty, encode_sixel, kitty_draw
-from mahtab_tui.tui.graphics.pictures import Picture, PicturePart
+from mahtab_tui.tui.graphics.pictures import (
+    Picture,
+    PicturePart,
+    encode_kitty,
+    encode_sixel,
+    kitty_draw,
+)
+from mahtab_tui.tui.terminal_driver import SIXEL_QUESTIONS, TerminalAnswers
 
 KITTY = "\x1b_Gi=31;OK\x1b\\"
 REFUSED = "\x1b_Gi=31;ENOTSUPPORTED:no\x1b\\"

@@ -26,7 +26,7 @@ import pytest
 import mahtab_tui
 from mahtab_tui import run_repl
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.system.imports import IMPORTS, ImportOrder, Lazy
+from mahtab_tui.system import IMPORTS, ImportOrder, Lazy
 from mahtab_tui.worker import stdlib
 from tests.e2e.terminal import Terminal
 
@@ -109,7 +109,7 @@ def test_first_screen_waits_only_for_what_it_shows(loaded_at_first_picture: set[
         "mahtab_tui.settings.values",
         "mahtab_tui.tui.screens.",
         "mahtab_tui.tui.palette",
-        "mahtab_tui.tui.graphics.overlay",
+        "mahtab_tui.tui.graphics.pictures",
         "mahtab_tui.agent",
         "mahtab_tui.knowledge",
         "mahtab_tui.search",

@@ -12,8 +12,7 @@ import pytest
 from langsmith.utils import get_env_var
 
 from mahtab_tui.llm.claude_process import login_environment
-from mahtab_tui.system import processes
-from mahtab_tui.system.processes import (
+from mahtab_tui.system import (
     disable_langsmith,
     existing_folder,
     find_program,
@@ -83,7 +82,7 @@ def test_tracing_by_environment_variables_is_detected(
 
 
 def test_late_result_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "_AGAIN", 0.001)
+    monkeypatch.setattr("mahtab_tui.system._AGAIN", 0.001)
     future: Future[str] = Future()
     Timer(0.05, future.set_result, ("late",)).start()
     assert wait_for_result(future) == "late"

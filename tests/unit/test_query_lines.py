@@ -12,7 +12,7 @@ LOG = "\n".join(
 
 def test_lines_with_all_words_are_counted_and_shown() -> None:
     found = find_query_lines("How many ERROR lines are of the service mail?", LOG)
-    assert (found.words, found.count) == (("ERROR", "mail"), 5)
+    assert (found.words, found.lines) == (("ERROR", "mail"), 5)
     assert found.shown[0] == (1, "00 ERROR mail")
     assert len(found.shown) == 4
 

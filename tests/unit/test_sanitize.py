@@ -25,6 +25,7 @@ from mahtab_tui.bus.terminal_screen import (
     apply_sgr,
     escape_for_model,
     escape_output,
+    rich_style,
 )
 from mahtab_tui.llm.prompts import OUTPUT, QUERY, TEXT
 from mahtab_tui.mcp.tools import AnswerFormat
@@ -142,7 +143,7 @@ def test_sequences_are_removed_whole(text: str, shown: str) -> None:
     ],
 )
 def test_colours_and_styles(codes: str, style: Style) -> None:
-    assert apply_sgr(NO_STYLE, codes).style() == style
+    assert rich_style(apply_sgr(NO_STYLE, codes)) == style
 
 
 def test_style_ends_at_its_reset() -> None:

@@ -43,7 +43,7 @@ from mahtab_tui.tui.open import _read_sessions
 from tests import tags
 from tests.records import made
 
-# How a session is put together: in order, by constructor arguments.
+# How a session is put together: in order.
 
 
 def reaches_back(source: str) -> list[str]:

@@ -12,18 +12,23 @@ from rich.style import Style
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.tui import find
 from mahtab_tui.tui.find import Pattern, PatternError, PatternTimeout
-from mahtab_tui.tui.inspector import text
-from mahtab_tui.tui.inspector.text import BLOCK, LocalText, find_pattern
 from mahtab_tui.tui.rows import text_window
 from mahtab_tui.tui.rows.code import two_ends
 from mahtab_tui.tui.rows.row import WIDEST, cut_spans, hard_cuts, shorten_line
-from mahtab_tui.tui.rows.text_window import LINE, TextRow, TextWindow
+from mahtab_tui.tui.rows.text_window import (
+    BLOCK,
+    LINE,
+    LocalText,
+    TextRow,
+    TextWindow,
+    find_match,
+)
 
 _TEXTS = st.lists(st.text(st.sampled_from("ab é漢\t\x1b\u202e")), max_size=12).map("\n".join)
 
 
 def window(text: str) -> TextWindow:
-    return TextWindow(lambda start, end: text[start:end], len(text))
+    return TextWindow(LocalText(text))
 
 
 def all_rows(text: str, width: int) -> list[TextRow]:
@@ -79,18 +84,18 @@ def test_words_are_found_from_any_offset(text: str, data: st.DataObject) -> None
     block, text_window.BLOCK = text_window.BLOCK, 7
     try:
         start = data.draw(st.integers(0, len(text)))
-        found = window(text).find("needle", start)
+        found = find_match(LocalText(text), "needle", start)
         offsets = [
             offset for offset in range(len(text)) if text[offset : offset + 6].lower() == "needle"
         ]
         after = [offset for offset in offsets if offset >= start] or offsets
         assert found == ((after[0], after[0] + 6) if after else None)
-        exact = window(text).find("NEEDLE", start)
+        exact = find_match(LocalText(text), "NEEDLE", start)
         assert (exact is None) == ("NEEDLE" not in text)
-        back = window(text).find("needle", start, backwards=True)
+        back = find_match(LocalText(text), "needle", start, backwards=True)
         before = [offset for offset in offsets if offset < start] or offsets
         assert back == ((before[-1], before[-1] + 6) if before else None)
-        assert window(text).line_number(len(text)) == text.count("\n") + 1
+        assert LocalText(text).line_number(len(text)) == text.count("\n") + 1
     finally:
         text_window.BLOCK = block
 
@@ -170,7 +175,7 @@ def test_invalid_pattern_gives_one_sentence(words: str) -> None:
     with pytest.raises(PatternError, match=r"^Invalid regular expression: .*\.$"):
         Pattern(words, regex=True, any_case=True)
     with pytest.raises(KernelError, match=r"^Invalid regular expression: .*\.$"):
-        find_pattern(LocalText("text"), words, 0, backwards=False)
+        find_match(LocalText("text"), words, 0, backwards=False, regex=True)
 
 
 @pytest.mark.parametrize(
@@ -208,15 +213,15 @@ def test_backtracking_pattern_is_stopped_and_other_threads_run_meanwhile() -> No
 def test_backtracking_pattern_is_stopped_in_a_long_text_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(text, "PART", 0.2)
+    monkeypatch.setattr(text_window, "PART", 0.2)
     with pytest.raises(KernelError) as error:
-        find_pattern(LocalText(FOR), SLOW, 0, backwards=False)
+        find_match(LocalText(FOR), SLOW, 0, backwards=False, regex=True)
     assert str(error.value) == find.TOO_SLOW
 
 
 def found(text: str, words: str, start: int, *, backwards: bool = False) -> str:
     """Return the matches with their positions."""
-    span = find_pattern(LocalText(text), words, start, backwards=backwards)
+    span = find_match(LocalText(text), words, start, backwards=backwards, regex=True)
     return "" if span is None else f"{span[0]}:{text[slice(*span)]}"
 
 
@@ -256,7 +261,7 @@ def test_lines_at_a_block_boundary_are_whole() -> None:
 
 
 def test_too_long_search_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text, "WHOLE", -1.0)
+    monkeypatch.setattr(text_window, "WHOLE", -1.0)
     with pytest.raises(
         KernelError, match=r"^Not found within -1 s, because the text is very long\.$"
     ):

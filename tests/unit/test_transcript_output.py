@@ -14,7 +14,6 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from mahtab_tui.bus.codec import Partial
-from mahtab_tui.bus.html_table import HtmlTable, read_table
 from mahtab_tui.bus.output import (
     HEAD,
     LINE_HEAD,
@@ -23,7 +22,9 @@ from mahtab_tui.bus.output import (
     RICH_DISPLAYS,
     TAIL,
     DisplayLine,
+    HtmlTable,
     OutputBuffer,
+    read_table,
 )
 from mahtab_tui.bus.records import Record, UserReplOutStream
 from mahtab_tui.bus.sanitize import plain

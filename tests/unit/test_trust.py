@@ -19,8 +19,8 @@ from mahtab_tui.knowledge.skills import ProjectFolder, skill_folders
 from mahtab_tui.settings import sources
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
 from mahtab_tui.settings.sources import all_untrusted_settings
-from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS
-from mahtab_tui.tui.commands.registry import COMMANDS
+from mahtab_tui.tui.commands import COMMANDS
+from mahtab_tui.tui.commands.panes import PANE_COMMANDS
 from tests.skills import write_skill
 from tests.trust import trust_project
 

@@ -30,7 +30,7 @@ from mahtab_tui.kernel.jupyter.cell import (
 from mahtab_tui.kernel.remote.transport import bundle
 from mahtab_tui.kernel.requests import ControlRequests, KernelReady, checked
 from mahtab_tui.kernel.values import CellResult, Status
-from mahtab_tui.system.processes import wait_for_result
+from mahtab_tui.system import wait_for_result
 from mahtab_tui.worker.frames import Frame
 
 NAME = "_mahtab_tui"

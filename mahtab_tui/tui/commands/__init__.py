@@ -1,2 +1,61 @@
-"""All commands, each declared once. Keys, footer, help, palette and slash commands are made from
-these declarations."""
+"""All commands of the application, and parsing and completing their typed names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mahtab_tui.tui.commands import panes, session
+from mahtab_tui.tui.commands.command import Command
+
+if TYPE_CHECKING:
+    from mahtab_tui.kernel.values import Completions
+
+COMMANDS: tuple[Command, ...] = tuple(
+    each
+    for module in (session, panes)
+    for each in vars(module).values()
+    if isinstance(each, Command)
+)
+BY_SLASH = {command.slash: command for command in COMMANDS if command.slash}
+BY_ID = {command.id: command for command in COMMANDS}
+BY_ACTION = {command.action: command for command in COMMANDS}
+
+
+_SLASH = re.compile(r"/([a-z-]+)(?:\s+(.*))?", re.DOTALL)
+_BEGUN = re.compile(r"\s*(/[a-z-]*)")
+
+
+def parse_slash(text: str) -> tuple[str, str] | None:
+    """Split a typed command into name and argument; None if the text is a question."""
+    matched = _SLASH.fullmatch(text.strip())
+    return None if matched is None else (matched[1], (matched[2] or "").strip())
+
+
+class SlashCompletions:
+    """Completes the names of commands."""
+
+    def __init__(self, commands: Sequence[Command] = ()) -> None:
+        self._commands = sorted(
+            (command for command in commands if command.slash), key=lambda command: command.slash
+        )
+
+    def complete(self, text: str, cursor: int) -> Completions | None:
+        """Complete the name at the cursor; None if the text is not a command."""
+        begun = _BEGUN.fullmatch(text, 0, cursor)
+        if begun is None:
+            return None
+        from mahtab_tui.kernel.values import Completion, Completions
+
+        items = tuple(
+            Completion(
+                f"/{each.slash} {each.argument}".rstrip(),
+                f"/{each.slash}{' ' if each.argument else ''}",
+                "command",
+                each.help,
+            )
+            for each in self._commands
+            if f"/{each.slash}".startswith(begun[1])
+        )
+        return Completions(begun.start(1), items, 0)

@@ -1,10 +1,10 @@
-"""A command, and the decorators that declare one."""
+"""A command, and the decorator that declares one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from textual.binding import Binding, BindingType
 
@@ -14,18 +14,8 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.app import Interrupter, QuitFlow
     from mahtab_tui.tui.greeting import Offers
     from mahtab_tui.tui.main_screen import Panes, UiState
+    from mahtab_tui.tui.session_port import LiveSettings
     from mahtab_tui.tui.terminal_app import TerminalApp
-
-
-class SettingsControl(Protocol):
-    """The part of `tui.session_port.LiveSettings` that commands use. It is a protocol to avoid an
-    import cycle."""
-
-    keymap: dict[str, str]
-
-    def show(self) -> None: ...
-
-    def choose_model(self, name: str) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -34,7 +24,6 @@ class CommandContext:
     between two commands."""
 
     app: TerminalApp[int]
-    """Opens screens, shows notifications, and has the theme and the terminal."""
     session: Session
     history: History
     ui_state: UiState
@@ -42,9 +31,7 @@ class CommandContext:
     interrupter: Interrupter
     quit_flow: QuitFlow
     offers: Offers
-    settings: SettingsControl
-    commands: Sequence[SlashCommand]
-    """All commands of the application."""
+    settings: LiveSettings
 
     def copy_selection(self) -> bool:
         """Copy what is selected on the screen; returns False if nothing is."""
@@ -77,7 +64,6 @@ class PaneCommand:
     action: str
     """The widget's action: `action_…` without the prefix."""
     keys: str
-    """Default keys, separated by commas."""
     title: str
     help: str
     group: str
@@ -90,20 +76,20 @@ class PaneCommand:
     priority: bool = False
     """Whether it gets its key before the focused widget does."""
 
-    @property
-    def has_key(self) -> bool:
-        """Whether a key of its own runs it, outside of menus."""
-        return bool(self.keys) and not self.menu
 
-
-@dataclass(frozen=True, kw_only=True)
-class SlashCommand(PaneCommand):
-    """A command that may also be typed by name."""
-
-    slash: str = ""
-    """Its name after the slash; empty for none."""
-    argument: str = ""
-    """The argument to show after the name in help; empty for none."""
+def pane_command(
+    names: str,
+    text: str,
+    *,
+    group: str,
+    footer: bool = False,
+    menu: bool = False,
+    confirm: bool = False,
+) -> PaneCommand:
+    """Declare a command of a pane. names: the id, the action and the keys. text: title and help."""
+    id, action, keys = names.split()
+    title, _, help = text.partition(": ")
+    return PaneCommand(id, action, keys, title, help, group, footer, menu, confirm)
 
 
 def bindings(commands: Iterable[PaneCommand]) -> list[BindingType]:
@@ -119,86 +105,60 @@ def bindings(commands: Iterable[PaneCommand]) -> list[BindingType]:
             tooltip=each.help,
         )
         for each in commands
-        if each.has_key
+        if each.keys and not each.menu
     ]
 
 
 Group = Literal["Input", "Session", "Panes", "Screen"]
 
 
-def _always_available(context: CommandContext) -> bool:
-    return True
-
-
 @dataclass(frozen=True, kw_only=True)
-class Command(SlashCommand):
+class Command(PaneCommand):
     """A command of the application, run by its key, from the palette, or as ``/slash argument``."""
 
     run: Callable[[CommandContext, str], None]
-    """Called with the text after the slash name."""
+    slash: str = ""
+    argument: str = ""
     over_screens: bool = False
     """Whether it may run while a screen covers the panes."""
     over_questions: bool = False
     """Whether it may run while a dialog waits for an answer."""
-    available: Callable[[CommandContext], bool] = _always_available
+    available: Callable[[CommandContext], bool] = lambda context: True
     """Whether it can do anything now; if not, the footer hides it."""
 
 
 def command(
-    id: str,
-    keys: str,
-    title: str,
-    help: str,
+    names: str,
+    text: str,
     group: Group,
     *,
     footer: bool = False,
     slash: str = "",
+    argument: str = "",
     priority: bool = True,
     over_screens: bool | None = None,
     over_questions: bool = False,
-    when: Callable[[CommandContext], bool] = _always_available,
-) -> Callable[[Callable[[CommandContext], None]], Command]:
-    """Declare the function below as a command. over_screens: defaults to True for the groups
-    Session and Screen."""
+    when: Callable[[CommandContext], bool] = lambda context: True,
+) -> Callable[[Callable[..., None]], Command]:
+    """Declare the function below as a command. With `argument`, the function also gets the text
+    typed after the slash name.
 
-    def decorate(function: Callable[[CommandContext], None]) -> Command:
-        def run(context: CommandContext, argument: str) -> None:
-            function(context)
+    names: the id, and the keys if it has any. text: title and help. over_screens: defaults to True
+    for the groups Session and Screen.
+    """
+    id, _, keys = names.partition(" ")
+    title, _, help = text.partition(": ")
 
-        over = group in ("Session", "Screen") if over_screens is None else over_screens
-        about = id, f"command({id!r})", keys, title, help, group, footer
+    def decorate(function: Callable[..., None]) -> Command:
         return Command(
-            *about,
+            *(id, f"command({id!r})", keys, title, help, group, footer),
             priority=priority,
-            run=run,
             slash=slash,
-            over_screens=over,
+            argument=argument,
+            run=function if argument else lambda context, _: function(context),
+            over_screens=group in ("Session", "Screen") if over_screens is None else over_screens,
             over_questions=over_questions,
             available=when,
-        )
-
-    return decorate
-
-
-def slash_command(
-    id: str,
-    title: str,
-    help: str,
-    group: Group,
-    *,
-    slash: str,
-    argument: str,
-    keys: str = "",
-    footer: bool = False,
-) -> Callable[[Callable[[CommandContext, str], None]], Command]:
-    """Declare the function below as a command that takes an argument; if none was typed, it is
-    empty."""
-
-    def decorate(function: Callable[[CommandContext, str], None]) -> Command:
-        over = group in ("Session", "Screen")
-        about = id, f"command({id!r})", keys, title, help, group, footer
-        return Command(
-            *about, priority=True, run=function, slash=slash, argument=argument, over_screens=over
         )
 
     return decorate

@@ -18,8 +18,8 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.system.imports import IMPORTS
-from mahtab_tui.tui.commands.registry import COMMANDS, SlashCompletions
+from mahtab_tui.system import IMPORTS
+from mahtab_tui.tui.commands import COMMANDS, SlashCompletions
 from mahtab_tui.tui.editor.code_area import CodeArea, location
 from mahtab_tui.tui.workers import Fetcher
 

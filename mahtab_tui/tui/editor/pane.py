@@ -20,7 +20,7 @@ from textual.widget import Widget
 from textual.widgets import Static, TextArea
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.system.imports import IMPORTS
+from mahtab_tui.system import IMPORTS
 from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.editor.completion import Complete, CompletionList, Explain, HelpCard, Suggest
 from mahtab_tui.tui.editor.prompt_area import Draft, InputHistory, PromptArea
@@ -44,6 +44,7 @@ _REPLACING = (
 FindChips = Callable[[str], "Sequence[MentionChip]"]
 
 PAUSE = 0.15
+"""Seconds without a key press before mentions are resolved."""
 
 
 def _draw_chip(chip: MentionChip) -> Content:

@@ -12,7 +12,7 @@ from textual.document._document import EditResult, Location, Selection
 from textual.events import Blur, Key
 from textual.message import Message
 
-from mahtab_tui.system.imports import IMPORTS
+from mahtab_tui.system import IMPORTS
 from mahtab_tui.tui.editor.code_area import CodeArea, location
 from mahtab_tui.tui.editor.completion import (
     Complete,

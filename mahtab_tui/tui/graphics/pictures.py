@@ -1,23 +1,32 @@
-"""Reads pictures and draws them as half blocks."""
+"""Reads pictures, and draws them as half blocks or by the terminal's own graphics."""
 
 from __future__ import annotations
 
 import base64
 import io
+import json
+import math
+import os
 import struct
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import count, groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from rich.color import Color
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.segment import Segment
 from rich.style import Style
-from textual.geometry import Region
+from textual._compositor import ChopsUpdate
+from textual.geometry import Region, Size
 from textual.screen import Screen
 from textual.strip import Strip
+from textual.timer import Timer
 
 from mahtab_tui.tui.workers import Fetcher
 
@@ -25,13 +34,15 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
     from PIL.Image import Image, Resampling
 
+    from mahtab_tui.tui.terminal_app import TerminalApp
+    from mahtab_tui.tui.terminal_driver import Protocol, TerminalDriver
+
 STEP = 65_536
 """Bytes to decode at once; other threads run in between."""
 _SEGMENTS = 1_000
 """Maximum number of JPEG segments before the size; only a hostile file has more."""
 _NO_LENGTH = (0x01, *range(0xD0, 0xD9))
 _SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-"""JPEG markers that are followed by the size."""
 
 
 def read_size(data: str) -> tuple[int, int] | None:
@@ -63,7 +74,6 @@ def open_picture(data: str, largest: int) -> Image:
 
 
 def _read_jpeg_size(file: BinaryIO) -> tuple[int, int]:
-    """Find the size of a JPEG. Raises `ValueError` and `struct.error`."""
     for _ in range(_SEGMENTS):
         ground, mark = struct.unpack("!BB", file.read(2))
         if ground != 0xFF:
@@ -109,9 +119,8 @@ class _Base64(io.RawIOBase):
         wanted = memoryview(buffer).cast("B")
         group, skipped = divmod(self._position, 3)
         end = (self._position + len(wanted) + 2) // 3
-        piece = base64.b64decode(self._data[4 * group : 4 * end], validate=True)[
-            skipped : skipped + len(wanted)
-        ]
+        piece = base64.b64decode(self._data[4 * group : 4 * end], validate=True)[skipped:]
+        piece = piece[: len(wanted)]
         wanted[: len(piece)] = piece
         self._position += len(piece)
         return len(piece)
@@ -119,15 +128,12 @@ class _Base64(io.RawIOBase):
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture, with its size in cells."""
-
     key: Hashable
     columns: int
     rows: int
     pixels: Callable[[], Image] = field(compare=False)
     """Called on a thread. Raises Pillow's errors for broken files."""
     faded: tuple[int, int, int] | None = None
-    """The colour toward which it is faded."""
 
     def scaled(self, width: int, height: int, resampling: Resampling) -> Image:
         """Scale the picture; transparent parts become white. Called on a thread. Raises Pillow's
@@ -138,11 +144,9 @@ class Picture:
         image.draft("RGB", (width, height))  # decodes a JPEG no larger than necessary
         small = image.convert("RGBA").resize((width, height), resampling)
         drawn = Image.alpha_composite(Image.new("RGBA", small.size, "white"), small).convert("RGB")
-        return (
-            drawn
-            if self.faded is None
-            else Image.blend(drawn, Image.new("RGB", drawn.size, self.faded), 0.5)
-        )
+        if self.faded is None:
+            return drawn
+        return Image.blend(drawn, Image.new("RGB", drawn.size, self.faded), 0.5)
 
 
 class PicturePart(NamedTuple):
@@ -152,7 +156,6 @@ class PicturePart(NamedTuple):
     x: int
     y: int
     top: int = 0
-    """Rows of the picture above this part."""
     rows: int = 1
 
     @property
@@ -173,21 +176,15 @@ def visible_parts(screen: Screen[Any]) -> Iterator[PicturePart]:
     """Yield the fully visible parts of pictures on the screen, except in the last line, where Sixel
     makes some terminals scroll."""
     before: list[Region] = []
-    for widget, (
-        region,
-        clip,
-    ) in screen._compositor.visible_widgets.items():  # from the front to the back
+    # From the front to the back.
+    for widget, (region, clip) in screen._compositor.visible_widgets.items():
         seen = region.intersection(clip)
-        if isinstance(widget, PictureWidget):
-            for part in widget.pictures():
-                placed = part._replace(x=part.x + region.x, y=part.y + region.y)
-                area = placed.region
-                if (
-                    seen.contains_region(area)
-                    and area.bottom < screen.size.height
-                    and not any(each.overlaps(area) for each in before)
-                ):
-                    yield placed
+        for part in widget.pictures() if isinstance(widget, PictureWidget) else ():
+            placed = part._replace(x=part.x + region.x, y=part.y + region.y)
+            area = placed.region
+            is_whole = seen.contains_region(area) and area.bottom < screen.size.height
+            if is_whole and not any(each.overlaps(area) for each in before):
+                yield placed
         before.append(seen)
 
 
@@ -212,7 +209,6 @@ def half_blocks(picture: Picture, console: Console) -> list[Strip]:
 
 
 def _segments(upper: bytes, lower: bytes) -> Iterator[Segment]:
-    """Yield the segments of a row; adjacent cells of the same colours form one segment."""
     cells = zip(
         upper[0::3], upper[1::3], upper[2::3], lower[0::3], lower[1::3], lower[2::3], strict=True
     )
@@ -245,7 +241,6 @@ class HalfBlockCache:
         self._on_drawn = on_drawn
         self._on_failed = on_failed
         self._drawn: dict[Picture, list[Strip]] = {}
-        """An empty list for a picture that cannot be drawn."""
         self._drawing = False
 
     def get(self, picture: Picture) -> list[Strip] | None:
@@ -254,11 +249,10 @@ class HalfBlockCache:
 
     def draw_next(self) -> None:
         """Draw the next picture. Called after the visible ones may have changed."""
-        if (
-            self._drawing
-            or (picture := next((one for one in self._visible() if one not in self._drawn), None))
-            is None
-        ):
+        if self._drawing:
+            return
+        picture = next((one for one in self._visible() if one not in self._drawn), None)
+        if picture is None:
             return
         self._drawing, console = True, self._console()
         self._fetcher.ask(
@@ -278,3 +272,252 @@ class HalfBlockCache:
                     del self._drawn[old]
             (self._on_drawn if rows else self._on_failed)(picture)
         self.draw_next()
+
+
+_CHUNK = 4096
+_SAMPLE = 60_000
+_WORKER = Path(__file__).with_name("sixel_worker.py")
+_PATIENCE = 60.0
+
+
+class GraphicsPiece(NamedTuple):
+    """An encoded part of a picture, and its position in the picture in cells."""
+
+    column: int
+    row: int
+    data: str
+
+
+def encode_kitty(image: Image, number: int) -> str:
+    """Encode a picture for Kitty's protocol, to be stored under a number."""
+    file = io.BytesIO()
+    image.save(file, "PNG", compress_level=1)
+    data = base64.b64encode(file.getvalue()).decode()
+    parts = []
+    for start in range(0, len(data), _CHUNK):
+        end = start + _CHUNK
+        first = "" if start else f"a=t,f=100,i={number},"
+        parts.append(f"\x1b_G{first}q=2,m={int(end < len(data))};{data[start:end]}\x1b\\")
+    return "".join(parts)
+
+
+def kitty_draw(number: int, placement: int, part: PicturePart, cell: tuple[int, int]) -> str:
+    """Return the escape sequence that draws a part of a stored picture at the cursor."""
+    picture, (across, down) = part.picture, cell
+    pixels = f"x=0,y={part.top * down},w={picture.columns * across},h={part.rows * down}"
+    return f"\x1b_Ga=p,i={number},p={placement},{pixels},c={picture.columns},r={part.rows},C=1,q=2\x1b\\"
+
+
+def encode_sixel(
+    image: Image, cell: tuple[int, int], colours: int, largest: tuple[int, int]
+) -> list[GraphicsPiece]:
+    """Encode a picture as Sixel, in pieces of whole cells no larger than the terminal allows. Waits
+    for a process.
+
+    Raises `OSError` and `subprocess.SubprocessError`.
+    """
+    quantized = _quantize(image, colours)
+    width, height = (max(1, most // size) * size for most, size in zip(largest, cell, strict=True))
+    boxes = [
+        (left, top, min(width, image.width - left), min(height, image.height - top))
+        for top in range(0, image.height, height)
+        for left in range(0, image.width, width)
+    ]
+    header = json.dumps([image.width, quantized.getpalette(), boxes]).encode()
+    answer = subprocess.run(
+        [sys.executable, "-I", "-S", str(_WORKER)],
+        input=header + b"\n" + quantized.tobytes(),
+        capture_output=True,
+        check=True,
+        timeout=_PATIENCE,
+    ).stdout
+    return [
+        GraphicsPiece(left // cell[0], top // cell[1], data)
+        for (left, top, _, _), data in zip(boxes, json.loads(answer), strict=True)
+    ]
+
+
+def _quantize(image: Image, colours: int) -> Image:
+    """Reduce a picture to a palette, computed from a sample of the pixels because using all of them
+    takes seconds."""
+    from PIL import Image as images
+
+    scale = max(1.0, math.sqrt(image.width * image.height / _SAMPLE))
+    size = max(1, int(image.width / scale)), max(1, int(image.height / scale))
+    sample = image.resize(size, images.Resampling.NEAREST)
+    return image.quantize(palette=sample.quantize(colours), dither=images.Dither.NONE)
+
+
+IDLE_DELAY = 0.12
+THREAD_NICENESS = 10
+CACHED = 8
+
+
+class _Graphics(NamedTuple):
+    protocol: Protocol
+    cell: tuple[int, int]
+    colours: int
+    largest: tuple[int, int]
+    size: Size
+    stops: int
+
+
+class _EncodedPicture(NamedTuple):
+    """An encoded picture; without number and pieces if encoding failed."""
+
+    number: int = 0
+    pieces: tuple[GraphicsPiece, ...] = ()
+
+
+class Overlay:
+    """Draws graphics when the screen is still, and removes those that an update moves or covers.
+    Main thread only."""
+
+    def __init__(self, app: TerminalApp[Any]) -> None:
+        self._app = app
+        self._graphics: _Graphics | None = None
+        self._wanted: list[PicturePart] = []
+        self._drawn: dict[PicturePart, str] = {}
+        """The drawn parts, with the escape sequence that removes each. It is empty for Sixel, whose
+        pictures vanish when their cells are painted."""
+        self._ready: dict[Hashable, _EncodedPicture] = {}
+        self._encoding = False
+        self._numbers = count(1)
+        self._timer: Timer | None = None
+
+    def prepare_update(self, wanted: list[PicturePart], update: RenderableType) -> None:
+        if not (wanted or self._wanted) or (terminal := self._app.terminal) is None:
+            return
+        before, was_wanted = len(self._drawn), self._wanted
+        self._wanted = wanted
+        self._check_graphics(terminal)
+        for part in list(self._drawn):
+            if part not in wanted or (not self._drawn[part] and _paints(update, part.region)):
+                terminal.send(self._drawn.pop(part))
+        if wanted != was_wanted or len(self._drawn) < before:
+            if self._timer is not None:
+                self._timer.stop()
+            self._timer = self._app.set_timer(IDLE_DELAY, self._draw) if self._wanted else None
+
+    def _draw(self) -> None:
+        if not self._wanted or (terminal := self._app.terminal) is None:
+            return
+        self._check_graphics(terminal)
+        if self._graphics is None:
+            terminal.ask_for_graphics(lambda: self._app.call_later(self._draw))
+            return
+        for part in self._wanted:
+            if part in self._drawn:
+                continue
+            if (ready := self._ready.pop(self._key(part), None)) is None:
+                self._encode(part, self._graphics)
+            else:
+                self._ready[self._key(part)] = ready
+                self._drawn[part] = self._send(terminal, self._graphics, part, ready)
+
+    def _check_graphics(self, terminal: TerminalDriver) -> None:
+        """Discard everything drawn and encoded if the terminal's properties have changed."""
+        protocol, cell, answers = terminal.graphics, terminal.cell_size, terminal.answers
+        graphics = None
+        if protocol is not None and cell is not None:
+            graphics = _Graphics(
+                protocol, cell, answers.colours, answers.largest, self._app.size, terminal.stops
+            )
+        if graphics != self._graphics:
+            for key in list(self._ready):
+                self._forget(terminal, key)
+            self._drawn.clear()
+            self._graphics = graphics
+
+    def _key(self, part: PicturePart) -> Hashable:
+        """Return the key of what is encoded together; with Kitty that is the whole picture."""
+        whole = self._graphics is not None and self._graphics.protocol == "kitty"
+        return part.picture if whole else (part.picture, part.top, part.rows)
+
+    def _encode(self, part: PicturePart, graphics: _Graphics) -> None:
+        if self._encoding:
+            return
+        self._encoding = True
+        key, number = self._key(part), next(self._numbers)
+
+        def encode() -> None:
+            try:
+                _lower_priority()
+                ready, data = _encode_part(part, graphics, number)
+            except Exception:  # the thread's outermost frame; the half blocks stay
+                ready, data = _EncodedPicture(), ""
+            self._app.call_later(self._add_encoded, graphics, key, ready, data)
+
+        threading.Thread(target=encode, name="graphics", daemon=True).start()
+
+    def _add_encoded(
+        self, graphics: _Graphics, key: Hashable, ready: _EncodedPicture, data: str
+    ) -> None:
+        self._encoding = False
+        wanted = {self._key(part) for part in self._wanted}
+        terminal = self._app.terminal
+        if terminal is not None and graphics == self._graphics and key in wanted:
+            terminal.send(data)
+            self._ready[key] = ready
+            unseen = [old for old in self._ready if old not in wanted]
+            for old in unseen[: max(0, len(self._ready) - CACHED)]:
+                self._forget(terminal, old)
+        self._draw()
+
+    def _forget(self, terminal: TerminalDriver, key: Hashable) -> None:
+        if number := self._ready.pop(key).number:
+            terminal.send(f"\x1b_Ga=d,d=I,i={number},q=2\x1b\\")
+
+    def _send(
+        self,
+        terminal: TerminalDriver,
+        graphics: _Graphics,
+        part: PicturePart,
+        ready: _EncodedPicture,
+    ) -> str:
+        """Draw a part; returns the escape sequence that removes it."""
+        pieces: Iterable[GraphicsPiece] = ready.pieces
+        removal = ""
+        if ready.number:
+            placement = next(self._numbers)
+            pieces = [GraphicsPiece(0, 0, kitty_draw(ready.number, placement, part, graphics.cell))]
+            removal = f"\x1b_Ga=d,d=i,i={ready.number},p={placement},q=2\x1b\\"
+        drawn = [
+            f"\x1b[{part.y + row + 1};{part.x + column + 1}H{data}" for column, row, data in pieces
+        ]
+        if drawn:
+            terminal.send(f"\x1b7{''.join(drawn)}\x1b8")
+        return removal
+
+
+def _paints(update: RenderableType, region: Region) -> bool:
+    if not isinstance(update, ChopsUpdate):
+        return True
+    return any(
+        region.y <= y < region.bottom and start < region.right and end > region.x
+        for y, start, end in update.spans
+    )
+
+
+def _lower_priority() -> None:
+    """Give this thread a lower priority than the one that draws and reads keys. Only Linux has
+    thread priorities."""
+    if sys.platform == "linux":
+        thread = threading.get_native_id()
+        nice = max(THREAD_NICENESS, os.getpriority(os.PRIO_PROCESS, thread))
+        os.setpriority(os.PRIO_PROCESS, thread, nice)
+
+
+def _encode_part(
+    part: PicturePart, graphics: _Graphics, number: int
+) -> tuple[_EncodedPicture, str]:
+    """Encode a picture or a part of it; also returns the data to send to the terminal first."""
+    from PIL.Image import Resampling
+
+    picture, (across, down) = part.picture, graphics.cell
+    image = picture.scaled(picture.columns * across, picture.rows * down, Resampling.LANCZOS)
+    if graphics.protocol == "kitty":
+        return _EncodedPicture(number=number), encode_kitty(image, number)
+    cut = image.crop((0, part.top * down, image.width, (part.top + part.rows) * down))
+    pieces = encode_sixel(cut, graphics.cell, graphics.colours, graphics.largest)
+    return _EncodedPicture(pieces=tuple(pieces)), ""

@@ -1,5 +1,165 @@
-"""The inspector: a screen that shows any object."""
+"""The inspector: views of an object. This module holds their base class, and what shows a view."""
 
-from mahtab_tui.tui.inspector.screen import InspectorScreen
+from __future__ import annotations
 
-__all__ = ["InspectorScreen"]
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from mahtab_tui.bus.sanitize import one_line, plain
+from mahtab_tui.kernel.inspector_client import InspectedObject, InspectorClient, ObjectPath
+from mahtab_tui.tui.find import LineInput
+from mahtab_tui.tui.textual_fixes import ignores_removed
+from mahtab_tui.tui.theme import Palette, get_palette
+from mahtab_tui.tui.workers import Fetcher
+
+
+@dataclass
+class Subject:
+    """The object that views show; all views of an object share one."""
+
+    client: InspectorClient
+    path: ObjectPath
+    opened: InspectedObject
+    slice: tuple[int | None, ...] | None = None
+    """The shown slice of an array: an index for each dimension, None for a whole dimension."""
+
+
+class Excerpt(NamedTuple):
+    """The part of an object that a view shows, such as the rows that pass a filter."""
+
+    opened: InspectedObject
+    """Its `expression` is code for this part."""
+    description: str = ""
+    """For example "40 of 100 rows"; empty if the view shows the whole object."""
+
+
+@ignores_removed
+class View(Widget):
+    """Shows an object of the kernel in one way. It fetches what is visible and caches little
+    more."""
+
+    @dataclass
+    class ObjectOpened(Message):
+        path: ObjectPath
+        label: str
+        view: View
+
+    @dataclass
+    class CellRequested(Message):
+        code: str
+        description: str
+
+    @dataclass
+    class QuestionAsked(Message):
+        question: str
+
+    def __init__(self, subject: Subject, **options: Any) -> None:
+        super().__init__(**options)
+        self.subject = subject
+        self.fetcher = Fetcher(self)
+
+    @property
+    def palette(self) -> Palette:
+        return get_palette(self.app)
+
+    @property
+    def excerpt(self) -> Excerpt:
+        return Excerpt(self.subject.opened)
+
+    def reload(self) -> None:
+        raise NotImplementedError
+
+    def take_focus(self) -> None:
+        """Focus the widget that handles the view's keys."""
+        self.focus()
+
+    def ask(
+        self, placeholder: str, value: str, then: Callable[[str], None], prompt: str = ""
+    ) -> None:
+        """Ask the user for a line, and call `then` with it. value: the initial text. prompt: its
+        label."""
+        # A message that is posted by another widget would not bubble beyond that widget.
+        self.query_ancestor(Viewer).ask(
+            placeholder, value, lambda line: self.call_later(then, line), prompt
+        )
+
+    def show_status(self, *parts: tuple[str, str] | str) -> None:
+        if self.is_attached and (viewer := self.query_ancestor(Viewer)).shows(self):
+            viewer.show_status(Content.assemble(*parts))
+
+    def fail(self, sentence: str) -> None:
+        self.show_status((sentence, "$bad"))
+
+
+class Viewer(Vertical):
+    """A body with views, and a status line that becomes an input line while the user is asked for
+    text."""
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__()
+        self.body = Vertical(id=id)
+        self.view: View | None = None
+        """The view that uses the status line and gets the focus; None before the first one."""
+        self._status = Static(id="viewing-status", markup=False)
+        self._line = LineInput(id="viewing-line", compact=True)
+        self._prompt = Static(id="viewing-prompt", markup=False)
+        self._line.display = self._prompt.display = False
+        self._entered: Callable[[str], object] | None = None
+
+    def compose(self) -> ComposeResult:
+        yield self.body
+        yield self._status
+        with Horizontal(id="viewing-input"):
+            yield self._prompt
+            yield self._line
+
+    async def show(self, view: View) -> None:
+        self.view = view
+        await self.body.remove_children()
+        await self.body.mount(view)
+        view.take_focus()
+
+    def shows(self, view: View) -> bool:
+        """Return whether a view is on the screen, alone or as part of another."""
+        return self.view is not None and self.view in view.ancestors_with_self
+
+    def show_status(self, content: Content) -> None:
+        self._status.update(content)
+
+    def fail(self, sentence: str) -> None:
+        self.show_status(Content.styled(plain(sentence), "$bad"))
+
+    # The input line
+
+    def ask(
+        self, placeholder: str, value: str, then: Callable[[str], object], prompt: str = ""
+    ) -> None:
+        self._entered = then
+        self._line.placeholder, self._line.value = placeholder, value
+        self._prompt.update(Content.styled(f"{one_line(prompt)} ", "$moon"))
+        self._line.display, self._prompt.display, self._status.display = True, bool(prompt), False
+        self._line.focus()
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.close_line()
+        if self._entered is not None:
+            self._entered(event.value)
+
+    def close_line(self) -> bool:
+        """Close the input line; returns False if it was not open."""
+        was_open = self._line.display
+        self._line.display, self._prompt.display, self._status.display = False, False, True
+        if was_open and self.view is not None and self.view.is_mounted:
+            self.view.take_focus()
+        return was_open

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rich.segment import Segment
@@ -24,12 +25,12 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import ArrayFacts, ArrayStatistics, ObjectPath, Plot
 from mahtab_tui.tui.commands.command import bindings
-from mahtab_tui.tui.commands.on_screens import ARRAY_COMMANDS, PICTURE_COMMANDS, PLOT_COMMANDS
+from mahtab_tui.tui.commands.panes import ARRAY_COMMANDS, PICTURE_COMMANDS, PLOT_COMMANDS
 from mahtab_tui.tui.external import open_picture
 from mahtab_tui.tui.graphics.pictures import HalfBlockCache, Picture, PicturePart, PictureWidget
+from mahtab_tui.tui.inspector import Excerpt, Subject, View
 from mahtab_tui.tui.inspector.table_model import bars
 from mahtab_tui.tui.inspector.table_view import TableView
-from mahtab_tui.tui.inspector.view import Excerpt, Subject, View
 from mahtab_tui.tui.terminal_app import cell_size
 
 if TYPE_CHECKING:
@@ -37,11 +38,6 @@ if TYPE_CHECKING:
     from textual_plotext import PlotextPlot
 
 Slice = tuple[int | None, ...]
-
-
-def first_slice(shape: Sequence[int]) -> Slice:
-    """Return the slice that shows the last two dimensions, at index 0 of the others."""
-    return tuple(None if index >= len(shape) - 2 else 0 for index in range(len(shape)))
 
 
 def slice_fits(slice: Slice | None, shape: Sequence[int]) -> bool:
@@ -54,25 +50,7 @@ def slice_fits(slice: Slice | None, shape: Sequence[int]) -> bool:
     )
 
 
-def step_slice(slice: Slice, shape: Sequence[int], dimension: int, step: int) -> Slice:
-    """Return the neighbouring slice along an indexed dimension."""
-    index = slice[dimension]
-    if index is None:
-        return slice
-    return (
-        *slice[:dimension],
-        max(0, min(shape[dimension] - 1, index + step)),
-        *slice[dimension + 1 :],
-    )
-
-
-def fixed_dimensions(slice: Slice) -> list[int]:
-    """Return the dimensions that have an index."""
-    return [dimension for dimension, index in enumerate(slice) if index is not None]
-
-
 def format_slice(slice: Slice) -> list[str]:
-    """Format a slice as in code."""
     return [":" if index is None else str(index) for index in slice]
 
 
@@ -136,22 +114,18 @@ class PlotView(View, Vertical, can_focus=True):
     def _show(self, plot: Plot) -> None:
         self.remove_children()
         if plot.kind == "heat":
-            low, high = _value_range(plot)
-            self.mount(HeatMap(plot, low, high))
-            self.show_status(
-                (f"heat map of means, {low:.4g} … {high:.4g}  ·  h shows the histogram", "$muted")
-            )
+            heat_map = HeatMap(plot)
+            self.mount(heat_map)
+            means = f"{heat_map.low:.4g} … {heat_map.high:.4g}"
+            self.show_status((f"heat map of means, {means}  ·  h shows the histogram", "$muted"))
         elif not plot.ys:
             self.mount(Static("It has no numbers to plot.", classes="quiet-words", markup=False))
         else:
             self.mount(_plotext(plot, self.app.theme_variables["person"]))
-            what = "histogram" if plot.kind == "histogram" else "values by position"
-            self.show_status(
-                (
-                    f"{what}  ·  h shows the {'values' if plot.kind == 'histogram' else 'histogram'}",
-                    "$muted",
-                )
-            )
+            shown, other = "values by position", "histogram"
+            if plot.kind == "histogram":
+                shown, other = "histogram", "values"
+            self.show_status((f"{shown}  ·  h shows the {other}", "$muted"))
 
     def action_histogram(self) -> None:
         self._kind = "histogram" if self._kind == "line" else "line"
@@ -161,45 +135,31 @@ class PlotView(View, Vertical, can_focus=True):
 class HeatMap(Widget):
     """Draws two rows of values in each row of the screen, as colours."""
 
-    def __init__(self, plot: Plot, low: float, high: float) -> None:
+    def __init__(self, plot: Plot) -> None:
         super().__init__()
         self._grid = plot.grid
-        self._low = low
-        self._span = high - low or 1.0
+        values = [value for row in plot.grid for value in row if value is not None] or [0.0]
+        self.low, self.high = min(values), max(values)
 
     def render_line(self, y: int) -> Strip:
         width, base = self.size.width, self.visual_style.rich_style
-        rows, columns = len(self._grid), len(self._grid[0]) if self._grid else 0
-        tops = self._grid[2 * y] if 2 * y < rows else ()
-        lower = self._grid[2 * y + 1] if 2 * y + 1 < rows else ()
-        across = max(1, width // columns) if columns else 1
+        across = max(1, width // len(self._grid[0])) if self._grid else 1
         segments = [Segment(" ", base)]
-        for column in range(columns):
-            top, bottom = (
-                self._colour(row[column] if column < len(row) else None) for row in (tops, lower)
+        for tops in zip_longest(*self._grid[2 * y : 2 * y + 2]):
+            top, bottom = (*map(self._colour, tops), None)[:2]
+            style = Style(
+                color=top.rich_color if top else None, bgcolor=bottom.rich_color if bottom else None
             )
-            if top is None and bottom is None:
-                segments.append(Segment(" " * across, base))
-            else:
-                style = Style(
-                    color=top.rich_color if top else None,
-                    bgcolor=bottom.rich_color if bottom else None,
-                )
-                segments.append(Segment(("▀" if top else " ") * across, base + style))
+            segments.append(Segment(("▀" if top else " ") * across, base + style))
         return Strip(segments).crop_extend(0, width, base)
 
     def _colour(self, value: float | None) -> Color | None:
         if value is None:
             return None
-        part = (value - self._low) / self._span
+        part = (value - self.low) / (self.high - self.low or 1.0)
         variables = self.app.theme_variables
         cold, middle, warm = (Color.parse(variables[name]) for name in ("panel", "person", "moon"))
         return cold.blend(middle, part * 2) if part < 0.5 else middle.blend(warm, part * 2 - 1)
-
-
-def _value_range(plot: Plot) -> tuple[float, float]:
-    values = [value for row in plot.grid for value in row if value is not None]
-    return (min(values), max(values)) if values else (0.0, 0.0)
 
 
 def _plotext(plot: Plot, colour: str) -> PlotextPlot:
@@ -225,10 +185,7 @@ KEY_REPEAT_S = 0.3
 
 
 class DecodedPicture(NamedTuple):
-    """A picture from a file."""
-
     content: bytes
-    """The file's content."""
     suffix: str
     """The file suffix of this format, such as ".png"."""
     image: Image
@@ -250,9 +207,7 @@ class PictureView(View, PictureWidget, can_focus=True):
         self._pressed = time.monotonic()
         self._opened: DecodedPicture | None = None
         self._fitted: Picture | None = None
-        """The picture, scaled to the screen."""
         self._picture: Picture | None = None
-        """The picture whose rows are drawn."""
         self._rows: list[Strip] = []
         self._drawings = HalfBlockCache(
             self.fetcher,
@@ -285,10 +240,8 @@ class PictureView(View, PictureWidget, can_focus=True):
         image, (width, height) = self._opened.image, self.size
         across, down = cell_size(self.app)
         scale = min((width - 2) * across / image.width, height * down / image.height)
-        columns, lines = (
-            max(1, round(image.width * scale / across)),
-            max(1, round(image.height * scale / down)),
-        )
+        columns = max(1, round(image.width * scale / across))
+        lines = max(1, round(image.height * scale / down))
         self._fitted = Picture(object(), columns, lines, lambda: image)
         self._drawings.draw_next()
 
@@ -330,7 +283,6 @@ class PictureView(View, PictureWidget, can_focus=True):
 def decode_picture(data: bytes) -> DecodedPicture:
     """Decode a picture file. Raises `KernelError` if it cannot be read."""
     from PIL import Image as images
-    from PIL import UnidentifiedImageError
 
     try:
         image = images.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF", "BMP"))
@@ -340,20 +292,9 @@ def decode_picture(data: bytes) -> DecodedPicture:
                 f"The picture has {width:,} × {height:,} pixels, which is too many to show."
             )
         suffix = ".jpg" if image.format == "JPEG" else f".{image.format or 'png'}".lower()
-        return DecodedPicture(
-            data,
-            suffix,
-            image.convert("RGBA").reduce(math.ceil(math.sqrt(width * height / CACHED_BYTES))),
-            width,
-            height,
-        )
-    except (
-        UnidentifiedImageError,
-        OSError,
-        ValueError,
-        SyntaxError,
-        images.DecompressionBombError,
-    ):
+        scale = math.ceil(math.sqrt(width * height / CACHED_BYTES))
+        return DecodedPicture(data, suffix, image.convert("RGBA").reduce(scale), width, height)
+    except (OSError, ValueError, SyntaxError, images.DecompressionBombError):
         raise KernelError("The picture cannot be read: its file is damaged.") from None
 
 
@@ -364,14 +305,13 @@ class ArrayView(View, Vertical):
     BINDINGS = bindings(ARRAY_COMMANDS)
 
     def __init__(self, subject: Subject, content: TableView | PlotView) -> None:
-        """content: the view that shows the slice."""
         super().__init__(subject)
         self._content = content
         self._facts: ArrayFacts | None = None
         self._statistics: ArrayStatistics | None = None
         self._dimension = 0
         """The dimension that keys step along, counted among those that have an index."""
-        self._shown: tuple[int | None, ...] | None = ()
+        self._shown: Slice | None = ()
         """The slice on the screen; None for the whole array, empty for none yet."""
 
     def compose(self) -> ComposeResult:
@@ -390,7 +330,9 @@ class ArrayView(View, Vertical):
 
     def _set_facts(self, facts: ArrayFacts) -> None:
         if not slice_fits(self.subject.slice, facts.shape):
-            self.subject.slice = first_slice(facts.shape) if len(facts.shape) > 2 else None
+            # Show the last two dimensions, at index 0 of the others.
+            others = len(facts.shape) - 2
+            self.subject.slice = (*[0] * others, None, None) if others > 0 else None
         self._facts = facts
         self._show_slice()
         self.refresh_bindings()
@@ -407,15 +349,11 @@ class ArrayView(View, Vertical):
         self._draw_head()
 
     def _show_slice(self) -> None:
-        """Show the chosen slice, unless it is already shown."""
-        if self._facts is not None and self.subject.slice != self._shown:
-            self._shown = self.subject.slice
+        slice, path = self.subject.slice, self.subject.path
+        if self._facts is not None and slice != self._shown:
+            self._shown = slice
             self._draw_head()
-            self._content.show_path(
-                self.subject.path
-                if self._shown is None
-                else (*self.subject.path, ["slice", list(self._shown)])
-            )
+            self._content.show_path(path if slice is None else (*path, ["slice", list(slice)]))
 
     def take_focus(self) -> None:
         self._show_slice()  # another view may have changed it
@@ -436,65 +374,49 @@ class ArrayView(View, Vertical):
         if facts is None:
             return
         shape = " × ".join(f"{size:,}" for size in facts.shape)
-        parts: list[tuple[str, str] | str] = [
-            (shape, "bold"),
-            f"  {plain(facts.dtype)}",
-            (f"  {_format_size(facts.bytes)}", "$muted"),
-        ]
-        parts += [(f"  {word}", "$muted") for word in (plain(facts.device), facts.layout) if word]
+        parts: list[tuple[str, str] | str] = [(shape, "bold"), f"  {plain(facts.dtype)}"]
+        words = [_format_size(facts.bytes), plain(facts.device), facts.layout]
+        parts += [(f"  {word}", "$muted") for word in words if word]
         if figures is not None and figures.min:
-            parts.append(
-                (
-                    f"   {figures.min} … {figures.max}  mean {figures.mean}"
-                    + (f" ± {figures.std}" if figures.std else ""),
-                    "$muted",
-                )
-            )
+            deviation = f" ± {figures.std}" if figures.std else ""
+            mean = f"mean {figures.mean}{deviation}"
+            parts.append((f"   {figures.min} … {figures.max}  {mean}", "$muted"))
             parts += [("  ", ""), (bars(figures.bars), "$person")]
-            parts += [(f"  {figures.missing:,} missing", "$moon")] if figures.missing else []
-            parts += (
-                [(f"  {figures.zeros:,} {'zero' if figures.zeros == 1 else 'zeros'}", "$muted")]
-                if figures.zeros
-                else []
-            )
+            if figures.missing:
+                parts.append((f"  {figures.missing:,} missing", "$moon"))
+            if figures.zeros:
+                zeros = "zero" if figures.zeros == 1 else "zeros"
+                parts.append((f"  {figures.zeros:,} {zeros}", "$muted"))
         if self.subject.slice is not None:
-            parts += ["\n", ("slice  ", "$muted"), *self._slice_parts(self.subject.slice)]
+            chosen = self._chosen_dimension(self.subject.slice)
+            parts += ["\n", ("slice  [ ", "$muted")]
+            for dimension, text in enumerate(format_slice(self.subject.slice)):
+                style = "$person" if text != ":" else "$muted"
+                parts.append((", " if dimension else "", "$muted"))
+                parts.append((text, "bold $moon" if dimension == chosen else style))
+            keys = " ]   , and . step, d chooses the dimension, g enters a slice"
+            parts.append((keys, "$muted"))
         self.query_one(".array-head", Static).update(Content.assemble(*parts))
 
-    def _slice_parts(self, slice: tuple[int | None, ...]) -> list[tuple[str, str]]:
-        chosen = fixed_dimensions(slice)
-        parts = [("[ ", "$muted")]
-        for dimension, text in enumerate(format_slice(slice)):
-            here = bool(chosen) and dimension == chosen[self._dimension % len(chosen)]
-            parts += [
-                (", " if dimension else "", "$muted"),
-                (text, "bold $moon" if here else "$person" if text != ":" else "$muted"),
-            ]
-        return [
-            *parts,
-            (" ]", "$muted"),
-            ("   , and . step, d chooses the dimension, g enters a slice", "$muted"),
-        ]
+    def _chosen_dimension(self, slice: Slice) -> int | None:
+        """Return the dimension that keys step along."""
+        fixed = [dimension for dimension, index in enumerate(slice) if index is not None]
+        return fixed[self._dimension % len(fixed)] if fixed else None
 
     # Actions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Only offer slice actions for arrays of three or more dimensions."""
-        return (
-            self.subject.slice is not None
-            if action in ("step_slice", "dimension", "enter_slice")
-            else super().check_action(action, parameters)
-        )
+        if action in ("step_slice", "dimension", "enter_slice"):
+            return self.subject.slice is not None
+        return super().check_action(action, parameters)
 
     def action_step_slice(self, step: int) -> None:
         facts, slice = self._facts, self.subject.slice
-        if facts is None or slice is None:
+        if facts is None or slice is None or (chosen := self._chosen_dimension(slice)) is None:
             return
-        chosen = fixed_dimensions(slice)
-        if chosen:
-            self._choose(
-                step_slice(slice, facts.shape, chosen[self._dimension % len(chosen)], step)
-            )
+        stepped = list(slice)
+        stepped[chosen] = max(0, min(facts.shape[chosen] - 1, (slice[chosen] or 0) + step))
+        self._choose(tuple(stepped))
 
     def action_dimension(self) -> None:
         self._dimension += 1
@@ -516,7 +438,7 @@ class ArrayView(View, Vertical):
         except ValueError as error:
             self.fail(str(error))
 
-    def _choose(self, slice: tuple[int | None, ...]) -> None:
+    def _choose(self, slice: Slice) -> None:
         if slice != self.subject.slice:
             self.subject.slice = slice
             self._show_slice()
@@ -529,7 +451,6 @@ def make_plot_view(subject: Subject) -> View:
 
 
 def _format_size(count: int) -> str:
-    """Format a size with its unit."""
     size = float(count)
     for unit in ("kB", "MB", "GB"):
         size /= 1000

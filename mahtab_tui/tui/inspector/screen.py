@@ -27,32 +27,20 @@ from mahtab_tui.kernel.inspector_client import (
     ViewKind,
 )
 from mahtab_tui.tui.commands.command import bindings
-from mahtab_tui.tui.commands.on_screens import INSPECTOR_COMMANDS
+from mahtab_tui.tui.commands.panes import INSPECTOR_COMMANDS
 from mahtab_tui.tui.external import copy
+from mahtab_tui.tui.inspector import Excerpt, Subject, View, Viewer
 from mahtab_tui.tui.inspector.array import ArrayView, PictureView, make_plot_view
 from mahtab_tui.tui.inspector.table_view import ENDINGS, TableView, export_code, suggest_file
 from mahtab_tui.tui.inspector.text import SourceView, TextView, make_repr_view
 from mahtab_tui.tui.inspector.tree import TreeView
-from mahtab_tui.tui.inspector.view import Excerpt, Subject, View, Viewer
 from mahtab_tui.tui.screens.dialog import Dialog, ask
 from mahtab_tui.tui.textual_fixes import Options, is_being_removed
-from mahtab_tui.tui.widgets.key_line import KeyLine
+from mahtab_tui.tui.widgets.bars import KeyLine
 from mahtab_tui.tui.workers import Fetcher
 
 _MARK = "◐ "
 _BETWEEN = " › "
-
-NAMES: dict[ViewKind, str] = {
-    "table": "Table",
-    "array": "Array",
-    "tree": "Inside",
-    "text": "Text",
-    "source": "Source",
-    "plot": "Plot",
-    "picture": "Picture",
-    "attributes": "Attributes",
-    "repr": "Repr",
-}
 
 
 def breadcrumbs(labels: Sequence[str], room: int) -> Content:
@@ -66,49 +54,26 @@ def breadcrumbs(labels: Sequence[str], room: int) -> Content:
     return Content.assemble(*parts).truncate(max(len(_MARK) + 1, room), ellipsis=True)
 
 
-def type_and_size(opened: InspectedObject, room: int, *, private: bool = False) -> Content:
-    """Show type and size, cut to a number of cells. private: add that the variable is private."""
-    text = f"{'private  ' * private}{one_line(opened.type)}  {one_line(opened.summary)}".rstrip()
-    return Content.styled(text, "$muted").truncate(max(1, room), ellipsis=True)
-
-
-def tab_titles(titles: Sequence[str], current: int) -> Content:
-    """Show the views, each with its key."""
-    parts: list[tuple[str, str]] = []
-    for number, title in enumerate(titles):
-        here = number == current
-        parts += [
-            (f"{number + 1} ", "$moon" if here else "$hairline"),
-            (title, "bold $person" if here else "$muted"),
-            ("   ", ""),
-        ]
-    return Content.assemble(*parts)
-
-
-VIEWS: dict[ViewKind, Callable[[Subject], View]] = {
-    "table": TableView,
-    "array": lambda subject: ArrayView(subject, TableView(subject)),
-    "plot": make_plot_view,
-    "picture": PictureView,
-    "tree": TreeView,
-    "attributes": lambda subject: TreeView(subject, "attributes"),
-    "text": TextView,
-    "source": SourceView,
-    "repr": make_repr_view,
+VIEWS: dict[ViewKind, tuple[str, Callable[[Subject], View]]] = {
+    "table": ("Table", TableView),
+    "array": ("Array", lambda subject: ArrayView(subject, TableView(subject))),
+    "tree": ("Inside", TreeView),
+    "text": ("Text", TextView),
+    "source": ("Source", SourceView),
+    "plot": ("Plot", make_plot_view),
+    "picture": ("Picture", PictureView),
+    "attributes": ("Attributes", lambda subject: TreeView(subject, "attributes")),
+    "repr": ("Repr", make_repr_view),
 }
 
 
 class Tab(NamedTuple):
-    """A way to view an object."""
-
     title: str
     kind: ViewKind
     subject: Subject
 
 
 class Level:
-    """An object, and its views that have been opened."""
-
     def __init__(self, path: ObjectPath, label: str) -> None:
         self.path = path
         self.label = label
@@ -118,10 +83,9 @@ class Level:
         self.current = 0
 
     def view_at(self, number: int) -> View:
-        """Return a view by its number, creating it at first use."""
         if number not in self.views:
             tab = self.tabs[number]
-            self.views[number] = VIEWS[tab.kind](tab.subject)
+            self.views[number] = VIEWS[tab.kind][1](tab.subject)
         return self.views[number]
 
     def update(self, client: InspectorClient, opened: InspectedObject) -> bool:
@@ -129,17 +93,13 @@ class Level:
         as before."""
         subject = Subject(client, opened.path, opened)
         tabs = [
-            Tab(
-                one_line(shown.title),
-                shown.opened.views[0],
-                Subject(client, shown.opened.path, shown.opened),
-            )
-            for shown in opened.shown
+            Tab(one_line(each.title), part.views[0], Subject(client, part.path, part))
+            for each in opened.shown
+            for part in [each.opened]
         ]
-        tabs += [Tab(NAMES[kind], kind, subject) for kind in opened.views]
-        same = [tab[:2] for tab in tabs] == [tab[:2] for tab in self.tabs]
+        tabs += [Tab(VIEWS[kind][0], kind, subject) for kind in opened.views]
         self.opened = opened
-        if not same:
+        if [tab[:2] for tab in tabs] != [tab[:2] for tab in self.tabs]:
             self.tabs, self.current = tabs, 0
             return False
         for old, new in zip(self.tabs, tabs, strict=True):
@@ -258,7 +218,6 @@ class InspectorScreen(Dialog[None]):
         self.call_later(self._mount, view)
 
     async def _mount(self, view: View) -> None:
-        """Display a view and focus it, unless the user has moved on to another one."""
         if view is self.view and not view.is_attached:
             await self.viewer.body.mount(view)
         view.display = view is self.view
@@ -267,18 +226,23 @@ class InspectorScreen(Dialog[None]):
 
     def _draw_heading(self) -> None:
         level, opened, width = self._level, self._level.opened, self.app.size.width - 2
-        right = (
-            type_and_size(opened, width // 2, private=self._private)
-            if opened is not None
-            else Content("…")
-        )
-        self.query_one("#inspector-facts", Static).update(right)
-        self.query_one("#inspector-crumbs", Static).update(
-            breadcrumbs(self.labels, width - right.cell_length - 2)
-        )
-        self.query_one("#inspector-tabs", Static).update(
-            tab_titles([tab.title for tab in level.tabs], level.current)
-        )
+        facts = Content("…")
+        if opened is not None:
+            private = "private  " if self._private else ""
+            text = f"{private}{one_line(opened.type)}  {one_line(opened.summary)}".rstrip()
+            facts = Content.styled(text, "$muted").truncate(max(1, width // 2), ellipsis=True)
+        crumbs = breadcrumbs(self.labels, width - facts.cell_length - 2)
+        tabs: list[tuple[str, str]] = []
+        for number, tab in enumerate(level.tabs):
+            here = number == level.current
+            tabs += [
+                (f"{number + 1} ", "$moon" if here else "$hairline"),
+                (tab.title, "bold $person" if here else "$muted"),
+                ("   ", ""),
+            ]
+        self.query_one("#inspector-facts", Static).update(facts)
+        self.query_one("#inspector-crumbs", Static).update(crumbs)
+        self.query_one("#inspector-tabs", Static).update(Content.assemble(*tabs))
 
     @on(View.ObjectOpened)
     def _object_opened(self, message: View.ObjectOpened) -> None:
@@ -342,23 +306,20 @@ class InspectorScreen(Dialog[None]):
         opened, view = self._level.opened, self.view
         if opened is None:
             return
-        excerpt = (
-            view.excerpt
-            if view is not None and view.is_attached and view.excerpt.opened.expression
-            else Excerpt(opened)
-        )
+        excerpt = Excerpt(opened)
+        if view is not None and view.is_attached and view.excerpt.opened.expression:
+            excerpt = view.excerpt
         if not excerpt.description:
-            self._ask_for_file(Excerpt(opened))
+            self._ask_for_file(opened, Excerpt(opened))
             return
 
-        def chosen(all_of_it: bool) -> None:
-            self._ask_for_file(Excerpt(opened) if all_of_it else excerpt)
+        def chosen(whole: bool) -> None:
+            self._ask_for_file(opened, Excerpt(opened) if whole else excerpt)
 
         ask(self.app, ExportChoice(excerpt.description, f"{opened.type} {opened.summary}"), chosen)
 
-    def _ask_for_file(self, excerpt: Excerpt) -> None:
-        assert self._level.opened is not None
-        name = suggest_file(replace(excerpt.opened, expression=self._level.opened.expression))
+    def _ask_for_file(self, opened: InspectedObject, excerpt: Excerpt) -> None:
+        name = suggest_file(replace(excerpt.opened, expression=opened.expression))
         self.viewer.ask(
             f"file; its extension sets the format: {', '.join(ENDINGS)}",
             name,
@@ -372,13 +333,9 @@ class InspectorScreen(Dialog[None]):
             code = export_code(excerpt.opened, file)
         except ValueError as error:
             self.viewer.fail(str(error))
-        else:
-            self._run_cell(
-                View.CellRequested(
-                    code,
-                    f"A cell writes {file}{f': {excerpt.description}' if excerpt.description else ''}.",
-                )
-            )
+            return
+        part = f": {excerpt.description}" if excerpt.description else ""
+        self._run_cell(View.CellRequested(code, f"A cell writes {file}{part}."))
 
     @on(View.CellRequested)
     def _run_cell(self, message: View.CellRequested) -> None:
@@ -409,17 +366,13 @@ class ExportChoice(Dialog[bool | None]):
         self._excerpt, self._everything = one_line(seen), one_line(everything)
 
     def compose(self) -> ComposeResult:
+        seen = Option(f"What is shown: {self._excerpt}", id="seen")
+        everything = Option(f"All of it: {self._everything}", id="all")
+        keys = "Enter exports what is chosen · Esc cancels"
         with Vertical(classes="dialog menu"):
             yield Static("Export", classes="quiet", markup=False)
-            yield Options(
-                Option(f"What is shown: {self._excerpt}", id="seen"),
-                Option(f"All of it: {self._everything}", id="all"),
-                compact=True,
-                markup=False,
-            )
-            yield Static(
-                "Enter exports what is chosen · Esc cancels", classes="quiet", markup=False
-            )
+            yield Options(seen, everything, compact=True, markup=False)
+            yield Static(keys, classes="quiet", markup=False)
 
     @on(OptionList.OptionSelected)
     def _selected(self, event: OptionList.OptionSelected) -> None:

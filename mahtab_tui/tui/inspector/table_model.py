@@ -27,9 +27,7 @@ from mahtab_tui.tui.theme import BOLD, Palette
 MIN_WIDTH, MAX_WIDTH = 5, 36
 """Minimum and maximum cells of a column."""
 COLUMN_GAP = 2
-"""Cells between two columns."""
 _MARKS = " ▲/"
-"""Marks after the name of a sorted or filtered column."""
 BARS = " ▁▂▃▄▅▆▇█"
 
 
@@ -40,7 +38,6 @@ class TableColumns:
         self.count = count
         self.headings: dict[int, Heading] = {}
         self.statistics: dict[int, ColumnStatistics | None] = {}
-        """None for a column without statistics."""
         self._widths: dict[int, int] = {}
 
     def name(self, column: int) -> str:
@@ -57,26 +54,17 @@ class TableColumns:
     def set_headings(self, columns: Sequence[int], headings: Sequence[Heading]) -> None:
         for column, heading in zip(columns, headings, strict=True):
             self.headings[column] = heading
-            self._grow(column, [self.name(column) + _MARKS, self.type(column)])
+            self.widen(column, [self.name(column) + _MARKS, self.type(column)])
 
-    def set_statistics(self, column: int, statistics: ColumnStatistics | None) -> None:
-        """Set a column's statistics; None for a column that has none."""
-        self.statistics[column] = statistics
-        if statistics is not None:
-            self._grow(
-                column,
-                [
-                    statistics.min,
-                    statistics.max,
-                    statistics.mean,
-                    *statistics.top,
-                    "▁" * len(statistics.bars),
-                ],
-            )
+    def set_statistics(self, column: int, found: ColumnStatistics | None) -> None:
+        self.statistics[column] = found
+        if found is not None:
+            bars = "▁" * len(found.bars)
+            self.widen(column, [found.min, found.max, found.mean, *found.top, bars])
 
-    def widen(self, column: int, cells: Iterable[str | None]) -> None:
-        """Widen a column to fit its values."""
-        self._grow(column, (cell or "—" for cell in cells))
+    def widen(self, column: int, texts: Iterable[str | None]) -> None:
+        widest = max((cell_len(text or "—") for text in texts), default=0)
+        self._widths[column] = min(MAX_WIDTH, max(self._widths.get(column, MIN_WIDTH), widest))
 
     def visible(self, left: int, room: int) -> list[int]:
         """Return the columns from `left` on that fit in that many cells; at least one."""
@@ -100,30 +88,15 @@ class TableColumns:
             used += self.width(first) + COLUMN_GAP
         return first
 
-    def _grow(self, column: int, texts: Iterable[str]) -> None:
-        widest = max((cell_len(text) for text in texts), default=0)
-        self._widths[column] = min(MAX_WIDTH, max(self._widths.get(column, MIN_WIDTH), widest))
-
 
 def bars(counts: Sequence[int]) -> str:
-    """Draw a histogram in one line."""
     highest = max(counts, default=0)
     return "".join(BARS[-(-count * 8 // highest)] for count in counts) if highest else ""
 
 
 BLOCK_ROWS = 100
-"""Rows per block."""
 _MAX_BLOCKS = 24
-"""Maximum number of cached blocks."""
 _MARGIN_COLUMNS = 2
-"""Columns fetched on either side of the visible ones."""
-
-
-class BlockPart(NamedTuple):
-    """A part of a table to fetch."""
-
-    block: int
-    columns: tuple[int, ...]
 
 
 class Block:
@@ -134,42 +107,9 @@ class Block:
         self.labels = page.labels
         self.cells: dict[int, Sequence[str | None]] = {}
 
-
-class TableCache:
-    """A cache of the blocks used last."""
-
-    def __init__(self) -> None:
-        self._blocks: OrderedDict[int, Block] = OrderedDict()
-
-    def clear(self) -> None:
-        """Discard everything, because it is out of date."""
-        self._blocks.clear()
-
-    def add(self, wanted: BlockPart, page: TablePage) -> None:
-        """Add a fetched page."""
-        block = self._blocks.get(wanted.block)
-        if block is None or block.positions != page.positions:
-            block = self._blocks[wanted.block] = Block(page)
-        block.cells.update(zip(wanted.columns, page.cells, strict=True))
-        while len(self._blocks) > _MAX_BLOCKS:
-            self._blocks.popitem(last=False)
-
-    def block(self, row: int) -> Block | None:
-        """Return the block that contains a row; None if it is not cached."""
-        block = self._blocks.get(row // BLOCK_ROWS)
-        if block is not None:
-            self._blocks.move_to_end(row // BLOCK_ROWS)
-        return block
-
-    def missing(self, first: int, last: int, columns: Sequence[int]) -> list[BlockPart]:
-        """Return the uncached rows between `first` and `last`, exclusive."""
-        found = []
-        for number in range(first // BLOCK_ROWS, max(first, last - 1) // BLOCK_ROWS + 1):
-            block = self._blocks.get(number)
-            gone = tuple(column for column in columns if block is None or column not in block.cells)
-            if gone:
-                found.append(BlockPart(number, gone))
-        return found
+    def label(self, row: int) -> str:
+        """Return the label of a row, or its number."""
+        return self.labels[row] if self.labels is not None else str(self.positions[row])
 
 
 class TableRequest(NamedTuple):
@@ -177,32 +117,24 @@ class TableRequest(NamedTuple):
 
     headings: tuple[int, ...]
     """The columns whose names and types are not cached."""
-    parts: tuple[BlockPart, ...]
+    parts: tuple[tuple[int, tuple[int, ...]], ...]
+    """Blocks, each with the columns to fetch."""
     arranged: TableArrangement
 
     def fetch(self, client: InspectorClient, path: ObjectPath) -> TableAnswer:
         """Ask the kernel, and wait. Raises `KernelError`."""
         headings = client.headings(path, self.headings) if self.headings else ()
-        pages = [
-            client.rows(
-                path,
-                part.block * BLOCK_ROWS,
-                (part.block + 1) * BLOCK_ROWS,
-                part.columns,
-                self.arranged,
-            )
-            for part in self.parts
-        ]
+        pages = []
+        for block, columns in self.parts:
+            start = block * BLOCK_ROWS
+            pages.append(client.rows(path, start, start + BLOCK_ROWS, columns, self.arranged))
         return TableAnswer(self, headings, pages)
 
 
 class TableAnswer(NamedTuple):
-    """The kernel's answer to a request."""
-
     request: TableRequest
     headings: Sequence[Heading]
     pages: Sequence[TablePage]
-    """One for each part."""
 
 
 class TableModel:
@@ -212,60 +144,72 @@ class TableModel:
         self.rows = self.total_rows = opened.rows
         """The number of rows that pass the filters, and of all rows."""
         self.columns = TableColumns(opened.columns)
-        self.cache = TableCache()
+        self._blocks: OrderedDict[int, Block] = OrderedDict()
         self.arranged = TableArrangement()
         self.busy = ""
-        """Activity of the kernel, as in "sorting …"."""
         self._previous: TableArrangement | None = None
-        """The arrangement to restore if the new one fails."""
         self._request: TableRequest | None = None
         self._statistics_column: int | None = None
-        """The column whose statistics are being fetched."""
 
     @property
     def filtered(self) -> bool:
         return self.rows != self.total_rows
 
     def arrange(self, arranged: TableArrangement, busy: str) -> None:
-        """Change how the table is sorted and filtered."""
         self._previous = self._previous or self.arranged
         self.arranged = arranged
         self.busy = busy
-        self.cache.clear()
+        self._blocks.clear()
         self.rows = self.rows if arranged.filters else self.total_rows
         self._request = None
 
     def next_request(self, rows: range, columns: Sequence[int]) -> TableRequest | None:
         """Return a request for the visible rows and columns; None if everything is cached or
         already requested."""
-        around = range(
-            max(0, columns[0] - _MARGIN_COLUMNS),
-            min(self.columns.count, columns[-1] + 1 + _MARGIN_COLUMNS),
-        )
+        first, last = max(0, columns[0] - _MARGIN_COLUMNS), columns[-1] + _MARGIN_COLUMNS
+        around = range(first, min(self.columns.count, last + 1))
         headings = tuple(column for column in around if column not in self.columns.headings)
-        parts = tuple(self.cache.missing(rows.start, max(rows.stop, rows.start + 1), around))
-        request = TableRequest(headings, parts, self.arranged)
+        parts = []
+        for number in range(
+            rows.start // BLOCK_ROWS, max(rows.start, rows.stop - 1) // BLOCK_ROWS + 1
+        ):
+            block = self._blocks.get(number)
+            if missing := [each for each in around if block is None or each not in block.cells]:
+                parts.append((number, tuple(missing)))
+        request = TableRequest(headings, tuple(parts), self.arranged)
         if not (headings or parts) or request == self._request:
             return None
         self._request = request
         return request
 
+    def block(self, row: int) -> Block | None:
+        """Return the block that contains a row; None if it is not cached."""
+        block = self._blocks.get(row // BLOCK_ROWS)
+        if block is not None:
+            self._blocks.move_to_end(row // BLOCK_ROWS)
+        return block
+
     def apply(self, answer: TableAnswer) -> bool:
         """Apply an answer; returns False if the table's columns have changed meanwhile."""
-        if any(page.columns != self.columns.count for page in answer.pages):
+        request, headings, pages = answer
+        if any(page.columns != self.columns.count for page in pages):
             return False
         self.busy = ""
         self._request = self._previous = None
-        if answer.headings:
-            self.columns.set_headings(answer.request.headings, answer.headings)
-        for part, page in zip(answer.request.parts, answer.pages, strict=True):
-            # Rows were added or removed meanwhile, so the cache is out of date.
-            if page.total_rows != self.total_rows:
-                self.cache.clear()
+        if headings:
+            self.columns.set_headings(request.headings, headings)
+        for (number, columns), page in zip(request.parts, pages, strict=True):
+            if page.total_rows != self.total_rows:  # the cache is out of date
+                self._blocks.clear()
                 self.columns.statistics.clear()
-            self.cache.add(part, page)
-            for column, cells in zip(part.columns, page.cells, strict=True):
+            block = self._blocks.get(number)
+            if block is None or block.positions != page.positions:
+                block = self._blocks[number] = Block(page)
+            for column, cells in zip(columns, page.cells, strict=True):
+                block.cells[column] = cells
                 self.columns.widen(column, cells)
+            while len(self._blocks) > _MAX_BLOCKS:
+                self._blocks.popitem(last=False)
             self.rows, self.total_rows = page.rows, page.total_rows
         return True
 
@@ -282,11 +226,8 @@ class TableModel:
     def next_statistics(self, columns: Sequence[int], first: int) -> int | None:
         """Return the next visible column whose statistics to fetch, starting with `first`; None if
         there is none, or if a request is under way."""
-        missing = (
-            [column for column in columns if column not in self.columns.statistics]
-            if self.rows
-            else []
-        )
+        known = self.columns.statistics
+        missing = [column for column in columns if column not in known] if self.rows else []
         column = first if first in missing else next(iter(missing), None)
         if column is None or column == self._statistics_column:
             return None
@@ -305,131 +246,98 @@ STATISTICS = ("missing", "min", "max", "mean")
 class TableDrawing(NamedTuple):
     """Settings shared by all lines of a drawn table."""
 
-    columns: TableColumns
+    table: TableModel
     visible: list[int]
-    """The visible columns."""
     cursor: int
     """The cursor's column."""
-    arranged: TableArrangement
     label_width: int
-    filtered: bool
-    """Whether rows are filtered out; the statistics still cover all rows."""
     palette: Palette
 
-    def header(self, line: int, waits: bool, base: Style) -> Strip:
-        """Draw a line of the header: names, types, histograms, statistics. waits: whether missing
-        statistics are being fetched."""
-        names = ("", "", "of all" if self.filtered else "", *STATISTICS)
+    def header(self, line: int, base: Style) -> Strip:
+        """Draw a line of the header: names, types, histograms, statistics."""
+        names = ("", "", "of all" if self.table.filtered else "", *STATISTICS)
         segments = self._label(names[line], base)
         for column in self.visible:
-            text, style = self._header_text(line, column, waits)
-            segments += [
-                Segment(self._aligned(column, text), base + style),
-                Segment(" " * COLUMN_GAP, base),
-            ]
+            text, style = self._header_text(line, column)
+            segments += self._cell(column, text, base + style, base)
         return Strip(segments)
 
-    def row(self, row: int, block: Block | None, has_cursor: bool, base: Style) -> Strip:
-        """Draw a row. block: the block that contains it, if fetched."""
-        row_in_block = row % BLOCK_ROWS
+    def row(self, row: int, has_cursor: bool, base: Style) -> Strip:
+        block, index = self.table.block(row), row % BLOCK_ROWS
+        known = block is not None and index < len(block.positions)
+        label = one_line(block.label(index)) if block is not None and known else ""
         background = base + self.palette.panel if has_cursor else base
-        segments = self._label(one_line(row_label(block, row_in_block)), background)
+        segments = self._label(label, background)
         for column in self.visible:
             cells = block.cells.get(column) if block is not None else None
-            text, style = "", Style()
-            if cells is None or row_in_block >= len(cells):
-                text, style = "·", self.palette.hairline
-            elif (found := cells[row_in_block]) is None:
-                text, style = "—", self.palette.muted
-            else:
-                text = plain(found)
+            text, style = "·", self.palette.hairline
+            if cells is not None and index < len(cells):
+                found = cells[index]
+                text, style = (
+                    ("—", self.palette.muted) if found is None else (plain(found), Style())
+                )
             if has_cursor and column == self.cursor:
                 style += Style(reverse=True)
-            segments += [
-                Segment(self._aligned(column, text), background + style),
-                Segment(" " * COLUMN_GAP, background),
-            ]
+            segments += self._cell(column, text, background + style, background)
         return Strip(segments)
 
     def _label(self, text: str, background: Style) -> list[Segment]:
-        return [
-            Segment(
-                f" {fit_text(text, self.label_width)}" + " " * COLUMN_GAP,
-                background + self.palette.muted,
-            )
-        ]
+        label = f" {fit_text(text, self.label_width)}" + " " * COLUMN_GAP
+        return [Segment(label, background + self.palette.muted)]
 
-    def _header_text(self, line: int, column: int, waits: bool) -> tuple[str, Style]:
-        palette = self.palette
-        if line == 0:
-            mark = ""
-            if self.arranged.sort is not None and self.arranged.sort[0] == column:
-                mark += "▼" if self.arranged.sort[1] else "▲"
-            if column in dict(self.arranged.filters):
-                mark += "/"
-            name = self.columns.name(column)
-            return f"{name} {mark}" if mark else name, (
-                palette.person if column == self.cursor else palette.text
-            ) + BOLD
-        if line == 1:
-            return self.columns.type(column), palette.muted
-        if column not in self.columns.statistics:
-            return "…" if line == 2 and waits else "", palette.hairline
-        statistics = self.columns.statistics[column]
-        if statistics is None:
-            return "", palette.muted
-        if statistics.top and line != 3:  # for a text column, show its most common values instead
-            column_line = line - 2 - (line > 3)
-            return one_line(statistics.top[column_line]) if column_line < len(
-                statistics.top
-            ) else "", palette.muted
-        if line == 2:
-            return bars(statistics.bars), palette.person
-        if line == 3:
-            return (f"{statistics.missing:,}" if statistics.missing else "none"), (
-                palette.moon if statistics.missing else palette.muted
-            )
-        return (statistics.min, statistics.max, statistics.mean)[line - 4], palette.muted
-
-    def _aligned(self, column: int, text: str) -> str:
-        width = self.columns.width(column)
+    def _cell(self, column: int, text: str, style: Style, base: Style) -> list[Segment]:
+        width = self.table.columns.width(column)
         text = fit_text(text, width).rstrip()
         space = " " * (width - cell_len(text))
-        heading = self.columns.headings.get(column)
-        return space + text if heading is not None and heading.right else text + space
+        heading = self.table.columns.headings.get(column)
+        text = space + text if heading is not None and heading.right else text + space
+        return [Segment(text, style), Segment(" " * COLUMN_GAP, base)]
 
-
-def row_label(block: Block | None, row: int) -> str:
-    """Return the label of a row, or its number; empty if it was not fetched."""
-    if block is None or row >= len(block.positions):
-        return ""
-    return block.labels[row] if block.labels is not None else str(block.positions[row])
+    def _header_text(self, line: int, column: int) -> tuple[str, Style]:
+        palette, columns, arranged = self.palette, self.table.columns, self.table.arranged
+        if line == 0:
+            mark = ""
+            if arranged.sort is not None and arranged.sort[0] == column:
+                mark = "▼" if arranged.sort[1] else "▲"
+            if column in dict(arranged.filters):
+                mark += "/"
+            style = palette.person if column == self.cursor else palette.text
+            return f"{columns.name(column)} {mark}".rstrip(), style + BOLD
+        if line == 1:
+            return columns.type(column), palette.muted
+        if column not in columns.statistics:
+            waits = line == 2 and self.table.rows > 0
+            return "…" if waits else "", palette.hairline
+        found = columns.statistics[column]
+        if found is None:
+            return "", palette.muted
+        if found.top and line != 3:  # for a text column, show its most common values instead
+            index = line - 2 - (line > 3)
+            return one_line(found.top[index]) if index < len(found.top) else "", palette.muted
+        if line == 2:
+            return bars(found.bars), palette.person
+        if line == 3:
+            return (
+                (f"{found.missing:,}", palette.moon) if found.missing else ("none", palette.muted)
+            )
+        return (found.min, found.max, found.mean)[line - 4], palette.muted
 
 
 def status_parts(table: TableModel, row: int, column: int) -> list[tuple[str, str] | str]:
-    """Describe the cursor's position and column for the status line."""
     where = f"row {row + 1:,} of {table.rows:,}" if table.rows else "no rows"
     if table.filtered:
-        where = (
-            f"match {row + 1:,} of {table.rows:,} (of {table.total_rows:,} rows)"
-            if table.rows
-            else f"no matches (of {table.total_rows:,} rows)"
-        )
+        where = f"match {row + 1:,} of {table.rows:,}" if table.rows else "no matches"
+        where += f" (of {table.total_rows:,} rows)"
     parts: list[tuple[str, str] | str] = [(where, "$muted")]
-    heading, statistics = table.columns.headings.get(column), table.columns.statistics.get(column)
-    if heading is not None:
-        parts += [
-            ("  ·  ", "$muted"),
-            (table.columns.name(column), "bold"),
-            (f" {table.columns.type(column)}", "$muted"),
-        ]
+    columns, found = table.columns, table.columns.statistics.get(column)
+    if column in columns.headings:
+        parts += [("  ·  ", "$muted"), (columns.name(column), "bold")]
+        parts.append((f" {columns.type(column)}", "$muted"))
     if condition := dict(table.arranged.filters).get(column, ""):
         parts.append((f"  / {plain(condition)}", "$person"))
-    if statistics is not None:
-        parts.append((f"  {statistics.missing:,} missing" if statistics.missing else "", "$moon"))
-        if statistics.min:
-            parts.append(("  of all rows:" if table.filtered else "", "$muted"))
-            parts.append(
-                (f"  {statistics.min} … {statistics.max}, mean {statistics.mean}", "$muted")
-            )
+    if found is not None and found.missing:
+        parts.append((f"  {found.missing:,} missing", "$moon"))
+    if found is not None and found.min:
+        scope = "  of all rows:" if table.filtered else ""
+        parts.append((f"{scope}  {found.min} … {found.max}, mean {found.mean}", "$muted"))
     return parts

@@ -23,7 +23,8 @@ from mahtab_tui.kernel.inspector_client import (
     TableArrangement,
 )
 from mahtab_tui.tui.commands.command import bindings
-from mahtab_tui.tui.commands.on_screens import TABLE_COMMANDS
+from mahtab_tui.tui.commands.panes import TABLE_COMMANDS
+from mahtab_tui.tui.inspector import Excerpt, Subject, View
 from mahtab_tui.tui.inspector.table_model import (
     BLOCK_ROWS,
     COLUMN_GAP,
@@ -32,10 +33,8 @@ from mahtab_tui.tui.inspector.table_model import (
     TableColumns,
     TableDrawing,
     TableModel,
-    row_label,
     status_parts,
 )
-from mahtab_tui.tui.inspector.view import Excerpt, Subject, View
 
 ENDINGS = (".csv", ".json", ".txt", ".pkl")
 
@@ -71,48 +70,38 @@ except BaseException:
 
 def rows_code(expression: str, arranged: TableArrangement, columns: TableColumns) -> str:
     """Write code for a table's rows as they are sorted and filtered."""
+    names = [known.name for known in columns.headings.values()]
 
     def column(number: int) -> str:
         heading = columns.headings.get(number)
-        names = [known.name for known in columns.headings.values()]
         all_known = len(names) == columns.count
-        return (
-            repr(heading.name)
-            if heading is not None and all_known and names.count(heading.name) == 1
-            else str(number)
-        )
+        if heading is not None and all_known and names.count(heading.name) == 1:
+            return repr(heading.name)
+        return str(number)
 
     parts = [expression]
     if arranged.sort is not None:
-        parts.append(
-            f"sort={column(arranged.sort[0])}" + (", descending=True" if arranged.sort[1] else "")
-        )
+        number, descending = arranged.sort
+        parts.append(f"sort={column(number)}" + (", descending=True" if descending else ""))
     if arranged.filters:
-        parts.append(
-            f"filters={{{', '.join(f'{column(number)}: {condition!r}' for number, condition in arranged.filters)}}}"
-        )
+        filters = [f"{column(number)}: {condition!r}" for number, condition in arranged.filters]
+        parts.append(f"filters={{{', '.join(filters)}}}")
     return f"table_rows({', '.join(parts)})"
 
 
 def base_name(opened: InspectedObject) -> str:
     """Return the last name in an object's expression."""
-    name = "".join(c if c.isalnum() or c == "_" else " " for c in opened.expression).split()
-    return next(
-        (word for word in reversed(name) if word.isidentifier() and word != "iloc"), "value"
-    )
+    text = "".join(c if c.isalnum() or c == "_" else " " for c in opened.expression)
+    names = (word for word in reversed(text.split()) if word.isidentifier() and word != "iloc")
+    return next(names, "value")
 
 
 def suggest_file(opened: InspectedObject) -> str:
-    """Suggest a file name for an object, from the last name in its expression."""
-    ending = (
-        ".csv"
-        if opened.known in _CSV
-        else ".txt"
-        if "text" in opened.views
-        else ".json"
-        if opened.known.startswith("builtins.")
-        else ".pkl"
-    )
+    ending = ".json" if opened.known.startswith("builtins.") else ".pkl"
+    if opened.known in _CSV:
+        ending = ".csv"
+    elif "text" in opened.views:
+        ending = ".txt"
     return f"{base_name(opened)}{ending}"
 
 
@@ -181,7 +170,6 @@ class TableView(View, ScrollView, can_focus=True):
         self._measure()
 
     def show_path(self, path: ObjectPath) -> None:
-        """Open and show the table at a path."""
         client = self.subject.client
 
         def show(opened: InspectedObject) -> None:
@@ -204,14 +192,12 @@ class TableView(View, ScrollView, can_focus=True):
 
     @property
     def _header_height(self) -> int:
-        """The number of rows of the header."""
         if not self._show_statistics:
             return 2
         return 3 + len(STATISTICS) if self.size.height >= TALL else 3
 
     @property
     def _page_height(self) -> int:
-        """The number of rows below the header."""
         return max(1, self.size.height - self._header_height)
 
     @property
@@ -229,21 +215,14 @@ class TableView(View, ScrollView, can_focus=True):
     def _label_width(self) -> int:
         rows = self._visible_rows
         widest = len(f"{max(self._table.total_rows - 1, 0)}")
-        block = self._table.cache.block(rows.start) if rows else None
+        block = self._table.block(rows.start) if rows else None
         if block is not None and block.labels:
             widest = max((cell_len(one_line(label)) for label in block.labels), default=1)
-        return max(
-            7
-            if self._header_height > 3
-            else 6
-            if self._table.filtered and self._show_statistics
-            else 3,
-            min(24, widest),
-        )
+        least = 6 if self._table.filtered and self._show_statistics else 3
+        return max(7 if self._header_height > 3 else least, min(24, widest))
 
     @property
     def _columns_room(self) -> int:
-        """Cells available for columns."""
         return max(1, self.scrollable_content_region.width - self._label_width - COLUMN_GAP - 1)
 
     def _measure(self) -> None:
@@ -263,18 +242,18 @@ class TableView(View, ScrollView, can_focus=True):
     # Fetching
 
     def _fetch(self) -> None:
-        """Fetch the visible parts that are not cached, and draw the rest."""
-        if self.size and self._table.columns.count:
+        if not self.size:
+            self.refresh()
+            return
+        if self._table.columns.count:
             client, path = self.subject.client, self.subject.path
-            if (
-                request := self._table.next_request(self._visible_rows, self._visible_columns)
-            ) is not None:
+            request = self._table.next_request(self._visible_rows, self._visible_columns)
+            if request is not None:
                 self.fetcher.ask(
                     "table", lambda: request.fetch(client, path), self._apply, self._revert
                 )
             self._fetch_statistics()
-        if self.size:
-            self._show_status()
+        self._show_status()
         self.refresh()
 
     def _apply(self, answer: TableAnswer) -> None:
@@ -293,17 +272,15 @@ class TableView(View, ScrollView, can_focus=True):
             self.fail(sentence)
 
     def _fetch_statistics(self) -> None:
-        column = (
-            self._table.next_statistics(self._visible_columns, self._column)
-            if self._show_statistics
-            else None
-        )
+        table, client, path = self._table, self.subject.client, self.subject.path
+        if not self._show_statistics:
+            return
+        column = table.next_statistics(self._visible_columns, self._column)
         if column is None:
             return
-        client, path = self.subject.client, self.subject.path
 
-        def take(figures: ColumnStatistics | None) -> None:
-            self._table.set_statistics(column, figures)
+        def show(found: ColumnStatistics | None) -> None:
+            self._table.set_statistics(column, found)
             self._fetch_statistics()
             self._show_status()
             self.refresh()
@@ -311,38 +288,27 @@ class TableView(View, ScrollView, can_focus=True):
         # After a failure, treat the column as one without statistics, so that the other columns
         # still get theirs.
         self.fetcher.ask(
-            "figures", lambda: client.figures(path, column), take, lambda _: take(None)
+            "figures", lambda: client.figures(path, column), show, lambda _: show(None)
         )
 
     # Drawing
 
     def render_line(self, y: int) -> Strip:
-        table, width, base = (
-            self._table,
-            self.scrollable_content_region.width,
-            self.visual_style.rich_style,
-        )
-        row = self.scroll_offset.y + y - self._header_height
-        if y >= self._header_height and (row >= table.rows or not table.columns.count):
-            return Strip(
-                [Segment(f" {self._empty_text if row == 0 else ''}", base + self.palette.muted)]
-            ).crop_extend(0, width, base)
+        table, width = self._table, self.scrollable_content_region.width
+        base, head = self.visual_style.rich_style, self._header_height
+        row = self.scroll_offset.y + y - head
+        if y >= head and (row >= table.rows or not table.columns.count):
+            empty = Segment(f" {self._empty_text if row == 0 else ''}", base + self.palette.muted)
+            return Strip([empty]).crop_extend(0, width, base)
         drawing = TableDrawing(
-            table.columns,
-            self._visible_columns,
-            self._column,
-            table.arranged,
-            self._label_width,
-            table.filtered,
-            self.palette,
+            table, self._visible_columns, self._column, self._label_width, self.palette
         )
-        if y < self._header_height:
+        if y < head:
             ground = base + self.palette.surface
-            return drawing.header(y, table.rows > 0, ground).crop_extend(0, width, ground)
+            return drawing.header(y, ground).crop_extend(0, width, ground)
         here = row == self._row and self.has_focus
-        return drawing.row(row, table.cache.block(row), here, base).crop_extend(
-            0, width, base + self.palette.panel if here else base
-        )
+        ground = base + self.palette.panel if here else base
+        return drawing.row(row, here, base).crop_extend(0, width, ground)
 
     @property
     def _empty_text(self) -> str:
@@ -351,7 +317,6 @@ class TableView(View, ScrollView, can_focus=True):
         return "It has no rows." if self._table.columns.count else "It has no columns."
 
     def _show_status(self) -> None:
-        """Show the cursor's position and its column's statistics in the status line."""
         if self._table.busy:
             self.show_status((self._table.busy, "$moon"))
         else:
@@ -369,14 +334,10 @@ class TableView(View, ScrollView, can_focus=True):
         if table.arranged == TableArrangement() or not opened.expression:
             return Excerpt(opened)
         code = rows_code(opened.expression, table.arranged, table.columns)
-        order = (
-            f", sorted by {table.columns.name(table.arranged.sort[0])}"
-            if table.arranged.sort is not None
-            else ""
-        )
-        return Excerpt(
-            replace(opened, expression=code), f"{table.rows:,} of {table.total_rows:,} rows{order}"
-        )
+        description = f"{table.rows:,} of {table.total_rows:,} rows"
+        if table.arranged.sort is not None:
+            description += f", sorted by {table.columns.name(table.arranged.sort[0])}"
+        return Excerpt(replace(opened, expression=code), description)
 
     def action_move(self, rows: int, columns: int) -> None:
         self._go_to(self._row + rows, self._column + columns)
@@ -385,24 +346,19 @@ class TableView(View, ScrollView, can_focus=True):
         self.action_move(direction * max(1, self._page_height - 1), 0)
 
     def action_go(self, column: int) -> None:
-        """Go to the first (0) or last (-1) column."""
         self._go_to(self._row, 0 if column == 0 else self._table.columns.count - 1)
 
     def action_go_row(self, row: int) -> None:
-        """Go to the first (0) or last (-1) row."""
         self._go_to(0 if row == 0 else self._table.rows - 1, self._column)
 
     def _go_to(self, row: int, column: int) -> None:
         """Move the cursor to a cell, or to the nearest one, and scroll to it."""
         self._row = max(0, min(self._table.rows - 1, row))
         self._column = max(0, min(self._table.columns.count - 1, column))
-        top = self.scroll_offset.y
-        if not top <= self._row < top + self._page_height:
-            self.scroll_to(
-                y=self._row if self._row < top else self._row - self._page_height + 1,
-                animate=False,
-                force=True,
-            )
+        top, height = self.scroll_offset.y, self._page_height
+        if not top <= self._row < top + height:
+            y = self._row if self._row < top else self._row - height + 1
+            self.scroll_to(y=y, animate=False, force=True)
         self._show_column()
         self._fetch()
 
@@ -427,10 +383,10 @@ class TableView(View, ScrollView, can_focus=True):
             self.action_open_cell()
 
     def action_open_cell(self) -> None:
-        block, row_in_block = self._table.cache.block(self._row), self._row % BLOCK_ROWS
-        if block is not None and row_in_block < len(block.positions):
-            label = f"{self._column_name} of {one_line(row_label(block, row_in_block))}".strip()
-            self._open(["cell", block.positions[row_in_block], self._column], label)
+        block, index = self._table.block(self._row), self._row % BLOCK_ROWS
+        if block is not None and index < len(block.positions):
+            label = f"{self._column_name} of {one_line(block.label(index))}".strip()
+            self._open(["cell", block.positions[index], self._column], label)
 
     def action_open_column(self) -> None:
         if self._table.columns.count > 1:
@@ -440,12 +396,10 @@ class TableView(View, ScrollView, can_focus=True):
         self.post_message(self.ObjectOpened((*self.subject.path, step), label, self))
 
     def action_sort(self) -> None:
-        """Cycle the sort order of the cursor's column: ascending, descending, unsorted."""
-        now = self._table.arranged.sort
-        following = (
-            None if now == (self._column, True) else (self._column, now == (self._column, False))
-        )
-        self._arrange(TableArrangement(following, self._table.arranged.filters), "sorting …")
+        now, sort = self._table.arranged.sort, None
+        if now != (self._column, True):
+            sort = (self._column, now == (self._column, False))
+        self._arrange(TableArrangement(sort, self._table.arranged.filters), "sorting …")
 
     def action_filter(self) -> None:
         condition = dict(self._table.arranged.filters).get(self._column, "")
@@ -472,21 +426,17 @@ class TableView(View, ScrollView, can_focus=True):
             self._fetch()
 
     def action_make_variable(self) -> None:
-        if not self.excerpt.opened.expression:
-            self.fail("No expression refers to this table: assign it to a variable in a cell.")
+        if self.excerpt.opened.expression:
+            suggested = f"{base_name(self.subject.opened)}_view"
+            self.ask("the variable's name", suggested, self._make_variable)
         else:
-            self.ask(
-                "the variable's name", f"{base_name(self.subject.opened)}_view", self._make_variable
-            )
+            self.fail("No expression refers to this table: assign it to a variable in a cell.")
 
     def _make_variable(self, name: str) -> None:
         name = name.strip()
         if name.isidentifier() and not iskeyword(name):
-            self.post_message(
-                self.CellRequested(
-                    f"{name} = {self.excerpt.opened.expression}", f"A cell makes {name}."
-                )
-            )
+            code = f"{name} = {self.excerpt.opened.expression}"
+            self.post_message(self.CellRequested(code, f"A cell makes {name}."))
         else:
             self.fail(f"{name or 'Nothing'} is not a valid variable name.")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Literal, NamedTuple
@@ -17,17 +17,15 @@ from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import Child, ObjectPath
 from mahtab_tui.tui.commands.command import bindings
-from mahtab_tui.tui.commands.on_screens import TREE_COMMANDS
-from mahtab_tui.tui.inspector.view import Subject, View
+from mahtab_tui.tui.commands.panes import TREE_COMMANDS
+from mahtab_tui.tui.inspector import Subject, View
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView, Span, fit_text
 from mahtab_tui.tui.theme import BOLD, Palette
 
 ITEMS = 100
-"""Children per page."""
 MOST = 1_000_000_000
 """Maximum children of a branch: a range may have more than a screen can scroll over."""
 _BRANCHES = 50
-"""Maximum cached pages of a branch."""
 MOST_LINES = 20_000
 """Maximum lines that one search reads."""
 
@@ -38,20 +36,16 @@ class Branch:
     def __init__(
         self, path: ObjectPath, depth: int, count: int, above: TreeLine | None = None
     ) -> None:
-        """above: the line above the children; None for the root."""
         self.path = path
         self.depth = depth
         self.above = above
         self.count = min(count, MOST)
         self.open: dict[int, Branch] = {}
-        """The expanded children, by position."""
         self.asked: set[int] = set()
-        """Pages being fetched."""
         self._pages: OrderedDict[int, Sequence[Child]] = OrderedDict()
 
     @property
     def lines(self) -> int:
-        """Number of lines, including expanded children."""
         return self.count + sum(branch.lines for branch in self.open.values())
 
     def set_page(self, page: int, count: int, children: Sequence[Child]) -> None:
@@ -67,10 +61,9 @@ class Branch:
             self._pages.popitem(last=False)
 
     def child(self, position: int) -> Child | None:
-        """Return a child; None if its page is not cached."""
-        page = self._pages.get(position // ITEMS)
+        page = self._pages.get(position // ITEMS, ())
         index = position % ITEMS
-        return page[index] if page is not None and index < len(page) else None
+        return page[index] if index < len(page) else None
 
     def replace(self, position: int, child: Child) -> None:
         page = list(self._pages.get(position // ITEMS, ()))
@@ -91,9 +84,8 @@ class Branch:
         return copy
 
     def unfold(self, position: int, child: Child) -> None:
-        self.open[position] = Branch(
-            self.child_path(child), self.depth + 1, child.count, TreeLine(self, position)
-        )
+        path, above = self.child_path(child), TreeLine(self, position)
+        self.open[position] = Branch(path, self.depth + 1, child.count, above)
 
     def child_path(self, child: Child) -> ObjectPath:
         """Return the path to a child. The kernel keeps objects created on demand under paths of
@@ -102,8 +94,6 @@ class Branch:
 
 
 class TreeLine(NamedTuple):
-    """One line: a child of a branch."""
-
     branch: Branch
     position: int
 
@@ -131,17 +121,7 @@ def line_at(branch: Branch, number: int) -> TreeLine | None:
     return TreeLine(branch, position) if 0 <= position < branch.count else None
 
 
-def lines(branch: Branch, first: int, last: int) -> Iterator[TreeLine]:
-    """Yield the lines from `first` up to but not including `last`."""
-    for number in range(first, last):
-        line = line_at(branch, number)
-        if line is None:
-            return
-        yield line
-
-
 def line_number(line: TreeLine) -> int:
-    """Return the number of a line, from 0."""
     branch, position = line
     number = position + sum(inner.lines for at, inner in branch.open.items() if at < position)
     return number if branch.above is None else line_number(branch.above) + 1 + number
@@ -164,10 +144,9 @@ def find_line(root: Branch, words: str, start: int, step: int, fetch: Fetch) -> 
         line = line_at(root, number)
         if line is None:
             break
+        branch, page = line.branch, line.position // ITEMS
         if line.child is None:
-            line.branch.set_page(
-                line.position // ITEMS, *fetch(line.branch, line.position // ITEMS)
-            )
+            branch.set_page(page, *fetch(branch, page))
         child = line.child
         if child is not None and wanted in f"{child.label} {child.type} {child.summary}".lower():
             return number
@@ -181,13 +160,9 @@ _LABEL, _TYPE = 44, 20
 
 
 class TreeRows:
-    """A `RowSource` of the fetched lines."""
-
     def __init__(self, root: Branch, empty: str) -> None:
-        """empty: the sentence for an object without contents."""
         self.root = root
         self.loaded = False
-        """Whether the kernel has answered."""
         self.problem = ""
         """Why there is no tree; empty if there is one."""
         self._empty = empty
@@ -203,40 +178,39 @@ class TreeRows:
     def __getitem__(self, index: int) -> Row:
         line = line_at(self.root, index)
         if line is None or (self.problem and not index):
-            return Row(
-                [(self.problem or (self._empty if self.loaded else ""), self._palette.muted)]
-            )
+            text = self.problem or (self._empty if self.loaded else "")
+            return Row([(text, self._palette.muted)])
         return Row(self._spans(line, line.child))
 
     def set_page(self, branch: Branch, page: int, count: int, children: tuple[Child, ...]) -> None:
         branch.set_page(page, count, children)
         self.loaded = True
         for child in children:
-            self._label = min(
-                _LABEL, max(self._label, cell_len(one_line(child.label)) + 2 * branch.depth + 2)
-            )
+            label = cell_len(one_line(child.label)) + 2 * branch.depth + 2
+            self._label = min(_LABEL, max(self._label, label))
             self._type = min(_TYPE, max(self._type, len(child.type)))
 
     def _spans(self, line: TreeLine, child: Child | None) -> list[Span]:
         palette, indent = self._palette, "  " * line.branch.depth
         if child is None:
             return [(f"{indent}·", palette.hairline)]
-        cycle, kind = child.state == "cycle", child.state == "property"
+        cycle, is_property = child.state == "cycle", child.state == "property"
         mark = "▾ " if line.unfolded else "▸ " if child.count else "↺ " if cycle else "  "
+        name_style, style = palette.text + BOLD, palette.text
+        summary = plain(child.summary)
+        if is_property or child.kind == "function":
+            name_style = palette.muted
+        if is_property:
+            style = palette.model
+        elif cycle:
+            summary, style = "the object that contains it", palette.moon
+        label = fit_text(one_line(child.label), max(4, self._label - len(indent) - 2))
         return [
             (indent, Style.null()),
             (mark, palette.moon if cycle else palette.muted),
-            (
-                fit_text(one_line(child.label), max(4, self._label - len(indent) - 2)),
-                palette.muted if kind or child.kind == "function" else palette.text + BOLD,
-            ),
-            ("  ", Style.null()),
-            (fit_text(plain(child.type), self._type), palette.muted),
-            ("  ", Style.null()),
-            (
-                "the object that contains it" if cycle else plain(child.summary),
-                palette.model if kind else palette.moon if cycle else palette.text,
-            ),
+            (f"{label}  ", name_style),
+            (f"{fit_text(plain(child.type), self._type)}  ", palette.muted),
+            (summary, style),
         ]
 
 
@@ -259,7 +233,6 @@ class TreeView(View, RowsView, can_focus=True):
         self.set_reactive(TreeView.cursor, 0)
         self._kind = kind
         self._words = ""
-        """The words the user searched for."""
 
     def on_mount(self) -> None:
         self._fetch_page(self._tree.root, 0)
@@ -289,7 +262,6 @@ class TreeView(View, RowsView, can_focus=True):
 
     @property
     def _line(self) -> TreeLine | None:
-        """The line at the cursor."""
         return line_at(self._tree.root, self.cursor)
 
     # Fetching
@@ -297,9 +269,12 @@ class TreeView(View, RowsView, can_focus=True):
     def _fetch(self) -> None:
         wanted: dict[tuple[int, int], Branch] = {}
         top = self.scroll_offset.y
-        for line in lines(self._tree.root, top, top + self.size.height):
-            if line.child is None and line.position // ITEMS not in line.branch.asked:
-                wanted[id(line.branch), line.position // ITEMS] = line.branch
+        for number in range(top, top + self.size.height):
+            if (line := line_at(self._tree.root, number)) is None:
+                break
+            page = line.position // ITEMS
+            if line.child is None and page not in line.branch.asked:
+                wanted[id(line.branch), page] = line.branch
         for (_, page), branch in wanted.items():
             self._fetch_page(branch, page)
 
@@ -319,7 +294,6 @@ class TreeView(View, RowsView, can_focus=True):
         )
 
     def _page_fetcher(self, root: Branch) -> Fetch:
-        """Return a function that fetches pages of a tree; called on threads."""
         client, attributes = self.subject.client, self._kind == "attributes"
         return lambda branch, page: client.children(
             branch.path, page * ITEMS, (page + 1) * ITEMS, attributes=attributes and branch is root
@@ -347,13 +321,12 @@ class TreeView(View, RowsView, can_focus=True):
         if not self._tree.loaded:
             return
         count, total = self._tree.root.count, self._tree.root.lines
-        what = "attributes" if self._kind == "attributes" else "inside"
-        if not count:
-            self.show_status((f"nothing {what}" if what == "inside" else "no attributes", "$muted"))
-            return
-        self.show_status(
-            (f"{min(self.cursor + 1, total):,} of {total:,}  ·  {count:,} {what}", "$muted")
-        )
+        attributes = self._kind == "attributes"
+        text = "no attributes" if attributes else "nothing inside"
+        if count:
+            at, what = min(self.cursor + 1, total), "attributes" if attributes else "inside"
+            text = f"{at:,} of {total:,}  ·  {count:,} {what}"
+        self.show_status((text, "$muted"))
 
     # Actions
 
@@ -365,9 +338,10 @@ class TreeView(View, RowsView, can_focus=True):
         self._show_status()
 
     def on_click(self, event: Click) -> None:
-        number = self.row_at(event.y)
-        line = line_at(self._tree.root, number) if number is not None else None
-        if number is None or line is None or line.child is None:
+        if (number := self.row_at(event.y)) is None:
+            return
+        line = line_at(self._tree.root, number)
+        if line is None or line.child is None:
             return
         self.go_to(number)
         mark = 1 + 2 * line.branch.depth
@@ -377,8 +351,6 @@ class TreeView(View, RowsView, can_focus=True):
             self.action_open_row()
 
     def action_search(self) -> None:
-        """Ask for words, and go to the first match from the cursor on."""
-
         def entered(words: str) -> None:
             self._words = words
             self._find(self.cursor, 1)
@@ -386,29 +358,22 @@ class TreeView(View, RowsView, can_focus=True):
         self.ask("names, types and values", self._words, entered, "search:")
 
     def action_find(self, step: int) -> None:
-        """Go to the next (1) or previous (-1) match."""
         self._find(self.cursor + step, step)
 
     def _find(self, start: int, step: int) -> None:
         words, root = self._words, self._tree.root.without_pages()
         if words:
-            fetch = self._page_fetcher(root)
-            self.fetcher.ask(
-                "search",
-                lambda: find_line(root, words, start, step, fetch),
-                self.go_to,
-                super().fail,
-            )
+            find = partial(find_line, root, words, start, step, self._page_fetcher(root))
+            self.fetcher.ask("search", find, self.go_to, super().fail)
 
     def action_unfold(self) -> None:
         line = self._line
-        child = line.child if line is not None else None
-        if line is None or child is None:
+        if line is None or line.child is None:
             return
         if line.unfolded:
             self.action_move(1)
-        elif child.count:
-            line.branch.unfold(line.position, child)
+        elif line.child.count:
+            line.branch.unfold(line.position, line.child)
             self.refresh_view()
 
     def action_fold(self) -> None:
@@ -423,8 +388,7 @@ class TreeView(View, RowsView, can_focus=True):
 
     def action_open_row(self) -> None:
         line = self._line
-        child = line.child if line is not None else None
-        if line is None or child is None:
+        if line is None or (child := line.child) is None:
             return
         if self._kind == "variables":  # variables have no screens of their own
             self.action_unfold()
@@ -435,16 +399,12 @@ class TreeView(View, RowsView, can_focus=True):
 
     def _ask_property(self, line: TreeLine, child: Child) -> None:
         """Evaluate the property, because the user asked for its value."""
-        subject, branch = self.subject, line.branch
+        branch, position = line
         self.show_status((f"{plain(child.label)} …", "$moon"))
 
         def show(found: Child) -> None:
-            branch.replace(line.position, found)
+            branch.replace(position, found)
             self.refresh_view()
 
-        self.fetcher.ask(
-            "property",
-            partial(subject.client.evaluate, branch.path, child.label),
-            show,
-            self.fail,
-        )
+        evaluate = partial(self.subject.client.evaluate, branch.path, child.label)
+        self.fetcher.ask("property", evaluate, show, self.fail)

@@ -161,6 +161,7 @@ def safe_length(code: str) -> int:
 
 
 WAS = 24
+"""Maximum characters of a variable's previous summary."""
 NAMES = 200
 
 _STYLES = {"+": "$good", "~": "$moon", "?": "$muted", "−": "$bad"}

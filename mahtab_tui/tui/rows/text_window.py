@@ -3,28 +3,136 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 from rich.segment import Segment
 from rich.style import Style
-from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
+from textual.events import Click, MouseScrollDown, MouseScrollUp
 from textual.strip import Strip
 from textual.widget import Widget
 
 from mahtab_tui.bus.sanitize import hidden_characters
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.sandbox.base import TextSpan
+from mahtab_tui.tui.find import LONGEST, Pattern, PatternError
 from mahtab_tui.tui.rows.row import Span, hard_cuts, style_range
 from mahtab_tui.tui.theme import get_palette
 from mahtab_tui.tui.workers import Fetcher
 
-Fetch = Callable[[int, int], str | None]
-"""Returns a part of the text; None if the text is gone."""
-
-Find = Callable[..., TextSpan | None]
-
 LINE = 16_384
-BLOCK = 1_000_000
+"""Maximum characters of a line; longer ones are split into several."""
+BLOCK = 65_536
+"""Characters to fetch, count or search at a time."""
+PART = 2.0
+"""Time limit for searching one block, in seconds."""
+WHOLE = 20.0
+"""Time limit for a whole search, in seconds."""
+
+
+class PartMissing(Exception):
+    """A part of the text must be fetched first."""
+
+    def __init__(self, fetch: Callable[[], Any], add: Callable[[Any], None]) -> None:
+        """fetch: waits for the part. add: adds it to the text, on the main thread."""
+        super().__init__()
+        self.fetch = fetch
+        self.add = add
+
+
+class Text(Protocol):
+    size: int
+    """Length in characters."""
+
+    def part(self, start: int, end: int) -> str:
+        """Return a part of the text. Raises `PartMissing`."""
+
+    def read(self, start: int, end: int) -> str:
+        """Return a part of the text; waits. Raises `KernelError`."""
+
+    def line_number(self, offset: int) -> int:
+        """Return the number of the line that contains an offset, from 1. Raises `PartMissing`."""
+
+
+class PagedText:
+    """A text in this process that is read in parts."""
+
+    def __init__(self, read: Callable[[int, int], str], size: int, first_line: int = 1) -> None:
+        self.part = self.read = read
+        self.size = size
+        self._lines = [first_line]
+
+    def line_number(self, offset: int) -> int:
+        while len(self._lines) * BLOCK <= offset:
+            start = (len(self._lines) - 1) * BLOCK
+            self._lines.append(self._lines[-1] + self.part(start, start + BLOCK).count("\n"))
+        block = offset // BLOCK
+        return self._lines[block] + self.part(block * BLOCK, offset).count("\n")
+
+
+class LocalText(PagedText):
+    def __init__(self, text: str, first_line: int = 1) -> None:
+        super().__init__(lambda start, end: text[start:end], len(text), first_line)
+        self.text = text
+
+
+def find_match(
+    text: Text, words: str, start: int, *, backwards: bool = False, regex: bool = False
+) -> TextSpan | None:
+    """Find the next match from an offset, or the last one before it; wraps around. Without
+    capitals, case is ignored.
+
+    A match lies within one line. Called on a thread. Raises `KernelError`.
+    """
+    until = time.monotonic() + WHOLE
+    letters = re.sub(r"\\.", "", words) if regex else words
+    try:
+        pattern = Pattern(words, regex=regex, any_case=not any(map(str.isupper, letters)))
+        for block, first, last in _blocks(text.size, start, backwards=backwards):
+            if time.monotonic() > until:
+                raise KernelError(f"Not found within {WHOLE:.0f} s, because the text is very long.")
+            begin, lines = _read_lines(text, block)
+            found = None
+            for match_start, match_end in pattern.spans(lines, PART, max(0, first - begin)):
+                if begin + match_start >= last:
+                    break
+                found = begin + match_start, begin + match_end
+                if not backwards:
+                    break
+            if found is not None:
+                return found
+    except PatternError as error:
+        raise KernelError(str(error)) from None
+    return None
+
+
+def _blocks(size: int, start: int, *, backwards: bool) -> Iterator[tuple[int, int, int]]:
+    """Yield the blocks in search order, each with the range in which a match may start."""
+    last = max(0, size - 1) // BLOCK
+    here = min(start // BLOCK, last)
+    before = max(0, here - 1)  # its last line may go on after the start
+    if backwards:
+        yield from ((block, 0, start) for block in range(here, -1, -1))
+        yield from ((block, start, size) for block in range(last, before - 1, -1))
+    else:
+        yield from ((block, start, size) for block in range(before, last + 1))
+        yield from ((block, 0, start) for block in range(here + 1))
+
+
+def _read_lines(text: Text, block: int) -> tuple[int, str]:
+    """Read the lines that start in a block, and return the offset of the first; of a line that is
+    longer than a block, only the part in the block and a little more."""
+    begin, end = block * BLOCK, (block + 1) * BLOCK
+    lines = text.read(begin, end)
+    if block and "\n" in lines and text.read(begin - 1, begin) != "\n":
+        cut = lines.index("\n") + 1
+        begin, lines = begin + cut, lines[cut:]
+    if not lines.endswith("\n"):
+        rest, newline, _ = text.read(end, end + BLOCK).partition("\n")
+        lines += rest if newline else rest[:LONGEST]
+    return begin, lines
 
 
 class TextRow(NamedTuple):
@@ -36,37 +144,31 @@ class TextRow(NamedTuple):
 
 
 class TextWindow:
-    """Moves through a text by rows, reading only the nearby parts."""
+    """Moves through a text by rows, reading only the nearby parts. Raises `PartMissing`."""
 
-    def __init__(self, fetch: Fetch, chars: int) -> None:
-        self.chars = chars
-        self._fetch = fetch
-        self._ends: list[int] = [0]
-
-    @property
-    def is_loaded(self) -> bool:
-        return self._fetch(0, 1) is not None
+    def __init__(self, source: Text) -> None:
+        self.source = source
 
     def rows(self, start: int, count: int, width: int) -> list[TextRow]:
         """Return `count` rows from the one that starts at an offset."""
         rows: list[TextRow] = []
         line = self.line_start(start)
-        number = self.line_number(line)
-        while len(rows) < count and (line < self.chars or line == 0):
+        number = self.source.line_number(line)
+        while len(rows) < count and (line < self.source.size or line == 0):
             end, text = self._line(line)
             for first, last in self._cuts(line, text, width):
                 if first >= start and len(rows) < count:
                     shown = text[first - line : last - line]
                     rows.append(TextRow(first, last, number if first == line else None, shown))
             number += end > line + len(text)
-            if end >= self.chars:
+            if end >= self.source.size:
                 break
             line = end
         return rows
 
     def row_at(self, offset: int, width: int) -> int:
         """Return the start of the row that contains an offset."""
-        line = self.line_start(min(max(0, offset), max(0, self.chars - 1)))
+        line = self.line_start(min(max(0, offset), max(0, self.source.size - 1)))
         cuts = self._cuts(line, self._line(line)[1], width)
         return max(start for start, _ in cuts if start <= offset or start == line)
 
@@ -82,67 +184,25 @@ class TextWindow:
         return rows[-1].start if rows else start
 
     def line_start(self, offset: int) -> int:
-        """Return the start of the line that contains an offset."""
         first = max(0, offset - LINE)
-        found = self._part(first, offset).rfind("\n")
+        found = self.source.part(first, offset).rfind("\n")
         if found >= 0:
             return first + found + 1
         return 0 if first == 0 else offset - offset % LINE
 
-    def line_number(self, offset: int) -> int:
-        while len(self._ends) * BLOCK <= offset:
-            first = (len(self._ends) - 1) * BLOCK
-            self._ends.append(self._ends[-1] + self._part(first, first + BLOCK).count("\n"))
-        block = offset // BLOCK
-        return 1 + self._ends[block] + self._part(block * BLOCK, offset).count("\n")
-
-    def find(self, words: str, start: int, *, backwards: bool = False) -> TextSpan | None:
-        """Find the next or previous match of words, from an offset and around. Words without
-        capitals ignore case."""
-        if not words:
-            return None
-        pattern = re.compile(re.escape(words), 0 if any(map(str.isupper, words)) else re.IGNORECASE)
-        ranges = self._blocks_backwards(start) if backwards else self._blocks(start)
-        for first, last in ranges:
-            text = self._part(first, min(last + len(words), self.chars))
-            found = None
-            for match in pattern.finditer(text):
-                if first + match.start() >= last:
-                    break
-                found = match
-                if not backwards:
-                    break
-            if found is not None:
-                return first + found.start(), first + found.end()
-        return None
-
-    def _blocks(self, start: int) -> Iterator[TextSpan]:
-        for low, high in ((start, self.chars), (0, start)):
-            for first in range(low, high, BLOCK):
-                yield first, min(first + BLOCK, high)
-
-    def _blocks_backwards(self, start: int) -> Iterator[TextSpan]:
-        for low, high in ((0, start), (start, self.chars)):
-            for last in range(high, low, -BLOCK):
-                yield max(low, last - BLOCK), last
-
     def _line(self, start: int) -> tuple[int, str]:
-        """Return the start of the next line, and the line without its end."""
-        last = min(start + LINE, self.chars)
-        text = self._part(start, last)
+        last = min(start + LINE, self.source.size)
+        text = self.source.part(start, last)
         found = text.find("\n")
         if found >= 0:
             return start + found + 1, _visible_text(text[:found])
-        if last < self.chars:
+        if last < self.source.size:
             last = max(start + 1, last - last % LINE)
         return last, _visible_text(text[: last - start])
 
     def _cuts(self, line: int, text: str, width: int) -> list[TextSpan]:
         cuts = [line + cut for cut in hard_cuts(text, width)]
         return list(zip(cuts, [*cuts[1:], line + len(text)], strict=True))
-
-    def _part(self, start: int, end: int) -> str:
-        return self._fetch(start, end) or ""
 
 
 def _visible_text(text: str) -> str:
@@ -164,9 +224,9 @@ class LongTextView(Widget, can_focus=True):
     """A scrolling view of a long text, moved by `row.CURSOR_KEYS`, the wheel, and clicks at the
     right edge."""
 
-    def __init__(self, window: TextWindow) -> None:
+    def __init__(self, source: Text) -> None:
         super().__init__()
-        self.window = window
+        self.window = TextWindow(source)
         self.top = 0
         self.words = ""
         self.found: TextSpan | None = None
@@ -175,6 +235,11 @@ class LongTextView(Widget, can_focus=True):
         self._wrapped = True
         """Whether long lines are wrapped, rather than scrolled."""
         self._left = 0
+        self._waiting: list[Callable[[], None]] = []
+
+    @property
+    def source(self) -> Text:
+        return self.window.source
 
     # Drawing
 
@@ -202,7 +267,7 @@ class LongTextView(Widget, can_focus=True):
         text, style = self.edge(y)
         edge = Segment(text, base + style)
         if y >= len(self.lines):
-            note = " It is empty." if y == 0 and not self.window.chars else ""
+            note = " It is empty." if y == 0 and not self.source.size else ""
             empty = Segment(note, base + get_palette(self.app).muted)
             return Strip([*Strip([empty]).crop_extend(0, width - 1, base), edge])
         row = self.lines[y]
@@ -221,7 +286,25 @@ class LongTextView(Widget, can_focus=True):
 
     def load_then(self, work: Callable[[], None]) -> None:
         """Call `work` once the parts of the text that it needs are loaded."""
-        work()
+        if self._waiting:
+            self._waiting.append(work)
+            return
+        try:
+            work()
+        except PartMissing as missing:
+            self._waiting.append(work)
+            loaded = partial(self._add_part, missing.add)
+            self.fetcher.ask("text", missing.fetch, loaded, self._not_loaded)
+
+    def _add_part(self, add: Callable[[Any], None], part: Any) -> None:
+        add(part)
+        waiting, self._waiting = self._waiting, []
+        for work in waiting:
+            self.load_then(work)
+
+    def _not_loaded(self, sentence: str) -> None:
+        self._waiting.clear()
+        self.fail(sentence)
 
     def refresh_view(self) -> None:
         height = max(1, self.size.height)
@@ -240,7 +323,7 @@ class LongTextView(Widget, can_focus=True):
 
         self.load_then(go)
 
-    def on_resize(self, event: Resize) -> None:
+    def on_resize(self) -> None:
         self.rewrap()
 
     def rewrap(self) -> None:
@@ -254,7 +337,7 @@ class LongTextView(Widget, can_focus=True):
         def move() -> None:
             if step < 0:
                 self.top = self.window.up(self.top, -step, self.text_width)
-            elif not self.lines or self.lines[-1].end < self.window.chars:
+            elif not self.lines or self.lines[-1].end < self.source.size:
                 below = self.window.down(self.top, step, self.text_width)
                 self.top = min(below, max(self.top, self._last_top()))
             self.refresh_view()
@@ -280,14 +363,13 @@ class LongTextView(Widget, can_focus=True):
             self.refresh_view()
 
     def _last_top(self) -> int:
-        last = self.window.row_at(self.window.chars - 1, self.text_width)
+        last = self.window.row_at(self.source.size - 1, self.text_width)
         return self.window.up(last, max(0, self.size.height - 1), self.text_width)
 
     # Searching
 
-    @property
-    def find(self) -> Find:
-        return self.window.find
+    def find(self, words: str, start: int, *, backwards: bool) -> TextSpan | None:
+        return find_match(self.source, words, start, backwards=backwards)
 
     def search(self, words: str) -> None:
         """Go to the next match of other words; none end the search."""
@@ -298,11 +380,14 @@ class LongTextView(Widget, can_focus=True):
 
     def action_next(self, backwards: bool) -> None:
         """Find the next or previous match on a thread, and show it."""
-        find, words = self.find, self.words
+        words = self.words
         at = self.top if self.found is None else self.found[0 if backwards else 1]
         if words:
             self.fetcher.ask(
-                "find", lambda: find(words, at, backwards=backwards), self._set_found, self.fail
+                "find",
+                lambda: self.find(words, at, backwards=backwards),
+                self._set_found,
+                self.fail,
             )
 
     def fail(self, sentence: str) -> None:
@@ -338,4 +423,4 @@ class LongTextView(Widget, can_focus=True):
     def on_click(self, event: Click) -> None:
         """Jump to a part of the text by a click at the right edge."""
         if event.x == self.size.width - 1:
-            self.go_to(event.y * self.window.chars // max(1, self.size.height))
+            self.go_to(event.y * self.source.size // max(1, self.size.height))

@@ -47,7 +47,6 @@ class Dialog(ModalScreen[ScreenResultType]):
         return done
 
     def action_leave(self) -> None:
-        """Close without an answer."""
         self.dismiss(None)
 
 
@@ -68,7 +67,6 @@ class TextDialog(Dialog[None]):
     BINDINGS: ClassVar[list[BindingType]] = [("escape,q", "leave", "Close")]
 
     def __init__(self, heading: str, text: str = "", *, id: str) -> None:
-        """id: the text's id."""
         super().__init__()
         self.heading = Static(heading, classes="quiet", markup=False)
         self.text = Static(text, id=id, markup=False)
@@ -90,21 +88,26 @@ class Confirm(Dialog[bool]):
         ("left,right", "app.focus_next", "Other"),
     ]
 
-    def __init__(self, question: str, *, yes: str, no: str) -> None:
+    def __init__(self, question: str, *, yes: str, no: str, details: Widget | None = None) -> None:
+        """details: shown below the question."""
         super().__init__()
         self._question = plain(question)
-        self._yes, self._no = yes, no
+        self._details = details
+        self._yes = Button(f"{yes} (y)", id="yes", variant="warning", compact=True)
+        self._no = Button(f"{no} (n)", id="no", compact=True)
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Static(self._question, id="question", markup=False)
+            if self._details is not None:
+                yield self._details
             with Horizontal(classes="answers"):
-                yield Button(f"{self._no} (n)", id="no", compact=True)
-                yield Button(f"{self._yes} (y)", id="yes", variant="warning", compact=True)
+                yield self._no
+                yield self._yes
 
     @on(Button.Pressed)
     def _pressed(self, event: Button.Pressed) -> None:
-        self.dismiss(event.button.id == "yes")
+        self.action_answer(event.button is self._yes)
 
     def action_answer(self, yes: bool) -> None:
         self.dismiss(yes)
@@ -168,9 +171,7 @@ class EditQuery(Dialog[str | None]):
 
 
 _KEYS = 5
-"""Columns for the key."""
 _TITLES = 19
-"""Columns for the title."""
 
 
 class ActionMenu(Dialog[str | None]):
@@ -196,20 +197,16 @@ class ActionMenu(Dialog[str | None]):
         self.commands = commands
         self._keys = [keymap.get(command.id, command.keys).split(",") for command in commands]
         self._chosen = 0
-        """The selected row once the rows are drawn."""
         self._pending: list[Key] = []
         """The letter that selected an action which needs Enter. If another letter follows, both are
         treated as typed text."""
 
     def compose(self) -> ComposeResult:
+        keys = "Enter runs what is chosen · Esc closes · ↵ waits for Enter"
         with Vertical(classes="dialog menu"):
             yield Static(Content(one_line(self._title)), classes="quiet", markup=False)
             yield Options(compact=True, markup=False)
-            yield Static(
-                "Enter runs what is chosen · Esc closes · ↵ waits for Enter",
-                classes="quiet",
-                markup=False,
-            )
+            yield Static(keys, classes="quiet", markup=False)
 
     def on_resize(self, event: Resize) -> None:
         self.call_after_refresh(self._fill)
@@ -218,20 +215,17 @@ class ActionMenu(Dialog[str | None]):
         options = self.query_one(OptionList)
         width = max(1, options.scrollable_content_region.width)
         chosen = self._chosen if options.highlighted is None else options.highlighted
-        options.set_options(
-            Option(self._row(number).truncate(width, ellipsis=True))
-            for number in range(len(self.commands))
-        )
+        rows = []
+        for command, keys in zip(self.commands, self._keys, strict=True):
+            key = f" {keys[0].replace('ctrl+', '^')}{' ↵' if command.confirm else ''}"
+            row = Content.assemble(
+                (key.ljust(_KEYS), "$accent"),
+                one_line(command.title).ljust(_TITLES),
+                (one_line(command.help), "$muted"),
+            )
+            rows.append(Option(row.truncate(width, ellipsis=True)))
+        options.set_options(rows)
         options.highlighted = chosen
-
-    def _row(self, number: int) -> Content:
-        command = self.commands[number]
-        key = f" {self._keys[number][0].replace('ctrl+', '^')}{' ↵' if command.confirm else ''}"
-        return Content.assemble(
-            (key.ljust(_KEYS), "$accent"),
-            one_line(command.title).ljust(_TITLES),
-            (one_line(command.help), "$muted"),
-        )
 
     def on_key(self, event: Key) -> None:
         number = next((number for number, keys in enumerate(self._keys) if event.key in keys), None)

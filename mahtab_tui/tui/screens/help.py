@@ -13,72 +13,58 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
+from textual.events import Mount
 from textual.keys import REPLACED_KEYS, key_to_character
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from mahtab_tui.manual import TOPICS, filter_page, page
-from mahtab_tui.tui.commands.command import SlashCommand
-from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS, PANE_KEYS
+from mahtab_tui.tui.commands import COMMANDS
+from mahtab_tui.tui.commands.panes import PANE_COMMANDS, PANE_KEYS
 from mahtab_tui.tui.rows.markdown import Markdown, parse
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.textual_fixes import Options
 from mahtab_tui.tui.theme import Palette
 
 KEYS = "keys"
-"""The topic whose page is generated from the registry, and so shows the user's own keys."""
+"""The topic whose page lists all keys, the user's own included."""
 
 _KEYS = 18
-"""Columns for the keys."""
 _NARROWEST = 20
-"""Minimum width of a page."""
 
 
 HelpRow = tuple[str, str, str]
 """Group, keys and help."""
 
 
-def help_rows(
-    commands: Sequence[SlashCommand], keymap: Mapping[str, str], *, first: str = "Editor"
-) -> list[HelpRow]:
+def help_rows(keymap: Mapping[str, str], *, first: str = "Editor") -> list[HelpRow]:
     """List all commands and the panes' keys, with the user's own keys. first: the group to list
     first."""
     rows = [(row.group, row.keys, row.help) for row in PANE_KEYS if row.group == "Editor"]
-    for command in commands:
+    for command in COMMANDS:
         slash = f"/{command.slash} {command.argument}".rstrip() if command.slash else ""
         names = "  ".join(filter(None, (_key_names(keymap.get(command.id, command.keys)), slash)))
         rows.append((command.group, names or "palette", f"{command.title}: {command.help}"))
     for each in PANE_COMMANDS:
-        keys = keymap.get(each.id, each.keys)
-        rows.append(
-            (
-                each.group,
-                _key_names(f"enter,{keys}" if each.menu else keys),
-                f"{each.title}: {each.help}",
-            )
-        )
+        keys = _key_names(("enter," if each.menu else "") + keymap.get(each.id, each.keys))
+        rows.append((each.group, keys, f"{each.title}: {each.help}"))
     rows += [(row.group, row.keys, row.help) for row in PANE_KEYS if row.group != "Editor"]
     groups = [first, *dict.fromkeys(group for group, _, _ in rows)]
     return sorted(rows, key=lambda row: groups.index(row[0]))
 
 
 def _key_names(keys: str) -> str:
-    return ", ".join(_key_name(key) for key in keys.split(","))
-
-
-def _key_name(key: str) -> str:
-    """Name a key as on the keyboard, such as ``/`` for Textual's slash."""
-    character = key_to_character(REPLACED_KEYS.get(key.strip(), key.strip())) or ""
-    return (
-        character
-        if len(character) == 1 and character.isprintable() and not character.isspace()
-        else key.strip()
-    )
+    """Name keys as on the keyboard, such as ``/`` for Textual's slash."""
+    names = []
+    for key in map(str.strip, keys.split(",")):
+        character = key_to_character(REPLACED_KEYS.get(key, key)) or ""
+        visible = len(character) == 1 and character.isprintable() and not character.isspace()
+        names.append(character if visible else key)
+    return ", ".join(names)
 
 
 class HelpScreen(Dialog[None]):
-    """Shows the topics, and the page of the selected one. Typing shows only matching topics, and
-    matching parts of the page."""
+    """Shows the topics, and the page of the selected one. Typing filters both."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (64, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -90,7 +76,6 @@ class HelpScreen(Dialog[None]):
     ]
 
     def __init__(self, rows: Sequence[HelpRow], topic: str = KEYS) -> None:
-        """rows: the keys. topic: the initial topic."""
         super().__init__()
         self._rows = rows
         self._topic = topic
@@ -110,9 +95,7 @@ class HelpScreen(Dialog[None]):
                 with VerticalScroll(can_focus=False):
                     yield Static(id="help-rows", markup=False)
 
-    def on_mount(self) -> None:
-        self._find()
-
+    @on(Mount)
     @on(Input.Changed)
     def _find(self) -> None:
         wanted = self._query
@@ -131,7 +114,6 @@ class HelpScreen(Dialog[None]):
 
     @on(Input.Submitted)
     def _submitted(self) -> None:
-        """Clear the search, to show the whole topic."""
         self.query_one(Input).value = ""
 
     @on(OptionList.OptionHighlighted)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 import os
-import pathlib
 import re
 import stat
 import tokenize
@@ -34,33 +33,31 @@ from mahtab_tui.kernel.inspector_client import (
 )
 from mahtab_tui.kernel.values import TracebackFrame
 from mahtab_tui.tui.commands.command import bindings
-from mahtab_tui.tui.commands.on_screens import (
+from mahtab_tui.tui.commands.panes import (
     FRAMES_COMMANDS,
     OUTPUT_COMMANDS,
     PAGER_COMMANDS,
     PICTURES_COMMANDS,
 )
 from mahtab_tui.tui.external import MAX_COPIED, copy, open_in_editor
+from mahtab_tui.tui.inspector import Subject, Viewer
 from mahtab_tui.tui.inspector.array import PictureView
-from mahtab_tui.tui.inspector.text import LocalText, TextView
+from mahtab_tui.tui.inspector.text import TextView
 from mahtab_tui.tui.inspector.tree import TreeView
-from mahtab_tui.tui.inspector.view import Subject, Viewer
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView, fit_text
+from mahtab_tui.tui.rows.text_window import LocalText
 from mahtab_tui.tui.screens.dialog import Dialog, Prompt, ask
 from mahtab_tui.tui.session_port import SessionPort
 from mahtab_tui.tui.theme import BOLD, Palette
-from mahtab_tui.tui.widgets.key_line import KeyLine
+from mahtab_tui.tui.widgets.bars import KeyLine
 from mahtab_tui.tui.workers import Fetcher
 from mahtab_tui.worker.tracebacks import CELL
 
 if TYPE_CHECKING:
     from mahtab_tui.tui.terminal_app import TerminalApp
 
-__all__ = ["FramesScreen", "PagerScreen", "PicturesScreen"]
-
 
 def make_local_subject(client: InspectorClient, kind: ViewKind) -> Subject:
-    """Make a subject for a view whose content does not come from the kernel."""
     return Subject(client, (), InspectedObject((), "", "", "data", (kind,), "", 0, 0, 0))
 
 
@@ -71,7 +68,6 @@ class OutputScreen(Dialog[None]):
     BINDINGS = bindings(OUTPUT_COMMANDS)
 
     def __init__(self, client: InspectorClient, folder: Path) -> None:
-        """folder: where to save a file whose name has no folder."""
         super().__init__()
         self.viewer = Viewer(id="output-body")
         self.fetcher = Fetcher(self)
@@ -108,30 +104,25 @@ class OutputScreen(Dialog[None]):
 
 def write_new_file(path: Path, content: bytes) -> Path:
     """Write a new file. Raises `KernelError` with a sentence if it exists or cannot be written."""
+    opened = False
     try:
-        file = path.open("xb")
+        with path.open("xb") as file:
+            opened = True
+            file.write(content)
     except FileExistsError:
         raise KernelError(f"{path} exists already and was not changed.") from None
     except (OSError, ValueError) as error:  # ValueError: not a valid file name
-        raise KernelError(
-            f"{path} cannot be written: {getattr(error, 'strerror', error)}."
-        ) from None
-    try:
-        with file:
-            file.write(content)
-    except OSError as error:
-        path.unlink()
-        raise KernelError(f"{path} cannot be written: {error.strerror}.") from None
+        if opened:
+            path.unlink()
+        reason = getattr(error, "strerror", error)
+        raise KernelError(f"{path} cannot be written: {reason}.") from None
     return path
 
 
 MAX_READ = 10_000_000
-"""Maximum bytes of a file to read."""
 
 
 class Code(NamedTuple):
-    """A source text, and the frame's position in it."""
-
     text: str
     line: range | None
     """The character range of the frame's line; None if there is no such line."""
@@ -140,45 +131,33 @@ class Code(NamedTuple):
 def frame_cell(frame: TracebackFrame) -> int | None:
     """Return the number of the cell that a frame is in; None for a file."""
     number = frame.file.removeprefix(CELL).removesuffix("]")
-    return (
-        int(number)
-        if frame.file == f"{CELL}{number}]"
-        and number.isascii()
-        and number.isdecimal()
-        and len(number) < 10
-        else None
-    )
+    is_number = number.isascii() and number.isdecimal() and len(number) < 10
+    return int(number) if is_number and frame.file == f"{CELL}{number}]" else None
 
 
 def read_code(frame: TracebackFrame, cell: Callable[[int], str | None]) -> Code:
     """Read a frame's source; waits. cell: returns a cell's code. Raises `KernelError` with a
     sentence if it cannot be read."""
     number = frame_cell(frame)
-    if number is None:
-        return _with_line(_read(frame.file), frame.line)
-    text = cell(number)
+    text = _read(frame.file) if number is None else cell(number)
     if text is None:
         raise KernelError(f"The code of cell {number} was not kept.")
-    return _with_line(text, frame.line)
-
-
-def is_file(frame: TracebackFrame) -> bool:
-    """Return whether a frame is in an existing file."""
-    try:
-        return os.path.isabs(frame.file) and os.path.isfile(frame.file)
-    except ValueError:  # the name contains a NUL
-        return False
-
-
-def _with_line(text: str, line: int) -> Code:
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     start = 0
-    for _ in range(line - 1):
+    for _ in range(frame.line - 1):
         start = text.find("\n", start) + 1
         if not start:
             return Code(text, None)
     end = text.find("\n", start)
-    return Code(text, range(start, len(text) if end < 0 else end) if line > 0 else None)
+    line = range(start, len(text) if end < 0 else end)
+    return Code(text, line if frame.line > 0 else None)
+
+
+def is_file(frame: TracebackFrame) -> bool:
+    try:
+        return os.path.isabs(frame.file) and os.path.isfile(frame.file)
+    except ValueError:  # the name contains a NUL
+        return False
 
 
 def _read(path: str) -> str:
@@ -203,12 +182,9 @@ def _read(path: str) -> str:
 
 
 MAX_LINES = 8
-"""Maximum lines of the screen for the frames."""
 
 
 class FrameRows:
-    """A `RowSource`: a row for each frame."""
-
     def __init__(self, frames: Sequence[TracebackFrame], chosen: int) -> None:
         self.frames = frames
         self.chosen = chosen
@@ -225,15 +201,23 @@ class FrameRows:
         function = f"in {one_line(frame.function)}" if frame.function else "does not compile"
         room = max(10, width - 5 - min(cell_len(function), width // 3))
         location = _cut_start(f"{one_line(frame.file)}:{frame.line or '?'}", room)
-        name = palette.person + BOLD if chosen else palette.text
         return Row(
             [
                 ("▸ " if chosen else "  ", palette.moon),
-                (location, name),
-                ("  ", name),
+                (f"{location}  ", palette.person + BOLD if chosen else palette.text),
                 (fit_text(function, width), palette.muted),
             ]
         )
+
+
+def _cut_start(text: str, width: int) -> str:
+    """Truncate the start of a text that is too wide, because its end is more informative."""
+    if cell_len(text) <= width:
+        return text
+    text = text[-width:]
+    while cell_len(text) >= width:
+        text = text[1:]
+    return f"…{text}"
 
 
 class FrameList(RowsView, can_focus=True):
@@ -251,15 +235,11 @@ class FrameList(RowsView, can_focus=True):
         self.styles.height = min(MAX_LINES, len(frames))
 
     @property
-    def index(self) -> int:
-        return self._frames.chosen
-
-    @property
     def frame(self) -> TracebackFrame:
-        return self._frames.frames[self.index]
+        return self._frames.frames[self.cursor]
 
     def on_mount(self) -> None:
-        self.call_after_refresh(self.show_row, self.index)
+        self.call_after_refresh(self.show_row, self.cursor)
 
     def on_click(self, event: Click) -> None:
         if (row := self.row_at(event.y)) is not None:
@@ -270,31 +250,12 @@ class FrameList(RowsView, can_focus=True):
         self.post_message(self.FrameChanged())
 
 
-def _cut_start(text: str, width: int) -> str:
-    """Truncate the start of a text that is too wide, because its end is more informative."""
-    if cell_len(text) <= width:
-        return text
-    text = text[-width:]
-    while cell_len(text) >= width:
-        text = text[1:]
-    return f"…{text}"
-
-
 def variables_path(cell: int, frames: Sequence[TracebackFrame], at: int) -> ObjectPath:
     """Return the path to a frame's variables. The kernel identifies the frame by its file and line,
     and its index among the frames there."""
-    frame = frames[at]
-    frame_key = (frame.file, frame.line, frame.function)
-    same = [
-        number
-        for number, each in enumerate(frames)
-        if (each.file, each.line, each.function) == frame_key
-    ]
-    return (["frame", cell, *frame_key, same.index(at), len(same)],)
-
-
-def _make_variables_subject(client: InspectorClient, path: ObjectPath) -> Subject:
-    return Subject(client, path, InspectedObject(path, "dict", "", "data", ("tree",), "", 0, 0, 0))
+    keys = [(frame.file, frame.line, frame.function) for frame in frames]
+    same = [number for number, key in enumerate(keys) if key == keys[at]]
+    return (["frame", cell, *keys[at], same.index(at), len(same)],)
 
 
 class FramesScreen(OutputScreen):
@@ -310,10 +271,9 @@ class FramesScreen(OutputScreen):
         at: int,
         code: Callable[[int], str | None],
         client: InspectorClient,
-        folder: pathlib.Path,
+        folder: Path,
         port: SessionPort,
     ) -> None:
-        """at: the frame to select first. code: returns a cell's code."""
         super().__init__(client, folder)
         self._cell = cell
         self._code_of = code
@@ -322,13 +282,15 @@ class FramesScreen(OutputScreen):
         self._exception = exception
         self._all_frames = frames
         self._frames = FrameList(frames, at)
-        self._variables = TreeView(
-            _make_variables_subject(client, variables_path(cell, frames, at)), "variables"
-        )
+        self._variables = TreeView(self._variables_subject(), "variables")
         self._variables.add_class("frame-variables")
-        self.viewer.view = self._source = TextView(
-            make_local_subject(client, "source"), LocalText("")
-        )
+        source = make_local_subject(client, "source")
+        self.viewer.view = self._source = TextView(source, LocalText(""))
+
+    def _variables_subject(self) -> Subject:
+        path = variables_path(self._cell, self._all_frames, self._frames.cursor)
+        opened = InspectedObject(path, "dict", "", "data", ("tree",), "", 0, 0, 0)
+        return Subject(self.client, path, opened)
 
     def on_mount(self) -> None:
         self.call_later(self._begin)
@@ -342,14 +304,9 @@ class FramesScreen(OutputScreen):
     @on(FrameList.FrameChanged)
     def _read(self) -> None:
         frame = self._frames.frame
-        self.set_title(
-            f"Error of cell {self._cell}  ·  line {frame.line or '?'} of {one_line(frame.file)}"
-        )
-        self._variables.show(
-            _make_variables_subject(
-                self.client, variables_path(self._cell, self._all_frames, self._frames.index)
-            )
-        )
+        location = f"line {frame.line or '?'} of {one_line(frame.file)}"
+        self.set_title(f"Error of cell {self._cell}  ·  {location}")
+        self._variables.show(self._variables_subject())
         self.fetcher.ask(
             "code",
             lambda: read_code(frame, self._code_of),
@@ -359,14 +316,11 @@ class FramesScreen(OutputScreen):
 
     def _show(self, code: Code, problem: str = "") -> None:
         self._code = code
-        line = self._frames.frame.line
-        if line and code.line is None:
+        line, marked = self._frames.frame.line, range(0)
+        if code.line is not None:
+            marked = range(code.line.start, max(code.line.stop, code.line.start + 1))
+        elif line:
             problem = problem or f"The source has changed: it has no line {line:,} now."
-        marked = (
-            range(0)
-            if code.line is None
-            else range(code.line.start, max(code.line.stop, code.line.start + 1))
-        )
         self._source.show(LocalText(code.text), "python", problem, marked)
         self._source.go_to(marked.start)
 
@@ -395,7 +349,6 @@ class FramesScreen(OutputScreen):
         self._port.open_output(self._cell)
 
     def action_edit(self) -> None:
-        """Open a file at the line in the user's editor, or put a cell's code into the input."""
         frame = self._frames.frame
         if frame_cell(frame) is not None and self._code.text:
             self._port.edit("python", self._code.text.strip("\n"))
@@ -417,7 +370,6 @@ class FramesScreen(OutputScreen):
 
 _SGR = re.compile(r"\x1b\[[0-9;:]*m")
 _SAMPLE = 100_000
-"""Characters to scan for the colours that the whole text is likely to use."""
 
 
 def strip_controls(text: str) -> str:
@@ -458,15 +410,17 @@ class PagerScreen(OutputScreen):
         self.viewer.show_status(Content.styled("…", "$muted"))
         self.fetcher.ask("output", self._get, self._show, self.viewer.fail)
 
-    def _get(self) -> LocalText:
+    def _get(self) -> tuple[LocalText, int]:
         if (text := self._read()) is None:
             raise KernelError("This output was not kept.")
-        return LocalText(strip_controls(text))
+        output = LocalText(strip_controls(text))
+        return output, output.line_number(max(0, output.size - 1))
 
-    def _show(self, output: LocalText) -> None:
-        self._output = output
-        self.set_title(f"{self._title_text}  ·  {output.last_line:,} lines")
-        self.call_later(self.viewer.show, TextView(make_local_subject(self.client, "text"), output))
+    def _show(self, found: tuple[LocalText, int]) -> None:
+        self._output, lines = found
+        self.set_title(f"{self._title_text}  ·  {lines:,} lines")
+        view = TextView(make_local_subject(self.client, "text"), self._output)
+        self.call_later(self.viewer.show, view)
 
     def action_save(self) -> None:
         if self._output is not None:
@@ -484,8 +438,6 @@ class PagerScreen(OutputScreen):
 
 
 class DisplayedPicture(NamedTuple):
-    """A picture displayed by a cell."""
-
     mime: str
     data: str
     """Base64."""
@@ -508,9 +460,8 @@ class PicturesScreen(OutputScreen):
         self.call_later(self._show)
 
     async def _show(self) -> None:
-        number = (
-            f"  ·  {self._index + 1} of {len(self._pictures)}" if len(self._pictures) > 1 else ""
-        )
+        count = len(self._pictures)
+        number = f"  ·  {self._index + 1} of {count}" if count > 1 else ""
         self.set_title(f"Picture of cell {self._cell}{number}")
         file = partial(base64.b64decode, self._pictures[self._index].data)
         await self.viewer.show(PictureView(make_local_subject(self.client, "picture"), file))

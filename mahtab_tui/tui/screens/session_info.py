@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from itertools import cycle, islice
 from typing import ClassVar
 
-from textual import on
-from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widgets import Button, Static
+from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import one_line, visible
 from mahtab_tui.bus.terminal_screen import escape_for_model
@@ -23,8 +22,8 @@ from mahtab_tui.session.components import ContextUse
 from mahtab_tui.settings.sources import SettingsError
 from mahtab_tui.settings.values import allow
 from mahtab_tui.tui.rows.code import change_lines
-from mahtab_tui.tui.screens.dialog import Dialog, TextDialog, confirm
-from mahtab_tui.tui.screens.listing import Listing, ListScreen
+from mahtab_tui.tui.screens.dialog import Confirm, TextDialog, confirm
+from mahtab_tui.tui.screens.listing import ListScreen
 from mahtab_tui.tui.textual_fixes import is_being_removed
 from mahtab_tui.tui.workers import Fetcher
 
@@ -43,43 +42,35 @@ class ContextScreen(TextDialog):
         a sentence."""
         super().__init__("Context · Esc closes", "counting …", id="context-rows")
         self._count = count
-        self._fetcher = Fetcher(self)
 
     def on_mount(self) -> None:
-        self._fetcher.ask("context", self._count, self._show, self._show_status)
-
-    def _show(self, use: ContextUse) -> None:
-        self.text.update(context_lines(use, max(20, self.text.size.width)))
-
-    def _show_status(self, sentence: str) -> None:
-        self.text.update(Content.styled(one_line(sentence), "$bad"))
+        Fetcher(self).ask(
+            "context",
+            self._count,
+            lambda use: self.text.update(context_lines(use, max(20, self.text.size.width))),
+            lambda sentence: self.text.update(Content.styled(one_line(sentence), "$bad")),
+        )
 
 
 def context_lines(use: ContextUse, width: int) -> Content:
-    """Draw a bar of all parts, and a line for each part."""
     cells = [max(1, part.tokens * width // max(use.room, use.tokens)) for part in use.parts]
     if (over := sum(cells) - width) > 0:  # small parts get a cell each
         cells[cells.index(max(cells))] -= over
-    bar = [("█" * count, _COLOURS[index % len(_COLOURS)]) for index, count in enumerate(cells)]
-    lines: list[Content | str] = [
-        f"About {use.tokens:,} of {use.room:,} tokens ({use.tokens / use.room:.0%}) go with the next question.",
+    colours = list(islice(cycle(_COLOURS), len(cells)))
+    bar = [("█" * count, colour) for count, colour in zip(cells, colours, strict=True)]
+    total = f"About {use.tokens:,} of {use.room:,} tokens ({use.tokens / use.room:.0%})"
+    lines = [
+        Content(f"{total} go with the next question."),
         Content.assemble(*bar, (_ROOM * max(0, width - sum(cells)), "$muted")),
-        "",
+        Content(""),
     ]
-    for index, part in enumerate(use.parts):
-        mark = ("█ ", _COLOURS[index % len(_COLOURS)])
-        lines.append(
-            Content.assemble(
-                mark,
-                f"{part.name:<26}{part.tokens:>9,}{part.tokens / use.room:>6.0%}  ",
-                (part.advice, "$muted"),
-            )
-        )
-    return Content("\n").join(Content(line) if isinstance(line, str) else line for line in lines)
+    for part, colour in zip(use.parts, colours, strict=True):
+        text = f"{part.name:<26}{part.tokens:>9,}{part.tokens / use.room:>6.0%}  "
+        lines.append(Content.assemble(("█ ", colour), text, (part.advice, "$muted")))
+    return Content("\n").join(lines)
 
 
 _REFRESH_INTERVAL = 0.5
-"""Seconds between two updates."""
 
 
 class UsageScreen(TextDialog):
@@ -88,7 +79,6 @@ class UsageScreen(TextDialog):
     BINDINGS: ClassVar[list[BindingType]] = [("enter", "leave", "Close")]
 
     def __init__(self, table: Callable[[int], str]) -> None:
-        """table: formats the current usage for a width."""
         super().__init__("Usage · Esc closes", id="usage-rows")
         self._table = table
 
@@ -111,7 +101,6 @@ class InstructionsScreen(TextDialog):
     BINDINGS: ClassVar[list[BindingType]] = [("t", "trust", "Trust")]
 
     def __init__(self, read: Callable[[], FoundInstructions]) -> None:
-        """read: reads the files."""
         super().__init__("", id="instructions-text")
         self._read = read
         self._found = read()
@@ -124,21 +113,15 @@ class InstructionsScreen(TextDialog):
         keys = "t trusts what is held back · Esc closes" if self._found.untrusted else "Esc closes"
         self.heading.update(f"Instructions · {keys}")
         lines: list[Content] = []
-        model = self._found.texts()
+        sent = self._found.texts()
         for each in self._found.files:
+            state = ("sent to the model", "$good")
+            if not each.trusted:
+                state = ("held back: not trusted", "$bad")
             for part in each.parts:
-                state = (
-                    ("sent to the model", "$good")
-                    if each.trusted
-                    else ("held back: not trusted", "$bad")
-                )
+                text = escape_for_model(sent.get(part.name, part.text)).rstrip("\n")
                 lines.append(Content.assemble((one_line(part.name), "bold"), " · ", state))
-                lines.append(
-                    Content.styled(
-                        escape_for_model(model.get(part.name, part.text)).rstrip("\n") + "\n",
-                        "$muted",
-                    )
-                )
+                lines.append(Content.styled(f"{text}\n", "$muted"))
         lines += [Content.styled(one_line(problem), "$bad") for problem in self._found.problems]
         self.text.update(Content("\n").join(lines or [Content.styled(_NO_INSTRUCTIONS, "$muted")]))
 
@@ -157,28 +140,16 @@ class InstructionsScreen(TextDialog):
             self._show()
 
         names = ", ".join(one_line(each.name) for each in untrusted)
-        confirm(
-            self.app,
-            f"Send {names} to the model with every question?",
-            trust,
-            yes="Trust",
-            no="Hold back",
-        )
+        question = f"Send {names} to the model with every question?"
+        confirm(self.app, question, trust, yes="Trust", no="Hold back")
 
 
 OUTSIDE = "Files, and everything else outside this kernel, stay as they are."
 
 
-class UndoScreen(Dialog[None]):
+class UndoScreen(Confirm):
     """Shows the changes, asks for confirmation, then undoes them; each step runs on a thread.
     Escape changes nothing."""
-
-    AUTO_FOCUS = "#no"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        ("escape,n", "leave", "Keep"),
-        ("y", "undo", "Undo"),
-        ("left,right", "app.focus_next", "Other"),
-    ]
 
     def __init__(
         self,
@@ -187,61 +158,43 @@ class UndoScreen(Dialog[None]):
         undo: Callable[[], Restoration],
     ) -> None:
         """cells: the cells to undo. preview, undo: wait for the kernel, and raise `KernelError`."""
-        super().__init__()
-        self._cells = cells
+        question = f"Undo cell {cells[0]}?"
+        if len(cells) > 1:
+            question = f"Undo {len(cells)} cells, from cell {cells[0]} to cell {cells[-1]}?"
+        self._changes = Static("Comparing with the state before …", id="undo-changes", markup=False)
+        details = VerticalScroll(self._changes, can_focus=False)
+        super().__init__(question, yes="Undo", no="Keep", details=details)
+        self._yes.disabled = True
         self._preview = preview
         self._undo = undo
         self._fetcher = Fetcher(self)
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
-            yield Static(_title(self._cells), id="question", markup=False)
-            with VerticalScroll(can_focus=False):
-                yield Static("Comparing with the state before …", id="undo-changes", markup=False)
-            with Horizontal(classes="answers"):
-                yield Button("Keep (n)", id="no", compact=True)
-                yield Button("Undo (y)", id="yes", variant="warning", compact=True, disabled=True)
 
     def on_mount(self) -> None:
         self._fetcher.ask("undo", self._preview, self._ready, self._failed)
 
     def _ready(self, restoration: Restoration) -> None:
         lines = change_lines(restored_rows(restoration.changes), not_restored_rows(restoration))
-        self._show_status(
-            Content("\n").join([*lines, Content(""), Content.styled(OUTSIDE, "$muted")])
-        )
-        self.query_one("#yes").disabled = False
+        outside = Content.styled(OUTSIDE, "$muted")
+        self._changes.update(Content("\n").join([*lines, Content(""), outside]))
+        self._yes.disabled = False
 
     def _failed(self, sentence: str) -> None:
-        self._show_status(Content.styled(one_line(sentence), "$bad"))
-        self.query_one("#yes").disabled = True
+        self._changes.update(Content.styled(one_line(sentence), "$bad"))
+        self._yes.disabled = True
 
-    def _show_status(self, content: Content | str) -> None:
-        self.query_one("#undo-changes", Static).update(content)
-
-    @on(Button.Pressed)
-    def _pressed(self, event: Button.Pressed) -> None:
-        self.action_undo() if event.button.id == "yes" else self.action_leave()
-
-    def action_undo(self) -> None:
-        """Undo, if the changes are already shown."""
-        button = self.query_one("#yes")
-        if not button.disabled:
-            button.disabled = True
-            self._show_status("Undoing …")
+    def action_answer(self, yes: bool) -> None:
+        """Leave; or undo, if the changes are already shown."""
+        if not yes:
+            self.action_leave()
+        elif not self._yes.disabled:
+            self._yes.disabled = True
+            self._changes.update("Undoing …")
             self._fetcher.ask("undo", self._undo, lambda _: self.action_leave(), self._failed)
-
-
-def _title(cells: Sequence[int]) -> str:
-    if len(cells) == 1:
-        return f"Undo cell {cells[0]}?"
-    return f"Undo {len(cells)} cells, from cell {cells[0]} to cell {cells[-1]}?"
 
 
 _POLL_INTERVAL = 0.3
 """Seconds between two checks, because servers may start and end at any time."""
 _SHOWN = 300
-"""Maximum number of listed tools."""
 _MARKS = {
     "not started": ("○ ", "$muted"),
     "starting": ("◌ ", "$moon"),
@@ -254,11 +207,12 @@ _NO_SERVERS = "No MCP server is configured. [mcp.NAME] in ~/.mahtab/config.toml 
 class ServersScreen(ListScreen[None, ServerState]):
     """Enter shows the messages of the server at the cursor; Ctrl+R starts or restarts it."""
 
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [
         ("ctrl+r", "restart", "Start"),
-        ("enter", "take", "Messages"),  # while the tools have the focus
     ]
+    heading_text = "MCP servers"
+    hint = "Enter messages · Ctrl+R restarts it · Tab reads · Esc leaves"
+    placeholder = "type to filter servers and tools"
 
     def __init__(
         self,
@@ -266,38 +220,29 @@ class ServersScreen(ListScreen[None, ServerState]):
         mask: Callable[[str], str],
         show_messages: Callable[[str, str], None],
     ) -> None:
-        """mask: masks secrets in a text. show_messages: shows a text under a title."""
         super().__init__()
         self._mask = mask
         self._servers = servers
         self._show_messages = show_messages
         self._tools = Static(id="server-tools-text", markup=False)
-        hint = "Enter messages · Ctrl+R restarts it · Tab reads · Esc leaves"
-        self.listing = Listing(
-            self,
-            "MCP servers",
-            hint,
-            "type to filter servers and tools",
-            side=VerticalScroll(self._tools, id="server-tools"),
-        )
+        self.beside = VerticalScroll(self._tools, id="server-tools")
         self._drawn: object = None
-        """The data that the drawn rows are based on."""
 
     def on_mount(self) -> None:
         self.set_interval(_POLL_INTERVAL, self._poll_servers)
-        self.listing.fill(0)
+        self.fill(0)
 
     def _poll_servers(self) -> None:
         now = [(state.phase, state.why, state.login, state.revision) for state in self._states]
         if now != self._drawn:
             self._drawn = now
-            self.listing.fill()
+            self.fill()
 
     @property
     def _states(self) -> list[ServerState]:
         return [] if self._servers is None else list(self._servers.states.values())
 
-    def rows(self, typed: str) -> Sequence[ServerState]:
+    def find_rows(self, typed: str) -> Sequence[ServerState]:
         return [
             state
             for state in self._states
@@ -323,7 +268,6 @@ class ServersScreen(ListScreen[None, ServerState]):
         return Content.assemble((self._one_line(row.where), "$muted"), why)
 
     def _one_line(self, text: str) -> str:
-        """Format external text on one line."""
         return one_line(visible(self._mask(text)))
 
     def _matching(self, state: ServerState, typed: str) -> list[str]:
@@ -335,58 +279,44 @@ class ServersScreen(ListScreen[None, ServerState]):
                 "Its tools are known once it has started: it starts when a tool is used or you press Ctrl+R.",
                 "$muted",
             )
-        typed = self.listing.typed.strip()
-        wires = self._matching(state, typed) or list(state.tools)
+        wires = self._matching(state, self.typed) or list(state.tools)
         parts: list[Content] = []
-        for wire in wires[:_SHOWN]:
-            tool = state.tools[wire]
+        for tool in map(state.tools.__getitem__, wires[:_SHOWN]):
             reads = (" reads", "$good") if tool.read_only else (" may change something", "$moon")
+            call = (tool.name, "bold"), self._one_line(tool.written), reads
             summary = self._one_line(tool.summary)
-            parts.append(
-                Content.assemble(
-                    (tool.name, "bold"),
-                    self._one_line(tool.written),
-                    reads,
-                    (f"\n  {summary}" if summary else "", "$muted"),
-                )
-            )
-        if len(wires) > _SHOWN:
-            parts.append(
-                Content.styled(f"… {len(wires) - _SHOWN:,} more: type to filter", "$muted")
-            )
+            parts.append(Content.assemble(*call, (f"\n  {summary}" if summary else "", "$muted")))
+        if (more := len(wires) - _SHOWN) > 0:
+            parts.append(Content.styled(f"… {more:,} more: type to filter", "$muted"))
         return Content("\n").join(parts)
 
     def take(self) -> None:
-        if (state := self.listing.chosen) is not None:
-            self._show_messages(
-                f"Messages of {state.python}",
-                self._mask(state.messages.text) or "It has written nothing.",
-            )
+        if (state := self.chosen) is not None:
+            messages = self._mask(state.messages.text) or "It has written nothing."
+            self._show_messages(f"Messages of {state.python}", messages)
 
     def action_restart(self) -> None:
-        state, servers = self.listing.chosen, self._servers
+        state, servers = self.chosen, self._servers
         if state is None or servers is None:
             return
-        self.listing.show_status(f"{state.python} starts …", "$muted")
+        self.show_status(f"{state.python} starts …", "$muted")
 
         def done(future: Future[None]) -> None:
-            self.app.call_from_thread(
-                self._restarted, state, None if future.cancelled() else future.exception()
-            )
+            error = None if future.cancelled() else future.exception()
+            self.app.call_from_thread(self._restarted, state, error)
 
         try:
             servers.restart(state.python).add_done_callback(done)
         except ServerError as error:
-            self.listing.show_status(str(error))
+            self.show_status(str(error))
 
     def _restarted(self, state: ServerState, error: BaseException | None) -> None:
-        if not is_being_removed(self):
-            self.listing.fill()
-            if error is None:
-                self.listing.show_status(f"{state.python} runs.", "$good")
-            else:
-                self.listing.show_status(
-                    f"{state.python} could not be started."
-                    if state.phase == "ended"
-                    else self._one_line(str(error))
-                )
+        if is_being_removed(self):
+            return
+        self.fill()
+        if error is None:
+            self.show_status(f"{state.python} runs.", "$good")
+        elif state.phase == "ended":
+            self.show_status(f"{state.python} could not be started.")
+        else:
+            self.show_status(self._one_line(str(error)))

@@ -7,10 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.cells import cell_len
 from textual.binding import Binding, BindingType
@@ -38,11 +37,10 @@ from mahtab_tui.store.session_index import (
 )
 from mahtab_tui.store.session_search import Found, Hit, find_sessions, wanted_words, words_pattern
 from mahtab_tui.store.sqlite import count_sessions, list_sessions
-from mahtab_tui.tui.commands.command import SlashCommand
 from mahtab_tui.tui.find import PatternTimeout
 from mahtab_tui.tui.screens.dialog import Prompt, ask, confirm
 from mahtab_tui.tui.screens.help import HelpScreen, help_rows
-from mahtab_tui.tui.screens.listing import Listing, ListScreen
+from mahtab_tui.tui.screens.listing import CURRENT, OTHER, ListScreen
 from mahtab_tui.tui.terminal_app import TerminalApp
 from mahtab_tui.tui.textual_fixes import is_being_removed
 from mahtab_tui.tui.transcript.view import TranscriptView
@@ -52,7 +50,6 @@ if TYPE_CHECKING:
     from mahtab_tui.session import Session
 
 _RETRY_S = 0.05
-"""Seconds between two checks whether the preview is ready to be searched."""
 
 
 class PreviewTranscript(TranscriptView):
@@ -67,102 +64,72 @@ class PreviewTranscript(TranscriptView):
         Binding("end", "scroll_end", "Last", show=False),
     ]
 
-    @property
-    def entry(self) -> str:
-        """The marked entry's name in `bus.prompt.HiddenEntries`; empty if none is marked."""
-        marked = self.marker.marked
-        return "" if marked is None else marked.key
-
 
 class Preview(Container):
-    """Shows one session at a time."""
-
     def __init__(self) -> None:
         super().__init__(id="session-preview")
         self.transcript: PreviewTranscript | None = None
-        """The transcript of the shown session."""
 
     def show(self, records: Sequence[Record], wanted: Sequence[str] = ()) -> None:
         """Show these records, scrolled to the newest match of the words."""
         focused = self.transcript is not None and self.transcript.has_focus
         self.remove_children()
-        self.transcript = reading = PreviewTranscript()
-        self.mount(reading)
+        self.transcript = transcript = PreviewTranscript()
+        self.mount(transcript)
         if focused:
-            reading.focus()
-        reading.fold(records)
+            transcript.focus()
+        transcript.fold(records)
         if wanted:
-            self.call_after_refresh(self._mark, reading, words_pattern(wanted))
+            self.call_after_refresh(self._mark, transcript, words_pattern(wanted))
 
-    def _mark(self, reading: PreviewTranscript, pattern: str) -> None:
-        if reading is not self.transcript:
+    def _mark(self, transcript: PreviewTranscript, pattern: str) -> None:
+        if transcript is not self.transcript:
             return
-        if reading.viewport.window is None:  # it has no size yet
-            self.set_timer(_RETRY_S, lambda: self._mark(reading, pattern))
+        if transcript.viewport.window is None:  # it has no size yet
+            self.set_timer(_RETRY_S, lambda: self._mark(transcript, pattern))
             return
-        reading.search.begin()
+        transcript.search.begin()
         with suppress(PatternTimeout):
-            reading.find(pattern, 1, regex=True)
+            transcript.find(pattern, 1, regex=True)
 
 
 MAX_SESSIONS = 100
-"""Maximum number of listed sessions."""
 _WIDE_COLUMNS = 70
-"""Columns from which a line shows more than the date and the title."""
 _SIZE = len("999 KB")
-_HINT = "Enter resume · F2 title · F5 copy · F6 export · F8 delete · ^T all"
-_TYPE = "type to search · Tab reads · Esc leaves"
 _TYPING_PAUSE_S = 0.05
-"""Seconds without a key press before a search starts."""
 _CATCH_UP_S = 0.2
 """Maximum seconds that each search spends on indexing sessions."""
 
 
-@dataclass(frozen=True)
-class ListQuery:
-    """A query for the list."""
-
+class ListQuery(NamedTuple):
     typed: str
     project: str | None
-    """None for all folders."""
 
 
-@dataclass(frozen=True)
-class ListResult:
-    """The result of a query."""
-
+class ListResult(NamedTuple):
     query: ListQuery
-    found: Found
-    count: int
-    """The number of matching sessions, listed or not."""
-    open_now: dict[str, Holder] = field(default_factory=dict)
-    waiting: Mapping[str, str] = field(default_factory=dict)
+    found: Found = Found([], False)
+    total: int = 0
+    open_now: Mapping[str, Holder] = {}
+    waiting: Mapping[str, str] = {}
     """Descriptions of the kernels without a screen, by session."""
     problem: str = ""
 
 
-def sessions_screen(session: Session, commands: Sequence[SlashCommand]) -> SessionsScreen:
-    """Create the screen for a session. commands: see `SessionsScreen`."""
+def sessions_screen(session: Session) -> SessionsScreen:
     try:
         project = str(project_folder())
     except SettingsError:
         project = ""
     saved = session.saved_id
     why = "" if saved else "This session is not saved, so leave it first:"
-    return SessionsScreen(
-        database(),
-        saved,
-        project,
-        switch_problem=why,
-        mask=session.secrets.redact_for_model,
-        commands=commands,
-    )
+    mask = session.secrets.redact_for_model
+    return SessionsScreen(database(), saved, project, switch_problem=why, mask=mask)
 
 
 class SessionsScreen(ListScreen[str | None, Hit]):
     """Returns the id of the session to open, or None after Escape."""
 
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [
         ("f1", "help", "Keys"),
         ("f2", "rename", "Rename"),
@@ -171,8 +138,11 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         ("f7", "stop_kernel", "Stop its kernel"),
         ("f8", "delete", "Delete"),
         ("ctrl+t", "scope", "This folder or all"),
-        ("enter", "take", "Resume"),  # while the preview has the focus
     ]
+
+    heading_text = "Sessions"
+    hint = "Enter resume · F2 title · F5 copy · F6 export · F8 delete · ^T all"
+    placeholder = "type to search · Tab reads · Esc leaves"
 
     def __init__(
         self,
@@ -182,25 +152,19 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         *,
         switch_problem: str = "",
         mask: Callable[[str], str] = str,
-        commands: Sequence[SlashCommand] = (),
     ) -> None:
         """current: the open session; empty if it is not saved. switch_problem: why no other session
-        can be opened; empty if it can.
-
-        mask: masks secrets in exports. commands: all commands of the application, for the help.
-        """
+        can be opened; empty if it can. mask: masks secrets in exports."""
         super().__init__()
-        self._preview = Preview()
-        self.listing = Listing(self, "Sessions", _HINT, _TYPE, side=self._preview)
+        self.beside = self._preview = Preview()
         self._database = database
         self._current = current
         self._project = project
         self._switch_problem = switch_problem
         self._mask = mask
-        self._commands = commands
         self._all = False
-        self._result: ListResult | None = None
-        self._detached: dict[str, str] = {}
+        self._result = ListResult(ListQuery("", "/"), problem="Nothing was read yet.")
+        self._detached: Mapping[str, str] = {}
         self._unindexed = 1
         """The number of sessions not yet indexed, as far as known. Changed only by the search
         thread."""
@@ -208,15 +172,14 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         """The action of a key that waits until the list matches the typed text."""
         self._fetcher = Fetcher(self, at_once=1)
         self._shown: tuple[str, str] = "", ""
-        """The session in the preview, and the words marked in it."""
 
     def on_mount(self) -> None:
-        self.listing.show_count("looking…")
+        self.show_count("looking…")
         self._search()
 
     @property
     def _query(self) -> ListQuery:
-        return ListQuery(self.listing.typed.strip(), None if self._all else self._project)
+        return ListQuery(self.typed, None if self._all else self._project)
 
     def find(self) -> None:
         self._pending_action = None
@@ -225,51 +188,36 @@ class SessionsScreen(ListScreen[str | None, Hit]):
     def _search(self, pause: float = 0.0) -> None:
         self._fetcher.ask("sessions", partial(self._find, self._query), self._show, pause=pause)
 
-    def _find(self, question: ListQuery) -> ListResult:
-        """Read what the list shows, on a thread."""
-        problem, found, count, open_now = "", Found([], False), 0, dict[str, Holder]()
+    def _find(self, query: ListQuery) -> ListResult:
+        path, (typed, project) = self._database, query
         try:
             if self._unindexed:
-                self._unindexed = catch_up(self._database, _CATCH_UP_S)
+                self._unindexed = catch_up(path, _CATCH_UP_S)
                 self._detached = summarize_detached_kernels()
-            if wanted_words(question.typed):
-                found = find_sessions(
-                    self._database, question.typed, question.project, limit=MAX_SESSIONS
-                )
+            if wanted_words(typed):
+                found = find_sessions(path, typed, project, limit=MAX_SESSIONS)
             else:
-                found = Found(
-                    [
-                        Hit(row, "")
-                        for row in list_sessions(
-                            self._database, question.project, limit=MAX_SESSIONS
-                        )
-                    ],
-                    False,
-                )
-            count = count_sessions(self._database, question.project)
-            open_now = locked_sessions()
+                rows = list_sessions(path, project, limit=MAX_SESSIONS)
+                found = Found([Hit(row, "") for row in rows], False)
+            count, open_now = count_sessions(path, project), locked_sessions()
         except StoreError as error:
-            problem = str(error)
-        return ListResult(question, found, count, open_now, self._detached, problem)
+            return ListResult(query, problem=str(error))
+        return ListResult(query, found, count, open_now, self._detached)
 
     def _show(self, answer: ListResult) -> None:
         if answer.query != self._query:
             return
-        same = self._result is not None and self._result.query == answer.query
-        chosen = (
-            self.listing.chosen.session.id
-            if same and self.listing.chosen is not None
-            else self._current
-        )
+        same = self._result.query == answer.query
+        chosen = self.chosen.session.id if same and self.chosen is not None else self._current
         self._result = answer
         row = next(
             (row for row, hit in enumerate(answer.found.hits) if hit.session.id == chosen),
             None if same else 0,
         )
-        self.listing.fill(row)
-        self.listing.show_count(self._count(answer))
+        self.fill(row)
+        self.show_count(self._count(answer))
         if answer.problem:
-            self.listing.show_status(answer.problem)
+            self.show_status(answer.problem)
         act, self._pending_action = self._pending_action, None
         if act is not None:
             act()
@@ -281,50 +229,38 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         if answer.problem:
             return ""
         if self._unindexed:
-            return f"{shown:,} found · {self._unindexed:,} {'session is' if self._unindexed == 1 else 'sessions are'} still being read"
+            sessions = "session is" if self._unindexed == 1 else "sessions are"
+            return f"{shown:,} found · {self._unindexed:,} {sessions} still being read"
         if wanted_words(answer.query.typed):
             return f"{'the newest ' if answer.found.more else ''}{shown:,} found {scope}"
-        return (
-            f"the newest {shown:,} of {answer.count:,} {scope}"
-            if answer.count > shown
-            else f"{shown:,} {scope}"
-        )
+        if answer.total > shown:
+            return f"the newest {shown:,} of {answer.total:,} {scope}"
+        return f"{shown:,} {scope}"
 
-    def rows(self, typed: str) -> Sequence[Hit]:
-        return () if self._result is None else self._result.found.hits
+    def find_rows(self, typed: str) -> Sequence[Hit]:
+        return self._result.found.hits
 
     def line(self, row: Hit, width: int) -> Content:
-        session = row.session
-        elsewhere = self._result is not None and session.id in self._result.open_now
-        waits = self._result is not None and session.id in self._result.waiting
-        mark = (
-            ("● ", "$moon")
-            if session.id == self._current
-            else ("◌ ", "$warning")
-            if elsewhere
-            else ("○ ", "$good")
-            if waits
-            else ("  ", "")
-        )
+        session, wide = row.session, width >= _WIDE_COLUMNS
+        if session.id == self._current:
+            mark = CURRENT
+        elif session.id in self._result.open_now:
+            mark = ("◌ ", "$warning")
+        else:
+            mark = ("○ ", "$good") if session.id in self._result.waiting else OTHER
         title = plain(one_line(session.heading)) or "(nothing was entered)"
         when = day(session)
-        if width < _WIDE_COLUMNS:  # if it is another year, show that instead of the time
+        if not wide:  # if it is another year, show that instead of the time
             when = when[5:] if when[:4] == time.strftime("%Y") else f"{when[:10]} "
-        first = (
-            plain(one_line(session.first))
-            if session.title and session.first != session.title
-            else ""
-        )
-        facts = (
-            [Path(session.project).name, session.model, cost(session)]
-            if width >= _WIDE_COLUMNS and self._all
-            else []
-        )
-        end = "  ".join([*facts, size(session).rjust(_SIZE)])
+        titled = session.title and session.first != session.title
+        first = plain(one_line(session.first)) if titled else ""
+        facts = [size(session).rjust(_SIZE)]
+        if wide and self._all:
+            facts = [Path(session.project).name, session.model, cost(session), *facts]
+        end = "  ".join(facts)
         room = max(1, width - cell_len(f"{mark[0]}{when}  {end}  ") - 1)
-        text = Content.assemble(title, (f"  {first}", "$muted")).truncate(
-            room, ellipsis=True, pad=True
-        )
+        text = Content.assemble(title, (f"  {first}", "$muted"))
+        text = text.truncate(room, ellipsis=True, pad=True)
         return Content.assemble(mark, (f"{when}  ", "$muted"), text, (f"  {end}", "$muted"))
 
     def describe(self, row: Hit | None) -> Content:
@@ -332,32 +268,24 @@ class SessionsScreen(ListScreen[str | None, Hit]):
             self._shown = "", ""
             self._fetcher.forget("preview")
             self._preview.show([])
-            return Content(
-                "" if self._result is None or self._result.problem else self._empty_text()
-            )
-        session = row.session
-        if self._shown != (session.id, typed := self.listing.typed):
+            return Content("" if self._result.problem else self._empty_text())
+        session, typed = row.session, self.typed
+        if self._shown != (session.id, typed):
             self._shown = session.id, typed
             self._fetcher.ask(
                 "preview",
                 partial(preview, self._database, session.id, row.record),
                 lambda records: self._preview.show(records, wanted_words(typed)),
-                self.listing.show_status,
+                self.show_status,
                 pause=_TYPING_PAUSE_S,
             )
-        holder = self._holder(row)
-        here = (
-            "this session"
-            if session.id == self._current
-            else ""
-            if holder is None
-            else f"open: {holder.sentence_part()}"
-        )
-        facts = "" if self._result is None else self._result.waiting.get(session.id, "")
-        waits = f"its kernel: {facts} (F7 stops it)" if facts else ""
+        here = "this session" if session.id == self._current else ""
+        if not here and (holder := self._holder(row)) is not None:
+            here = f"open: {holder.sentence_part()}"
+        facts = self._result.waiting.get(session.id, "")
         parts = (
             here,
-            waits,
+            f"its kernel: {facts} (F7 stops it)" if facts else "",
             session.id,
             session.project,
             session.model,
@@ -369,38 +297,32 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         return Content.assemble((about, "$muted"), f"\n{plain(row.excerpt)}" if row.excerpt else "")
 
     def _empty_text(self) -> str:
-        if self.listing.typed.strip():
+        if self._all:
+            return "Nothing was found." if self.typed else "There are no saved sessions."
+        if self.typed:
             return (
-                "Nothing was found."
-                if self._all
-                else "Nothing was found in this folder's sessions. Ctrl+T searches those of all folders."
+                "Nothing was found in this folder's sessions. Ctrl+T searches those of all folders."
             )
-        return (
-            "There are no saved sessions."
-            if self._all
-            else "There are no saved sessions of this folder. Ctrl+T shows those of all folders."
-        )
+        return "There are no saved sessions of this folder. Ctrl+T shows those of all folders."
 
     # Actions
 
     def action_scope(self) -> None:
         self._all, self._pending_action = not self._all, None
-        self.listing.show_count("looking…")
+        self.show_count("looking…")
         self._search()
 
     def action_help(self) -> None:
-        self.app.push_screen(
-            HelpScreen(help_rows(self._commands, self.app._keymap, first="Sessions"))
-        )
+        self.app.push_screen(HelpScreen(help_rows(self.app._keymap, first="Sessions")))
 
     def take(self) -> None:
         if (hit := self._chosen(self.take)) is None:
             return
         holder = self._holder(hit)
         if hit.session.id == self._current:
-            self.listing.show_status("You are in this session.")
+            self.show_status("You are in this session.")
         elif holder is not None and not self._switch_problem:
-            self.listing.show_status(
+            self.show_status(
                 f"It is open: {holder.sentence_part()}. Close it there first, or copy it with F5."
             )
         else:
@@ -420,7 +342,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         if (hit := self._chosen(self.action_delete)) is None:
             return
         if hit.session.id == self._current:
-            self.listing.show_status("You are in this session: leave it before you delete it.")
+            self.show_status("You are in this session: leave it before you delete it.")
             return
 
         question = f'Delete the session "{one_line(hit.session.heading)[:LONGEST_TITLE]}" and its variables for good?'
@@ -433,11 +355,10 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         )
 
     def action_stop_kernel(self) -> None:
-        """Stop the session's kernel, which runs without a screen."""
         if (hit := self._chosen(self.action_stop_kernel)) is None:
             return
-        if self._result is None or hit.session.id not in self._result.waiting:
-            self.listing.show_status("This session has no kernel in the background.")
+        if hit.session.id not in self._result.waiting:
+            self.show_status("This session has no kernel in the background.")
             return
         work = partial(stop_detached_kernel, hit.session.id)
         confirm(
@@ -453,14 +374,15 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         entry."""
         if (hit := self._chosen(self.action_fork)) is None:
             return
-        reading = self._preview.transcript
-        reads = reading is not None and reading.has_focus
-        entry = reading.entry if reading is not None and reads else ""
-        if reads and not entry:
-            self.listing.show_status(
-                "Mark a cell, a question or an answer: the copy contains everything before it."
-            )
-            return
+        transcript, entry = self._preview.transcript, ""
+        if transcript is not None and transcript.has_focus:
+            marked = transcript.marker.marked
+            if marked is None:
+                self.show_status(
+                    "Mark a cell, a question or an answer: the copy contains everything before it."
+                )
+                return
+            entry = marked.key
 
         def copied() -> Callable[[], None]:
             copy = fork(hit.session.id, entry)
@@ -485,19 +407,17 @@ class SessionsScreen(ListScreen[str | None, Hit]):
     def _chosen(self, act: Callable[[], None]) -> Hit | None:
         """Return the session at the cursor; None if there is none, or if the list does not match
         the typed text yet, in which case `act` is called later."""
-        if self._result is None or self._result.query != self._query:
+        if self._result.query != self._query:
             self._pending_action = self._pending_action or act
             return None
-        return self.listing.chosen
+        return self.chosen
 
     def _holder(self, hit: Hit) -> Holder | None:
-        return None if self._result is None else self._result.open_now.get(hit.session.id)
+        return self._result.open_now.get(hit.session.id)
 
     def _go_to(self, session: str) -> None:
         if self._switch_problem:
-            self.listing.show_status(
-                f"{self._switch_problem} mahtab-tui --resume {session} opens it."
-            )
+            self.show_status(f"{self._switch_problem} mahtab-tui --resume {session} opens it.")
         else:
             self.dismiss(session)
 
@@ -518,10 +438,8 @@ class SessionsScreen(ListScreen[str | None, Hit]):
             except (StoreError, SessionNotFound, NothingToExport) as error:
                 sentence, style = str(error), "$bad"
             except OSError as error:
-                sentence, style = (
-                    f"{error.filename or 'The file'} cannot be written: {error.strerror}.",
-                    "$bad",
-                )
+                file = error.filename or "The file"
+                sentence, style = f"{file} cannot be written: {error.strerror}.", "$bad"
             self.call_later(self._done, then, sentence, style)
 
         threading.Thread(target=act, name="session-action", daemon=True).start()
@@ -530,7 +448,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         if is_being_removed(self):
             return
         self._shown, self._unindexed = ("", ""), 1
-        self.listing.show_status(outcome, style)
+        self.show_status(outcome, style)
         if then is not None:
             then()
         self._search()

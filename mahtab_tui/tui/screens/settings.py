@@ -35,70 +35,37 @@ from mahtab_tui.settings.values import (
     unset,
     validate_value,
 )
-from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS
-from mahtab_tui.tui.commands.registry import COMMANDS
+from mahtab_tui.tui.commands import COMMANDS
+from mahtab_tui.tui.commands.panes import PANE_COMMANDS
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.screens.dialog import Dialog, ask
-from mahtab_tui.tui.screens.listing import ChooseOne, Listing, ListScreen, ModelPicker, short_path
+from mahtab_tui.tui.screens.listing import (
+    ChooseOne,
+    ListScreen,
+    ModelPicker,
+    matches_words,
+    short_path,
+)
 from mahtab_tui.tui.textual_fixes import is_being_removed
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY
 
 GROUPS: Mapping[str, Sequence[str]] = {
-    "Models": (
-        *(
-            "model",
-            "reflection_model",
-            "suggestion_model",
-            "sub_model",
-            "embedding_model",
-            "provider",
-            "base_url",
-        ),
-        *("api_keys", "claude_api_key", "model_timeout"),
-    ),
-    "Questions": (
-        "approval",
-        "approval_rules",
-        "reflection",
-        "output_answers",
-        "max_turns",
-        "max_history",
-        "max_usd",
-        "skills_dir",
-        "skills_budget",
-        "code_dir",
-    ),
-    "Searches": (
-        *("rlm_max_depth", "rlm_max_turns", "rlm_max_calls", "rlm_max_usd", "rlm_max_seconds"),
-        *("rlm_concurrency", "rlm_small", "rlm_ask_above"),
-    ),
-    "Kernel": (
-        "python",
-        "kernel",
-        "jupyter_token",
-        "reload",
-        "undo_steps",
-        "undo_memory",
-        "keep_namespace",
-        "keep_namespace_mb",
-        "keep_kernel",
-    ),
-    "Screen": ("theme", "pictures", "keymap"),
-    "Agents": ("share", "agent_gone", "project", "output_format", "highlight", "viewer", "mcp"),
+    heading: keys.split()
+    for heading, keys in {
+        "Models": """model reflection_model suggestion_model sub_model embedding_model provider
+            base_url api_keys claude_api_key model_timeout""",
+        "Questions": """approval approval_rules reflection output_answers max_turns max_history
+            max_usd skills_dir skills_budget code_dir""",
+        "Searches": """rlm_max_depth rlm_max_turns rlm_max_calls rlm_max_usd rlm_max_seconds
+            rlm_concurrency rlm_small rlm_ask_above""",
+        "Kernel": """python kernel jupyter_token reload undo_steps undo_memory keep_namespace
+            keep_namespace_mb keep_kernel""",
+        "Screen": "theme pictures keymap",
+        "Agents": "share agent_gone project output_format highlight viewer mcp",
+    }.items()
 }
-
-_POSITIONS = {
-    key: (index, heading)
-    for index, (heading, key) in enumerate(
-        (heading, key) for heading, keys in GROUPS.items() for key in keys
-    )
-}
-
-
-def setting_position(key: str) -> tuple[int, str]:
-    """Return the sort position and group of a setting, or of a table's entries, which stay
-    together."""
-    return _POSITIONS.get(key.partition(".")[0], (len(_POSITIONS), "Others"))
+_HEADINGS = {key: heading for heading, keys in GROUPS.items() for key in keys}
+_POSITIONS = {key: index for index, key in enumerate(_HEADINGS)}
 
 
 def check(key: str, text: str, provider: str | None = None) -> None:
@@ -121,12 +88,10 @@ def check(key: str, text: str, provider: str | None = None) -> None:
 
 
 def is_model(key: str) -> bool:
-    """Return whether a setting's value is the name of a model that answers."""
     return key == "model" or (key.endswith("_model") and key != "embedding_model")
 
 
 def theme_names() -> list[str]:
-    """List the names of all themes, our own first."""
     from textual.theme import BUILTIN_THEMES
 
     return [MAHTAB.name, MAHTAB_DAY.name, *BUILTIN_THEMES]
@@ -141,94 +106,6 @@ def _require_known(key: str, name: str, names: Collection[str], what: str) -> No
         near = difflib.get_close_matches(name, names, n=1)
         hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(names)}."
         raise SettingsError(f"{key}: there is no {what} {name!r}. {hint}")
-
-
-class SettingWriter:
-    """Writes a setting. Each method returns a sentence that reports the outcome; if one raises
-    `SettingsError` or `ModelError`, nothing has changed."""
-
-    def __init__(
-        self, settings: Settings, key: str, file: Path, change: Callable[[str, Any], bool]
-    ) -> None:
-        """change: sets a value for this session, on the main thread, and returns whether it takes
-        effect at once."""
-        self._settings = settings
-        self._key = key
-        self._file = file
-        self._change = change
-
-    async def toggle(self) -> str:
-        return await self.set("false" if getattr(self._settings, self._key) else "true")
-
-    async def set(self, text: str) -> str:
-        """Set the value typed by the user."""
-        value = await asyncio.to_thread(self._checked, text)
-        table = self._key.partition(".")[0]
-        before = getattr(self._settings, table)
-        at_once = self._apply(value)
-        new = parse_value(self._key, text)
-        # New entries of a table are added to those in the file.
-        rows = (
-            {f"{self._key}.{name}": each for name, each in new.items()}
-            if isinstance(new, dict)
-            else {self._key: new}
-        )
-        try:
-            await asyncio.to_thread(self._write, rows)
-        except SettingsError as error:
-            if at_once:
-                raise SettingsError(
-                    f"Changed for this session only; it was not saved. {error}"
-                ) from None
-            self._change(table, before)
-            raise
-        return f"Saved. {_effect_time(at_once)}{await asyncio.to_thread(self._winner, next(iter(rows)))}"
-
-    async def unset(self) -> str:
-        """Remove the setting from the file, so that the other sources apply."""
-        if not await asyncio.to_thread(unset, self._file, self._key):
-            raise SettingsError(f"{self._file} does not set {self._key}.")
-        table = self._key.partition(".")[0]
-        try:
-            sources = await asyncio.to_thread(self._settings.reloaded)
-            at_once = self._change(table, getattr(sources, table))
-        except (SettingsError, ModelError) as error:
-            raise SettingsError(
-                f"Removed {self._key} from the file, but this session keeps its value. {error}"
-            ) from None
-        return f"Removed {self._key} from the file. {_effect_time(at_once)}"
-
-    def _checked(self, text: str) -> Any:
-        new = parse_value(self._key, text)
-        check(self._key, text, self._settings.provider)
-        return validate_value(self._key, new)
-
-    def _apply(self, value: Any) -> bool:
-        table, dot, name = self._key.partition(".")
-        present = getattr(self._settings, table)
-        if dot or is_table(table):
-            value = {**present, name: value} if dot else {**present, **value}
-        return self._change(table, value)
-
-    def _write(self, rows: Mapping[str, Any]) -> None:
-        for key, value in rows.items():
-            set_value(self._file, key, value)
-
-    def _winner(self, key: str) -> str:
-        """Name the source that will override the file at the next start; empty if none does."""
-        try:
-            origin = self._settings.origin(key)
-        except SettingsError as error:
-            return f" But {error}"
-        return (
-            ""
-            if origin.file == self._file
-            else f" But {origin.text} overrides it from the next start."
-        )
-
-
-def _effect_time(at_once: bool) -> str:
-    return "It takes effect at once." if at_once else "It takes effect at the next start."
 
 
 class EditSetting(Dialog[str | None]):
@@ -256,7 +133,7 @@ class EditSetting(Dialog[str | None]):
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
         event.stop()
-        self.query_one(".setting-wrong", Static).update("")
+        self._show_problem("")
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
@@ -267,18 +144,22 @@ class EditSetting(Dialog[str | None]):
     async def _take(self, text: str) -> None:
         """Validate the text on a thread, because this looks up folders and programs; return it if
         it is valid."""
+        problem = ""
         try:
             if text:
                 await asyncio.to_thread(parse_value, self._entry.key, text)
                 await asyncio.to_thread(check, self._entry.key, text)
         except SettingsError as error:
-            if self.is_current:
-                self.query_one(".setting-wrong", Static).update(
-                    Content.styled(plain(str(error)), "$bad")
-                )
+            problem = plain(str(error))
+        if not self.is_current:
+            return
+        if problem:
+            self._show_problem(problem)
         else:
-            if self.is_current:
-                self.dismiss(text)
+            self.dismiss(text)
+
+    def _show_problem(self, text: str) -> None:
+        self.query_one(".setting-wrong", Static).update(Content.styled(text, "$bad"))
 
 
 _KEY, _VALUE, _ORIGIN = 20, 44, 16
@@ -292,6 +173,8 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         ("tab", "other_file", "Other file"),
         ("ctrl+r", "unset", "Remove from the file"),
     ]
+    heading_text = "Settings"
+    hint = "Enter changes it · Tab other file · Ctrl+R unsets it · Esc leaves"
 
     def __init__(
         self,
@@ -308,9 +191,6 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         after the screen was closed. Raises `SettingsError` if the project's folder was deleted.
         """
         super().__init__()
-        self.listing = Listing(
-            self, "Settings", "Enter changes it · Tab other file · Ctrl+R unsets it · Esc leaves"
-        )
         self._settings = settings
         self._current = present
         self._change = change
@@ -323,13 +203,12 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         self._saving = asyncio.Lock()
 
     def on_mount(self) -> None:
-        self.listing.show_count(self._target())
+        self.show_count(self._target())
         self.app.run_worker(self._load())
 
     # The rows
 
     async def _load(self) -> None:
-        """Read all sources again, on a thread."""
         try:
             found = await asyncio.to_thread(list_settings, self._settings)
         except SettingsError as error:
@@ -338,72 +217,57 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
                 for key, field in Settings.model_fields.items()
             ]
             if not is_being_removed(self):
-                self.listing.show_status(str(error))
+                self.show_status(str(error))
         present = self._current()
         self._entries = []
         for entry, following in zip(found, [*found[1:], None], strict=True):
-            self._entries.append(
-                entry._replace(value=present[entry.key])
-                if entry.value == NOT_SET and entry.key in present
-                else entry
-            )
             table, dot, _ = entry.key.partition(".")
+            if entry.value == NOT_SET and entry.key in present:
+                entry = entry._replace(value=present[entry.key])
+            self._entries.append(entry)
             if dot and (following is None or not following.key.startswith(f"{table}.")):
-                self._entries.append(
-                    SettingEntry(table, "", ValueOrigin("name=value adds"), entry.description)
-                )
-        self._entries.sort(key=lambda entry: setting_position(entry.key)[0])
+                adds = ValueOrigin("name=value adds")
+                self._entries.append(SettingEntry(table, "", adds, entry.description))
+        # Settings that are in no group come last, and a table's entries stay together.
+        self._entries.sort(
+            key=lambda each: _POSITIONS.get(each.key.partition(".")[0], len(_POSITIONS))
+        )
         if not is_being_removed(self):
-            self.listing.fill()
+            self.fill()
 
     def heading(self, row: SettingEntry) -> str:
-        return "" if self.listing.typed.strip() else setting_position(row.key)[1]
+        return "" if self.typed else _HEADINGS.get(row.key.partition(".")[0], "Others")
 
-    def rows(self, typed: str) -> Sequence[SettingEntry]:
+    def find_rows(self, typed: str) -> Sequence[SettingEntry]:
         """Return the settings whose key starts with the text, then those whose key contains it,
         then other matches."""
-        typed = typed.lower()
-        words = typed.split()
         found = [
             entry
             for entry in self._entries
-            if all(
-                word in f"{entry.key} {entry.value} {entry.description}".lower() for word in words
-            )
+            if matches_words(typed, f"{entry.key} {entry.value} {entry.description}")
         ]
-        return (
-            sorted(
-                found, key=lambda entry: (not entry.key.startswith(typed), typed not in entry.key)
-            )
-            if words
-            else found
-        )
+        key = typed.lower()
+        return sorted(found, key=lambda each: (not each.key.startswith(key), key not in each.key))
 
     def line(self, row: SettingEntry, width: int) -> Content:
         room = min(max(width - _KEY - _ORIGIN - 2, 8), _VALUE)
         value = Content(plain(row.value)).truncate(room, ellipsis=True, pad=True)
-        style = (
-            "$muted" if row.value == NOT_SET else "$moon" if row.origin.text != "default" else ""
-        )
-        return Content.assemble(
-            f"{row.key:<{_KEY}} ", value.stylize(style), " ", (self._short(row.origin), "$muted")
-        )
+        style = "$moon" if row.origin.text != "default" else ""
+        if row.value == NOT_SET:
+            style = "$muted"
+        origin = row.origin.text
+        if row.origin.file is not None:
+            origin = "your file" if row.origin.file == self._files[1] else "the project's"
+        key = f"{row.key:<{_KEY}} "
+        return Content.assemble(key, value.stylize(style), " ", (origin, "$muted"))
 
     def describe(self, row: SettingEntry | None) -> Content:
         if row is None:
             return Content("No setting matches." if self._entries else "")
-        allowed = (
-            f" ({', '.join(choices(row.key))})" if "." not in row.key and choices(row.key) else ""
-        )
-        return Content.assemble(
-            f"{row.description}{allowed}.\n",
-            (plain(f"From: {short_path(row.origin.text, self._project)}"), "$muted"),
-        )
-
-    def _short(self, origin: ValueOrigin) -> str:
-        if origin.file is None:
-            return origin.text
-        return "your file" if origin.file == self._files[1] else "the project's"
+        values = choices(row.key) if "." not in row.key else ()
+        allowed = f" ({', '.join(values)})" if values else ""
+        origin = plain(f"From: {short_path(row.origin.text, self._project)}")
+        return Content.assemble(f"{row.description}{allowed}.\n", (origin, "$muted"))
 
     def _target(self) -> str:
         return f"written to {short_path(str(self._file), self._project)}"
@@ -412,44 +276,90 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
 
     def action_other_file(self) -> None:
         self._file = self._files[self._files.index(self._file) - 1]
-        self.listing.show_count(self._target())
+        self.show_count(self._target())
 
     def action_unset(self) -> None:
-        if (row := self.listing.chosen) is not None:
-            self._begin(self._writer(row.key).unset())
+        if (row := self.chosen) is not None:
+            self._save(self._unset(row.key, self._file))
 
     def take(self) -> None:
-        if (row := self.listing.chosen) is None:
+        if (row := self.chosen) is None:
             return
-        key = row.key
-        if choices(key.partition(".")[0]) == ("true", "false"):
-            self._begin(self._writer(key).toggle())
+        key, present = row.key, "" if row.value == NOT_SET else row.value
+        values = theme_names() if key == "theme" else choices(key.partition(".")[0])
+        if values == ("true", "false"):
+            other = "false" if getattr(self._settings, key) else "true"
+            self._save(self._set(key, self._file, other))
             return
-        offered = theme_names() if key == "theme" else choices(key.partition(".")[0])
         dialog: ChooseOne | ModelPicker | EditSetting
-        if offered:
-            dialog = ChooseOne(key, offered, row.value)
+        if values:
+            dialog = ChooseOne(key, values, row.value)
         elif is_model(key):
-            dialog = self._make_picker(row.value if row.value != NOT_SET else "")
+            dialog = self._make_picker(present)
         else:
             secret = is_secret(key)
-            dialog = EditSetting(
-                row, "" if secret or row.value == NOT_SET else row.value, secret=secret
-            )
+            dialog = EditSetting(row, "" if secret else present, secret=secret)
 
         def entered(text: str) -> None:
-            writer = self._writer(key)
-            self._begin(writer.set(text) if text else writer.unset())
+            file = self._file
+            self._save(self._set(key, file, text) if text else self._unset(key, file))
 
         ask(self.app, dialog, entered)
 
-    def _writer(self, key: str) -> SettingWriter:
-        return SettingWriter(self._settings, key, self._file, self._change)
+    async def _set(self, key: str, file: Path, text: str) -> str:
+        """Write a setting; return a sentence that reports the outcome. If this raises
+        `SettingsError` or `ModelError`, nothing has changed."""
+        table, dot, name = key.partition(".")
+        before, new = getattr(self._settings, table), parse_value(key, text)
+        await asyncio.to_thread(check, key, text, self._settings.provider)
+        value = await asyncio.to_thread(validate_value, key, new)
+        if dot or is_table(table):
+            value = {**before, name: value} if dot else {**before, **value}
+        at_once = self._change(table, value)
+        # New entries of a table are added to those in the file.
+        rows = {key: new}
+        if isinstance(new, dict):
+            rows = {f"{key}.{name}": each for name, each in new.items()}
+        try:
+            for row in rows.items():
+                await asyncio.to_thread(set_value, file, *row)
+        except SettingsError as error:
+            if not at_once:
+                self._change(table, before)
+                raise
+            problem = f"Changed for this session only; it was not saved. {error}"
+            raise SettingsError(problem) from None
+        winner = await asyncio.to_thread(self._winner, next(iter(rows)), file)
+        return f"Saved. {_effect_time(at_once)}{winner}"
 
-    def _begin(self, saving: Coroutine[Any, Any, str]) -> None:
-        self.app.run_worker(self._save(saving))
+    async def _unset(self, key: str, file: Path) -> str:
+        """Remove a setting from the file, so that the other sources apply; as `_set`."""
+        if not await asyncio.to_thread(unset, file, key):
+            raise SettingsError(f"{file} does not set {key}.")
+        table = key.partition(".")[0]
+        try:
+            sources = await asyncio.to_thread(self._settings.reloaded)
+            at_once = self._change(table, getattr(sources, table))
+        except (SettingsError, ModelError) as error:
+            raise SettingsError(
+                f"Removed {key} from the file, but this session keeps its value. {error}"
+            ) from None
+        return f"Removed {key} from the file. {_effect_time(at_once)}"
 
-    async def _save(self, saving: Coroutine[Any, Any, str]) -> None:
+    def _winner(self, key: str, file: Path) -> str:
+        """Name the source that will override the file at the next start; empty if none does."""
+        try:
+            origin = self._settings.origin(key)
+        except SettingsError as error:
+            return f" But {error}"
+        return (
+            "" if origin.file == file else f" But {origin.text} overrides it from the next start."
+        )
+
+    def _save(self, saving: Coroutine[Any, Any, str]) -> None:
+        self.app.run_worker(self._report(saving))
+
+    async def _report(self, saving: Coroutine[Any, Any, str]) -> None:
         async with self._saving:
             try:
                 outcome, style = await saving, "$good"
@@ -460,4 +370,8 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
             if is_being_removed(self):  # the screen may be closed while the sources are read
                 self._notify(outcome, "information" if style == "$good" else "error")
             else:
-                self.listing.show_status(outcome, style)
+                self.show_status(outcome, style)
+
+
+def _effect_time(at_once: bool) -> str:
+    return "It takes effect at once." if at_once else "It takes effect at the next start."

@@ -1,11 +1,12 @@
-"""The screen of one call: its query, turns and answer, next to its text."""
+"""The screen of one call: its query, turns, answer and sub-calls, next to its text."""
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from rich.style import Style
 from textual import on
@@ -17,16 +18,37 @@ from textual.events import Click, Resize
 from textual.message import Message
 from textual.widgets import Input, Static
 
+from mahtab_tui.bus.output import OutputBuffer
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.sandbox.base import TextSpan
-from mahtab_tui.search.node import Coverage, CoverageCell, SearchNode
+from mahtab_tui.search.node import Coverage, CoverageCell, SearchNode, Turn
 from mahtab_tui.search.tree import SearchControl, Tree
 from mahtab_tui.tui.find import LineInput
-from mahtab_tui.tui.rows.row import CURSOR_KEYS, FRAME_RATE, Span
-from mahtab_tui.tui.rows.text_window import LongTextView, StyledPart, TextRow, TextWindow
+from mahtab_tui.tui.rows.code import CodeRows
+from mahtab_tui.tui.rows.markdown import Markdown
+from mahtab_tui.tui.rows.row import (
+    CURSOR_KEYS,
+    EDGE,
+    FRAME_RATE,
+    RIGHT,
+    Row,
+    RowsView,
+    Span,
+    paragraph,
+)
+from mahtab_tui.tui.rows.text_window import (
+    LocalText,
+    LongTextView,
+    PagedText,
+    StyledPart,
+    Text,
+    TextRow,
+)
 from mahtab_tui.tui.screens.dialog import Dialog
-from mahtab_tui.tui.search.call_story import CallPane
 from mahtab_tui.tui.search.drawing import (
+    CallLine,
+    Drawing,
+    budget,
     coverage_mark,
     describe_position,
     format_count,
@@ -36,16 +58,260 @@ from mahtab_tui.tui.search.drawing import (
     short_cost,
     short_number,
     short_time,
+    span_cells,
+    with_reruns,
 )
 from mahtab_tui.tui.search.pane import NODE_MENU, CallSelection, NodeActions
-from mahtab_tui.tui.theme import get_palette
-from mahtab_tui.tui.widgets.key_line import KeyLine
+from mahtab_tui.tui.theme import BOLD, Palette, get_palette
+from mahtab_tui.tui.transcript.output import OutputRows
+from mahtab_tui.tui.widgets.bars import KeyLine
 
-__all__ = ["NodeScreen"]
+LONGEST_POSITION = 60
+
+_TRACEBACK = "Traceback (most recent call last):"
+_LINE_END = re.compile(r"(?<=\S)\n(?=\S)")
+"""A line end within a paragraph. It is preserved, because most answers are assembled by code."""
+_ENDINGS = {
+    "interrupted": "was interrupted",
+    "timed out": "was stopped: it ran too long",
+    "killed": "was killed; its variables are lost",
+    "died": "ended its Python; its variables are lost",
+}
+
+
+class CallRow(NamedTuple):
+    row: Row
+    span: TextSpan | None = None
+    child: SearchNode | None = None
+    """A call; its row is drawn when it becomes visible."""
+    head: bool = False
+
+    @property
+    def is_link(self) -> bool:
+        return self.span is not None or self.child is not None
+
+
+class CallRows:
+    """A `RowSource` of one call. Unchanged turns are not drawn again."""
+
+    def __init__(self, tree: Tree, node: SearchNode, clock: Callable[[], float]) -> None:
+        self.rows: list[CallRow] = []
+        self._tree = tree
+        self._node = node
+        self._clock = clock
+        self._turns: dict[int, tuple[int, list[CallRow]]] = {}
+
+    def lay_out(self, width: int, palette: Palette) -> None:
+        self._width, self._palette = max(8, width - EDGE - RIGHT), palette
+        self._markdown = Markdown(palette)
+        self._drawing = Drawing(max(10, width - EDGE - RIGHT), palette)
+        self._turns.clear()
+        self.update()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> Row:
+        row, _, child, _ = self.rows[index]
+        if child is None:
+            return row
+        line = CallLine("node", self._tree, child)
+        return Row(self._drawing.spans(line, self._clock(), None))
+
+    def update(self) -> None:
+        node, rows = self._node, list[CallRow]()
+        for turn in node.turns:
+            version, drawn = self._turns.get(turn.number, (-1, []))
+            if version != turn.version:
+                drawn = [CallRow(row) for row in self._turn(turn)]
+                self._turns[turn.number] = turn.version, drawn
+            rows += drawn
+        if not node.turns and not node.finished:
+            rows.append(CallRow(Row([("Waiting for its turn.", self._palette.muted)])))
+        if node.again:
+            rows += [*self._calls(list(with_reruns(node.again)), "run again"), CallRow(Row())]
+        if node.finished:
+            rows += self._answer(node)
+        children = list(with_reruns(node.children))
+        self.rows = [*rows, *self._calls(children, format_count(len(children), "call"))]
+
+    def _turn(self, turn: Turn) -> Iterator[Row]:
+        palette, node, width = self._palette, self._node, self._width
+        plain_call = node.kind == "llm"
+        if not plain_call:
+            head = node.turn_label(turn.number, "turn {} of {}") or f"turn {turn.number}"
+            left = budget(turn.left)
+            used = [
+                f"{short_number(turn.used.tokens)} tok" if turn.used.tokens else "",
+                short_cost(turn.used) if turn.used.calls else "",
+                "" if turn.duration is None else short_time(turn.duration),
+            ]
+            about = (f"  left: {left}" if left else "", palette.muted)
+            usage = ("  ".join(filter(None, used)), palette.muted)
+            spans = [(head.capitalize(), palette.model + BOLD), about]
+            yield Row(spans, palette.model, right=[usage])
+        if not plain_call or not node.finished:  # The words of a plain call are its answer.
+            yield from self._markdown.document(plain(_prose(turn)), width, palette.model)
+        if turn.code is not None:
+            code = CodeRows(width, palette, palette.model)
+            code.update(turn.code.strip("\n"))
+            yield from (code[number] for number in range(len(code)))
+        if turn.cut:
+            dropped = "Text after its code was dropped: it had not seen the output."
+            yield from paragraph([(dropped, palette.muted)], width, palette.model)
+        yield from self._output_rows(turn)
+        yield Row()
+
+    def _output_rows(self, turn: Turn) -> Iterator[Row]:
+        if turn.output is None:
+            return
+        palette, text = self._palette, turn.output
+        if text.strip():
+            printed, mark, traceback = text, "", ""
+            if turn.status == "error":
+                printed, mark, traceback = text.partition(_TRACEBACK)
+            output = OutputBuffer()
+            output.feed("stdout", printed)
+            output.feed("traceback", mark + traceback)
+            drawn = OutputRows(output, self._width, palette)
+            drawn.update()
+            yield from (drawn[number] for number in range(len(drawn)))
+        if turn.chars > len(text):
+            printed = f"{turn.chars:,} characters were printed"
+            yield Row([(printed, palette.muted)], palette.hairline)
+        if ending := _ENDINGS.get(turn.status):
+            yield Row([(f"■ The code {ending}.", palette.bad)], palette.hairline)
+
+    def _answer(self, node: SearchNode) -> Iterator[CallRow]:
+        palette = self._palette
+        name, style = {
+            "partial": ("Answer, as far as it got", palette.moon),
+            "error": ("It failed", palette.bad),
+            "stopped": ("It was stopped", palette.muted),
+        }.get(node.state, ("Answer", palette.good))
+        about = ""
+        if node.memo:
+            about = f"  the same question over the same text as {node.memo}: asked once"
+        elif node.late:
+            about = "  came too late for its parent; kept beside the answer that the parent got"
+        yield CallRow(Row([(name, style + BOLD), (about, palette.muted)], style), head=True)
+        answer = _LINE_END.sub("  \n", plain(node.answer))
+        yield from map(CallRow, self._markdown.document(answer, self._width, style))
+        if node.rests_on:
+            places = f"rests on {format_count(len(node.rests_on), 'place')} of the text"
+            yield CallRow(Row([(places, palette.muted)], style))
+        for start, end in node.rests_on[:LONGEST_POSITION]:
+            words = [
+                ("  → ", palette.moon),
+                (f"{start:,}–{end:,}", palette.text),
+                (f"   {end - start:,} characters", palette.muted),
+            ]
+            yield CallRow(Row(words, style), span=(start, end))
+        yield CallRow(Row())
+
+    def _calls(self, nodes: Sequence[SearchNode], head: str) -> Iterator[CallRow]:
+        if nodes:
+            yield CallRow(Row([(head, self._palette.text + BOLD)]))
+            yield from (CallRow(Row(), child=node) for node in nodes)
+
+
+def _prose(turn: Turn) -> str:
+    if turn.code is None:
+        return turn.words
+    before, fence, _ = turn.words.partition("```")
+    code = turn.code.strip()
+    if fence:
+        return before
+    return "" if turn.words.strip() == code else turn.words.partition(code)[0]
+
+
+class CallPane(RowsView, can_focus=True):
+    """Shows a call. Tab goes to the next row that links to a span or a call; Enter or a click opens
+    it."""
+
+    bars = True
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "next_link(1)", "Next place or call", show=False),
+        Binding("shift+tab", "next_link(-1)", "Previous place or call", show=False),
+    ]
+
+    @dataclass
+    class SpanOpened(Message):
+        span: TextSpan
+
+    @dataclass
+    class CallOpened(Message):
+        node: SearchNode
+
+    def __init__(self, tree: Tree, node: SearchNode, clock: Callable[[], float]) -> None:
+        self._rows = CallRows(tree, node, clock)
+        super().__init__(self._rows, id="node-story")
+        self.following = not node.finished
+        self._placed = False
+
+    @property
+    def marked_row(self) -> int:
+        return self.cursor
+
+    def refresh_view(self) -> None:
+        if self._laid_out is not None:
+            self._rows.update()
+        super().refresh_view()
+        rows = self._rows.rows
+        if self.cursor >= len(rows) or (self.cursor >= 0 and not rows[self.cursor].is_link):
+            self.cursor = -1
+        if self.following:
+            self._scroll_to_row(max(0, len(rows) - self.size.height))
+        if not self._placed and self._laid_out is not None:
+            self._placed = True
+            # The user most likely looks for the answer.
+            if (head := next((y for y, row in enumerate(rows) if row.head), None)) is not None:
+                self.call_after_refresh(self._scroll_to_row, head - self.size.height // 4)
+
+    def _scroll_to_row(self, row: int) -> None:
+        self.scroll_to(y=row, animate=False, force=True)
+
+    # Actions
+
+    def action_next_link(self, step: int) -> None:
+        """Go to the next (1) or previous (-1) link; after the last link, focus the next widget."""
+        rows, start = self._rows.rows, self.cursor
+        if start < 0:
+            start = self.scroll_offset.y + (-1 if step > 0 else self.size.height)
+        start = min(start, len(rows))
+        rows_ahead = range(start + step, len(rows) if step > 0 else -1, step)
+        self.cursor = next((row for row in rows_ahead if rows[row].is_link), -1)
+        if self.cursor < 0:
+            self.screen.focus_next() if step > 0 else self.screen.focus_previous()
+        else:
+            self.following = False
+            self.show_row(self.cursor)
+        self.refresh()
+
+    def open_link(self) -> bool:
+        if self.cursor < 0:
+            return False
+        row = self._rows.rows[self.cursor]
+        if row.span is not None:
+            self.post_message(self.SpanOpened(row.span))
+        elif row.child is not None:
+            self.post_message(self.CallOpened(row.child))
+        return True
+
+    def on_click(self, event: Click) -> None:
+        index = self.row_at(event.y)
+        if index is not None and self._rows.rows[index].is_link:
+            self.cursor = index
+            self.open_link()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        if new_value < old_value and new_value < self.max_scroll_y:
+            self.following = False
 
 
 def crumbs(node: SearchNode, now: float) -> Content:
-    """Show the path from the root to a call, and the call's state."""
     way: list[str] = []
     above: SearchNode | None = node
     while above is not None:
@@ -64,19 +330,11 @@ def crumbs(node: SearchNode, now: float) -> Content:
 def figures(node: SearchNode, now: float, width: int) -> str:
     """Show what a call and its descendants have used; if that is too wide, leave out the first
     figures."""
-    turn = (
-        node.turn_label(node.turns[-1].number, "turn {} of {}")
-        if node.turns and node.kind != "llm"
-        else ""
-    )
-    used = node.used
-    words = [
-        one_line(node.model),
-        turn,
-        format_count(used.calls, "call"),
-        f"{short_number(used.tokens)} tok",
-        short_cost(used),
-    ]
+    used, turn = node.used, ""
+    if node.turns and node.kind != "llm":
+        turn = node.turn_label(node.turns[-1].number, "turn {} of {}")
+    tokens = f"{short_number(used.tokens)} tok"
+    words = [one_line(node.model), turn, format_count(used.calls, "call"), tokens, short_cost(used)]
     words = [*filter(None, words), short_time(node.elapsed(now))]
     while len(words) > 1 and len(" · ".join(words)) > width:
         del words[0]
@@ -89,8 +347,6 @@ class PositionBar(Static):
 
     @dataclass
     class Clicked(Message):
-        """The user clicked a position in the text."""
-
         at: int
 
     def __init__(self, tree: Tree, node: SearchNode) -> None:
@@ -99,22 +355,17 @@ class PositionBar(Static):
         self._node = node
 
     def render(self) -> Content:
-        width, chars = max(1, self.size.width), self._tree.coverage.chars
-        bar = Content.assemble(
-            *(
-                (mark, f"${role}")
-                for mark, role in map(coverage_mark, self._tree.coverage.cells(width))
-            )
-        )
-        spans = self._node.spans
-        if not chars or not spans or self._node is self._tree.root:
+        width, coverage, spans = max(1, self.size.width), self._tree.coverage, self._node.spans
+        cells = map(coverage_mark, coverage.cells(width))
+        bar = Content.assemble(*((mark, f"${role}") for mark, role in cells))
+        if not coverage.chars or not spans or self._node is self._tree.root:
             return Content.assemble(bar, "\n", *((text, f"${role}") for text, role in legend()))
-        first = min(start for start, _ in spans) * width // chars
-        after = max(first + 1, -(-max(end for _, end in spans) * width // chars))
-        mark = "▔" * (min(after, width) - first)
-        words = f"{describe_position(spans)} of {short_number(chars)} characters"
-        right = first + len(mark) + 1 + len(words) <= width
-        below = " " * first + f"{mark} {words}" if right else f"{words.rjust(first - 1)} {mark}"
+        first, after = span_cells(spans, coverage.chars, width)
+        mark = "▔" * (after - first)
+        words = f"{describe_position(spans)} of {short_number(coverage.chars)} characters"
+        below = f"{words.rjust(first - 1)} {mark}"
+        if after + 1 + len(words) <= width:
+            below = f"{' ' * first}{mark} {words}"
         return Content.assemble(bar, "\n", (below, "$muted"))
 
     def on_click(self, event: Click) -> None:
@@ -132,20 +383,17 @@ class TextRows(LongTextView, can_focus=True):
         Binding("N,shift+n", "next(True)", "Previous", show=False),
     ]
 
-    def __init__(self, window: TextWindow, spans: Sequence[TextSpan], coverage: Coverage) -> None:
+    def __init__(self, source: Text, spans: Sequence[TextSpan], coverage: Coverage) -> None:
         """spans: the parts of the text that were passed to the call."""
-        super().__init__(window)
+        super().__init__(source)
         self.span: TextSpan | None = None
-        """The span opened by the user."""
         self.top = spans[0][0] if spans else 0
         self._spans = spans
         self._marks: Sequence[TextSpan] = ()
         self._coverage = coverage
         self._cells: Sequence[CoverageCell] = ()
-        """Uses of the text, for each row of the right edge."""
 
     def mark(self, spans: Sequence[TextSpan]) -> None:
-        """Mark the spans that support the answer."""
         self._marks = spans
         self.refresh_view()
 
@@ -159,15 +407,13 @@ class TextRows(LongTextView, can_focus=True):
 
     @property
     def _gutter(self) -> int:
-        return len(f"{max(1, self.window.chars // 40):,}") + 4
+        return len(f"{max(1, self.source.size // 40):,}") + 4
 
     @property
     def text_width(self) -> int:
         return max(10, self.size.width - self._gutter - 2)
 
     def row_prefix(self, row: TextRow) -> list[Span]:
-        """Draw the line's number, and a bar for the call's own text and for what supports its
-        answer."""
         palette, number = get_palette(self.app), f"{row.number:,}" if row.number is not None else ""
         rests = any(start < row.end and row.start < end for start, end in self._marks)
         bar = (
@@ -183,10 +429,9 @@ class TextRows(LongTextView, can_focus=True):
         return palette.text if self._contains(row) else palette.muted
 
     def edge(self, y: int) -> Span:
-        """Draw what was covered at this height, and the position in the text."""
         palette = get_palette(self.app)
         cell = self._cells[y] if y < len(self._cells) else CoverageCell()
-        if y == self.top * max(1, self.size.height) // max(1, self.window.chars):
+        if y == self.top * max(1, self.size.height) // max(1, self.source.size):
             return "◀", palette.text
         mark = "▕" if cell.sparse or cell.how is None else "▐"
         return mark, getattr(palette, coverage_mark(cell)[1])
@@ -210,40 +455,24 @@ class TextPane(Vertical):
         Binding("left_square_bracket", "position(-1)", "Previous match", show=False),
     ]
 
-    def __init__(
-        self,
-        window: TextWindow,
-        spans: Sequence[TextSpan],
-        coverage: Coverage,
-        *,
-        id: str | None = None,
-    ) -> None:
-        super().__init__(id=id)
-        self._window = window
-        self.rows = TextRows(window, spans, coverage)
+    def __init__(self, source: Text | None, spans: Sequence[TextSpan], coverage: Coverage) -> None:
+        """source: None if the text is no longer in memory."""
+        super().__init__(id="node-side")
+        self.shown = source is not None and bool(spans)
+        self.rows = TextRows(source or LocalText(""), spans, coverage)
         self._coverage = coverage
         self._spans = spans
 
     def compose(self) -> ComposeResult:
-        if not self._spans:
-            yield Static(
-                "Code made this call's text: it is not part of the searched text.",
-                classes="quiet-words",
-                markup=False,
-            )
-        elif not self._window.is_loaded:
-            yield Static("The text is no longer kept.", classes="quiet-words", markup=False)
-        else:
+        if self.shown:
             yield self.rows
-            yield LineInput(placeholder="search the text", compact=True, id="find")
-
-    def on_mount(self) -> None:
-        for line in self.query("#find"):
+            line = LineInput(placeholder="search the text", compact=True, id="find")
             line.display = False
-
-    @property
-    def shown(self) -> bool:
-        return self.rows.is_attached
+            yield line
+        else:
+            lost = "The text is no longer kept."
+            made = "Code made this call's text: it is not part of the searched text."
+            yield Static(lost if self._spans else made, classes="quiet-words", markup=False)
 
     def show(self, span: TextSpan) -> None:
         if self.shown:
@@ -275,7 +504,6 @@ class TextPane(Vertical):
         self.rows.action_next(False)
 
     def leave_search(self) -> bool:
-        """Close the search line; returns False if it is not open."""
         for line in self.query("#find"):
             if line.display and line.has_focus:
                 line.display = False
@@ -311,16 +539,17 @@ class NodeScreen(Dialog[None], NodeActions):
         super().__init__()
         self.control = control
         self._tree, self._node = tree, node = chosen
-        window = TextWindow(
-            lambda start, end: control.text(tree.id, start, end), tree.coverage.chars
-        )
-        self._call_pane = CallPane(tree, node, clock, id="node-story")
-        self._text = TextPane(window, node.spans, tree.coverage, id="node-text")
+        source = None
+        if control.text(tree.id, 0, 1) is not None:
+            source = PagedText(
+                lambda start, end: control.text(tree.id, start, end) or "", tree.coverage.chars
+            )
+        self._call_pane = CallPane(tree, node, clock)
+        self._text = TextPane(source, node.spans, tree.coverage)
         self._bar = PositionBar(tree, node)
         self._clock = clock
         self._at = at
         self._shown_versions = (-1, -1)
-        """The shown versions of the call and the tree."""
 
     @property
     def chosen(self) -> CallSelection:
@@ -335,8 +564,7 @@ class NodeScreen(Dialog[None], NodeActions):
         yield self._bar
         with Horizontal(id="node-body"):
             yield self._call_pane
-            with Vertical(id="node-side"):
-                yield self._text
+            yield self._text
         yield KeyLine()
 
     def on_mount(self) -> None:
@@ -357,21 +585,19 @@ class NodeScreen(Dialog[None], NodeActions):
         side_by_side = width >= SIDE_BY_SIDE
         self.set_class(side_by_side, "-beside")
         if side_by_side:
-            self._call_pane.display = self.query_one("#node-side").display = True
+            self._call_pane.display = self._text.display = True
         elif self._call_pane.display:
-            self.query_one("#node-side").display = False
+            self._text.display = False
 
     def _refresh_changed(self) -> None:
-        """Draw what is new, and what changes with time."""
         node, now = self._node, self._clock()
         seen = (node.version, self._tree.structure)
         if seen != self._shown_versions or not node.finished or node.alive:
             where = crumbs(node, now)
             self.query_one("#node-crumbs", Static).update(where)
             room = self.app.size.width - where.cell_length - 5
-            self.query_one("#node-figures", Static).update(
-                Content.styled(figures(node, now, room), "$muted")
-            )
+            used = Content.styled(figures(node, now, room), "$muted")
+            self.query_one("#node-figures", Static).update(used)
             self._bar.refresh()
         if seen != self._shown_versions:
             self._shown_versions = seen
@@ -387,17 +613,15 @@ class NodeScreen(Dialog[None], NodeActions):
             self.dismiss(None)
 
     def action_text(self) -> None:
-        side = self.query_one("#node-side")
-        to_text = not side.has_focus_within
+        to_text = not self._text.has_focus_within
         if not self.has_class("-beside"):
-            side.display, self._call_pane.display = to_text, not to_text
+            self._text.display, self._call_pane.display = to_text, not to_text
         if to_text and self._text.shown:
             self._text.rows.focus()
         else:
             self._call_pane.focus()
 
     def action_menu(self) -> None:
-        """Open the selected row; if none is selected, show the actions on the call."""
         if not self._call_pane.open_link():
             self.open_menu([command for command in NODE_MENU if command.id != "node-open"])
 
@@ -406,9 +630,8 @@ class NodeScreen(Dialog[None], NodeActions):
         self._call_pane.refresh_view()
 
     def choose(self, node: SearchNode) -> None:
-        self.app.switch_screen(
-            NodeScreen(CallSelection(self._tree, node), self.control, self._clock)
-        )
+        chosen = CallSelection(self._tree, node)
+        self.app.switch_screen(NodeScreen(chosen, self.control, self._clock))
 
     @on(CallPane.CallOpened)
     def _call_opened(self, message: CallPane.CallOpened) -> None:
@@ -423,8 +646,7 @@ class NodeScreen(Dialog[None], NodeActions):
         self._show_text((message.at, message.at))
 
     def _show_text(self, span: tuple[int, int]) -> None:
-        if not self._text.shown:
-            return
-        if not self.query_one("#node-side").has_focus_within:
-            self.action_text()
-        self.call_after_refresh(self._text.show, span)
+        if self._text.shown:
+            if not self._text.has_focus_within:
+                self.action_text()
+            self.call_after_refresh(self._text.show, span)

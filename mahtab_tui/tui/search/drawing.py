@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import Literal, NamedTuple
 
@@ -26,61 +26,43 @@ from mahtab_tui.tui.rows.row import FRAME_RATE, FRAMES, Span, fit_text
 from mahtab_tui.tui.theme import BOLD, Palette
 
 Role = Literal["person", "model", "moon", "good", "bad", "hairline", "muted", "text"]
-"""The name of a palette style."""
 
 PHASES = "◐◓◑◒"
 _PHASE_RATE = 4
 
-GLYPHS: Mapping[State, tuple[str, Role]] = {
-    "waiting": ("◌", "muted"),
-    "thinking": ("◉", "model"),
-    "running": ("●", "moon"),
-    "done": ("✓", "good"),
-    "partial": ("≈", "moon"),
-    "error": ("✗", "bad"),
-    "stopped": ("■", "muted"),
+MARKS: Mapping[State, tuple[str, str, Role]] = {
+    "waiting": ("◌", "·", "muted"),
+    "thinking": ("◉", "◦", "model"),
+    "running": ("●", "▪", "moon"),
+    "done": ("✓", "■", "good"),
+    "partial": ("≈", "◪", "moon"),
+    "error": ("✗", "✗", "bad"),
+    "stopped": ("■", "□", "muted"),
 }
+"""Symbols of nodes, and of the cells of a fan-out grid."""
 
-CELLS: Mapping[State, tuple[str, Role]] = {
-    "waiting": ("·", "muted"),
-    "thinking": ("◦", "model"),
-    "running": ("▪", "moon"),
-    "done": ("■", "good"),
-    "partial": ("◪", "moon"),
-    "error": ("✗", "bad"),
-    "stopped": ("□", "muted"),
+COVER: Mapping[How | None, tuple[str, Role, str]] = {
+    None: ("▁", "hairline", ""),
+    "handed": ("▂", "person", "handed"),
+    "peek": ("▄", "model", "read"),
+    "grep": ("▆", "model", "matched"),
+    "answer": ("█", "moon", "answers"),
 }
-"""Symbols for the cells of a fan-out grid."""
-
-COVER: Mapping[How | None, tuple[str, Role]] = {
-    None: ("▁", "hairline"),
-    "handed": ("▂", "person"),
-    "peek": ("▄", "model"),
-    "grep": ("▆", "model"),
-    "answer": ("█", "moon"),
-}
-
-LEGEND: Mapping[How, str] = {
-    "handed": "handed",
-    "peek": "read",
-    "grep": "matched",
-    "answer": "answers",
-}
+"""Marks of the coverage bar, and what its legend says."""
 
 
 def coverage_mark(cell: CoverageCell) -> tuple[str, Role]:
     """Return the mark of a cell of the coverage bar; a stroke where little was covered."""
-    mark, role = COVER[cell.how]
+    mark, role, _ = COVER[cell.how]
     return "▏" if cell.sparse else mark, role
 
 
 def legend() -> list[tuple[str, Role]]:
-    """Return the legend of the coverage bar, as texts with their styles."""
-    pieces = [
-        piece for how, words in LEGEND.items() for piece in (COVER[how], (f" {words} ", "muted"))
-    ]
-    last, role = pieces[-1]
-    return [*pieces[:-1], (last.rstrip(), role)]
+    pieces: list[tuple[str, Role]] = []
+    for mark, role, words in COVER.values():
+        if words:
+            pieces += [(" ", "muted"), (mark, role), (f" {words}", "muted")]
+    return pieces[1:]
 
 
 def glyph(node: SearchNode, now: float) -> tuple[str, Role]:
@@ -88,7 +70,7 @@ def glyph(node: SearchNode, now: float) -> tuple[str, Role]:
     waiting for other nodes."""
     if any(batch.asks for batch in node.batches.values()):
         return "?", "moon"
-    mark, role = GLYPHS[node.state]
+    mark, _, role = MARKS[node.state]
     if node.state == "thinking" and not node.alive:
         mark = FRAMES[int(now * FRAME_RATE) % len(FRAMES)]
     elif node.state == "running" and not node.alive:
@@ -97,7 +79,13 @@ def glyph(node: SearchNode, now: float) -> tuple[str, Role]:
 
 
 _MAX_INPUT_CHARS = 400
-"""Maximum characters of a text used for one line."""
+
+
+def span_cells(spans: Sequence[TextSpan], chars: int, width: int) -> tuple[int, int]:
+    """Return the first cell of a bar that stands for a node's text, and the one after the last."""
+    first = min(start for start, _ in spans) * width // chars
+    after = -(-max(end for _, end in spans) * width // chars)
+    return first, min(max(first + 1, after), width)
 
 
 def one_line(text: str) -> str:
@@ -140,12 +128,10 @@ def describe_position(spans: Sequence[TextSpan]) -> str:
     """Return the position of a node's text within the root's text, such as ``2.1–4.2M``."""
     if not spans:
         return ""
-    if len(spans) > 1 and any(start != end for (_, end), (start, _) in pairwise(spans)):
+    if any(end != start for (_, end), (start, _) in pairwise(spans)):
         return f"{len(spans)} places"
     start, end = short_number(spans[0][0]), short_number(spans[-1][1])
-    if start[-1] == end[-1] and start[-1].isalpha():
-        start = start[:-1]
-    return f"{start}–{end}"
+    return f"{start[:-1] if start[-1] == end[-1] and start[-1].isalpha() else start}–{end}"
 
 
 def is_part(node: SearchNode) -> bool:
@@ -163,62 +149,40 @@ def label(node: SearchNode) -> str:
 
 
 def detail(node: SearchNode, now: float) -> str:
-    """Return what a node is doing, or its result."""
     if any(batch.asks for batch in node.batches.values()):
         return "waits for you"
     if node.state == "waiting":
-        if node.back_off is None:
-            return "waits for its turn" if node.turns else ""
-        return f"overloaded, again in {max(0.0, node.back_off - now):.0f} s"
+        if node.back_off is not None:
+            return f"overloaded, again in {max(0.0, node.back_off - now):.0f} s"
+        return "waits for its turn" if node.turns else ""
     if node.state == "stopped":
         return "cut off here" if node.cut else one_line(node.answer) or "stopped"
     if node.finished:
-        late = "late: " if node.late else ""
-        return late + one_line(node.answer)
-    if turn := node.turns[-1].number if node.turns else 0:
-        return (
-            f"turn {turn}  {one_line(node.last_line)}"
-            if node.kind != "llm"
-            else one_line(node.last_line)
-        )
-    return ""
+        return ("late: " if node.late else "") + one_line(node.answer)
+    if not node.turns:
+        return ""
+    turn = "" if node.kind == "llm" else f"turn {node.turns[-1].number}  "
+    return turn + one_line(node.last_line)
 
 
-def totals(used: UsageSum, depth: str) -> str:
-    """Return a search's usage so far, and its depth."""
+def budget(left: BudgetLeft) -> str:
     words = [
-        format_count(used.calls, "call"),
-        f"{short_number(used.tokens)} tok",
-        short_cost(used),
-        f"depth {depth}",
+        "" if left.calls is None else format_count(left.calls, "call"),
+        "" if left.tokens is None else f"{short_number(left.tokens)} tok",
+        "" if left.usd is None else short_dollars(left.usd),
+        "" if left.seconds is None else short_time(left.seconds),
     ]
     return " · ".join(filter(None, words))
 
 
-def budget(left: BudgetLeft) -> str:
-    """Return the rest of the budgets; empty if there are none."""
-    words = []
-    if left.calls is not None:
-        words.append(format_count(left.calls, "call"))
-    if left.tokens is not None:
-        words.append(f"{short_number(left.tokens)} tok")
-    if left.usd is not None:
-        words.append(short_dollars(left.usd))
-    if left.seconds is not None:
-        words.append(short_time(left.seconds))
-    return " · ".join(words)
-
-
-def tally(batch: FanOut) -> Iterator[tuple[State, int]]:
-    """Yield each state with its number of parts, unless it is zero; thinking counts as running."""
-    for state in STATES:
-        number = batch.count(state) + (batch.count("thinking") if state == "running" else 0)
-        if number and state != "thinking":
-            yield state, number
+def with_reruns(nodes: Iterable[SearchNode]) -> Iterator[SearchNode]:
+    """Yield nodes, each followed by its reruns, recursively."""
+    for node in nodes:
+        yield node
+        yield from with_reruns(node.again)
 
 
 ROWS = 5
-"""Maximum number of lines."""
 
 _STATE_PRIORITY: tuple[State, ...] = (
     "error",
@@ -240,12 +204,10 @@ class FanOutGrid:
         # Round to multiples of ten, which are easy to count.
         self._width = max(1, width - width % 10 if width >= 20 else width)
         self.parts = -(-batch.of // (ROWS * self._width)) or 1
-        """Parts per cell."""
         self._cells = -(-batch.of // self.parts)
         self.rows = -(-self._cells // self._width)
 
     def row(self, row: int) -> list[State]:
-        """Return the states of a row's cells."""
         first = row * self._width
         after = min(first + self._width, self._cells)
         return [self._state(cell) for cell in range(first, after)]
@@ -254,27 +216,22 @@ class FanOutGrid:
         """Return the part in a cell; if there are several, the one whose state is shown."""
         if not 0 <= column < self._width:
             return None
-        cell = row * self._width + column
-        found = [node for node in map(self._batch.slots.get, self._range(cell)) if node is not None]
+        slots = self._batch.slots
+        found = [slots[part] for part in self._parts(row * self._width + column) if part in slots]
         return min(found, key=lambda node: _STATE_PRIORITY.index(node.state), default=None)
 
-    def _range(self, cell: int) -> range:
+    def _parts(self, cell: int) -> range:
         return range(cell * self.parts, min((cell + 1) * self.parts, self._batch.of))
 
     def _state(self, cell: int) -> State:
         slots = self._batch.slots
-        if self.parts == 1:
-            return slots[cell].state if cell in slots else "waiting"
-        states = {
-            slots[index].state if index in slots else "waiting" for index in self._range(cell)
-        }
-        return next(state for state in _STATE_PRIORITY if state in states)
+        states = {slots[part].state if part in slots else "waiting" for part in self._parts(cell)}
+        return min(states, key=_STATE_PRIORITY.index)
 
 
 GROUPED_PARTS = 12
 """A fan-out with more parts is drawn as one line and a grid; otherwise each part has a line."""
 CACHED_LINES = 20_000
-"""Maximum number of nodes with cached lines."""
 
 Kind = Literal["gap", "root", "totals", "left", "answer", "bar", "legend", "node", "batch", "field"]
 Key = tuple[str, str]
@@ -286,16 +243,13 @@ class CallLine(NamedTuple):
     tree: Tree
     node: SearchNode
     prefix: str = ""
-    """The tree's guide lines."""
     batch: FanOut | None = None
     row: int = 0
-    """The row within a grid."""
     open: bool | None = None
     """Whether the line is expanded; None if it cannot be."""
 
     @property
     def key(self) -> Key:
-        """Identifies the line, so that the cursor finds it again."""
         name = self.node.id if self.batch is None else f"{self.node.id}/{self.batch.id}"
         return self.tree.id, name
 
@@ -309,45 +263,40 @@ class Outline:
     collapsed. Lines of unchanged nodes are cached."""
 
     def __init__(self) -> None:
-        self._chosen: dict[Key, bool] = {}
+        self._width = 0
+        self._opened: dict[Key, bool] = {}
         self._cached: dict[Key, tuple[tuple[object, ...], list[CallLine]]] = {}
-        """The lines of a node and its descendants, with the values they depend on."""
 
     def set_open(self, line: CallLine, open: bool) -> None:
-        """Expand or collapse a line permanently."""
         if line.open is not None:
-            self._chosen[line.key] = open
+            self._opened[line.key] = open
             self._cached.clear()
 
     def expand_to(self, tree: Tree, node: SearchNode) -> None:
-        """Expand all ancestors of a node permanently."""
         while (above := node.parent) is not None:
             if node.batch is not None:
-                self._chosen[tree.id, f"{above.id}/{node.batch.id}"] = True
-            self._chosen[tree.id, above.id] = True
+                self._opened[tree.id, f"{above.id}/{node.batch.id}"] = True
+            self._opened[tree.id, above.id] = True
             node = above
         if tree.root is not None:
-            self._chosen[tree.id, tree.root.id] = True
+            self._opened[tree.id, tree.root.id] = True
         self._cached.clear()
 
-    def lines(self, trees: Sequence[Tree], width: int) -> list[CallLine]:
+    def make_lines(self, trees: Iterable[Tree], width: int) -> list[CallLine]:
         """Return all lines for a width, newest tree first."""
-        if len(self._cached) > CACHED_LINES:
+        if width != self._width or len(self._cached) > CACHED_LINES:
+            self._width = width
             self._cached.clear()
         lines: list[CallLine] = []
         for number, tree in enumerate(trees):
-            root = tree.root
-            if root is None:
-                continue
-            if lines and lines[-1].kind != "root":
-                lines.append(CallLine("gap", tree, root))
-            lines += self._tree(tree, root, width, newest=number == 0)
+            if tree.root is not None:
+                if lines and lines[-1].kind != "root":
+                    lines.append(CallLine("gap", tree, tree.root))
+                lines += self._tree(tree, tree.root, newest=number == 0)
         return lines
 
-    def _tree(
-        self, tree: Tree, root: SearchNode, width: int, *, newest: bool
-    ) -> Iterator[CallLine]:
-        open = self._chosen.get((tree.id, root.id), newest or not tree.finished)
+    def _tree(self, tree: Tree, root: SearchNode, *, newest: bool) -> Iterator[CallLine]:
+        open = self._opened.get((tree.id, root.id), newest or not tree.finished)
         yield CallLine("root", tree, root, open=open)
         if not open:
             return
@@ -359,68 +308,57 @@ class Outline:
         if tree.coverage.chars:
             yield CallLine("bar", tree, root)
             yield CallLine("legend", tree, root)
-        yield from self._below(tree, root, "", width)
-        for again in _reruns(root):
-            yield from self._node(tree, again, "", width, last=True)
-        for other in tree.roots[1:]:
-            yield from self._node(tree, other, "", width, last=True)
+        yield from self._below(tree, root, "")
+        for other in (*with_reruns(root.again), *tree.roots[1:]):
+            yield from self._node(tree, other, "", last=True)
 
-    def _below(self, tree: Tree, node: SearchNode, prefix: str, width: int) -> Iterator[CallLine]:
+    def _below(self, tree: Tree, node: SearchNode, prefix: str) -> Iterator[CallLine]:
         """Yield the lines of a node's children; a large fan-out is shown in place of its first
         part."""
-        grouped: set[str] = set()
-        items: list[SearchNode | FanOut] = []
+        items: dict[str, SearchNode | FanOut] = {}
         for child in node.children:
             batch = child.batch
             if batch is None or batch.of <= GROUPED_PARTS:
-                items += [child, *_reruns(child)]
-            elif batch.id not in grouped:
-                grouped.add(batch.id)
-                items.append(batch)
-        items += [batch for batch in node.batches.values() if batch.asks and not batch.slots]
-        for item in items:
-            last = item is items[-1]
-            if isinstance(item, SearchNode):
-                yield from self._node(tree, item, prefix, width, last=last)
+                items |= {each.id: each for each in with_reruns([child])}
             else:
-                yield from self._batch(tree, node, item, prefix, width, last=last)
+                items.setdefault(f"/{batch.id}", batch)
+        for batch in node.batches.values():
+            if batch.asks and not batch.slots:
+                items[f"/{batch.id}"] = batch
+        for name, item in items.items():
+            last = name == next(reversed(items))
+            if isinstance(item, SearchNode):
+                yield from self._node(tree, item, prefix, last=last)
+            else:
+                yield from self._batch(tree, node, item, prefix, last=last)
 
-    def _node(
-        self, tree: Tree, node: SearchNode, prefix: str, width: int, *, last: bool
-    ) -> Sequence[CallLine]:
+    def _node(self, tree: Tree, node: SearchNode, prefix: str, *, last: bool) -> Sequence[CallLine]:
         lead = prefix + ("└ " if last else "├ ")
         if not node.children and not node.batches:
             return (CallLine("node", tree, node, lead),)
-        key, stamp = (tree.id, node.id), (node.shape, prefix, last, width)
+        key, stamp = (tree.id, node.id), (node.shape, prefix, last)
         cached, lines = self._cached.get(key, ((), []))
         if cached != stamp:
-            open = self._chosen.get(key, not node.finished or bool(node.alive))
+            open = self._opened.get(key, not node.finished or bool(node.alive))
             lines = [CallLine("node", tree, node, lead, open=open)]
             if open:
-                lines += self._below(tree, node, prefix + ("  " if last else "│ "), width)
+                lines += self._below(tree, node, prefix + ("  " if last else "│ "))
             self._cached[key] = stamp, lines
         return lines
 
     def _batch(
-        self, tree: Tree, node: SearchNode, batch: FanOut, prefix: str, width: int, *, last: bool
+        self, tree: Tree, node: SearchNode, batch: FanOut, prefix: str, *, last: bool
     ) -> Iterator[CallLine]:
-        open = self._chosen.get((tree.id, f"{node.id}/{batch.id}"), False) if batch.slots else None
+        open = self._opened.get((tree.id, f"{node.id}/{batch.id}"), False) if batch.slots else None
         yield CallLine("batch", tree, node, prefix + ("└ " if last else "├ "), batch, open=open)
         below = prefix + ("  " if last else "│ ")
         if open:
             parts = [batch.slots[index] for index in sorted(batch.slots)]
             for part in parts:
-                yield from self._node(tree, part, below, width, last=part is parts[-1])
+                yield from self._node(tree, part, below, last=part is parts[-1])
         elif batch.slots:
-            for row in range(FanOutGrid(batch, width - len(below) - 2).rows):
+            for row in range(FanOutGrid(batch, self._width - len(below) - 2).rows):
                 yield CallLine("field", tree, node, below + "  ", batch, row)
-
-
-def _reruns(node: SearchNode) -> Iterator[SearchNode]:
-    """Yield the reruns of a node, recursively."""
-    for each in node.again:
-        yield each
-        yield from _reruns(each)
 
 
 _HEADS = ("turn", "tok", "cost", "time")
@@ -430,10 +368,8 @@ _COLUMNS = ((7, 96), (8, 76), (_COST, 60), (_TIME, 0))
 width of the pane."""
 
 _SEEN = len(" 100%")
-"""Cells for the share of the text that was seen, after the bar."""
 
 _POSITION = 12
-"""Cells for a part's position in the text."""
 
 
 class Drawing:
@@ -442,23 +378,43 @@ class Drawing:
     def __init__(self, width: int, palette: Palette) -> None:
         self.width = width
         self.palette = palette
-        self._drawers: dict[Kind, Callable[[CallLine, float, SearchNode | None], list[Span]]] = {
-            "gap": lambda line, now, chosen: [],
-            "root": self._root,
-            "totals": self._totals,
-            "left": self._left,
-            "answer": self._answer,
-            "bar": self._bar,
-            "legend": self._legend,
-            "node": self._node,
-            "batch": self._batch,
-            "field": self._field,
-        }
         self._covered: dict[str, tuple[int, list[CoverageCell]]] = {}
 
     def spans(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
         """Draw a line. now: seconds since the epoch. chosen: the node at the cursor."""
-        return self._drawers[line.kind](line, now, chosen)
+        tree, palette = line.tree, self.palette
+        match line.kind:
+            case "root":
+                return self._root(line, now)
+            case "node":
+                return self._node(line, now)
+            case "totals":
+                most = int(tree.limits.get("max_depth") or 0)
+                words = [
+                    format_count(tree.used.calls, "call"),
+                    f"{short_number(tree.used.tokens)} tok",
+                    short_cost(tree.used),
+                    f"depth {tree.depth} of {most}" if most else f"depth {tree.depth}",
+                ]
+                return self._indented(" · ".join(filter(None, words)), palette.muted)
+            case "left":
+                return self._indented("left: " + budget(tree.left(now)), palette.muted)
+            case "answer":
+                return self._answer(line.node)
+            case "bar":
+                cells = map(coverage_mark, self._coverage_cells(tree))
+                seen = (f"{tree.coverage.seen:{_SEEN}.0%}", palette.muted)
+                return [("  ", Style()), *self._marks(cells), seen]
+            case "legend":
+                return self._legend(tree, chosen)
+            case "gap":
+                return []
+        assert line.batch is not None
+        guides = (line.prefix, palette.hairline)
+        if line.kind == "batch":
+            return self._batch([guides, self._arrow(line)], line.batch)
+        states = FanOutGrid(line.batch, self.field_width(line)).row(line.row)
+        return [guides, *self._marks(MARKS[state][1:] for state in states)]
 
     def style(self, role: Role) -> Style:
         found: Style = getattr(self.palette, role)
@@ -467,78 +423,35 @@ class Drawing:
     def field_width(self, line: CallLine) -> int:
         return self.width - len(line.prefix)
 
+    def _marks(self, marks: Iterable[tuple[str, Role]]) -> Iterator[Span]:
+        for (mark, role), same in groupby(marks):
+            yield mark * len(list(same)), self.style(role)
+
+    def _indented(self, text: str, style: Style) -> list[Span]:
+        return [("  ", Style()), (fit_text(text, self.width - 2), style)]
+
     # Nodes
 
-    def _root(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
-        node = line.node
+    def _root(self, line: CallLine, now: float) -> list[Span]:
+        node, palette = line.node, self.palette
         mark, role = glyph(node, now)
         left: list[Span] = [self._arrow(line), (mark, self.style(role)), (" ", Style())]
-        columns = [(short_time(node.elapsed(now)), _TIME)]
-        if not line.open:
-            columns.insert(0, (short_cost(line.tree.used), _COST))
-        room = (
-            self.width
-            - sum(cell_len(text) for text, _ in left)
-            - sum(width for _, width in columns)
-        )
-        style = self.palette.text + BOLD if line.open else self.palette.text
-        return [
-            *left,
-            (fit_text(one_line(node.query), room), style),
-            *((text.rjust(width), self.palette.muted) for text, width in columns),
-        ]
+        cost = "" if line.open else short_cost(line.tree.used).rjust(_COST)
+        right = (cost + short_time(node.elapsed(now)).rjust(_TIME), palette.muted)
+        query = fit_text(one_line(node.query), self._room([*left, right]))
+        return [*left, (query, palette.text + BOLD if line.open else palette.text), right]
 
-    def _node(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
-        node = line.node
+    def _node(self, line: CallLine, now: float) -> list[Span]:
+        node, palette = line.node, self.palette
         mark, role = glyph(node, now)
-        again: list[Span] = [("↻ ", self.palette.person)] if node.replaces is not None else []
+        arrow = self._arrow(line)
         left: list[Span] = [
-            (line.prefix, self.palette.hairline),
-            self._arrow(line),
+            (line.prefix, palette.hairline),
+            arrow,
             (mark, self.style(role)),
             (" ", Style()),
-            *again,
+            ("↻ " if node.replaces is not None else "", palette.person),
         ]
-        columns = self._columns(node, now)
-        room = (
-            self.width
-            - sum(cell_len(text) for text, _ in left)
-            - sum(cell_len(text) for text, _ in columns)
-        )
-        return [*left, *self._words(node, now, max(0, room), len(left[1][0])), *columns]
-
-    def _words(self, node: SearchNode, now: float, room: int, arrow: int) -> list[Span]:
-        """Draw a node's label and what it is doing. For parts, the latter is aligned in a
-        column."""
-        name, doing = label(node), detail(node, now)
-        muted = node.state == "waiting" or bool(node.again) or node.state == "stopped"
-        name_style = self.palette.muted if muted else self.palette.text
-        if not doing:
-            return [(fit_text(name, room), name_style)]
-        wanted = (
-            min(cell_len(name), max(12, room * 3 // 5))
-            if not is_part(node)
-            else max(_POSITION - arrow, cell_len(name))
-        )
-        wanted = min(wanted, room)
-        rest = max(0, room - wanted - 2)
-        spans = [
-            (fit_text(name, wanted), name_style),
-            (fit_text("", min(2, room - wanted)), Style()),
-        ]
-        return [*spans, (fit_text(doing, rest), self._doing_style(node))]
-
-    def _doing_style(self, node: SearchNode) -> Style:
-        if node.state == "error":
-            return self.palette.bad
-        if node.state in ("thinking", "running"):
-            return self.palette.model
-        return (
-            self.palette.text if node.state == "done" and not is_part(node) else self.palette.muted
-        )
-
-    def _columns(self, node: SearchNode, now: float) -> list[Span]:
-        """Draw turns, tokens, cost and time, as far as they fit."""
         turn = node.turns[-1].number if node.turns and node.kind != "llm" else 0
         texts = (
             node.turn_label(turn, "{}/{}").removesuffix(" call"),
@@ -546,132 +459,102 @@ class Drawing:
             short_cost(node.used),
             short_time(node.elapsed(now)) if node.turns or node.finished else "",
         )
+        columns = (self._in_columns(texts), palette.muted)
+        room = max(0, self._room([*left, columns]))
+        return [*left, *self._words(node, now, room, len(arrow[0])), columns]
+
+    def _room(self, spans: Iterable[Span]) -> int:
+        return self.width - sum(cell_len(text) for text, _ in spans)
+
+    def _words(self, node: SearchNode, now: float, room: int, arrow: int) -> list[Span]:
+        """Draw a node's label and what it is doing. For parts, the latter is aligned in a
+        column."""
+        name, doing, palette = label(node), detail(node, now), self.palette
+        muted = node.state in ("waiting", "stopped") or bool(node.again)
+        name_style = palette.muted if muted else palette.text
+        if not doing:
+            return [(fit_text(name, room), name_style)]
+        if is_part(node):
+            wanted = max(_POSITION - arrow, cell_len(name))
+        else:
+            wanted = min(cell_len(name), max(12, room * 3 // 5))
+        wanted = min(wanted, room)
+        gap = min(2, room - wanted)
+        style = palette.muted
+        if node.state == "error":
+            style = palette.bad
+        elif node.state in ("thinking", "running"):
+            style = palette.model
+        elif node.state == "done" and not is_part(node):
+            style = palette.text
         return [
-            (text.rjust(width), self.palette.muted)
-            for text, width in zip(texts, self._column_widths, strict=True)
-            if width
+            (fit_text(name, wanted), name_style),
+            (" " * gap, Style()),
+            (fit_text(doing, room - wanted - gap), style),
         ]
 
-    @property
-    def _column_widths(self) -> tuple[int, ...]:
-        return tuple(cells if self.width >= least else 0 for cells, least in _COLUMNS)
+    def _in_columns(self, texts: Sequence[str]) -> str:
+        columns = zip(texts, _COLUMNS, strict=True)
+        return "".join(text.rjust(cells) for text, (cells, least) in columns if self.width >= least)
 
     @property
     def heads(self) -> str:
-        """The column titles, aligned to the right edge."""
-        return "".join(
-            name.rjust(width) if width else ""
-            for name, width in zip(_HEADS, self._column_widths, strict=True)
-        )
+        return self._in_columns(_HEADS)
 
     def _arrow(self, line: CallLine) -> Span:
         if line.open is None:
-            return ("", Style()) if line.kind == "node" else ("  ", Style())
-        return ("▾ " if line.open else "▸ ", self.palette.moon if line.open else self.palette.muted)
+            return "" if line.kind == "node" else "  ", Style()
+        return ("▾ ", self.palette.moon) if line.open else ("▸ ", self.palette.muted)
 
-    # Fan-outs
-
-    def _batch(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
-        batch = line.batch
-        assert batch is not None
-        spans: list[Span] = [(line.prefix, self.palette.hairline), self._arrow(line)]
+    def _batch(self, left: list[Span], batch: FanOut) -> list[Span]:
+        palette = self.palette
         if batch.asks:
             usd = "" if batch.usd is None else f", about {short_dollars(batch.usd)}"
-            spans += [
-                ("? ", self.palette.moon + BOLD),
-                (
-                    f"{format_count(batch.calls, 'call')} at once{usd}: waits for you",
-                    self.palette.moon,
-                ),
-            ]
-        else:
-            spans.append((format_count(batch.of, "part") + ": ", self.palette.text))
-            spans += self._tally(batch, self.width - sum(cell_len(text) for text, _ in spans))
-        return spans
-
-    def _tally(self, batch: FanOut, room: int) -> list[Span]:
-        """Draw the number of parts in each state, in words, or as symbols if there is no room."""
+            calls = f"{format_count(batch.calls, 'call')} at once{usd}: waits for you"
+            return [*left, ("? ", palette.moon + BOLD), (calls, palette.moon)]
+        left.append((format_count(batch.of, "part") + ": ", palette.text))
+        tally = []
+        for state in STATES:
+            number = batch.count(state) + (batch.count("thinking") if state == "running" else 0)
+            if number and state != "thinking":
+                tally.append((state, number))
         words = ", ".join(
-            f"{number} {'failed' if state == 'error' else state}" for state, number in tally(batch)
+            f"{number} {'failed' if state == 'error' else state}" for state, number in tally
         )
-        if len(words) <= room:
-            return [(words, self.palette.muted)]
-        spans: list[Span] = []
-        for state, number in tally(batch):
-            mark, role = GLYPHS[state]
-            spans += [(mark, self.style(role)), (f" {number}  ", self.palette.muted)]
-        return spans
-
-    def _field(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
-        assert line.batch is not None
-        spans: list[Span] = [(line.prefix, self.palette.hairline)]
-        for state, same in groupby(FanOutGrid(line.batch, self.field_width(line)).row(line.row)):
-            mark, role = CELLS[state]
-            spans.append((mark * len(list(same)), self.style(role)))
-        return spans
+        if len(words) <= self._room(left):
+            return [*left, (words, palette.muted)]
+        for state, number in tally:
+            mark, _, role = MARKS[state]
+            left += [(mark, self.style(role)), (f" {number}  ", palette.muted)]
+        return left
 
     # The whole search
 
-    def _totals(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
-        tree = line.tree
-        depth = (
-            f"{tree.depth} of {int(tree.limits['max_depth'])}"
-            if tree.limits.get("max_depth")
-            else str(tree.depth)
-        )
-        return [
-            ("  ", Style()),
-            (fit_text(totals(tree.used, depth), self.width - 2), self.palette.muted),
-        ]
-
-    def _left(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
-        return [
-            ("  ", Style()),
-            (fit_text("left: " + budget(line.tree.left(now)), self.width - 2), self.palette.muted),
-        ]
-
-    def _answer(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
-        role = GLYPHS[line.node.state][1]
-        style = self.palette.bad if line.node.state == "error" else self.palette.text
-        words = one_line(line.node.answer.replace("**", "").replace("`", "")) or line.node.state
-        return [("  ", Style()), ("→ ", self.style(role)), (fit_text(words, self.width - 4), style)]
-
-    def _bar(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
-        spans: list[Span] = [("  ", Style())]
-        for cell, same in groupby(self.coverage_cells(line.tree)):
-            mark, role = coverage_mark(cell)
-            spans.append((mark * len(list(same)), self.style(role)))
-        return [*spans, (f"{line.tree.coverage.seen:{_SEEN}.0%}", self.palette.muted)]
+    def _answer(self, node: SearchNode) -> list[Span]:
+        style = self.palette.bad if node.state == "error" else self.palette.text
+        words = one_line(node.answer.replace("**", "").replace("`", "")) or node.state
+        arrow = ("→ ", self.style(MARKS[node.state][2]))
+        return [("  ", Style()), arrow, (fit_text(words, self.width - 4), style)]
 
     @property
     def bar_width(self) -> int:
-        """The width of the coverage bar, without the percentage."""
         return max(1, self.width - 2 - _SEEN)
 
-    def coverage_cells(self, tree: Tree) -> Sequence[CoverageCell]:
-        """Return the cells of a tree's coverage bar."""
+    def _coverage_cells(self, tree: Tree) -> Sequence[CoverageCell]:
         version, cells = self._covered.get(tree.id, (-1, []))
         if version != tree.coverage.version:
             cells = tree.coverage.cells(self.bar_width)
             self._covered[tree.id] = tree.coverage.version, cells
         return cells
 
-    def _legend(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
+    def _legend(self, tree: Tree, chosen: SearchNode | None) -> list[Span]:
         """Mark the selected node's text below the bar; without one, explain the bar's cells."""
-        tree = line.tree
         if (
-            chosen is not None
-            and chosen is not tree.root
-            and chosen.spans
-            and tree.nodes.get(chosen.id) is chosen
+            chosen is None
+            or chosen is tree.root
+            or not chosen.spans
+            or chosen is not tree.nodes.get(chosen.id)
         ):
-            cells = self.bar_width
-            first = min(span[0] for span in chosen.spans) * cells // tree.coverage.chars
-            after = max(
-                first + 1, -(-max(span[1] for span in chosen.spans) * cells // tree.coverage.chars)
-            )
-            return [
-                (" " * (2 + first), Style()),
-                ("▔" * (min(after, cells) - first), self.palette.text),
-            ]
-        return [("  ", Style()), *((text, self.style(role)) for text, role in legend())]
+            return [("  ", Style()), *((text, self.style(role)) for text, role in legend())]
+        first, after = span_cells(chosen.spans, tree.coverage.chars, self.bar_width)
+        return [(" " * (2 + first), Style()), ("▔" * (after - first), self.palette.text)]

@@ -22,40 +22,71 @@ from mahtab_tui.tui.commands.panes import NODE_COMMANDS
 from mahtab_tui.tui.external import copy
 from mahtab_tui.tui.find import FindRow, Pattern
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, FRAME_RATE, Row, RowsView, Span
-from mahtab_tui.tui.screens.dialog import EditQuery, open_menu
+from mahtab_tui.tui.screens.dialog import EditQuery, ask, open_menu
 from mahtab_tui.tui.search.drawing import CallLine, Drawing, FanOutGrid, Key, Outline
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 from mahtab_tui.tui.theme import BOLD, Palette
 
-__all__ = ["SearchTreePane"]
 
+class CallTree(Outline):
+    """The `RowSource` of the search tree: the visible lines of all trees, and the cursor."""
 
-class TreeLines:
-    """The visible lines of all trees and the cursor, independent of a widget."""
+    drawing: Drawing
 
-    def __init__(self, trees: Trees) -> None:
+    def __init__(self, trees: Trees, clock: Callable[[], float]) -> None:
+        super().__init__()
         self.lines: list[CallLine] = []
         self.following = False
-        """Whether the cursor stays on the newest node."""
+        self.focused = False
         self._trees = trees
-        self._outline = Outline()
+        self._clock = clock
         self._structure = -1
         """The version of the trees that `lines` shows."""
         self._cursor: Key | None = None
         """None means the first line, until a line is selected."""
         self._row_of_key: dict[Key, int] | None = None
-        """Indexes of the selectable lines; computed on demand."""
+
+    # Rows
+
+    def lay_out(self, width: int, palette: Palette) -> None:
+        self.drawing = Drawing(max(10, width - 2 * RowsView.margin), palette)
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __getitem__(self, index: int) -> Row:
+        return Row(self.drawing.spans(self.lines[index], self._clock(), self.marked))
+
+    @property
+    def marked(self) -> SearchNode | None:
+        """The node whose position the bar shows: the selected one, while the pane has the focus."""
+        line = self.line
+        return line.node if line is not None and line.kind == "node" and self.focused else None
+
+    def title(self) -> Row:
+        palette, heads = self.drawing.palette, self.drawing.heads
+        style = palette.person + BOLD if self.focused else palette.muted
+        spans: list[Span] = [("RECURSION", style)]
+        if len(self._trees) > 1:
+            spans.append((f"  {len(self._trees)} searches", palette.muted))
+        if self.following:
+            spans.append(("  ·  follows the newest", palette.moon))
+        room = self.drawing.width - sum(len(text) for text, _ in spans)
+        if self.lines and room > len(heads):
+            spans.append((heads.rjust(room), palette.muted))
+        return Row(spans)
+
+    # Lines and the cursor
 
     @property
     def outdated(self) -> bool:
-        """Whether the trees have changed since `arrange`."""
         return self._trees.structure != self._structure
 
-    def arrange(self, width: int) -> None:
-        """Make the lines for a width. If the cursor's line is gone, move the cursor to its nearest
-        visible ancestor."""
+    def arrange(self) -> None:
+        """Make the lines. If the cursor's line is gone, move the cursor to its nearest visible
+        ancestor."""
         self._structure = self._trees.structure
-        self.lines = self._outline.lines(list(self._trees), width)
+        self.lines = self.make_lines(self._trees, self.drawing.width)
         self._row_of_key = None
         if self.following:
             self._cursor = self._newest()
@@ -63,18 +94,8 @@ class TreeLines:
             self._cursor = self._visible_key(self._cursor)
 
     def set_open(self, line: CallLine, open: bool) -> None:
-        """Expand or collapse a line; call `arrange` afterwards."""
         self._cursor = line.key
-        self._outline.set_open(line, open)
-
-    def reveal(self, tree: Tree, node: SearchNode, width: int) -> None:
-        """Expand the ancestors of a node, and move the cursor to it."""
-        self._outline.expand_to(tree, node)
-        self.following = False
-        self.arrange(width)
-        self.choose_node(tree.id, node.id)
-
-    # The cursor
+        super().set_open(line, open)
 
     @property
     def cursor(self) -> int:
@@ -84,14 +105,10 @@ class TreeLines:
     def line(self) -> CallLine | None:
         return self.lines[self.cursor] if self.lines else None
 
-    def choose(self, line: CallLine) -> None:
+    def choose(self, key: Key) -> None:
+        """Move the cursor to a line, or to its nearest visible ancestor."""
         self.following = False
-        self._cursor = line.key
-
-    def choose_node(self, tree: str, node: str) -> None:
-        """Move the cursor to a node, or to its nearest visible ancestor."""
-        self.following = False
-        self._cursor = self._visible_key((tree, node))
+        self._cursor = self._visible_key(key)
 
     def step(self, step: int) -> None:
         """Move the cursor to the next (1) or previous (-1) selectable line."""
@@ -99,7 +116,6 @@ class TreeLines:
         self._go(row for row in rows if self.lines[row].can_be_chosen)
 
     def go_near(self, wanted: int) -> None:
-        """Move the cursor to the selectable line nearest to an index."""
         self._go(sorted(self._found.values(), key=lambda row: abs(row - wanted)))
 
     def go_to_parent(self) -> None:
@@ -107,16 +123,13 @@ class TreeLines:
         if line is None:
             return
         if line.kind == "batch":
-            self.choose_node(line.tree.id, line.node.id)
+            self.choose((line.tree.id, line.node.id))
         elif (parent := line.node.parent) is not None:
-            group = (line.tree.id, f"{parent.id}/{line.node.batch.id}") if line.node.batch else None
-            self.following = False
-            self._cursor = (
-                group if group in self._found else self._visible_key((line.tree.id, parent.id))
-            )
+            batch = line.node.batch
+            group = (line.tree.id, f"{parent.id}/{batch.id}") if batch else None
+            self.choose(group if group in self._found else (line.tree.id, parent.id))
 
     def toggle_follow(self) -> None:
-        """Follow the newest node, or stop following."""
         self.following = not self.following
         if self.following:
             self._cursor = self._newest()
@@ -136,25 +149,20 @@ class TreeLines:
 
     def _newest(self) -> Key | None:
         tree = next(iter(self._trees), None)
-        return (
-            self._visible_key((tree.id, tree.newest.id))
-            if tree is not None and tree.newest is not None
-            else None
-        )
+        if tree is None or tree.newest is None:
+            return None
+        return self._visible_key((tree.id, tree.newest.id))
 
     def _visible_key(self, key: Key) -> Key | None:
-        """Return a line's key if it is visible, or else the key of its nearest visible ancestor."""
         if key in self._found:
             return key
         tree = next((tree for tree in self._trees if tree.id == key[0]), None)
         node = tree.nodes.get(key[1].partition("/")[0]) if tree is not None else None
         while node is not None:
             above = node.parent
-            names = (
-                [f"{above.id}/{node.batch.id}", node.id]
-                if above is not None and node.batch is not None
-                else [node.id]
-            )
+            names = [node.id]
+            if above is not None and node.batch is not None:
+                names.insert(0, f"{above.id}/{node.batch.id}")
             for name in names:
                 if (key[0], name) in self._found:
                     return key[0], name
@@ -162,52 +170,7 @@ class TreeLines:
         return None
 
 
-class SearchRows:
-    """The `RowSource` of the search tree."""
-
-    drawing: Drawing
-
-    def __init__(self, view: TreeLines, clock: Callable[[], float]) -> None:
-        self.focused = False
-        self.width = 10
-        """Cells between the margins."""
-        self._view = view
-        self._clock = clock
-
-    def lay_out(self, width: int, palette: Palette) -> None:
-        self.width = max(10, width - 2 * RowsView.margin)
-        self.drawing = Drawing(self.width, palette)
-
-    @property
-    def marked(self) -> SearchNode | None:
-        """The node whose position the bar shows: the selected one, while the pane has the focus."""
-        line = self._view.line
-        return line.node if line is not None and line.kind == "node" and self.focused else None
-
-    def __len__(self) -> int:
-        return len(self._view.lines)
-
-    def __getitem__(self, index: int) -> Row:
-        return Row(self.drawing.spans(self._view.lines[index], self._clock(), self.marked))
-
-    def title(self, searches: int) -> Row:
-        """Draw the number of searches and the column titles."""
-        palette = self.drawing.palette
-        spans: list[Span] = [
-            ("RECURSION", palette.person + BOLD if self.focused else palette.muted)
-        ]
-        if searches > 1:
-            spans.append((f"  {searches} searches", palette.muted))
-        if self._view.following:
-            spans.append(("  ·  follows the newest", palette.moon))
-        room = self.width - sum(len(text) for text, _ in spans)
-        if self._view.lines and room > len(self.drawing.heads):
-            spans.append((self.drawing.heads.rjust(room), palette.muted))
-        return Row(spans)
-
-
 def redraw_key(line: CallLine, chosen: SearchNode | None) -> tuple[object, ...]:
-    """Return a key that changes when the line must be redrawn."""
     tree, node, used = line.tree, line.node, line.node.used
     match line.kind:
         case "root" | "node" | "answer":
@@ -223,12 +186,9 @@ def redraw_key(line: CallLine, chosen: SearchNode | None) -> tuple[object, ...]:
 
 
 NODE_MENU = tuple(command for command in NODE_COMMANDS if command.menu)
-"""The rows of a call's menu."""
 
 
 class CallSelection(NamedTuple):
-    """A call, and its search."""
-
     tree: Tree
     node: SearchNode
 
@@ -253,7 +213,6 @@ class NodeActions(Widget):
         raise NotImplementedError
 
     def open_menu(self, commands: Sequence[PaneCommand]) -> None:
-        """Show a menu of actions on the selected call."""
         if (chosen := self.chosen) is not None:
             open_menu(self, chosen.node.query, commands)
 
@@ -272,15 +231,13 @@ class NodeActions(Widget):
     def action_edit_node(self) -> None:
         if (chosen := self._changeable) is None:
             return
-        tree, node = chosen
+        (tree, node), shown = chosen, plain(chosen.node.query)
 
-        shown = plain(node.query)
-
-        def edited(query: str | None) -> None:
-            if query:  # None: the query is unchanged, even if the editor shows only its ends
+        def edited(query: str) -> None:
+            if query:  # an unchanged query is not passed, even if the editor shows only its ends
                 self.control.retry(tree.id, node.id, None if query == shown else query)
 
-        self.app.push_screen(EditQuery(shown), edited)
+        ask(self.app, EditQuery(shown), edited)
 
     def action_copy_answer(self) -> None:
         if (answer := self._answer) is not None:
@@ -341,17 +298,13 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         *,
         id: str | None = None,
     ) -> None:
-        """clock: the clock used for the records' times."""
         self.trees = Trees()
-        self._view = TreeLines(self.trees)
-        self._rows = SearchRows(self._view, clock)
-        super().__init__(self._rows, id=id)
+        self._view = CallTree(self.trees, clock)
+        super().__init__(self._view, id=id)
         self.control = control
         self._clock = clock
         self._found: SearchNode | None = None
-        """The last call found by a search."""
         self._drawn_keys: list[tuple[object, ...]] = []
-        """Keys of the visible lines as last drawn, from `redraw_key`."""
         self._ticking: Timer | None = None
 
     def fold(self, records: Sequence[Record]) -> None:
@@ -381,7 +334,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
             self.refresh_line(self.scroll_offset.y)
 
     def _draw_changed(self) -> None:
-        top, marked = self.scroll_offset.y, self._rows.marked
+        top, marked = self.scroll_offset.y, self._view.marked
         keys = [redraw_key(line, marked) for line in self._view.lines[top : top + self.page]]
         for y, (before, now) in enumerate(zip_longest(self._drawn_keys, keys)):
             if before != now:
@@ -397,12 +350,13 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
 
     def choose(self, node: SearchNode) -> None:
         if (chosen := self.chosen) is not None:
-            self._view.choose_node(chosen.tree.id, node.id)
+            self._view.choose((chosen.tree.id, node.id))
             self._show_cursor()
 
     def _reveal(self, tree: Tree, node: SearchNode) -> None:
-        self._view.reveal(tree, node, self._rows.width)
-        self._count()
+        self._view.expand_to(tree, node)
+        self._arrange()
+        self._view.choose((tree.id, node.id))
         self._show_cursor()
 
     def _arrange(self) -> None:
@@ -411,15 +365,12 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         if self._laid_out is None:
             return
         before = self._view.cursor
-        self._view.arrange(self._rows.width)
-        self._count()
+        self._view.arrange()
+        self.set_row_count(self.head + len(self._view))
         if self._view.following:
             self._show_cursor()
         elif self.has_focus and (moved := self._view.cursor - before):
             self.scroll_to(y=self.scroll_y + moved, animate=False, force=True)
-
-    def _count(self) -> None:
-        self.set_row_count(self.head + len(self._rows))
 
     def _show_cursor(self) -> None:
         self.show_row(self._view.cursor)
@@ -435,7 +386,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         self._tick_if_needed()
 
     def watch_has_focus(self, has_focus: bool) -> None:
-        self._rows.focused = has_focus
+        self._view.focused = has_focus
         super().watch_has_focus(has_focus)
 
     def _tick_if_needed(self) -> None:
@@ -447,7 +398,6 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
             self._ticking = None
 
     def _tick(self) -> None:
-        """Redraw the lines that show the time."""
         self._arrange_if_needed()
         self._draw_changed()
         top = self.scroll_offset.y
@@ -459,7 +409,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
     # Drawing
 
     def head_row(self, y: int) -> Row:
-        return self._rows.title(len(self.trees))
+        return self._view.title()
 
     @property
     def marked_row(self) -> int:
@@ -471,35 +421,29 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         row = self.row_at(event.y)
         if row is None or not self._view.lines:
             return
-        line = self._view.lines[row]
-        column = event.x - self.margin - len(line.prefix)
+        line, chosen = self._view.lines[row], CallSelection(*self._view.lines[row][1:3])
+        drawing, column = self._view.drawing, event.x - self.margin - len(line.prefix)
         if line.kind == "field" and line.batch is not None:
-            node = FanOutGrid(line.batch, self._rows.drawing.field_width(line)).node(
-                line.row, column
-            )
-            if node is not None:
-                self._view.choose(line)
+            grid = FanOutGrid(line.batch, drawing.field_width(line))
+            if (node := grid.node(line.row, column)) is not None:
+                self._view.choose(line.key)
                 self._open(CallSelection(line.tree, node))
         elif line.kind == "bar":
-            cells = self._rows.drawing.bar_width
-            self._open(
-                CallSelection(line.tree, line.node),
-                at=max(0, min(cells - 1, column - 2)) * line.tree.coverage.chars // cells,
-            )
+            cell = max(0, min(drawing.bar_width - 1, column - 2))
+            self._open(chosen, at=cell * line.tree.coverage.chars // drawing.bar_width)
         elif line.kind == "answer":
-            self._open(CallSelection(line.tree, line.node))
+            self._open(chosen)
         elif line.can_be_chosen:
-            self._view.choose(line)
+            self._view.choose(line.key)
             if event.button == RIGHT_BUTTON and line.kind != "batch":
                 self.open_menu(NODE_MENU)
             elif line.kind == "batch" or (line.open is not None and column < 2):
                 self._set_open(line, not line.open)
             else:
-                self._open(CallSelection(line.tree, line.node))
+                self._open(chosen)
         self.refresh()
 
     def action_menu(self) -> None:
-        """Open the menu of a call, or expand or collapse a fan-out."""
         line = self._view.line
         if line is not None and line.kind == "batch":
             self._set_open(line, not line.open)
@@ -538,7 +482,6 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         self.refresh()
 
     def action_find(self) -> None:
-        """Open the find row that the screen mounted below the pane."""
         for row in self.screen.query("#recursion-find").results(FindRow):
             row.open()
 
@@ -553,13 +496,9 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         if not words:
             return ""
         nodes = [(tree, node) for tree in self.trees for node in list(tree.nodes.values())]
-        texts = (text for _, node in nodes for text in (node.query, node.answer))
+        texts = (f"{node.query}\n{node.answer}" for _, node in nodes)
         matches = Pattern(words, regex=regex, any_case=True).spans_of_all(texts)
-        found = [
-            each
-            for each, in_query, in_answer in zip(nodes, matches, matches, strict=True)
-            if in_query or in_answer
-        ]
+        found = [each for each, spans in zip(nodes, matches, strict=True) if spans]
         if not found:
             return "nothing found"
         at = next(

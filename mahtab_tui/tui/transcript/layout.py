@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 WAITING_GLYPH = "◈"
 LONGEST = 2_000
+"""Maximum characters of a tool call's arguments."""
 
 
 def question_rows(question: Question, width: int, palette: Palette) -> list[Row]:

@@ -10,8 +10,17 @@ from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 from rich.text import Text
 
-from mahtab_tui.bus.html_table import HtmlTable, TableCell, numeric_columns, read_table
-from mahtab_tui.bus.output import LINE_HEAD, LOCATION, DisplayLine, OutputBuffer, OutputLine
+from mahtab_tui.bus.output import (
+    LINE_HEAD,
+    LOCATION,
+    DisplayLine,
+    HtmlTable,
+    OutputBuffer,
+    OutputLine,
+    TableCell,
+    numeric_columns,
+    read_table,
+)
 from mahtab_tui.bus.sanitize import plain, styled
 from mahtab_tui.bus.terminal_screen import collapse
 from mahtab_tui.tui.graphics.pictures import Picture, open_picture, read_size

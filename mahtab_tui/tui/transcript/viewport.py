@@ -98,6 +98,7 @@ def pinned_rows(
 
 
 CACHED = 64
+"""Maximum number of entries with cached rows."""
 
 
 class RowPosition(NamedTuple):

@@ -26,7 +26,7 @@ from mahtab_tui.tui.editor.pasting import clean, is_complete
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.rows.row import Row, RowsView
 from mahtab_tui.tui.theme import GUESTS, Palette
-from mahtab_tui.tui.widgets.prompt_row import IGNORE_KEYS_S, Chip, PromptRow
+from mahtab_tui.tui.widgets.prompt_row import IGNORE_KEYS_S, PART, Chip, PromptRow
 
 RESERVED_LINES = 9
 """Rows that a low screen needs besides the code: header, question, answers, input and keys."""
@@ -37,12 +37,8 @@ COLOURED = 40_000
 
 
 class WaitingCodeRows(list[Row]):
-    """A `RowSource` of all rows of the code."""
-
     code = ""
-    """The code, as far as it is shown."""
     lines: Sequence[int] = ()
-    """Line number of each row, from 1."""
 
     def lay_out(self, width: int, palette: Palette) -> None:
         from mahtab_tui.tui.rows.code import PLAIN, PYTHON, code_rows
@@ -65,12 +61,9 @@ class WaitingCode(RowsView):
         super().__init__(self._code, id=id)
         self.end_seen = False
         self._count = 0
-        """Number of lines, shown or not."""
         self._is_cut = False
-        """Whether only the start is shown."""
 
     def show(self, code: str) -> None:
-        """Show other code, from its start."""
         self._count = code.count("\n") + 1
         shown = code[:CHARACTERS]
         if shown.count("\n") >= LINES:
@@ -98,12 +91,11 @@ class WaitingCode(RowsView):
         last = min(first + self.size.height, len(lines))
         if first >= last:
             return ""
-        cut = (
-            f", too long: only the first {len(self._code.code):,} characters are shown"
-            if self._is_cut
-            else ""
-        )
-        return f"lines {lines[first]:,}–{lines[last - 1]:,} of {self._count:,}{cut}"
+        visible = f"lines {lines[first]:,}–{lines[last - 1]:,} of {self._count:,}"
+        if self._is_cut:
+            characters = f"{len(self._code.code):,} characters"
+            visible += f", too long: only the first {characters} are shown"
+        return visible
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
@@ -117,26 +109,20 @@ class WaitingCode(RowsView):
 
 
 _SEARCHES = frozenset(("rlm", "arlm", "Searcher"))
-_MAX_PARSED = 100_000
-"""Maximum characters of code to inspect while the screen waits."""
 _MAX_SHOWN = 80
 
 
 def find_search_tools(code: str) -> str:
     """Return the functions that the code passes to the model of a search, as written there; empty
     if there are none."""
-    tree = parse_plain_python(code) if "tools" in code and len(code) <= _MAX_PARSED else None
-    handed = (
-        [
-            ast.unparse(tools)
-            for node in ast.walk(tree)
-            if (tools := _tools_argument(node)) is not None
-        ]
-        if tree is not None
-        else []
-    )
-    found = ", ".join(dict.fromkeys(handed))
-    return found if len(found) <= _MAX_SHOWN else found[:_MAX_SHOWN] + "…"
+    if "tools" not in code:  # avoids loading the parser
+        return ""
+    if len(code) > LONGEST:
+        return "all of its tools="
+    tree = parse_plain_python(code)
+    found = map(_tools_argument, ast.walk(tree)) if tree is not None else ()
+    names = ", ".join(dict.fromkeys(ast.unparse(tools) for tools in found if tools is not None))
+    return names if len(names) <= _MAX_SHOWN else names[:_MAX_SHOWN] + "…"
 
 
 def _tools_argument(node: ast.AST) -> ast.expr | None:
@@ -145,30 +131,26 @@ def _tools_argument(node: ast.AST) -> ast.expr | None:
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), keywords=keywords) if (
             name in _SEARCHES
         ):
-            return next(
-                (keyword.value for keyword in keywords if keyword.arg in ("tools", None)), None
-            )
+            return next((each.value for each in keywords if each.arg in ("tools", None)), None)
     return None
 
 
 Action = Literal["run", "skip", "all", "stop"]
 
 _BEGINNING = 40
-"""Characters of the code that identify it in the row, if several wait."""
 LONGEST, MOST_LINES = 100_000, 2_000
 """Maximum characters of code to parse or edit, and maximum lines to edit; both take time per
 line."""
 
 _CHIPS = (
-    Chip("run", "y", " y run ", " y run ", "bold $background on $good"),
-    Chip("edit", "e", " e edit ", " e edit ", "$background on $person"),
-    Chip("skip", "n", " n skip ", " n skip ", "$background on $moon"),
-    Chip("all", "a", " a run all from now on ", " a all ", "$foreground on $panel"),
-    Chip("rules", "r", " r rule ", " r rule ", "$foreground on $panel"),
-    Chip("stop", "escape", " esc stop ", " esc ", "$foreground on $panel"),
+    Chip("run", "y", "bold $background on $good", " y run "),
+    Chip("edit", "e", "$background on $person", " e edit "),
+    Chip("skip", "n", "$background on $moon", " n skip "),
+    Chip("all", "a", "$foreground on $panel", " a run all from now on ", " a all "),
+    Chip("rules", "r", "$foreground on $panel", " r rule "),
+    Chip("stop", "escape", "$foreground on $panel", " esc stop ", " esc "),
 )
 _CODE_ONLY = ("edit", "all", "rules")
-"""Answers that make sense for code, but not for other actions."""
 
 _READ_ONLY_RULE_HINT = "runs code in a locked copy of the kernel that can read but not change anything; code that needs more asks"
 _EXACT_RULE_HINT = "runs exactly this call with these arguments without asking, whatever it does"
@@ -180,8 +162,6 @@ _HINTS = {
 
 
 class EditedCode(CodeArea):
-    """The waiting code, while the user edits it."""
-
     def may_run(self) -> bool:
         """Let Enter at the end run code that ends in a block, because it was already complete."""
         return super().may_run() or (
@@ -217,10 +197,8 @@ class ApprovalRow(PromptRow[Approval]):
         request: str
         action: Action
         code: str | None = None
-        """Code to run instead, if the user edited it."""
         reason: str = ""
         rules: tuple[str, ...] = ()
-        """Rules to write, so that code like this runs without asking."""
 
     def __init__(
         self,
@@ -242,16 +220,11 @@ class ApprovalRow(PromptRow[Approval]):
         self._is_code_visible = is_code_visible
         self._rules_for = rules_for
         self._refused = ""
-        """Why the user's answer is not possible."""
         self._loaded = False
-        """Whether the code was loaded for editing."""
         self._hidden: list[str] = []
-        """Symbols of hidden characters in the code."""
         self._code = WaitingCode(id="waiting")
         self._has_code = False
-        """Whether the row shows the code."""
         self._tools = ""
-        """The functions that the code passes to the model of a search."""
         self._unread: Action | None = None
         """An answer given before the end of the code was visible; it counts when it is repeated."""
 
@@ -259,8 +232,8 @@ class ApprovalRow(PromptRow[Approval]):
         yield Static(id="about", markup=False)
         yield self._code
         yield self._chips
-        yield LineInput(id="reason", compact=True, placeholder="why not?")
-        yield EditedCode(id="edited")
+        yield LineInput(id="reason", classes=PART, compact=True, placeholder="why not?")
+        yield EditedCode(id="edited").add_class(PART)
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -273,16 +246,11 @@ class ApprovalRow(PromptRow[Approval]):
         self.query_one("#reason", LineInput).value = ""
         for role in GUESTS:
             self.set_class(role == _role(record), role)
-        self._chips.offer(
-            [
-                chip
-                for chip in _CHIPS
-                if record.is_code is not False or chip.answer not in _CODE_ONLY
-            ]
-        )
+        is_code = record.is_code is not False
+        self._chips.offer([chip for chip in _CHIPS if is_code or chip.answer not in _CODE_ONLY])
         self._has_code, self._unread, self._loaded, self._refused = False, None, False, ""
         self._hidden = sorted(symbols(record.text))[:3]
-        self._tools = _show_search_tools(record.text)
+        self._tools = find_search_tools(record.text)
         self._code.show(record.text.strip("\n"))
         self.show_part("chips")
 
@@ -308,15 +276,10 @@ class ApprovalRow(PromptRow[Approval]):
         super().action_scroll_content(how)
 
     def show_part(self, part: str) -> None:
-        self._part = part
         self._code.display = self._has_code and part != "edited"
-        self._chips.display = part == "chips"
-        for widget in self.query("#reason, #edited, #rules"):
-            widget.display = widget.id == part
-        self.refresh_question()
+        super().show_part(part)
 
     def refresh_question(self) -> None:
-        """Show which block waits, which keys there are, and how to focus the row."""
         record = self._requests[self._shown]
         parts: list[tuple[str, str]] = []
         if role := _role(record):
@@ -344,8 +307,6 @@ class ApprovalRow(PromptRow[Approval]):
         self._show(parts)
 
     def _part_label(self, record: Approval) -> str:
-        """Return the code's number among those that wait, as in the transcript; empty if it is the
-        only one."""
         if record.block is not None and (record.blocks or 0) > 1:
             return f"{record.block + 1}/{record.blocks}"
         return f"1/{len(self._requests)}" if len(self._requests) > 1 else ""
@@ -386,17 +347,11 @@ class ApprovalRow(PromptRow[Approval]):
         self, action: Action, code: str | None = None, reason: str = "", rules: tuple[str, ...] = ()
     ) -> None:
         """Answer the prompt. Ignored if nothing waits any more, as when Enter was pressed twice."""
-        if (
-            code is None
-            and action in ("run", "all")
-            and self._code.display
-            and not self._code.end_seen
-            and self._unread != action
-        ):
+        shown = self._code.display and code is None and action in ("run", "all")
+        if shown and not self._code.end_seen and self._unread != action:
             self._unread = action
-            self._focused_by_user = (
-                True  # otherwise the same key, pressed again too early, would go to the editor
-            )
+            # Otherwise the same key, pressed again too early, would go to the editor.
+            self._focused_by_user = True
             self.refresh_question()
             return
         if request := self._shown:
@@ -415,15 +370,14 @@ class ApprovalRow(PromptRow[Approval]):
     def _show_rules(self, rules: tuple[str, ...]) -> None:
         self._refused = "" if rules else "no rule can let this code run without asking"
         if rules and not self.query("#rules"):
-            self.mount(RulesToWrite(id="rules", markup=False))
+            self.mount(RulesToWrite(id="rules", classes=PART, markup=False))
         for shown in self.query(RulesToWrite):
             shown.rules = rules
-            shown.update(
-                "\n".join(
-                    f"  {rule}\n  {_READ_ONLY_RULE_HINT if rule.endswith(READ_ONLY) else _EXACT_RULE_HINT}"
-                    for rule in rules
-                )
-            )
+            lines = []
+            for rule in rules:
+                hint = _READ_ONLY_RULE_HINT if rule.endswith(READ_ONLY) else _EXACT_RULE_HINT
+                lines += [f"  {rule}", f"  {hint}"]
+            shown.update("\n".join(lines))
         self.go_to("rules" if rules else "chips")
 
     @on(RulesToWrite.Confirmed)
@@ -440,15 +394,6 @@ class ApprovalRow(PromptRow[Approval]):
         # If not, the key was pressed twice, and other code is waiting now.
         if self._part == "edited" and (code := event.text.rstrip()):
             self._decide("run", code=code)
-
-
-def _show_search_tools(code: str) -> str:
-    if "tools" not in code:  # avoids loading the parser
-        return ""
-    if len(code) > LONGEST:  # such code is not parsed
-        return "all of its tools="
-
-    return find_search_tools(code)
 
 
 def _role(record: Approval) -> str:

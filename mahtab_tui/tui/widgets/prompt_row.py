@@ -39,7 +39,6 @@ class FocusLoan:
 
     @property
     def has_focus(self) -> bool:
-        """Whether the row, or a widget in it, has the focus."""
         return self._contains(self._row.screen.focused)
 
     @property
@@ -48,23 +47,15 @@ class FocusLoan:
         the background, the text on the screen."""
         if self._saved_focus is not None:
             return self._saved_focus
-        return next(
-            (
-                each
-                for each in self._row.screen.focus_chain
-                if isinstance(each, TextArea) and not self._contains(each)
-            ),
-            None,
-        )
+        texts = (each for each in self._row.screen.focus_chain if isinstance(each, TextArea))
+        return next((each for each in texts if not self._contains(each)), None)
 
     def borrow(self, target: Widget) -> None:
-        """Focus a widget in the row."""
         if not self.has_focus:
             self._saved_focus = self._row.screen.focused
         self._row.screen.set_focus(target)
 
     def give_back(self) -> None:
-        """Give the focus back, if the row still has it."""
         if self.has_focus:
             self._row.screen.set_focus(self.previous_focus)
 
@@ -80,14 +71,17 @@ before."""
 class Chip(NamedTuple):
     answer: str
     key: str
-    text: str
-    short: str
-    """Shown if there is no room for the full text."""
     style: str
+    text: str
+    short_text: str = ""
+    """Shown if there is no room for the text; by default the same."""
+
+    @property
+    def short(self) -> str:
+        return self.short_text or self.text
 
 
 _GAP = 2
-"""Cells between two answers."""
 
 
 class Chips(Widget, can_focus=True):
@@ -97,7 +91,6 @@ class Chips(Widget, can_focus=True):
     class Chosen(Message):
         answer: str
         letter: Key | None
-        """The key, if it was a letter; None for a click or another key."""
 
     @dataclass
     class OtherTyped(Message):
@@ -187,23 +180,25 @@ class Chips(Widget, can_focus=True):
 
     def _texts(self) -> tuple[list[tuple[Chip, str]], int]:
         """Return the answers with the longest texts that fit, and the cells between them."""
+        shorts = [chip.short for chip in self._chips]
         for texts, gap in (
             ([chip.text for chip in self._chips], _GAP),
-            ([chip.short for chip in self._chips], _GAP),
-            ([chip.short.strip() for chip in self._chips], 1),
+            (shorts, _GAP),
+            ([short.strip() for short in shorts], 1),
         ):
             if sum(map(len, texts)) + gap * (len(texts) - 1) <= self.size.width:
                 break
         return list(zip(self._chips, texts, strict=True)), gap
 
 
+PART = "prompt-part"
+"""The class of a row's parts other than the chips."""
 TYPING_GAP_S = 0.25
 """Seconds without another key after which a letter counts as an answer, if the row took the focus
 by itself. Faster letters are text for the editor."""
 
 
 R = TypeVar("R", Approval, Review, SearchFanOut)
-"""The type of record that a row asks about."""
 
 
 class PromptRow(Widget, Generic[R]):
@@ -211,19 +206,11 @@ class PromptRow(Widget, Generic[R]):
     the editor is empty."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(key, f"scroll_content('{how}')", show=False)
-        for key, how in (
-            ("up", "up"),
-            ("down", "down"),
-            ("pageup", "page_up"),
-            ("pagedown", "page_down"),
-            ("home", "home"),
-            ("end", "end"),
-        )
+        Binding(how.replace("_", ""), f"scroll_content('{how}')", show=False)
+        for how in ("up", "down", "page_up", "page_down", "home", "end")
     ]
 
     record_type: type[R]
-    """The class of the records that ask."""
     answer_chips: Sequence[Chip]
 
     def __init__(
@@ -236,7 +223,6 @@ class PromptRow(Widget, Generic[R]):
         self._part = "chips"
         """The visible part of the row: the chips, or the id of a widget for details."""
         self._focused_by_user = False
-        """Whether the user focused the row."""
         self._pending: Chips.Chosen | None = None
         """An answer given by a letter, which counts unless another key follows at once."""
         self._pending_timer: Timer | None = None
@@ -252,11 +238,9 @@ class PromptRow(Widget, Generic[R]):
         """Prepare the row for a question."""
 
     def refresh_question(self) -> None:
-        """Show the question, and how to answer."""
         raise NotImplementedError
 
     def handle_answer(self, request: str, answer: str) -> None:
-        """Handle the answer of a chip."""
         raise NotImplementedError
 
     @property
@@ -271,9 +255,13 @@ class PromptRow(Widget, Generic[R]):
 
     def show_part(self, part: str) -> None:
         """Show another part of the row."""
+        self._part = part
+        self._chips.display = part == "chips"
+        for widget in self.query(f".{PART}"):
+            widget.display = widget.id == part
+        self.refresh_question()
 
     def go_to(self, part: str) -> None:
-        """Show another part of the row, and focus it."""
         self._focused_by_user = True
         self.show_part(part)
         self._loan.borrow(self.target)
@@ -294,19 +282,17 @@ class PromptRow(Widget, Generic[R]):
 
     def forget(self, request: str) -> None:
         """Close a question, and show the next pending one."""
-        shown = request == self._shown
-        if shown:
-            self._release()
-        self._requests.pop(request, None)
-        if not shown:
+        if request != self._shown:
+            self._requests.pop(request, None)
             return
+        self._release()
+        self._requests.pop(request, None)
         self._loan.give_back()
         self.display = False
         if self._requests:
             self._open(self._requests[self._shown])
 
     def focus(self, scroll_visible: bool = True) -> PromptRow[R]:
-        """Focus the row, if it is shown."""
         if self.display:
             self._focused_by_user = True
             self._loan.borrow(self.target)
@@ -327,7 +313,6 @@ class PromptRow(Widget, Generic[R]):
         self.refresh_question()
 
     def _show(self, parts: list[tuple[str, str]]) -> None:
-        """Show texts with their styles, and how to focus the row."""
         if way := self._focus_hint():
             parts.append((way, "$moon"))
         self.query(Static).first().update(
@@ -335,26 +320,17 @@ class PromptRow(Widget, Generic[R]):
         )
 
     def _focus_hint(self) -> str:
-        """Say how to focus the row; empty if it has the focus."""
         if self._loan.has_focus:
             return ""
-        bindings = (active.binding for active in self.screen.active_bindings.values())
-        key = next(
-            (
-                self.app.get_key_display(binding)
-                for binding in bindings
-                if binding.id == "focus-approval"
-            ),
-            "",
-        )
-        return f"{key} or a click answers" if key else "a click answers"
+        for active in self.screen.active_bindings.values():
+            if active.binding.id == "focus-approval":
+                return f"{self.app.get_key_display(active.binding)} or a click answers"
+        return "a click answers"
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return (
-            self.scrolled is not None
-            if action == "scroll_content"
-            else super().check_action(action, parameters)
-        )
+        if action == "scroll_content":
+            return self.scrolled is not None
+        return super().check_action(action, parameters)
 
     def action_scroll_content(self, how: str) -> None:
         if (scrolled := self.scrolled) is not None:
@@ -363,18 +339,14 @@ class PromptRow(Widget, Generic[R]):
     @on(Chips.Chosen)
     def _chosen(self, message: Chips.Chosen) -> None:
         message.stop()
-        if (
-            message.letter is not None
-            and not self._focused_by_user
-            and self._loan.previous_focus is not None
-        ):
+        by_letter = message.letter is not None and not self._focused_by_user
+        if by_letter and self._loan.previous_focus is not None:
             self._pending = message
             self._pending_timer = self.set_timer(TYPING_GAP_S, self._answer_pending)
         else:
             self._answer(message.answer)
 
     def on_key(self, event: Key) -> None:
-        """Go back to the chips on Escape."""
         if event.key == "escape" and self._part != "chips":
             event.stop()
             event.prevent_default()
@@ -389,7 +361,6 @@ class PromptRow(Widget, Generic[R]):
             self._answer(pending.answer)
 
     def _release(self) -> Chips.Chosen | None:
-        """Release the pending answer, and return it."""
         if self._pending_timer is not None:
             self._pending_timer.stop()
         pending, self._pending, self._pending_timer = self._pending, None, None
@@ -400,9 +371,8 @@ class PromptRow(Widget, Generic[R]):
         """Send typed text to the editor, together with the focus. Keys that come too early after
         the user focused the row are ignored."""
         message.stop()
-        if (message.early and self._focused_by_user) or (
-            previous_focus := self._loan.previous_focus
-        ) is None:
+        previous_focus = self._loan.previous_focus
+        if previous_focus is None or (message.early and self._focused_by_user):
             return
         pending, key = self._release(), message.event.key if isinstance(message.event, Key) else ""
         if pending is not None and key == "enter":

@@ -25,24 +25,19 @@ from mahtab_tui.bus.sanitize import one_line, plain, visible
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.rows.code import change_lines
 from mahtab_tui.tui.widgets.approval_row import RESERVED_LINES
-from mahtab_tui.tui.widgets.prompt_row import Chip, FocusLoan, PromptRow
+from mahtab_tui.tui.widgets.prompt_row import PART, Chip, FocusLoan, PromptRow
 
 
 def estimate(request: SearchFanOut) -> str:
     """Estimate the calls, such as ``340 calls at once, about 1.2 M tokens, about $1.10``, or ``40
     calls more after 50`` if there were some already."""
-    count = (
-        "many calls"
-        if request.calls is None
-        else f"{request.calls:,} call{'' if request.calls == 1 else 's'}"
-    )
-    words = [f"{count} more after {request.made:,}" if request.made else f"{count} at once"]
-    if request.tokens is not None:
-        words.append(
-            f"about {request.tokens / 1e6:.1f} M tokens"
-            if request.tokens >= 100_000
-            else f"about {request.tokens:,} tokens"
-        )
+    words = ["many calls"]
+    if request.calls is not None:
+        words = [f"{request.calls:,} call{'' if request.calls == 1 else 's'}"]
+    words[0] += f" more after {request.made:,}" if request.made else " at once"
+    if (tokens := request.tokens) is not None:
+        count = f"{tokens / 1e6:.1f} M" if tokens >= 100_000 else f"{tokens:,}"
+        words.append(f"about {count} tokens")
     words.append("at an unknown price" if request.usd is None else f"about ${request.usd:.2f}")
     return ", ".join(words)
 
@@ -57,8 +52,8 @@ class FanOutRow(PromptRow[SearchFanOut]):
 
     record_type = SearchFanOut
     answer_chips = (
-        Chip("run", "y", " y run them ", " y run ", "bold $background on $good"),
-        Chip("refuse", "n", " n don't ", " n don't ", "$background on $moon"),
+        Chip("run", "y", "bold $background on $good", " y run them ", " y run "),
+        Chip("refuse", "n", "$background on $moon", " n don't "),
     )
 
     def compose(self) -> ComposeResult:
@@ -92,7 +87,6 @@ LINGER = 0.25
 debugger, gets what was typed meanwhile."""
 
 PROMPT = 60
-"""Characters shown of a prompt, from its end."""
 
 _UNFOCUSED_HINT = "empty the editor, or click here, to answer"
 
@@ -123,8 +117,6 @@ class InputRow(Widget):
 
     @dataclass
     class Answered(Message):
-        """The user submitted a line; None for the end of input."""
-
         request: str
         text: str | None
 
@@ -133,7 +125,6 @@ class InputRow(Widget):
         self._requests: dict[str, records.Input] = {}
         """Pending requests by id; the first one is shown."""
         self._typed_ahead: list[str] = []
-        """Lines submitted before code asked for them."""
         self._loan = FocusLoan(self)
         self._close_timer: Timer | None = None
 
@@ -153,7 +144,10 @@ class InputRow(Widget):
 
     def fold(self, new_records: Sequence[Record]) -> None:
         for record in new_records:
-            if isinstance(record, records.Input):
+            if isinstance(record, records.Kernel):
+                if record.state == "idle" and not self._requests and self.display:
+                    self._close()  # No running code could ask again.
+            elif isinstance(record, records.Input):
                 request = record.request
                 if record.state == "waiting":
                     self._requests[request] = record
@@ -164,17 +158,8 @@ class InputRow(Widget):
                     del self._requests[request]
                     if shown:
                         self._next()
-            elif (
-                isinstance(record, records.Kernel)
-                and record.state == "idle"
-                and not self._requests
-                and self.display
-            ):
-                # No running code could ask again.
-                self._close()
 
     def focus(self, scroll_visible: bool = True) -> InputRow:
-        """Focus the line, if code asks for one."""
         if self.display:
             self._loan.borrow(self._line)
         return self
@@ -248,7 +233,6 @@ class InputRow(Widget):
 
 
 POLL_INTERVAL = 0.2
-"""Seconds between two checks of what would be lost."""
 
 
 class LeaveRow(Widget):
@@ -278,18 +262,17 @@ class LeaveRow(Widget):
             self.refresh(layout=True)
 
     def render(self) -> Content:
-        lost = ", ".join(self._shown)
+        lost, key = ", ".join(self._shown), f" · {self._key} again"
         if self._cell_continues:
             losing = f"A cell is running. You would lose {lost}." if lost else "A cell is running."
-            keys = f" · {self._key} again leaves it running · ^s stops it and leaves · Esc stays"
+            keys = f"{key} leaves it running · ^s stops it and leaves · Esc stays"
         else:
             losing = f"You would lose {lost}" if lost else "Nothing would be lost now"
-            keys = f" · {self._key} again leaves · Esc stays"
+            keys = f"{key} leaves · Esc stays"
         return Content.assemble(("Leave? ", "bold $moon"), losing, (keys, "$muted"))
 
 
 SHOWN = 4
-"""Number of inputs visible at a time."""
 
 _CROSS = " ✕ "
 
@@ -311,12 +294,8 @@ class QueueRow(Widget, can_focus=True):
         item_id: int
 
     def fold(self, records: Sequence[Record]) -> None:
-        if (
-            last := next(
-                (record for record in reversed(records) if isinstance(record, Queue)), None
-            )
-        ) is not None:
-            self.items = last.items
+        if queues := [record for record in records if isinstance(record, Queue)]:
+            self.items = queues[-1].items
 
     def watch_items(self, before: Sequence[QueueItem], items: Sequence[QueueItem]) -> None:
         if min(len(before), SHOWN) != min(len(items), SHOWN):  # otherwise the layout stays the same
@@ -330,18 +309,20 @@ class QueueRow(Widget, can_focus=True):
         return min(len(self.items), SHOWN)
 
     def render(self) -> Content:
-        head = self._head()
+        head, lines = self._head(), []
         first = self._first()
-        lines = [
-            Content.assemble(
-                (head if index == first else " " * len(head), "$muted"), *self._line(index)
+        for index in range(first, min(first + SHOWN, len(self.items))):
+            ask, chosen = self.items[index].mode == "ask", self.has_focus and index == self.chosen
+            line = Content.assemble(
+                (head if index == first else " " * len(head), "$muted"),
+                ("◈ ", "$model") if ask else ("❯ ", "$person"),
+                (self._text(index), "reverse" if chosen else "$foreground"),
+                (_CROSS, "$bad" if chosen else "$muted"),
             )
-            for index in range(first, min(first + SHOWN, len(self.items)))
-        ]
+            lines.append(line)
         return Content("\n").join(lines)
 
     def on_click(self, event: Click) -> None:
-        """Remove the input by a click on its cross; select it by a click elsewhere."""
         at = event.get_content_offset(self)
         if at is not None and (index := self._first() + at.y) < len(self.items):
             self.chosen = index
@@ -360,25 +341,14 @@ class QueueRow(Widget, can_focus=True):
         return f"queued {len(self.items)}  "
 
     def _first(self) -> int:
-        """The index of the first visible input."""
         return max(0, min(self.chosen - SHOWN + 1, len(self.items) - SHOWN))
 
     def _text(self, index: int) -> str:
-        """Shorten an input to one line."""
         author = plain(self.items[index].party)
         first, _, more = visible(self.items[index].code).expandtabs(4).strip("\n").partition("\n")
         first = f"{author}: {first}" if author else first
         room = max(10, self.size.width - len(self._head()) - 2 - len(_CROSS) - len(" …"))
         return Content(first).truncate(room, ellipsis=True).plain + (" …" if more else "")
-
-    def _line(self, index: int) -> tuple[tuple[str, str], ...]:
-        ask = self.items[index].mode == "ask"
-        chosen = self.has_focus and index == self.chosen
-        return (
-            ("◈ ", "$model") if ask else ("❯ ", "$person"),
-            (self._text(index), "reverse" if chosen else "$foreground"),
-            (_CROSS, "$bad" if chosen else "$muted"),
-        )
 
 
 Action = Literal["keep", "undo", "all", "stop"]
@@ -406,10 +376,10 @@ class ReviewRow(PromptRow[Review]):
 
     record_type = Review
     answer_chips = (
-        Chip("keep", "y", " y keep ", " y keep ", "bold $background on $good"),
-        Chip("undo", "n", " n undo, say why ", " n undo ", "$background on $moon"),
-        Chip("all", "a", " a keep all from now on ", " a all ", "$foreground on $panel"),
-        Chip("stop", "escape", " esc stop, keep ", " esc stop ", "$foreground on $panel"),
+        Chip("keep", "y", "bold $background on $good", " y keep "),
+        Chip("undo", "n", "$background on $moon", " n undo, say why ", " n undo "),
+        Chip("all", "a", "$foreground on $panel", " a keep all from now on ", " a all "),
+        Chip("stop", "escape", "$foreground on $panel", " esc stop, keep ", " esc stop "),
     )
 
     def compose(self) -> ComposeResult:
@@ -417,7 +387,7 @@ class ReviewRow(PromptRow[Review]):
         with _Changes(id="review-scroll"):
             yield Static(id="review-changes", markup=False)
         yield self._chips
-        yield LineInput(id="review-reason", compact=True, placeholder="why undo it?")
+        yield LineInput(id="review-reason", classes=PART, compact=True, placeholder="why undo it?")
 
     @property
     def scrolled(self) -> Widget | None:
@@ -432,14 +402,7 @@ class ReviewRow(PromptRow[Review]):
         self.query_one("#review-scroll").scroll_home(animate=False)
         self.show_part("chips")
 
-    def show_part(self, part: str) -> None:
-        self._part = part
-        self._chips.display = part == "chips"
-        self.query_one("#review-reason").display = part == "review-reason"
-        self.refresh_question()
-
     def refresh_question(self) -> None:
-        """Show which cells have run, and how to focus the row."""
         record = self._requests[self._shown]
         parts = [(_question(record), "$foreground")]
         if self._part != "chips":
@@ -468,7 +431,6 @@ class ReviewRow(PromptRow[Review]):
 
 def _question(record: Review) -> str:
     cell = f"cell {record.cells[0]} of {one_line(record.party or 'the model')}"
-    others = len(record.cells) - 1
-    if not others:
-        return f"Keep or undo what {cell} changed?"
-    return f"Keep or undo what {cell} and {'the cell' if others == 1 else f'{others} cells'} after it changed?"
+    if others := len(record.cells) - 1:
+        cell += f" and {'the cell' if others == 1 else f'{others} cells'} after it"
+    return f"Keep or undo what {cell} changed?"

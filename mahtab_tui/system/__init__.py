@@ -1,1 +1,0 @@
-"""Helpers for the operating system and the interpreter: processes, folders, waiting, imports."""

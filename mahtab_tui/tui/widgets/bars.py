@@ -1,0 +1,437 @@
+"""The header line, the line of keys at the bottom, and the splitters between panes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import PurePath
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual import on
+from textual.binding import ActiveBinding
+from textual.content import Content
+from textual.events import (
+    Leave,
+    MouseDown,
+    MouseMove,
+    MouseScrollDown,
+    MouseScrollLeft,
+    MouseScrollRight,
+    MouseScrollUp,
+    MouseUp,
+)
+from textual.message import Message
+from textual.reactive import reactive
+from textual.screen import Screen
+from textual.strip import Strip
+from textual.timer import Timer
+from textual.widget import Widget
+
+from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.tui.workers import Fetcher
+
+if TYPE_CHECKING:
+    from mahtab_tui.bus.records import Kernel, Record, Window
+    from mahtab_tui.tui.transcript.fold import Activities, PendingRequests
+
+NARROW = 100
+"""Columns below which the header leaves out some parts."""
+
+FULL = 0.8
+"""Share of the model's window from which the header warns."""
+
+_STATES = {
+    "starting": ("◌", "$moon"),
+    "idle": ("●", "$good"),
+    "busy": ("●", "$moon"),
+    "dead": ("✗", "$bad"),
+    "taken over": ("○", "$warning"),
+}
+_APPROVAL = {
+    "ask": "ask first",
+    "review": "review changes",
+    "auto": "auto-run",
+    "plan": "plans only",
+}
+
+
+def short_count(number: int) -> str:
+    """``980``, ``12.4k``, ``3.1M``."""
+    if number >= 1_000_000:
+        return f"{number / 1e6:.1f}M"
+    return f"{number / 1e3:.1f}k" if number >= 1_000 else str(number)
+
+
+def environment_name(executable: str) -> str:
+    """Return the name of an interpreter's virtual environment; empty if it is not in one."""
+    folder = PurePath(executable).parent
+    name = folder.parent.name
+    return name if folder.name == "bin" and (name.startswith(".") or "venv" in name) else ""
+
+
+def _shorten(names: Sequence[Content], by: int) -> list[Content]:
+    """Shorten names by that many columns, longest first, so that approval and costs stay
+    visible."""
+    lengths = [name.cell_length for name in names]
+    room = max(0, sum(lengths) - by)
+    most = max(room // len(names), room - sum(lengths) + max(lengths))
+    return [name.truncate(most, ellipsis=True) for name in names]
+
+
+class HeaderBar(Widget):
+    """Folds the records of the session, the kernel, usage and skills."""
+
+    session_name: reactive[str] = reactive("")
+    model: reactive[str] = reactive("")
+    approval: reactive[str] = reactive("ask")
+    tokens: reactive[int] = reactive(0)
+    cost: reactive[float | None] = reactive(None)
+    unpriced: reactive[bool] = reactive(False)
+    window: reactive[Window | None] = reactive(None)
+    """How much of the model's window the conversation uses; None if unknown."""
+    waits: reactive[bool] = reactive(False)
+    kernel: reactive[Kernel | None] = reactive(None, always_update=True)
+    """The kernel's last record; None before the first one, while it starts."""
+
+    def __init__(
+        self, describe_saved: Callable[[], str], langsmith: str = "", *, id: str | None = None
+    ) -> None:
+        """describe_saved: describes the memory and disk space that the session uses; waits for the
+        kernel, and raises `KernelError`.
+
+        langsmith: the variable that sends everything to LangSmith; empty for none.
+        """
+        super().__init__(id=id)
+        self._describe_saved = describe_saved
+        self._langsmith = langsmith
+        self._saved = ""
+        self._skills: dict[str, int] = {}
+        self._skills_budget = 0
+        self._busy_since = 0.0
+        self._since = time.time()
+        self._following: tuple[Activities, PendingRequests] | None = None
+        self._ticking: Timer | None = None
+        self._fetcher = Fetcher(self)
+        self._show_tooltip()
+
+    def fold(self, records: Sequence[Record]) -> None:
+        from mahtab_tui.bus.records import Kernel, Session, Skill, Usage, Window
+
+        before = self._activity()
+        if self._following is None:
+            from mahtab_tui.tui.transcript.fold import Activities, PendingRequests
+
+            self._following = Activities(self._since), PendingRequests()
+        activities, waiting = self._following
+        for record in records:
+            activities.fold(record)
+            waiting.fold(record)
+            if isinstance(record, Session):
+                if one_line(record.model) != self.model:  # another model has another window
+                    self.window = None
+                self.session_name, self.model, self.approval = map(
+                    one_line, (record.name, record.model, record.approval)
+                )
+            elif isinstance(record, Usage):
+                self.tokens += record.input_tokens + record.output_tokens
+                if record.cost is None:
+                    self.unpriced = True
+                else:
+                    self.cost = (self.cost or 0.0) + record.cost
+            elif isinstance(record, Window):
+                self.window = record if record.size > 0 else None
+            elif isinstance(record, Skill):
+                name = one_line(record.name)
+                self._skills.pop(name, None)
+                if record.loaded:
+                    self._skills[name] = record.chars
+                self._skills_budget = record.budget
+            elif isinstance(record, Kernel):
+                if record.state == "busy" and self._state != "busy":
+                    self._busy_since = record.since or record.time
+                self.kernel = record
+        if any(isinstance(record, Session | Usage | Skill | Window) for record in records):
+            self._show_tooltip()
+        self.waits = waiting.since is not None
+        if self._activity() != before:
+            self.refresh()
+        self._tick_if_needed()
+
+    def on_enter(self) -> None:
+        """Request the description only when the mouse is here, because nobody reads it before."""
+        self._fetcher.ask("in use", self._describe_saved, self._show_saved, self._show_saved)
+
+    def _show_saved(self, saved: str) -> None:
+        self._saved = saved
+        self._show_tooltip()
+
+    def _show_tooltip(self) -> None:
+        lines = []
+        if self._langsmith:
+            lines.append(f"LangSmith gets every prompt and answer, because {self._langsmith}=true.")
+        if (window := self.window) is not None:
+            by = "estimated" if window.estimated else "as the model counted"
+            lines.append(
+                f"{window.tokens:,} of the {window.size:,} tokens of the model's window ({by}); /context shows what they are"
+            )
+        if self.tokens or self.cost is not None:
+            unknown = ", and calls of unknown price" if self.unpriced else ""
+            lines.append(f"{self.tokens:,} tokens, ${self.cost or 0.0:.4f}{unknown}")
+        lines += map(one_line, self._saved.splitlines())
+        if self._skills:
+            lines.append("Loaded skills:")
+            lines += [f"  {name}  {chars:,}" for name, chars in self._skills.items()]
+            used = sum(self._skills.values())
+            lines.append(f"{used:,} of {self._skills_budget:,} characters")
+        self.tooltip = Content("\n".join(lines)) if lines else None
+
+    def _tick_if_needed(self) -> None:
+        kernel = self.kernel
+        trying = kernel is not None and kernel.next_try is not None
+        goes_on = trying or self._activity()[1] is not None
+        if goes_on and self._ticking is None:
+            self._ticking = self.set_interval(0.1, self.refresh)
+        elif not goes_on and self._ticking is not None:
+            self._ticking.stop()
+            self._ticking = None
+
+    @property
+    def _state(self) -> str:
+        return "starting" if self.kernel is None else self.kernel.state or "starting"
+
+    def _activity(self) -> tuple[str, float | None]:
+        """Return what is most urgent for the user, and since when (seconds since the epoch; None if
+        no time is shown)."""
+        if self._following is None:
+            return "starting", None
+        activities, waiting = self._following
+        state, activity = self._state, activities.current
+        if state in ("dead", "taken over"):
+            return state, None
+        if (since := waiting.since) is not None:
+            return "waiting for you", since
+        if state == "busy":
+            return state, self._busy_since
+        if activity is not None:
+            return activity.brief, activity.since
+        return ("thinking" if activities.turn_running else state), None
+
+    def render(self) -> Content:
+        narrow = self.size.width < NARROW
+        names = [] if narrow else [Content(self.session_name)]
+        names.append(Content(self.model).stylize("$model"))
+        right = self._kernel(narrow)
+        left = self._left(narrow, names)
+        over = left.cell_length + right.cell_length + 1 - self.size.width
+        if over > 0:
+            left = self._left(narrow, _shorten(names, over))
+            left = left.truncate(max(0, self.size.width - right.cell_length - 1), ellipsis=True)
+        room = self.size.width - left.cell_length - right.cell_length
+        return Content.assemble(left, " " * max(1, room), right)
+
+    def _left(self, narrow: bool, names: Sequence[Content]) -> Content:
+        approval_style = "$good" if self.approval == "ask" else "$moon"
+        parts: list[Content | tuple[str, str]] = [("◐ mahtab", "bold $moon"), *names]
+        parts.append((_APPROVAL.get(self.approval, self.approval), approval_style))
+        if self._langsmith:
+            parts.append(("to LangSmith", "$moon"))
+        if (window := self.window) is not None:
+            share = window.tokens / window.size
+            text = f"{share:.0%}" if narrow else f"window {share:.0%}"
+            parts.append((text, "$bad" if share >= FULL else "$muted"))
+        spent = [f"{short_count(self.tokens)} tok"] if self.tokens and not narrow else []
+        if self.cost is not None:
+            spent.append(f"${self.cost:.2f}{'+' if self.unpriced and self.cost else ''}")
+        if spent:
+            parts.append(("  ".join(spent), "$muted"))
+        return Content("  ").join(
+            part if isinstance(part, Content) else Content.styled(*part) for part in parts
+        )
+
+    def _kernel(self, narrow: bool) -> Content:
+        state, kernel = self._state, self.kernel
+        glyph, colour = _STATES.get(state, ("?", "$muted"))
+        words = [f"{glyph} kernel"]
+        if kernel is not None and kernel.python and not narrow:
+            words.append(one_line(".".join(kernel.python.split(".")[:2])))
+            if environment := environment_name(kernel.executable or ""):
+                words.append(one_line(environment))
+        if kernel is not None and kernel.host:
+            words.append(one_line(f"on {kernel.host}"))
+        name = " ".join(words)
+        if kernel is not None and kernel.next_try is not None:
+            left = max(0, round(kernel.next_try - time.time()))
+            again = f" ({left} s)" if left else ""
+            return Content.styled(f"{name}  disconnected, trying again{again}", "$bad")
+        activity, since = self._activity()
+        if since is not None:
+            elapsed = max(0.0, time.time() - since)
+            activity += f" {elapsed:6.1f} s" if state == "busy" else f" {int(elapsed):4} s"
+            colour = "$moon"
+        return Content.assemble((name, colour), "  ", (activity, colour))
+
+
+_STEP = 8
+
+
+class Key(NamedTuple):
+    """A key in the line. A click presses it."""
+
+    key: str
+    shown: str
+    description: str
+    enabled: bool
+    tooltip: str
+
+    @property
+    def parts(self) -> tuple[str, str]:
+        return f" {self.shown} ", f"{self.description} "
+
+
+class KeyLine(Widget):
+    """Shows the keys that currently do something, each with its effect. It looks like Textual's
+    `Footer`.
+
+    That creates a widget per key, and recreates them whenever the focus moves; this one draws a
+    line.
+    """
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "key-line--key",
+        "key-line--description",
+        "key-line--hover",
+    }
+    DEFAULT_CSS = """
+    KeyLine {
+        dock: bottom;
+        height: 1;
+        color: $footer-foreground;
+        background: $footer-background;
+        &:hover { pointer: pointer; }
+    }
+    KeyLine > .key-line--key { color: $footer-key-foreground; background: $footer-key-background; text-style: bold; }
+    KeyLine > .key-line--description { color: $footer-description-foreground; background: $footer-description-background; }
+    KeyLine > .key-line--hover { background: $block-hover-background; }
+    """
+
+    keys: tuple[Key, ...] = ()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._left = 0
+        self._hovered: Key | None = None
+
+    def on_mount(self) -> None:
+        self.screen.bindings_updated_signal.subscribe(self, self._find_keys)
+
+    def _find_keys(self, screen: Screen[object]) -> None:
+        if not self.app.app_focus:  # the focused widget comes back with it
+            return
+        first: dict[str, ActiveBinding] = {}
+        for active in screen.active_bindings.values():
+            if active.binding.show:
+                first.setdefault(active.binding.action, active)
+        keys = tuple(
+            Key(each.key, self.app.get_key_display(each), each.description, enabled, tooltip)
+            for _, each, enabled, tooltip in first.values()
+        )
+        if keys != self.keys:
+            self.keys = keys
+            self._scroll(0)
+
+    def render_line(self, y: int) -> Strip:
+        key_style, text_style, hover_style = (
+            self.get_component_rich_style(f"key-line--{name}")
+            for name in ("key", "description", "hover")
+        )
+        segments: list[Segment] = []
+        for key in self.keys:
+            more = Style() if key.enabled else Style(dim=True)
+            if key is self._hovered:
+                more = Style(bgcolor=hover_style.bgcolor)
+            shown, description = key.parts
+            segments += [Segment(shown, key_style + more), Segment(description, text_style + more)]
+        return Strip(segments).crop_extend(
+            self._left, self._left + self.size.width, self.rich_style
+        )
+
+    def _widths(self) -> list[int]:
+        return [cell_len("".join(key.parts)) for key in self.keys]
+
+    def _at(self, x: int) -> Key | None:
+        for key, end in zip(self.keys, accumulate(self._widths()), strict=True):
+            if x + self._left < end:
+                return key
+        return None
+
+    def _scroll(self, columns: int) -> None:
+        self._left = max(0, min(self._left + columns, sum(self._widths()) - self.size.width))
+        self.refresh()
+
+    def on_mouse_down(self, event: MouseDown) -> None:
+        key = self._at(event.x)
+        if key is not None and key.enabled:
+            self.app.simulate_key(key.key)
+        elif key is not None:
+            self.app.bell()
+
+    def on_mouse_move(self, event: MouseMove) -> None:
+        self._hover(self._at(event.x))
+
+    def on_leave(self, event: Leave) -> None:
+        self._hover(None)
+
+    def _hover(self, key: Key | None) -> None:
+        if key is not self._hovered:
+            self._hovered = key
+            self.tooltip = (key.tooltip or None) if key is not None else None
+            self.refresh()
+
+    @on(MouseScrollDown)
+    @on(MouseScrollRight)
+    def _scroll_right(self) -> None:
+        self._scroll(_STEP)
+
+    @on(MouseScrollUp)
+    @on(MouseScrollLeft)
+    def _scroll_left(self) -> None:
+        self._scroll(-_STEP)
+
+
+class Splitter(Widget):
+    """Reports where it is dragged to; its parent resizes the panes."""
+
+    @dataclass
+    class Dragged(Message):
+        splitter: Splitter
+        x: int
+        y: int
+
+    def __init__(
+        self, direction: Literal["vertical", "horizontal"], *, id: str | None = None
+    ) -> None:
+        super().__init__(id=id, classes=f"-{direction}")
+        self._line = "│" if direction == "vertical" else "─"
+
+    def render(self) -> Content:
+        if self._line == "─":
+            return Content("─" * self.size.width)
+        return Content("\n".join("│" * self.size.height))
+
+    def on_mouse_down(self, event: MouseDown) -> None:
+        event.stop()
+        self.capture_mouse()
+
+    def on_mouse_move(self, event: MouseMove) -> None:
+        if self.app.mouse_captured is self:
+            event.stop()
+            self.post_message(self.Dragged(self, event.screen_x, event.screen_y))
+
+    def on_mouse_up(self, event: MouseUp) -> None:
+        self.release_mouse()
