@@ -84,10 +84,14 @@ class ThreadedReader:
         options: Mapping[str, Any],
     ) -> None:
         self._loop = loop = asyncio.get_running_loop()
+
+        def send(words: str | None) -> None:
+            loop.call_soon_threadsafe(on_words, words)
+
         self._llm = llm
         self._messages = messages
         self._options = options
-        self.reader = ReplyReader(llm, lambda words: loop.call_soon_threadsafe(on_words, words))
+        self.reader = ReplyReader(llm, send)
         self._stopped = threading.Event()
         self.ended = on_thread(self._read)
         # Take note of the error of an answer that nobody waits for: asyncio would log it.

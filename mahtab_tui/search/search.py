@@ -360,7 +360,8 @@ class Search:
     async def _consent(self, asking: Asking, request: str) -> bool:
         if asking != "ask":
             return asking == "run"
-        question = self._questions[request] = self._loop.create_future()
+        question: asyncio.Future[bool] = self._loop.create_future()
+        self._questions[request] = question
         try:
             return await question
         finally:

@@ -66,6 +66,10 @@ class TurnOutput(NamedTuple):
 class HeadAndTail:
     """Accepts any amount of UTF-8 and keeps its first and last characters."""
 
+    _head: str
+    _tail: str
+    _chars: int
+
     def __init__(self) -> None:
         self._begin()
 
