@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import fields
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -116,7 +116,7 @@ def rlm(
         if given["verbose"]:
             takers.append(partial(_print_turn, TurnLines()))
         emit = partial(_emit_to_all, takers)
-        used = searcher or _shared_searcher(os.getpid())
+        used = searcher or stack.enter_context(_SHARED.lent())
         search = stack.enter_context(used.subscribed(emit))
         for notice in contents.notices:
             _warn(emit, notice)
@@ -250,11 +250,49 @@ class Searcher:
             self._subscribers.remove(emit)
 
 
-@cache
-def _shared_searcher(process: int) -> Searcher:
-    """Return the searcher of all calls of `rlm` in a process that bring none, so that each after
-    the first begins at once."""
-    return Searcher()
+_KEEP_SECONDS = 60.0
+"""Seconds that the models and the sandboxes' server stay after the last `rlm` without a searcher."""
+
+
+class _SharedSearcher:
+    """The searcher of all calls of `rlm` that bring none, so that each after the first begins at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._searcher: Searcher | None = None
+        self._process = 0
+        self._users = 0
+        self._uses = 0
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[Searcher]:
+        """Lend it for a search; it is closed a while after the last one."""
+        with self._lock:
+            if self._searcher is None or self._process != os.getpid():
+                self._searcher, self._process, self._users = Searcher(), os.getpid(), 0
+            searcher = self._searcher
+            self._users += 1
+            self._uses += 1
+        try:
+            yield searcher
+        finally:
+            with self._lock:
+                if searcher is self._searcher:
+                    self._users -= 1
+                    timer = threading.Timer(_KEEP_SECONDS, self.close, (self._uses,))
+                    timer.daemon = True
+                    timer.start()
+
+    def close(self, uses: int | None = None) -> None:
+        """Close it, unless it has been used more often than so many times, or is used now."""
+        with self._lock:
+            if self._users or uses not in (None, self._uses) or self._searcher is None:
+                return
+            searcher, self._searcher = self._searcher, None
+        searcher.close()
+
+
+_SHARED = _SharedSearcher()
 
 
 def _warn(emit: Emit, text: str) -> None:

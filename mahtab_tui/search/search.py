@@ -254,6 +254,8 @@ class Search:
         try:
             return wait_for_result(future)
         except CancelledError:  # by `CancelToken.stop` or `close`
+            if not self.closed:
+                ended.wait(_STOPPING)
             return stopped
         except BaseException:
             if not future.done():

@@ -104,8 +104,12 @@ def test_searches_without_a_searcher_share_the_sandboxes_process_and_keep_nothin
     model = lambda messages: python("import os\nFINAL(os.getppid())")  # noqa: E731
     first, second = (rlm("what?", LOG, model=model) for _ in range(2))
     assert first == second
-    search = api._shared_searcher(os.getpid())._search
-    wait_for(lambda: not search._trees and not search._models.gates)
+    shared = api._SHARED._searcher
+    assert shared is not None
+    wait_for(lambda: not shared._search._trees and not shared._search._models.gates)
+    api._SHARED.close()
+    assert shared._search.closed
+    assert rlm("what?", LOG, model=model) != first
 
 
 def test_verbose_search_prints_a_line_for_each_turn(capsys: pytest.CaptureFixture[str]) -> None:
