@@ -123,12 +123,6 @@ def lines_with_words_of_a_query(text: str) -> None:
     find_query_lines(text[:50], f"head\n{text}", header=True)
 
 
-def sub_call_text(text: str) -> None:
-    from mahtab_tui.search.log import Events
-
-    Events("t", lambda record: None).query(text[:100_000], text)
-
-
 def partitions(text: str) -> None:
     from mahtab_tui.worker.text_tools import partition_spans
 
@@ -177,7 +171,7 @@ def _read_as_cells(text: str, name: str) -> None:
 READERS = [
     plain, styled, defused, collapsed, printed, code_of_an_answer, code_in_a_fence, answer_in_words, streamed_answer, frame, requests, evidence,
     evidence_of_sub_calls, lines_with_words_of_a_query,
-    sub_call_text, partitions, figures_of_an_answer, cells_of_a_script, cells_of_markdown,
+    partitions, figures_of_an_answer, cells_of_a_script, cells_of_markdown,
 ]  # fmt: skip
 PIECES = {
     "letters": "a",

@@ -109,23 +109,17 @@ def rlm(
     caller = _CALLER.get()
     log_file: Log | None = None
     with contextlib.ExitStack() as stack:
-        takers: list[Callable[[Record], None]] = (
-            [] if on_event is None else [_SafeCallback(on_event)]
-        )
+        takers: list[Emit] = [] if on_event is None else [_safe_callback(on_event)]
         if log is not None:
             log_file = stack.enter_context(contextlib.closing(Log(Path(log))))
             takers.append(log_file.write)
         if given["verbose"]:
             takers.append(partial(_print_turn, TurnLines()))
-
-        def emit(record: Record) -> None:
-            for take in takers:
-                take(record)
-
+        emit = partial(_emit_to_all, takers)
         used = searcher or stack.enter_context(_SHARED.lent())
         search = stack.enter_context(used.subscribed(emit))
         for notice in contents.notices:
-            emit(Notice(notice, level="warning", time=time.time()))
+            _warn(emit, notice)
         trees: list[str] = []
 
         def find(query: str) -> Result:
@@ -151,13 +145,7 @@ def rlm(
                 raise SearchFailed(plain(found.text), found.packed, contents.contexts)
             if found.state == "partial":
                 spent = f"{found.duration:.0f} s and {found.usage.calls:,} calls"
-                emit(
-                    Notice(
-                        f"The search did not finish; this is the best answer from {spent}.",
-                        level="warning",
-                        time=time.time(),
-                    )
-                )
+                _warn(emit, f"The search did not finish; this is the best answer from {spent}.")
             return found.as_result(found.text if raw else plain(found.text))
 
         try:
@@ -244,17 +232,13 @@ class Searcher:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __del__(
-        self,
-        warn: Callable[..., None] = warnings.warn,
-        is_exiting: Callable[[], bool] = sys.is_finalizing,
-    ) -> None:
+    def __del__(self, is_exiting: Callable[[], bool] = sys.is_finalizing) -> None:
         search = getattr(self, "_search", None)
         if search is None or search.closed or is_exiting():
             return
         # The collector may run on any thread, that of the search too.
         threading.Thread(target=search.close, name="rlm-close", daemon=True).start()
-        warn(f"unclosed {self!r}", ResourceWarning, source=self)
+        warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
 
     @contextlib.contextmanager
     def subscribed(self, emit: Emit) -> Iterator[Search]:
@@ -311,9 +295,8 @@ class _SharedSearcher:
 _SHARED = _SharedSearcher()
 
 
-def _emit_to_all(subscribers: list[Emit], record: Record) -> None:
-    for emit in list(subscribers):
-        emit(record)
+def _warn(emit: Emit, text: str) -> None:
+    emit(Notice(text, level="warning", time=time.time()))
 
 
 def _print_turn(lines: TurnLines, record: Record) -> None:
@@ -323,22 +306,26 @@ def _print_turn(lines: TurnLines, record: Record) -> None:
             sys.stderr.write(lines.describe(as_json(record)))
 
 
-class _SafeCallback:
-    """Calls the caller's function, whose errors must not end the search."""
+def _emit_to_all(subscribers: list[Emit], record: Record) -> None:
+    for emit in list(subscribers):
+        emit(record)
 
-    def __init__(self, take: Callable[[Record], None]) -> None:
-        self._take: Callable[[Record], None] | None = take
 
-    def __call__(self, record: Record) -> None:
-        if self._take is None:
+def _safe_callback(on_event: Emit) -> Emit:
+    """Return a function that calls the caller's, whose errors must not end the search."""
+    failed = False
+
+    def emit(record: Record) -> None:
+        nonlocal failed
+        if failed:
             return
         try:
-            self._take(record)
-        except (
-            BaseException
-        ) as error:  # the caller's code, even if it exits: this is the search's thread
-            self._take = None
+            on_event(record)
+        except BaseException as error:  # even if it exits: this is the search's thread
+            failed = True
             warnings.warn(
                 f"on_event failed and will not be called again: {type(error).__name__}: {error}",
                 stacklevel=2,
             )
+
+    return emit

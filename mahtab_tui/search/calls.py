@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
+import operator
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mahtab_tui.bus.records import SearchBackOff, SearchTurn, Usage
@@ -21,8 +23,7 @@ _SPENT = "The budget of {} for the whole search is used up or promised."
 _ANSWER_TOKENS = 600
 """Assumed length of an answer before there has been one."""
 _LIMITED_TOKENS = 4_096
-"""Most tokens of an answer where calls could not run at the same time otherwise; all models can
-write so many."""
+"""Most tokens of an answer where calls could not run at the same time otherwise."""
 _FEWEST_TOKENS = 256
 """A call that can afford fewer is not made."""
 _MARGIN = 2.0
@@ -37,10 +38,10 @@ class Amount(NamedTuple):
     usd: float = 0.0
 
     def plus(self, other: Amount) -> Amount:
-        return Amount(self.calls + other.calls, self.tokens + other.tokens, self.usd + other.usd)
+        return Amount(*map(operator.add, self, other))
 
     def minus(self, other: Amount) -> Amount:
-        return Amount(self.calls - other.calls, self.tokens - other.tokens, self.usd - other.usd)
+        return Amount(*map(operator.sub, self, other))
 
 
 class Deadline(NamedTuple):
@@ -64,20 +65,16 @@ class BudgetSpent(Exception):
 
 
 class Budget:
-    """Counts what the calls of one tree use, and keeps them within its limits. Lives in one
-    loop."""
+    """Counts what the calls of one tree use, and keeps them within its limits."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self.usage = UsageStats()
-        self._failed = 0
-        """Calls that used no tokens."""
+        self._failed = 0  # calls that used no tokens
         self._reserved = Amount()
         self._running = 0
-        self._worst = 0.0
-        """Most that the running calls may cost together."""
+        self._worst = 0.0  # most that the running calls may cost together
         self._ended = asyncio.Event()
-        """Set when one of them ends, and then replaced."""
 
     @property
     def spent(self) -> Amount:
@@ -92,26 +89,20 @@ class Budget:
                 "A call did not report its price, so the limit in dollars can no longer be enforced."
             )
         wanted = self.spent.plus(self._reserved).plus(amount)
-        limits = self._limits
-        if limits.max_calls is not None and wanted.calls > limits.max_calls:
-            raise BudgetSpent(
-                _SPENT.format(
-                    f"{limits.max_calls:,} model call{'' if limits.max_calls == 1 else 's'}"
-                )
-            )
-        if limits.max_tokens is not None and wanted.tokens > limits.max_tokens:
-            raise BudgetSpent(_SPENT.format(f"{limits.max_tokens:,} tokens"))
-        if limits.max_usd is not None and wanted.usd > limits.max_usd:
-            raise BudgetSpent(_SPENT.format(f"${limits.max_usd:.2f}"))
+        calls, tokens, usd = self._limits.max_calls, self._limits.max_tokens, self._limits.max_usd
+        if calls is not None and wanted.calls > calls:
+            raise BudgetSpent(_SPENT.format(f"{calls:,} model call{'' if calls == 1 else 's'}"))
+        if tokens is not None and wanted.tokens > tokens:
+            raise BudgetSpent(_SPENT.format(f"{tokens:,} tokens"))
+        if usd is not None and wanted.usd > usd:
+            raise BudgetSpent(_SPENT.format(f"${usd:.2f}"))
         self._reserved = self._reserved.plus(amount)
         return amount
 
     def free(self, amount: Amount) -> None:
-        """Release a reserved amount."""
         self._reserved = self._reserved.minus(amount)
 
     def count_failure(self) -> None:
-        """Count a call that failed before it used tokens."""
         self._failed += 1
 
     @property
@@ -135,12 +126,9 @@ class Budget:
 
     @asynccontextmanager
     async def within_usd(self, estimate: float, worst: Callable[[], float]) -> AsyncIterator[None]:
-        """Enclose a call. One that could exceed the limit together with others waits until no other
-        runs. Raises `BudgetSpent`.
-
-        estimate: US dollars. worst: returns the most that it may cost; called only if there is a
-        limit.
-        """
+        """Enclose a call of an estimated cost in US dollars. One that could exceed the limit together
+        with others waits until no other runs. worst: the most that it may cost. Raises
+        `BudgetSpent`."""
         if self.usd_left is None:
             yield
             return
@@ -161,11 +149,10 @@ class Budget:
 
 
 class Estimates:
-    """Estimates what a model's calls will use from what they have used so far."""
+    """Estimates what a model's calls will use from what they have used."""
 
     def __init__(self, usd_per_token: tuple[float, float]) -> None:
-        """usd_per_token: for a token read and a token written, used until the first call has
-        ended."""
+        """usd_per_token: read and written, until the first call has ended."""
         read, written = usd_per_token
         self._read_rate = read
         self._weight = written / read if read else 1.0
@@ -194,11 +181,9 @@ class Estimates:
         return Amount(calls, read + written, (read + self._weight * written) * rate)
 
     def most(self, chars: int, left: float) -> float:
-        """Return the US dollars that a call may cost at most, as far as the calls so far tell;
-        infinite before the first one has ended.
+        """Return the US dollars that a call may cost at most; infinite before the first one has ended.
 
-        left: US dollars. Few calls prove little, so each one allows for two more at a time.
-        """
+        left: US dollars. Few calls prove little, so each allows for two more at a time."""
         if not self._calls:
             return math.inf
         highest = (tokens(chars) + self._weight * self._longest) * self._highest_rate
@@ -209,27 +194,19 @@ _AGAIN = 0.05
 """Seconds before a call that the session cannot afford yet is tried again."""
 
 
+@dataclass(eq=False)
 class Calls:
     """The calls of one tree."""
 
-    def __init__(
-        self,
-        events: Events,
-        budget: Budget,
-        everyone: Gate,
-        gates: dict[Model, Gate],
-        spending: Spending,
-    ) -> None:
-        """everyone: the gate of all calls. gates: of each model's calls."""
-        self.budget = budget
-        self._events = events
-        self._everyone = everyone
-        self._gates = gates
-        self._spending = spending
-        self._estimates: dict[Model, Estimates] = {}
+    _events: Events
+    budget: Budget
+    _everyone: Gate
+    """For all calls."""
+    _gates: dict[Model, Gate]
+    _spending: Spending
+    _estimates: dict[Model, Estimates] = field(default_factory=dict)
 
     def estimate(self, model: Model, chars: int, calls: int = 1) -> Amount:
-        """Estimate what calls that together read so many characters will use."""
         return self._estimates_of(model).estimate(chars, calls)
 
     async def ask(
@@ -240,22 +217,19 @@ class Calls:
         conversation: NodeConversation,
         reserved: Amount | None = None,
     ) -> Reply:
-        """Ask the model when it is its turn. reserved: the amount reserved for this call, released
-        after it. Raises `BudgetSpent` and `ModelError`."""
+        """Ask the model when it is its turn. reserved: for this call, released after it. Raises
+        `BudgetSpent` and `ModelError`."""
 
-        async def work() -> Reply:
-            self._events.send(
-                SearchTurn(node=node, turn=turn, turns=turns)
-            )  # again after each back-off
+        async def work() -> Reply:  # again after each back-off
+            self._events.send(SearchTurn(node=node, turn=turn, turns=turns))
             return await self._within_budget(node, turn, conversation, reserved)
 
         def back_off(seconds: float) -> None:
             self._events.send(SearchBackOff(node=node, seconds=seconds))
 
+        gate = self._gates[conversation.model]
         try:
-            return await run_scheduled(
-                self._everyone, self._gates[conversation.model], work, back_off
-            )
+            return await run_scheduled(self._everyone, gate, work, back_off)
         finally:
             if reserved is not None:
                 self.budget.free(reserved)
@@ -264,7 +238,7 @@ class Calls:
         self, node: str, turn: int, conversation: NodeConversation, reserved: Amount | None
     ) -> Reply:
         """Ask. If dollars are limited, limit the answer so that calls can run at the same time; ask
-        again without that limit if it has cut the answer and the budget allows."""
+        again without that limit if it has cut the answer and there is enough."""
         model, conversation.max_tokens = conversation.model, None
         left = self._usd_left() if model.takes_max_tokens else None
         longest = None if left is None else conversation.worst_cost()
@@ -284,8 +258,7 @@ class Calls:
             return reply
 
     def _usd_left(self) -> float | None:
-        """Return what search and session may still spend, running calls included; None if there is
-        no limit."""
+        """Return what search and session may still spend; None if there is no limit."""
         left, limit = self.budget.usd_left, self._spending.max_usd
         if limit is not None:
             left = min(math.inf if left is None else left, limit - self._spending.total.cost)
@@ -294,8 +267,15 @@ class Calls:
     async def _call(
         self, node: str, turn: int, conversation: NodeConversation, reserved: Amount | None
     ) -> Reply:
-        model, chars = conversation.model, conversation.chars
-        estimated, begun = self.estimate(model, chars), False
+        model, read = conversation.model, tokens(conversation.chars)
+        estimated, begun = self.estimate(model, conversation.chars), False
+        # If it ends before the model reports what it has used.
+        assumed = Usage(
+            input_tokens=read,
+            output_tokens=estimated.tokens - read,
+            cost=estimated.usd if model.priced else None,
+            estimated=True,
+        )
 
         def on_words(words: str | None) -> None:
             nonlocal begun
@@ -304,33 +284,26 @@ class Calls:
 
         if reserved is None:
             self.budget.hold(estimated)
+        expected = (reserved or estimated).usd
         try:
             async with (
-                self.budget.within_usd(
-                    (reserved or estimated).usd, lambda: self._most(conversation)
-                ),
+                self.budget.within_usd(expected, lambda: self._most(conversation)),
                 self._within_session_limit(conversation),
             ):
                 self._shorten_answer(conversation)
                 try:
                     reply = await conversation.ask(on_words)
                 except asyncio.CancelledError:
-                    self._count_estimate(
-                        node, turn, model, chars, estimated
-                    )  # tokens were used, but the model will not report them
+                    self._count(node, turn, model, assumed)
                     raise
                 except Exception as error:
-                    if conversation.used is not None:
-                        self._count(node, turn, model, conversation.used)
-                    elif begun:
-                        self._count_estimate(node, turn, model, chars, estimated)
+                    if conversation.used is not None or begun:
+                        self._count(node, turn, model, conversation.used or assumed)
                     elif not is_busy(error):
                         self.budget.count_failure()
                     raise
-                used = reply.usage or Usage(
-                    input_tokens=tokens(chars), output_tokens=tokens(len(reply.text))
-                )
-                self._count(node, turn, model, used)
+                written = Usage(input_tokens=read, output_tokens=tokens(len(reply.text)))
+                self._count(node, turn, model, reply.usage or written)
         finally:
             if reserved is None:
                 self.budget.free(estimated)
@@ -340,52 +313,28 @@ class Calls:
     async def _within_session_limit(self, conversation: NodeConversation) -> AsyncIterator[None]:
         """Enclose a call that the session can afford; wait while other calls hold the money for it.
         Raises `BudgetSpent`."""
-        while True:
-            with ExitStack() as stack:
+        with ExitStack() as stack:
+            while True:
+                name, worst = conversation.model.name, conversation.worst_cost
                 try:
-                    stack.enter_context(
-                        self._spending.within_limit(
-                            conversation.model.name, conversation.worst_cost
-                        )
-                    )
+                    stack.enter_context(self._spending.within_limit(name, worst))
+                    break
                 except OverBudget as refusal:
                     if not refusal.later:
                         raise BudgetSpent(str(refusal)) from None
-                else:
-                    yield
-                    return
-            await asyncio.sleep(_AGAIN)
+                await asyncio.sleep(_AGAIN)
+            yield
 
     def _count(self, node: str, turn: int, model: Model, used: Usage) -> None:
-        """Count what a call has used, as the model reported it."""
-        self._estimates_of(model).learn(used.input_tokens, used.output_tokens, used.cost)
-        self._send(used.changed(node=node, turn=turn, source="rlm", model=used.model or model.name))
-
-    def _count_estimate(
-        self, node: str, turn: int, model: Model, chars: int, amount: Amount
-    ) -> None:
-        """Count a call that ended before the model reported what it used."""
-        read = tokens(chars)
-        cost = amount.usd if model.priced else None
-        used = Usage(
-            node=node,
-            turn=turn,
-            source="rlm",
-            model=model.name,
-            input_tokens=read,
-            output_tokens=amount.tokens - read,
-            cost=cost,
-            estimated=True,
-        )
-        self._send(used)
-
-    def _send(self, used: Usage) -> None:
+        if not used.estimated:
+            self._estimates_of(model).learn(used.input_tokens, used.output_tokens, used.cost)
+        used = used.changed(node=node, turn=turn, source="rlm", model=used.model or model.name)
         self.budget.usage.add(used)
         self._events.send(used)
 
     def _most(self, conversation: NodeConversation) -> float:
         """Return the most that a call may cost in US dollars: by the prices of its tokens, or, if
-        its answer cannot be limited, as the model's calls before it suggest."""
+        its answer cannot be limited, by the model's calls before it."""
         model, worst = conversation.model, conversation.worst_cost()
         if worst is None or (worst and not model.takes_max_tokens):
             return self._estimates_of(model).most(conversation.chars, self.budget.usd_left or 0.0)

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, Union, cast
@@ -17,7 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, Union, cast
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.messages import is_cut, make_encodable
+from mahtab_tui.llm.chat_client import ChatClient
+from mahtab_tui.llm.chat_protocols import ChatChunk, answer_tokens
+from mahtab_tui.llm.messages import REFUSED, is_cut, is_refused, make_encodable
 from mahtab_tui.llm.providers import (
     OnNotice,
     Sampling,
@@ -28,7 +31,17 @@ from mahtab_tui.llm.providers import (
     get_llm,
     split_spec,
 )
-from mahtab_tui.llm.usage import DEAR, Tariff, is_priced, usd_per_token, with_cost, worst_cost
+from mahtab_tui.llm.replay_file import Replay, read_replay, split_tokens
+from mahtab_tui.llm.usage import (
+    DEAR,
+    LOCAL,
+    Tariff,
+    answer_usage,
+    is_priced,
+    usd_per_token,
+    with_cost,
+    worst_cost,
+)
 from mahtab_tui.search.limits import Gate, Limits
 from mahtab_tui.system import IMPORTS, langsmith_variable
 
@@ -41,12 +54,11 @@ CONCURRENCY = 16
 """Calls of a model at a time, by default."""
 
 OnWords = Callable[[str | None], None]
-"""Gets what a model says piece by piece, and None when the answer starts again and earlier pieces
-no longer count."""
+"""Gets a model's words piece by piece, and None when the answer starts again."""
 
 
 _MERGED = 0.03
-"""Words are passed on at most once in so many seconds."""
+"""Seconds; words are passed on at most once in so many."""
 
 
 class WordStream:
@@ -60,7 +72,6 @@ class WordStream:
 
     @property
     def text(self) -> str:
-        """All words."""
         return make_encodable("".join(self._words))
 
     def add(self, words: str) -> None:
@@ -78,47 +89,37 @@ class WordStream:
         self._on_words(None)
 
     def flush(self) -> None:
-        """Pass on the words that wait."""
         if self._sent < len(self._words):
             self._on_words(make_encodable("".join(self._words[self._sent :])))
             self._sent = len(self._words)
 
 
 class Message(NamedTuple):
-    """One message of a conversation."""
-
     role: Literal["system", "user", "assistant"]
     content: str
 
 
 class Reply(NamedTuple):
-    """One answer."""
+    """One answer; usage: None if the model did not report it."""
 
     text: str
     cut: bool
     """Whether it reached the model's token limit."""
     usage: Usage | None
-    """Usage of the call; None if the model did not report it."""
 
 
 class Model:
     """One model. Lives in one loop."""
 
     remembers = False
-    """Whether it keeps conversations itself; its answers must come back word for word, or
-    everything is sent again."""
+    """Whether it keeps conversations itself, if its answers come back word for word."""
     takes_max_tokens = False
-    """Whether a call can limit its answer's tokens; its worst cost is then known."""
+    """Whether a call can limit its answer's tokens, so that its worst cost is known."""
     concurrency = CONCURRENCY
-    """Calls at a time."""
 
     def __init__(self, name: str, secrets: Secrets, paid: BaseChatModel | Tariff | None) -> None:
-        """name: for people. secrets: masked in its messages. paid: determines the price of its
-        calls, if known.
-
-        The table of prices takes a moment to load: that begins at once, and goes on while the first
-        answer is awaited.
-        """
+        """secrets: masked in its messages. paid: determines the price of its calls, if known. The
+        table of prices loads while the first answer is awaited."""
         self.name = name
         self._secrets = secrets
         self._paid = paid
@@ -133,8 +134,8 @@ class Model:
 
     @property
     def usd_per_token(self) -> tuple[float, float]:
-        """US dollars for a token read and a token written, if known before a call; while the table
-        loads, those of an expensive model."""
+        """US dollars for a token read and a token written, if known before a call; those of an
+        expensive model while the table loads."""
         if self._paid is None:
             return 0.0, 0.0
         return DEAR if self._loading.is_alive() else usd_per_token(self._paid)
@@ -142,19 +143,16 @@ class Model:
     def worst_cost(
         self, messages: Sequence[Message], max_tokens: int | None = None
     ) -> float | None:
-        """Return the US dollars that an answer to these messages, of so many tokens, may cost at
-        most; None if unknown."""
+        """Return the US dollars that an answer of so many tokens may cost at most; None if unknown."""
         if self._paid is None:
             return None
         texts = (message.content for message in messages)
         return worst_cost(self._paid, texts, max_tokens=max_tokens)
 
     def conversation(self, *messages: Message) -> NodeConversation:
-        """Start a conversation with these messages; its calls are made one after the other."""
         return NodeConversation(self, messages)
 
     def masked(self, messages: Sequence[Message]) -> list[dict[str, str]]:
-        """Return messages as they are sent."""
         return [
             {"role": message.role, "content": self._secrets.redact_for_model(message.content)}
             for message in messages
@@ -163,12 +161,12 @@ class Model:
     async def answer(
         self, conversation: NodeConversation, messages: Sequence[Message], on_words: OnWords
     ) -> Reply:
-        """Return the answer to messages. Cancelling stops the model at once. Raises `ModelError`,
-        or what the provider's code raises."""
+        """Return the answer. Cancelling stops the model at once. Raises `ModelError`, or what the
+        provider's code raises."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """End its processes, if it has any. May block, so call it on another thread."""
+        """End its processes, if it has any. May block."""
 
 
 def _load_prices() -> None:
@@ -181,39 +179,30 @@ class NodeConversation:
 
     def __init__(self, model: Model, messages: Sequence[Message]) -> None:
         self.model = model
-        self.chars = 0
-        """Characters of all messages."""
+        self.chars = 0  # of all messages
         self.messages: list[Message] = []
         for message in messages:
             self.add(message)
-        self.instance: Any = None
-        """The model's instance that knows it."""
-        self.ended = False
-        """Whether no more calls will be made."""
-        self.max_tokens: int | None = None
-        """Most tokens of the next answer; None: the model's limit."""
-        self.partial = ""
-        """The last answer so far."""
-        self.used: Usage | None = None
-        """Usage of the last call, also if it failed; None if the model did not report it."""
+        self.instance: Any = None  # the model's, if that knows it
+        self.ended = False  # no more calls will be made
+        self.max_tokens: int | None = None  # of the next answer
+        self.partial = ""  # the last answer so far
+        self.used: Usage | None = None  # by the last call if it failed, as the model reported it
 
     def add(self, message: Message) -> None:
         self.messages.append(message)
         self.chars += len(message.content)
 
     def replace(self, old: Message, new: Message) -> None:
-        """Put a message in the place of another."""
         index = next(index for index, message in enumerate(self.messages) if message is old)
         self.messages[index] = new
         self.chars += len(new.content) - len(old.content)
 
     def worst_cost(self) -> float | None:
-        """Return the US dollars that the next call may cost at most; None if unknown."""
         return self.model.worst_cost(self.messages, self.max_tokens)
 
     async def ask(self, on_words: OnWords) -> Reply:
-        """Send the messages and return the answer, which is not added to them; see
-        `Model.answer`."""
+        """Return the answer, which is not added to the messages; see `Model.answer`."""
         self.partial, self.used = "", None
 
         def collect(words: str | None) -> None:
@@ -224,14 +213,12 @@ class NodeConversation:
 
 
 def as_model_error(error: BaseException) -> ModelError:
-    """Turn an exception that is meant to end a program or a task (`SystemExit`) into a
-    `ModelError`."""
+    """Turn an exception that would end a program (`SystemExit`) into a `ModelError`."""
     return ModelError(f"The model could not answer: {type(error).__name__} {error}".rstrip() + ".")
 
 
 def on_thread(work: Callable[[], T]) -> asyncio.Future[T]:
-    """Run a model's code on a daemon thread, which cannot delay the program's exit. Returns what
-    will have its result, or its failure."""
+    """Run a model's code on a daemon thread, which cannot delay the program's exit."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[T] = loop.create_future()
 
@@ -252,8 +239,8 @@ def on_thread(work: Callable[[], T]) -> asyncio.Future[T]:
 Function = Callable[[list[dict[str, str]]], Any]
 
 CALLER_LOOP: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("caller_loop", default=None)
-"""The loop that awaits `arlm`: asynchronous functions run there, as clients that they share with
-the caller's other code must."""
+"""The loop that awaits `arlm`: asynchronous functions run there, since clients keep connections
+that belong to a loop."""
 
 
 class FunctionModel(Model):
@@ -261,16 +248,12 @@ class FunctionModel(Model):
 
     It returns the answer, or the answer and its usage, or an answer of the clients of OpenAI or
     Anthropic; or it yields the answer piece by piece. An asynchronous function is awaited in the
-    caller's loop, or, for callers without one, in a loop that lasts as long as the process: clients
-    keep connections that belong to a loop. Other functions run on a thread of their own for each
-    call.
-    """
+    caller's loop, or in a lasting one; others run on a thread for each call."""
 
     def __init__(
         self, function: Function, secrets: Secrets, *, name: str = "", tariff: Tariff | None = None
     ) -> None:
-        """secrets: masked in its messages. name: by default the function's. tariff: of what it
-        asks, if known."""
+        """name: by default the function's. tariff: of what it asks, if known."""
         name = name or str(getattr(function, "__name__", type(function).__name__))
         super().__init__(name, secrets, tariff)
         self._function = function
@@ -282,44 +265,50 @@ class FunctionModel(Model):
         sent = self.masked(messages)
         here, there = asyncio.get_running_loop(), CALLER_LOOP.get() or _background_loop()
 
-        def on_words_later(words: str) -> None:
-            here.call_soon_threadsafe(on_words, make_encodable(words))
+        def pass_on(piece: Any) -> str:
+            here.call_soon_threadsafe(on_words, make_encodable(str(piece)))
+            return str(piece)
 
-        if _is_async(self._function):
-            work = self._await(sent, on_words_later)
-            value = await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, there))
+        async def get_result(value: Any) -> Any:
+            """Return a coroutine's result, or the joined pieces of an asynchronous generator."""
+            if not hasattr(value, "__aiter__"):
+                return await value
+            return "".join([pass_on(piece) async for piece in value])
+
+        async def call_async() -> Any:
+            try:
+                return await get_result(self._function(sent))
+            except (SystemExit, KeyboardInterrupt) as error:  # would end the caller's loop
+                raise as_model_error(error) from None
+
+        def call() -> Any:
+            value = self._function(sent)
+            if inspect.isgenerator(value):
+                return "".join(map(pass_on, value))
+            if inspect.isawaitable(value) or inspect.isasyncgen(value):  # of a lambda
+                return asyncio.run_coroutine_threadsafe(get_result(value), there).result()
+            return value
+
+        if any(
+            inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each)
+            for each in (self._function, type(self._function).__call__)
+        ):
+            value = await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call_async(), there))
         else:
-            value = await on_thread(partial(self._call, sent, on_words_later, there))
+            value = await on_thread(call)
         text, usage = self._text_and_usage(value)
         if usage is not None and self._tariff is not None:
             usage = await on_thread(partial(with_cost, usage, self._tariff.priced_as))
         text = make_encodable(text)
         on_words(None)
         on_words(text)
-        return Reply(text, is_cut({"stop_reason": _end_reason(value)}), usage)
-
-    async def _await(self, sent: list[dict[str, str]], on_words: Callable[[str], None]) -> Any:
-        try:
-            return await _awaited(self._function(sent), on_words)
-        except (SystemExit, KeyboardInterrupt) as error:  # would end the caller's loop
-            raise as_model_error(error) from None
-
-    def _call(
-        self,
-        sent: list[dict[str, str]],
-        on_words: Callable[[str], None],
-        loop: asyncio.AbstractEventLoop,
-    ) -> Any:
-        value = self._function(sent)
-        if inspect.isgenerator(value):
-            pieces: list[str] = []
-            for piece in map(str, value):
-                pieces.append(piece)
-                on_words(piece)
-            return "".join(pieces)
-        if inspect.isawaitable(value) or inspect.isasyncgen(value):  # of a lambda
-            return asyncio.run_coroutine_threadsafe(_awaited(value, on_words), loop).result()
-        return value
+        choices = getattr(value, "choices", None)  # of OpenAI's client
+        reason = (
+            getattr(choices[0], "finish_reason", None)
+            if choices
+            else getattr(value, "stop_reason", None)
+        )
+        return Reply(text, is_cut({"stop_reason": str(reason or "")}), usage)
 
     def _text_and_usage(self, value: Any) -> tuple[str, Usage | None]:
         usage = getattr(value, "usage", None)
@@ -333,43 +322,14 @@ class FunctionModel(Model):
             raise ModelError(
                 f"{self.name} must return the answer as a str, not {type(value).__name__}."
             )
-        read = _count(usage, "input_tokens", "prompt_tokens")
-        written = _count(usage, "output_tokens", "completion_tokens")
+        read = _get_count(usage, "input_tokens", "prompt_tokens")
+        written = _get_count(usage, "output_tokens", "completion_tokens")
         if read is None or written is None:
             return value, None
         return value, Usage(input_tokens=read, output_tokens=written, model=self.name)
 
 
-def _is_async(function: Any) -> bool:
-    return any(
-        inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each)
-        for each in (function, type(function).__call__)
-    )
-
-
-async def _awaited(value: Any, on_words: Callable[[str], None]) -> Any:
-    """Return the result of a coroutine, or the joined pieces of an asynchronous generator."""
-    if not hasattr(value, "__aiter__"):
-        return await value
-    pieces = []
-    async for piece in value:
-        pieces.append(piece)
-        on_words(piece)
-    return "".join(pieces)
-
-
-def _end_reason(value: Any) -> str:
-    """Return why an answer of a client ended; empty for other values."""
-    choices = getattr(value, "choices", None)
-    reason = (
-        getattr(choices[0], "finish_reason", None)
-        if choices
-        else getattr(value, "stop_reason", None)
-    )
-    return str(reason or "")
-
-
-def _count(usage: Any, *names: str) -> int | None:
+def _get_count(usage: Any, *names: str) -> int | None:
     for name in names:
         found = usage.get(name) if isinstance(usage, Mapping) else getattr(usage, name, None)
         if isinstance(found, int):
@@ -396,42 +356,197 @@ def _background_loop() -> asyncio.AbstractEventLoop:
 def client_package(given: object) -> str:
     """Return "openai" or "anthropic" for a client of one of these packages, which need not be
     loaded for it; empty for anything else."""
-    classes = {
-        "openai": ("OpenAI", "AsyncOpenAI"),
-        "anthropic": ("Anthropic", "AsyncAnthropic"),
-    }
-    for each in type(given).__mro__:
-        package = each.__module__.partition(".")[0]
-        if each.__name__ in classes.get(package, ()):
+    classes = [(each.__module__.partition(".")[0], each.__name__) for each in type(given).__mro__]
+    for package, name in (("openai", "OpenAI"), ("anthropic", "Anthropic")):
+        if (package, name) in classes or (package, f"Async{name}") in classes:
             return package
     return ""
 
 
+_ANSWER_TOKENS = 8_192
+"""Most tokens of an answer that Anthropic's client does not want to stream."""
+_SAMPLING = ("temperature", "top_p", "seed")
+
+
+class ServiceModel(Model):
+    """A model of a service. Lives in one loop."""
+
+    takes_max_tokens = True
+
+    def __init__(self, service: Service, name: str, secrets: Secrets, sampling: Sampling) -> None:
+        """name: for people. Raises `ModelError` if it does not take a sampling option."""
+        check_sampling(name, sampling, _SAMPLING, service.dialect)
+        self._tariff = Tariff(service.model, service.priced_as, service.max_tokens)
+        super().__init__(name, secrets, self._tariff)
+        self._options = {"max_tokens": service.max_tokens, **sampling}
+        if service.num_ctx is not None:
+            self._options["num_ctx"] = service.num_ctx
+        self._client = ChatClient(
+            service.dialect,
+            service.address,
+            service.model,
+            key=service.secret,
+            key_name=service.key,
+            timeout=service.timeout,
+        )
+
+    async def answer(
+        self, conversation: NodeConversation, messages: Sequence[Message], on_words: OnWords
+    ) -> Reply:
+        reader = _Reader(self._tariff, on_words)
+        options = dict(self._options)
+        if conversation.max_tokens is not None:
+            options["max_tokens"] = conversation.max_tokens
+        exchange = self._client.start(self.masked(messages), reader.take, **options)
+        try:
+            return await reader.ended
+        except asyncio.CancelledError:
+            exchange.stop()
+            raise
+        except ModelError:
+            conversation.used = reader.used
+            raise
+
+    def close(self) -> None:
+        self._client.close()
+
+
+class _Reader:
+    """Joins the pieces of an answer on the client's thread, and reports to the loop."""
+
+    def __init__(self, tariff: Tariff, on_words: OnWords) -> None:
+        self._tariff = tariff
+        self._loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[Reply] = self._loop.create_future()
+        self._words = WordStream(lambda words: self._report(lambda: on_words(words)))
+        self._end = {"finish_reason": ""}
+        self.used: Usage | None = None
+
+    def take(self, news: ChatChunk | ModelError | None) -> None:
+        """Take a chunk, None at the end, or an error in its place."""
+        if isinstance(news, ChatChunk):
+            self._words.add(news.text)
+            if news.end is not None:
+                self._end = {"finish_reason": news.end.reason}
+                self.used = answer_usage(self._tariff, news.end)
+            return
+        if news is None and is_refused(self._end):
+            news = ModelError(REFUSED)
+        if news is not None:
+            settle = partial(self.ended.set_exception, news)
+        else:
+            self._words.flush()
+            reply = Reply(self._words.text, is_cut(self._end), self.used)
+            settle = partial(self.ended.set_result, reply)
+        self._report(lambda: self.ended.done() or settle())
+
+    def _report(self, call: Callable[[], object]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has been closed
+            self._loop.call_soon_threadsafe(call)
+
+
+def client_model(given: tuple[Any, ...], secrets: Secrets, sampling: Sampling) -> FunctionModel:
+    """Make a model of a client of OpenAI or Anthropic and a model's name. Raises `ModelError` if it
+    is no such client, or does not take a sampling option."""
+    client: Any = given[0] if given else None
+    model = given[1] if len(given) == 2 else ""
+    package = client_package(client)
+    if not package or not isinstance(model, str) or not model:
+        raise ModelError(
+            'A tuple as the model must be a client of OpenAI or Anthropic and a model\'s name, as in (client, "gpt-4o-mini").'
+        )
+    check_sampling(model, sampling, _SAMPLING, package)
+
+    def ask(messages: list[dict[str, str]]) -> Any:
+        if package == "openai":
+            return client.chat.completions.create(model=model, messages=messages, **sampling)
+        system = "\n\n".join(each["content"] for each in messages if each["role"] == "system")
+        return client.messages.create(
+            model=model,
+            max_tokens=answer_tokens(model, _ANSWER_TOKENS),
+            system=system,
+            messages=[each for each in messages if each["role"] != "system"],
+            extra_body=dict(sampling),  # newer versions have no arguments for them
+        )
+
+    async def ask_async(messages: list[dict[str, str]]) -> Any:
+        return await ask(messages)
+
+    is_async = any(each.__name__.startswith("Async") for each in type(client).__mro__)
+    limit = _ANSWER_TOKENS if package == "anthropic" else None
+    return FunctionModel(
+        ask_async if is_async else ask,
+        secrets,
+        name=model,
+        tariff=Tariff(model, str(client.base_url), limit),
+    )
+
+
+class ReplayModel(Model):
+    """A model that answers from a file, which each conversation reads from its beginning."""
+
+    def __init__(self, name: str, path: Path, secrets: Secrets) -> None:
+        """Raises `ModelError`."""
+        super().__init__(name, secrets, Tariff("replay", LOCAL, None))
+        self._path = path
+        self._lines = read_replay(path)
+
+    def conversation(self, *messages: Message) -> NodeConversation:
+        conversation = super().conversation(*messages)
+        conversation.instance = Replay(self._lines, str(self._path))
+        return conversation
+
+    def worst_cost(
+        self, messages: Sequence[Message], max_tokens: int | None = None
+    ) -> float | None:
+        return Replay(self._lines, str(self._path)).worst_cost()
+
+    async def answer(
+        self, conversation: NodeConversation, messages: Sequence[Message], on_words: OnWords
+    ) -> Reply:
+        replay: Replay = conversation.instance
+        last = self._secrets.redact_for_model(messages[-1].content)
+        line = await on_thread(partial(replay.next, last))  # its pattern may take its time
+        words = WordStream(on_words)
+        if line.tokens_per_second is None:
+            words.add(line.text)
+        else:
+            for token in split_tokens(line.text):
+                await asyncio.sleep(1 / line.tokens_per_second)
+                words.add(token)
+        words.flush()
+        used = Usage(
+            model="replay",
+            input_tokens=line.input_tokens,
+            output_tokens=line.output_tokens,
+            cost=line.cost,
+        )
+        return Reply(words.text, False, used)
+
+
 GivenModel = Union[str, "BaseChatModel", Function, tuple[Any, str]]
-"""A model's name, a LangChain model, a function that gets messages as dicts with `role` and
-`content` and returns the answer, or a client of OpenAI or Anthropic with a model's name."""
+"""A model's name, a LangChain model, a function that gets messages, or a client of OpenAI or
+Anthropic with a model's name."""
 
 
 _NO_ACCESS: Mapping[str, str] = {}
 _ACCESS_IS_FOR = "no base_url and api_key: these are for models of services, as openai:gpt-4o-mini."
 
 ModelOptions = Callable[[], Mapping[str, Any]]
-"""Returns the arguments for `get_llm` with which models are made from their names."""
+"""Returns the arguments for `get_llm`."""
 
 
+@dataclass(eq=False)
 class ChosenModels:
-    """Lives in one loop."""
+    """The models of searches, by what was given for them. Lives in one loop."""
 
-    def __init__(self, options: ModelOptions, secrets: Secrets, on_notice: OnNotice) -> None:
-        """options: for models that are named. secrets: masked in messages to models."""
-        self.gates: dict[Model, Gate] = {}
-        """Limits the calls of each model that run at a time."""
-        self._options = options
-        self._secrets = secrets
-        self._on_notice = on_notice
-        self._models: dict[object, Model] = {}
-        self._given: dict[object, object] = {}
-        """Objects that they were made from, so that no other object gets the same id."""
+    _options: ModelOptions
+    _secrets: Secrets
+    _on_notice: OnNotice
+    gates: dict[Model, Gate] = field(default_factory=dict)
+    """Limits the calls of each model that run at a time."""
+    _models: dict[object, tuple[Model, object]] = field(default_factory=dict)
+    """With the objects that they were made from, so that no other object gets the same id."""
 
     def get(
         self,
@@ -448,13 +563,11 @@ class ChosenModels:
         ]
         key = (*identity, *sorted(sampling.items()), *sorted(access.items()))
         if key not in self._models:
-            self._models[key] = model = self._made(given, sampling, access)
-            self._given[key] = given
+            model = self._create(given, sampling, access)
+            self._models[key] = model, given
             self.gates[model] = Gate(model.concurrency)
-        model = self._models[key]
-        if (
-            limits.concurrency is not None and limits.concurrency > model.concurrency
-        ):  # the caller wants more than the default
+        model, _ = self._models[key]
+        if limits.concurrency is not None and limits.concurrency > model.concurrency:
             model.concurrency = limits.concurrency
             self.gates[model].widen(limits.concurrency)
         if limits.max_usd is not None and not model.priced:
@@ -471,31 +584,34 @@ class ChosenModels:
         sampling: Sampling,
         access: Mapping[str, str] = _NO_ACCESS,
     ) -> tuple[Model, Model]:
-        """Return the models of a search, for its root and for all other calls; see `get`. access:
-        for both if they are of one provider; no other provider gets the key."""
+        """Return the models for a search's root and for its other calls; see `get`. access: for both
+        if they are of one provider; no other provider gets the key."""
         found = self.get(model, limits, sampling, access)
-        shared = self._provider(model) == self._provider(sub_model)
+        providers = {
+            split_spec(full_name(each, self._options().get("provider")))[0]
+            if isinstance(each, str)
+            else ""
+            for each in (model, sub_model)
+        }
+        shared = len(providers) == 1
         return found, self.get(sub_model, limits, sampling, access if shared else _NO_ACCESS)
 
     def forget(self, models: Collection[Model]) -> None:
         """Forget models that no search uses; the caller closes them."""
-        for key in [key for key, model in self._models.items() if model in models]:
-            del self.gates[self._models.pop(key)], self._given[key]
+        for key in [key for key, (model, _) in self._models.items() if model in models]:
+            del self.gates[self._models.pop(key)[0]]
 
     def close(self) -> None:
         """End the models' processes. Blocks until stopped answers have ended."""
-        for model in self._models.values():
+        for model, _ in self._models.values():
             model.close()
 
-    def _made(self, given: GivenModel, sampling: Sampling, access: Mapping[str, str]) -> Model:
+    def _create(self, given: GivenModel, sampling: Sampling, access: Mapping[str, str]) -> Model:
         if isinstance(given, str):
-            return self._named(given, sampling, access)
+            return self._create_named(given, sampling, access)
         if access:
             raise ModelError(f"A model of the type {type(given).__name__} takes {_ACCESS_IS_FOR}")
         if isinstance(given, tuple):
-            with IMPORTS.turn():
-                from mahtab_tui.search.service_models import client_model
-
             return client_model(given, self._secrets, sampling)
         if hasattr(given, "_llm_type"):  # LangChain need not be loaded to know its models
             return self._of_langchain(cast("BaseChatModel", given), sampling)
@@ -506,32 +622,24 @@ class ChosenModels:
             raise ModelError(f"{function.name} is a function, which takes no {min(sampling)}.")
         return function
 
-    def _named(self, name: str, sampling: Sampling, access: Mapping[str, str]) -> Model:
+    def _create_named(self, name: str, sampling: Sampling, access: Mapping[str, str]) -> Model:
         options = self._options()
         service = find_service(name, **{**options, **access})
-        if service is not None:
-            return self._of_service(service, name, sampling)
-        if access:
-            raise ModelError(f"{name} takes {_ACCESS_IS_FOR}")
-        provider, path = split_spec(full_name(name, options.get("provider")))
-        if provider != "replay":
-            return self._of_langchain(name, sampling)
-        with IMPORTS.turn():
-            from mahtab_tui.search.service_models import ReplayModel
-
-        check_sampling(name, sampling, (), "")
-        return ReplayModel(name, Path(path), self._secrets)
-
-    def _of_service(self, service: Service, name: str, sampling: Sampling) -> Model:
-        if langsmith_variable():  # LangChain is asked to send there what a model gets
+        if service is None:
+            if access:
+                raise ModelError(f"{name} takes {_ACCESS_IS_FOR}")
+            provider, path = split_spec(full_name(name, options.get("provider")))
+            if provider != "replay":
+                return self._of_langchain(name, sampling)
+        elif langsmith_variable():  # LangChain is asked to send there what a model gets
             with IMPORTS.turn():
                 from mahtab_tui.llm.chat_service import ChatService
 
             return self._of_langchain(ChatService.of(service), sampling)
-        with IMPORTS.turn():
-            from mahtab_tui.search.service_models import ServiceModel
-
-        return ServiceModel(service, name, self._secrets, sampling)
+        if service is not None:
+            return ServiceModel(service, name, self._secrets, sampling)
+        check_sampling(name, sampling, (), "")
+        return ReplayModel(name, Path(path), self._secrets)
 
     def _of_langchain(self, given: str | BaseChatModel, sampling: Sampling) -> Model:
         with IMPORTS.turn():
@@ -544,9 +652,3 @@ class ChosenModels:
                 on_notice=self._on_notice,
                 sampling=sampling,
             )
-
-    def _provider(self, given: GivenModel) -> str:
-        """Return the provider of a model that is named; empty for others."""
-        if not isinstance(given, str):
-            return ""
-        return split_spec(full_name(given, self._options().get("provider")))[0]

@@ -30,6 +30,7 @@ from mahtab_tui.search.live import (
     Consent,
     EndedNodes,
     FanOuts,
+    Kind,
     LiveFanOut,
     LiveNode,
     Memo,
@@ -37,15 +38,17 @@ from mahtab_tui.search.live import (
     NodeSource,
 )
 from mahtab_tui.search.log import Events
-from mahtab_tui.search.node import BudgetLeft
+from mahtab_tui.search.node import BudgetLeft, shortened
 from mahtab_tui.search.requests import Request, Tools
 from mahtab_tui.search.turns import Exploration
-from mahtab_tui.worker.sandbox.text import find_quotes, find_values
+from mahtab_tui.worker.sandbox.text import find_values
 
 _NODES = 20_000
-"""How many nodes a tree may have."""
 _MADE = 256 * 2**20
-"""Bytes of the texts that code has made, for all nodes that have not ended."""
+"""Bytes of texts made by code, for all nodes that have not ended."""
+LONGEST_QUERY = 4_000
+"""Characters of a query in its event."""
+
 _UNWINDING = 0.3
 """Seconds that a stopped node waits for its children to end."""
 
@@ -83,14 +86,11 @@ class Engine:
         # An exploring node has a process. A gate for each depth prevents deadlock: nodes wait only
         # for deeper ones.
         self._exploring: defaultdict[int, Gate] = defaultdict(lambda: Gate(concurrency))
-        self._reading = Gate(concurrency)
-        """For plain calls, which hold their text twice while they run."""
+        self._reading = Gate(concurrency)  # plain calls hold their text twice
         self._nodes: dict[str, LiveNode] = {}
-        """Nodes that run, and nodes that have ended but can be run again."""
         self._ended_nodes = EndedNodes()
         self._begun = 0
         self._attempts = 0
-        """How many roots there have been, retries included."""
         self._made = 0
         self._memo = Memo()
         self._roots = LiveFanOut(0, 1)
@@ -99,26 +99,17 @@ class Engine:
         self._background: set[asyncio.Task[None]] = set()
 
     async def run(self, query: str, text: Text, about: Mapping[str, Any]) -> NodeOutcome:
-        """Run a new root and return its outcome. about: attributes for its first event. Cancelling
-        stops the tree."""
+        """Run a new root. about: attributes for its first event. Cancelling stops the tree."""
         self._text = text
         self._deadline = Deadline.after(self._limits.max_seconds, asyncio.get_running_loop().time())
         return await self.run_again(query, about)
 
     async def run_again(self, query: str, about: Mapping[str, Any]) -> NodeOutcome:
-        """Run another root over the same text, within the same limits; it replaces the one
-        before."""
+        """Run another root over the same text and limits, which replaces the one before."""
         before, self._roots = self._attempts, LiveFanOut(0, 1)
-        root = self._make(
-            None,
-            query,
-            NodeSource(self._text),
-            self._model,
-            self._roots,
-            0,
-            plain=False,
-            replaces=str(before) if before else "",
-        )
+        replaces = str(before) if before else ""
+        source = NodeSource(self._text)
+        root = self._make(None, query, source, self._model, self._roots, 0, replaces=replaces)
         self._begin(root, limits=asdict(self._limits), **about)
         try:
             return (await self._roots.outcomes())[0]
@@ -128,7 +119,6 @@ class Engine:
 
     @property
     def models(self) -> frozenset[Model]:
-        """The models of all nodes."""
         return frozenset((self._model, self._sub_model))
 
     @property
@@ -150,12 +140,10 @@ class Engine:
             node.task.cancel()
 
     def text(self, start: int, end: int) -> str:
-        """Return a part of the root's text."""
         return self._text.text[max(0, start) : max(0, end)]
 
     def retry(self, node_id: str, query: str | None) -> bool:
-        """Run a node again as a new one, which replaces it if its parent still waits. False if the
-        node has been forgotten."""
+        """Run a node again as a new one. False if it has been forgotten."""
         old = self._nodes.get(node_id)
         if old is None:
             return False
@@ -185,7 +173,6 @@ class Engine:
             await asyncio.wait(self._background)
 
     def running(self) -> list[LiveNode]:
-        """Return the nodes that have not ended."""
         return [node for node in self._nodes.values() if node.outcome is None]
 
     def _make(
@@ -197,7 +184,7 @@ class Engine:
         batch: LiveFanOut,
         index: int,
         *,
-        plain: bool,
+        plain: bool = False,
         replaces: str = "",
     ) -> LiveNode:
         if parent is None:
@@ -209,18 +196,8 @@ class Engine:
         depth = 0 if parent is None else parent.depth + 1
         by_code = self._by_code and depth == 0 and self._limits.max_depth > 0
         plain = plain or (self._limits.is_plain(depth, source.chars) and not by_code)
-        node = LiveNode(
-            node_id,
-            parent,
-            depth,
-            "llm" if plain else "rlm",
-            query,
-            source,
-            model,
-            batch,
-            index,
-            replaces,
-        )
+        kind: Kind = "llm" if plain else "rlm"
+        node = LiveNode(node_id, parent, depth, kind, query, source, model, batch, index, replaces)
         self._nodes[node_id] = node
         batch.put(node)
         return node
@@ -229,7 +206,7 @@ class Engine:
         parent = node.parent
         self._events.send(
             SearchBegin(
-                self._events.query(node.query, self._text.text),
+                shortened(node.query, LONGEST_QUERY),
                 node=node.id,
                 parent=parent.id if parent else None,
                 depth=node.depth,
@@ -246,11 +223,11 @@ class Engine:
         )
         if parent is not None and node.batch.waiting:
             parent.running[node] = None
-        node.task = asyncio.get_running_loop().create_task(self._run_node(node))
+        node.task = asyncio.create_task(self._run_node(node))
         node.task.add_done_callback(partial(self._on_node_end, node, time.monotonic()))
 
     async def _run_node(self, node: LiveNode) -> NodeOutcome:
-        """Run a node to its end; its children end before it."""
+        """Run a node; its children end before it."""
         try:
             return await self._memo.answer(node, self._work, self._events)
         except (BudgetSpent, SandboxError, CallRefusedError) as error:
@@ -271,41 +248,33 @@ class Engine:
             node.parent.running.pop(node, None)
             if not outcome.failed:
                 node.parent.found.add_answer(node.query, node.index, node.batch.size, outcome.text)
-        late = outcome.state != "stopped" and not node.batch.waiting
         if node.kind == "llm" and not outcome.failed:
             self._events.touch(node.id, "peek", node.source.spans)
         self._events.touch(node.id, "answer", outcome.spans)
-        duration = time.monotonic() - began
         self._events.send(
             SearchFinal(
                 outcome.text,
                 node=node.id,
                 state=outcome.state,
-                duration=duration,
+                duration=time.monotonic() - began,
                 spans=tuple(outcome.spans),
-                late=late,
+                late=outcome.state != "stopped" and not node.batch.waiting,
             )
         )
         node.batch.ended(node)
         if node.parent is not None:  # the root can always be run again
             made = 0 if node.source.text is self._text else getsizeof(node.source.text.text)
-            for forgotten in self._ended_nodes.add(
-                node, made + getsizeof(node.query) + getsizeof(outcome.text)
-            ):
+            size = made + getsizeof(node.query) + getsizeof(outcome.text)
+            for forgotten in self._ended_nodes.add(node, size):
                 del self._nodes[forgotten.id]
 
-    async def _unwind(self, nodes: list[LiveNode]) -> None:
-        """Stop nodes, and wait briefly for their end."""
-        tasks = [node.task for node in nodes if node.task is not None]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=_UNWINDING)
-
     async def _work(self, node: LiveNode) -> NodeOutcome:
+        deadline = self._deadline
+        if node.parent is not None:  # only the root keeps time for a last call
+            deadline = Deadline(deadline.work, deadline.work)
         if node.kind == "llm":
             async with self._reading:
-                return await self._plain(node)
+                return await self._plain(node, deadline)
         gate = self._exploring[node.depth]
         await gate.enter()
         exploration = Exploration(
@@ -318,13 +287,18 @@ class Engine:
             self._tools,
         )
         try:
-            return await exploration.run(partial(self._ask, node), self._node_deadline(node))
+            return await exploration.run(partial(self._ask, node), deadline)
         finally:
-            closing = asyncio.get_running_loop().create_task(_close(exploration.sandbox, gate))
+            closing = asyncio.create_task(_close(exploration.sandbox, gate))
             self._background.add(closing)
             closing.add_done_callback(self._background.discard)
 
-    async def _plain(self, node: LiveNode) -> NodeOutcome:
+    def _remaining_budget(self, turns: int) -> BudgetLeft:
+        end = self._deadline.work
+        seconds = None if end is None else max(0.0, end - asyncio.get_running_loop().time())
+        return replace(self._budget.left(), turns=turns, seconds=seconds)
+
+    async def _plain(self, node: LiveNode, deadline: Deadline) -> NodeOutcome:
         self._check_plain(node.source)
         text = node.source.release_text()
         system = prompts.with_instructions(prompts.plain_system(), text)
@@ -332,38 +306,27 @@ class Engine:
         del text  # it may be a copy
         conversation = node.model.conversation(Message("system", system), Message("user", message))
         try:
-            async with asyncio.timeout_at(self._node_deadline(node).end) as limit:
+            async with asyncio.timeout_at(deadline.end) as limit:
                 reply = await self.calls.ask(node.id, 1, 1, conversation)
         except Exception as error:  # also a provider's own code
-            why = "The time for the search is up." if limit.expired() else str(explain_error(error))
-            if not conversation.partial.strip() and not limit.expired():
+            so_far, expired = conversation.partial, limit.expired()
+            if not so_far.strip() and not expired:
                 raise
-            if not conversation.partial.strip():
+            why = "The time for the search is up." if expired else str(explain_error(error))
+            if not so_far.strip():
                 return NodeOutcome(why, "error")
-            return NodeOutcome(
-                f"{conversation.partial}\n\n[The answer broke off here. {why}]", "partial", why=why
-            )
+            words = f"{so_far}\n\n[The answer broke off here. {why}]"
+            return NodeOutcome(words, "partial", why=why)
         finally:
             conversation.ended = True
         self._events.send(SearchChat(reply.text, node=node.id, turn=1))
         text = node.source.release_text()
-        spans = set(find_quotes(reply.text, text.text))
-        spans.update(find_values(reply.text, text.text, [(0, len(text.text))]))
-        why = "The answer was longer than the model may write at once." if reply.cut else ""
-        return NodeOutcome(
-            reply.text,
-            "partial" if reply.cut else "done",
-            text.to_root(sorted(spans)),
-            why,
-        )
-
-    def _node_deadline(self, node: LiveNode) -> Deadline:
-        """Return a node's deadline. Only the root keeps time for a last call."""
-        return (
-            self._deadline
-            if node.parent is None
-            else Deadline(self._deadline.work, self._deadline.work)
-        )
+        spans = find_values(reply.text, text.text, [(0, len(text.text))])
+        in_root = text.to_root(sorted(spans))
+        if reply.cut:
+            why = "The answer was longer than the model may write at once."
+            return NodeOutcome(reply.text, "partial", in_root, why)
+        return NodeOutcome(reply.text, "done", in_root)
 
     async def _ask(self, parent: LiveNode, request: Request, text: Text) -> list[NodeOutcome]:
         """Run the sub-calls that a node's code requests. Raises `CallRefusedError`."""
@@ -383,13 +346,8 @@ class Engine:
             for part in request.parts
         ]
         try:  # check first: nodes that are bound to fail would hold their texts
-            self._budget.free(
-                self._budget.hold(
-                    self.calls.estimate(
-                        self._sub_model, min((source.chars for source in sources), default=0)
-                    )
-                )
-            )
+            shortest = min((source.chars for source in sources), default=0)
+            self._budget.free(self._budget.hold(self.calls.estimate(self._sub_model, shortest)))
             if request.plain and not request.many:
                 self._check_plain(sources[0])
         except (BudgetSpent, CallRefusedError) as error:
@@ -399,6 +357,13 @@ class Engine:
             return await self._fan_out(parent, request, sources)
         finally:
             self._made -= made
+
+    async def _unwind(self, nodes: list[LiveNode]) -> None:
+        tasks = [node.task for node in nodes if node.task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_UNWINDING)
 
     def _check_plain(self, source: NodeSource) -> None:
         """Raise `CallRefusedError` if a text is too long for a plain call."""
@@ -421,9 +386,8 @@ class Engine:
             self._make(parent, query, source, self._sub_model, batch, index, plain=request.plain)
             for index, (query, source) in enumerate(zip(request.queries, sources, strict=True))
         ]
-        self._events.touch(
-            parent.id, "handed", [span for source in sources for span in source.spans]
-        )
+        handed = [span for source in sources for span in source.spans]
+        self._events.touch(parent.id, "handed", handed)
         for node in nodes:
             self._begin(node)
         try:
@@ -434,27 +398,16 @@ class Engine:
             raise
 
     def _source(self, text: Text, spans: tuple[TextSpan, ...]) -> NodeSource:
-        """Return parts of a node's text as parts of the root's text where possible, so that the
-        node's own text need not be held."""
+        """Return parts of a node's text as parts of the root's text where possible."""
         in_root = [text.to_root([span]) for span in spans]
-        if all(
-            len(found) == 1 and found[0][1] - found[0][0] == end - start
-            for found, (start, end) in zip(in_root, spans, strict=True)
-        ):
-            return NodeSource(self._text, tuple(found[0] for found in in_root))
-        return NodeSource(text, spans)
-
-    def _remaining_budget(self, turns: int) -> BudgetLeft:
-        seconds = (
-            None
-            if self._deadline.work is None
-            else max(0.0, self._deadline.work - asyncio.get_running_loop().time())
-        )
-        return replace(self._budget.left(), turns=turns, seconds=seconds)
+        for found, (start, end) in zip(in_root, spans, strict=True):
+            if len(found) != 1 or found[0][1] - found[0][0] != end - start:
+                return NodeSource(text, spans)
+        return NodeSource(self._text, tuple(found[0] for found in in_root))
 
 
 async def _close(starting: asyncio.Future[Sandbox] | None, gate: Gate) -> None:
-    """Close a sandbox that has started or is starting, then let the next one start."""
+    """Close a sandbox that has started or is starting; then the next may start."""
     try:
         if starting is not None:
             starting.cancel()

@@ -27,8 +27,7 @@ class Limits:
     max_usd: float | None = None
     max_seconds: float | None = None
     max_answer: int = 1_000_000
-    """Characters of the whole search's answer; those of sub-calls are shorter, since there may be
-    many."""
+    """Characters of the search's answer; those of sub-calls are shorter."""
     concurrency: int | None = None
     """Model calls at a time; None: what suits the model."""
     turn_seconds: float = 30.0
@@ -45,7 +44,7 @@ class Limits:
         return self.max_answer if depth == 0 else ANSWER_LIMIT
 
     def is_plain(self, depth: int, chars: int) -> bool:
-        """Tell whether a text of this size is given to the model whole at this depth."""
+        """Tell whether such a text is given to the model whole at this depth."""
         return depth >= self.max_depth or chars <= self.small
 
 
@@ -89,12 +88,8 @@ _EARLY = 0.005
 
 
 class Gate:
-    """Lets a number of calls run at a time, first come, first served; fewer after an overload, and
-    one more again with each success.
-
-    Only running calls hold a place. A node that waits for its children holds none, so there can be
-    no deadlock.
-    """
+    """Lets a number of calls run at a time, in order; fewer after an overload, and one more again
+    with each success. A node that waits for its children holds no place."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -111,29 +106,23 @@ class Gate:
         self.leave()
 
     async def enter(self) -> None:
-        """Wait for a place."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         self._admit()
         try:
             await turn
         except asyncio.CancelledError:
-            if (
-                turn.done() and not turn.cancelled()
-            ):  # it got a place, and was cancelled before it resumed
+            if turn.done() and not turn.cancelled():  # it got a place before it was cancelled
                 self.leave()
             raise
 
     def widen(self, limit: int) -> None:
-        """Set a higher limit."""
         self._limit = self._width = limit
 
     def overloaded(self, at_least: float = 0.0) -> float:
         """Make all calls wait because the service is busy. Returns the seconds."""
         loop = asyncio.get_running_loop()
-        if (
-            self._resume_at <= loop.time()
-        ):  # calls that ran at the same time fail for the same reason
+        if self._resume_at <= loop.time():  # calls that ran together fail for the same reason
             self._failures += 1
             self._width = max(1, self._width // 2)
         pause = min(_LONGEST_PAUSE, max(at_least, _FIRST_PAUSE * 2.0 ** (self._failures - 1)))
@@ -142,23 +131,16 @@ class Gate:
         return pause
 
     def succeeded(self) -> None:
-        """Note that a call succeeded."""
         self._failures = 0
         self._width = min(self._limit, self._width + 1)
 
-    def _open(self) -> bool:
-        return (
-            self._running < self._width
-            and asyncio.get_running_loop().time() + _EARLY >= self._resume_at
-        )
-
     def leave(self) -> None:
-        """Give the place to the next call."""
         self._running -= 1
         self._admit()
 
     def _admit(self) -> None:
-        while self._waiting and self._open():
+        now = asyncio.get_running_loop().time() + _EARLY
+        while self._waiting and self._running < self._width and now >= self._resume_at:
             turn = self._waiting.popleft()
             if not turn.done():
                 self._running += 1
@@ -168,11 +150,8 @@ class Gate:
 async def run_scheduled(
     everyone: Gate, gate: Gate, work: Callable[[], Awaitable[T]], on_pause: Callable[[float], None]
 ) -> T:
-    """Make a call when it has a place, and again after a pause if the service was busy.
-
-    everyone: the gate of all calls of a search. gate: of the model's. on_pause: called with the
-    seconds of each pause.
-    """
+    """Make a call when it has a place in both gates, and again after a pause if the service was
+    busy. everyone: of all calls. gate: of the model's. on_pause: gets seconds."""
     tries = 0
     while True:
         tries += 1

@@ -19,15 +19,13 @@ from mahtab_tui.search.node import shortened
 from mahtab_tui.search.requests import Request
 
 MOST = 10_000
-"""Characters that are kept of outputs, and of answers; the newest."""
+"""Characters of the newest outputs, and of the newest answers, that are kept."""
 _LONGEST = 4_000
-"""Characters of one output or answer."""
 _QUERY = 200
 
 
 class Findings:
-    """The newest outputs of a node's code, the newest answers of its sub-calls, which its code may
-    not have printed, and what its model wrote instead of code."""
+    """What a node has found: newest outputs of its code and answers of its sub-calls, and what its model wrote instead of code."""
 
     def __init__(self) -> None:
         self._printed = _RecentTexts()
@@ -38,21 +36,18 @@ class Findings:
         return bool(self._printed or self._written or self.answers)
 
     def add_output(self, text: str) -> None:
-        """Add what its code printed."""
         self._printed.add(text.strip())
 
     def add_words(self, text: str) -> None:
-        """Add what its model wrote instead of code."""
         self._written.add(text.strip())
 
     def add_answer(self, query: str, index: int, of: int, answer: str) -> None:
-        """Add the answer of a sub-call: part `index` of `of`, from 0."""
+        """Add the answer to part `index` of `of`, from 0."""
         part = f" (part {index + 1} of {of})" if of > 1 else ""
         self.answers.add(f"{shortened(query, _QUERY)}{part}: {answer.strip()}")
 
     @property
     def text(self) -> str:
-        """All of it, by kind."""
         kinds = {
             "Answers on parts of the text": self.answers,
             "Printed by its code": self._printed,
@@ -61,7 +56,7 @@ class Findings:
         return "\n\n".join(f"{kind}:\n{texts.text}" for kind, texts in kinds.items() if texts)
 
     def as_answer(self, reason: str) -> str:
-        """Return a text in place of an answer. reason: a sentence saying why there is none."""
+        """Return a text in place of an answer. reason: a sentence."""
         return f"The search ended before it had an answer. {reason} This is what it had found.\n\n{self.text}"
 
 
@@ -95,9 +90,8 @@ EndState = Literal["done", "partial", "error", "stopped"]
 Kind = Literal["rlm", "llm"]
 
 MEMO_BYTES = 16 * 2**20
-"""Bytes that the ended nodes of one tree may hold; the oldest are forgotten first."""
+"""Bytes that the ended nodes of one tree may hold."""
 _NODE = 2_000
-"""Bytes that a node takes besides its texts."""
 
 
 class NodeOutcome(NamedTuple):
@@ -128,26 +122,22 @@ class NodeSource(NamedTuple):
         return self.text if self.root_spans is None else self.text.joined(self.root_spans)
 
     @property
+    def _places(self) -> Sequence[TextSpan]:
+        return ((0, len(self.text.text)),) if self.root_spans is None else self.root_spans
+
+    @property
     def runs(self) -> list[TextRun]:
-        """Which runs of the node's text are runs of the root's text, in order."""
-        return self.text.joined_runs(
-            [(0, len(self.text.text))] if self.root_spans is None else self.root_spans
-        )
+        """Runs of the node's text that are runs of the root's text, in order."""
+        return self.text.joined_runs(self._places)
 
     @property
     def chars(self) -> int:
-        return (
-            len(self.text.text)
-            if self.root_spans is None
-            else sum(end - start + 1 for start, end in self.root_spans) - 1
-        )
+        return sum(end - start + 1 for start, end in self._places) - 1
 
     @property
     def spans(self) -> list[TextSpan]:
         """Spans of the root's text."""
-        return self.text.to_root(
-            [(0, len(self.text.text))] if self.root_spans is None else self.root_spans
-        )
+        return self.text.to_root(self._places)
 
 
 class LiveFanOut:
@@ -156,12 +146,10 @@ class LiveFanOut:
     def __init__(self, number: int, size: int) -> None:
         self.number = number
         self.waiting = True
-        """Whether someone still waits for the answers."""
         self.size = size
         self._nodes: list[LiveNode | None] = [None] * size
         """By index; of a node and its retries, the newest."""
         self._left = size
-        """How many have not ended."""
         self._done = asyncio.Event()
 
     def put(self, node: LiveNode) -> None:
@@ -173,14 +161,13 @@ class LiveFanOut:
         self._nodes[node.index] = node
 
     def ended(self, node: LiveNode) -> None:
-        """Note that a node has ended; it does not count if another has replaced it."""
+        """Note that a node has ended, unless another has replaced it."""
         if self._nodes[node.index] is node:
             self._left -= 1
             if not self._left:
                 self._done.set()
 
     def running(self) -> list[LiveNode]:
-        """Return the nodes that have not ended."""
         return [node for node in self._nodes if node is not None and node.outcome is None]
 
     async def outcomes(self) -> list[NodeOutcome]:
@@ -210,15 +197,10 @@ class LiveNode:
     index: int
     replaces: str = ""
     children: int = 0
-    """How many there have been, retries included."""
     turn: int = 0
-    """Number of the turn that runs, from 1."""
     batches: int = 0
-    """How many batches of children there have been."""
     running: dict[LiveNode, None] = field(default_factory=dict)
-    """Children that have not ended, in order."""
     asking: set[asyncio.Future[bool]] = field(default_factory=set)
-    """Its fan-outs that wait for consent."""
     found: Findings = field(default_factory=Findings)
     over: bool = False
     """Whether it is ending and cannot start more children."""
@@ -227,26 +209,22 @@ class LiveNode:
 
 
 class EndedNodes:
-    """The ended nodes of one tree that can be run again, limited by what they hold: texts that code
-    has made, queries, answers."""
+    """The ended nodes of one tree that can be run again. The oldest are forgotten first."""
 
     def __init__(self) -> None:
         self._nodes: deque[tuple[LiveNode, int]] = deque()
         self._chars = 0
 
     def add(self, node: LiveNode, size: int) -> list[LiveNode]:
-        """Add a node that holds `size` bytes. Returns the nodes that were forgotten to make room,
-        itself too if it is too large."""
+        """Add a node that holds `size` bytes. Returns the nodes that were forgotten for it."""
         self._nodes.append((node, size + _NODE))
         self._chars += size + _NODE
         forgotten = []
         while self._chars > MEMO_BYTES:
             oldest, chars = self._nodes.popleft()
             self._chars -= chars
-            oldest.query, oldest.source = (
-                "",
-                NodeSource(Text("")),
-            )  # others of its fan-out may still know it
+            # Others of its fan-out may still know it.
+            oldest.query, oldest.source = "", NodeSource(Text(""))
             forgotten.append(oldest)
         return forgotten
 
@@ -254,49 +232,37 @@ class EndedNodes:
 _Question = tuple[str, str, bytes, bytes]
 """Model, kind, and digests of query and text, so that no text is held."""
 _QUICK = 1_000_000
-"""Characters whose digest takes about a millisecond; also how many are encoded at a time."""
+"""Characters whose digest takes about a millisecond; so many are encoded at a time."""
 
 
 class Memo:
-    """The answers of one tree, and the questions that nodes are working on."""
+    """The answers of one tree, and those that nodes are working on."""
 
     def __init__(self) -> None:
-        self._answers: dict[_Question, tuple[str, NodeOutcome, list[TextRun]]] = {}
-        """The answering node's id, its outcome, and where its text is from."""
-        # A node waits only for a node of its own depth, or for a plain call, so that no two can
-        # wait for each other.
-        self._running: dict[
-            tuple[_Question, int], tuple[LiveNode, asyncio.Future[NodeOutcome]]
+        self._outcomes: dict[
+            tuple[_Question, int], tuple[str, asyncio.Future[NodeOutcome], list[TextRun]]
         ] = {}
+        """By question and depth: a node waits only for nodes of its own depth, or for plain calls,
+        so that no two wait for each other. With the node's id, and where its text is from."""
 
     async def answer(
         self, node: LiveNode, work: Callable[[LiveNode], Awaitable[NodeOutcome]], events: Events
     ) -> NodeOutcome:
-        """Return the answer of an equal node, also of one that still runs; otherwise do the work. A
-        retry always does its own work."""
+        """Return the answer of an equal node, also of one that still runs, or do the work. A retry
+        does its own."""
         if node.parent is None:
             return await work(node)
-        question = (
-            node.model.name,
-            node.kind,
-            hashlib.blake2b(node.query.encode("utf-8", "surrogatepass")).digest(),
-            await _digest(node.source),
-        )
+        query = hashlib.blake2b(node.query.encode("utf-8", "surrogatepass")).digest()
+        question = (node.model.name, node.kind, query, await _digest(node.source))
         key = (question, -1 if node.kind == "llm" else node.depth)
-        while not node.replaces:
-            if question in self._answers:
-                name, outcome, runs = self._answers[question]
-            elif key in self._running:
-                other, future = self._running[key]
-                name, runs = other.id, other.source.runs
-                outcome = await asyncio.shield(future)
-            else:
-                break
+        while not node.replaces and key in self._outcomes:
+            name, future, runs = self._outcomes[key]
+            outcome = await asyncio.shield(future)
             if outcome.state != "stopped":  # if the other one was stopped, this one goes on
                 events.send(SearchMemo(node=node.id, of_node=name))
                 return outcome._replace(spans=_moved(outcome.spans, runs, node.source.runs))
         future = asyncio.get_running_loop().create_future()
-        self._running[key] = (node, future)
+        self._outcomes[key] = entry = (node.id, future, node.source.runs)
         outcome = NodeOutcome("", "stopped")
         try:
             outcome = await work(node)
@@ -306,42 +272,33 @@ class Memo:
             outcome = NodeOutcome(str(error), "error")
             raise
         finally:
-            if self._running.get(key) == (node, future):  # otherwise the node has been run again
-                del self._running[key]
+            # Another entry is of a node that was run again.
+            if outcome.state != "done" and self._outcomes.get(key) is entry:
+                del self._outcomes[key]
             future.set_result(outcome)
-        if outcome.state == "done":
-            self._answers[question] = (node.id, outcome, node.source.runs)
         return outcome
 
 
 def _moved(spans: Sequence[TextSpan], old: list[TextRun], new: list[TextRun]) -> Sequence[TextSpan]:
-    """Return spans of the root's text that are in one text as those of an equal text from
-    elsewhere, as far as it is from the root's text."""
+    """Return spans of the root's text that are in one text as those of an equal text from elsewhere."""
     if old == new:
         return spans
     inside = [
-        (
-            max(start, run.root) - run.root + run.start,
-            min(end, run.root + run.length) - run.root + run.start,
-        )
+        (max(start - run.root, 0) + run.start, min(end - run.root, run.length) + run.start)
         for start, end in spans
         for run in old
     ]
-    text = Text("", origin=tuple(new))
-    return text.to_root([(start, end) for start, end in inside if start < end])
+    return Text("", origin=tuple(new)).to_root([span for span in inside if span[0] < span[1]])
 
 
 async def _digest(source: NodeSource) -> bytes:
-    return (
-        _digest_now(source)
-        if source.chars <= _QUICK
-        else await asyncio.to_thread(_digest_now, source)
-    )
+    if source.chars <= _QUICK:
+        return _digest_now(source)
+    return await asyncio.to_thread(_digest_now, source)
 
 
 def _digest_now(source: NodeSource) -> bytes:
-    """Compute the digest piece by piece: copies of all parts of a fan-out might not fit into
-    memory."""
+    """Compute the digest piece by piece: copies of all parts of a fan-out might be too much."""
     digest = hashlib.blake2b(digest_size=16)
     text = source.text.text
     for number, (start, end) in enumerate(source.root_spans or ((0, len(text)),)):
@@ -358,40 +315,28 @@ _CHARS_OF_A_CALL = 12_000
 """Characters that each of these calls is estimated to read."""
 
 
-class ConsentRequest(NamedTuple):
-    """A fan-out that needs consent."""
-
-    request: str
-    """Its id."""
-    parts: int
-    estimate: Amount
-    priced: bool
-    """Whether the estimate in dollars is meaningful."""
+Consent = Callable[[str], Awaitable[bool]]
+"""Gets the id of a fan-out's request; returns whether it may run."""
 
 
-Consent = Callable[[ConsentRequest], Awaitable[bool]]
-
-
+@dataclass(eq=False)
 class FanOuts:
-    """The fan-outs of one tree. Consent counts for the whole tree, however its code spreads
-    sub-calls over parts, threads, turns and depths."""
+    """The fan-outs of one tree. Consent counts for the whole tree."""
 
-    def __init__(
-        self, events: Events, limits: Limits, calls: Calls, model: Model, consent: Consent
-    ) -> None:
-        self._events = events
-        self._limits = limits
-        self._calls = calls
-        self._model = model
-        self._consent = consent
-        self._made = 0
-        """Sub-calls allowed so far."""
-        self._free = limits.ask_above
-        """Sub-calls that need no further consent."""
-        self._refused: set[tuple[str, int]] = set()
-        """Nodes and turns in which the user refused; the rest of such a turn's code is refused
-        without asking."""
-        self._asking = asyncio.Lock()
+    _events: Events
+    _limits: Limits
+    _calls: Calls
+    _model: Model
+    _consent: Consent
+    _made: int = 0
+    _free: int = 0
+    """Sub-calls that need no further consent."""
+    _refused: set[tuple[str, int]] = field(default_factory=set)
+    """Nodes and turns in which the user refused: the rest of such a turn is refused unasked."""
+    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self._free = self._limits.ask_above
 
     async def wait_for_consent(
         self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], batch: int
@@ -425,45 +370,45 @@ class FanOuts:
     async def _ask(
         self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], batch: int
     ) -> bool:
-        parts = len(sources)
         async with self._asking:  # one question at a time: its answer may cover those that wait
-            if self._take_free(parts):
+            if self._take_free(len(sources)):
                 return True
-            if (turn := (parent.id, parent.turn)) in self._refused:
+            turn = (parent.id, parent.turn)
+            if turn in self._refused:
                 return False
-            run = await self._question(parent, request, sources, batch)
+            calls, tokens, usd = self._estimate(parent, request, sources)
+            asked = SearchFanOut(
+                node=parent.id,
+                request=f"{self._events.tree}-{parent.id}-{batch}",
+                batch=batch,
+                calls=calls,
+                tokens=tokens,
+                usd=usd if self._model.priced else None,
+            )
+            self._events.send(asked.changed(made=self._made, state="waiting"))
+            run = False
+            try:
+                run = await self._consent(asked.request)
+            finally:
+                self._events.send(asked.changed(made=self._made, state="run" if run else "refused"))
             if run:
-                self._made += parts
+                self._made += len(sources)
                 self._free = max(self._limits.ask_above, self._made)
             else:
                 self._refused.add(turn)
             return run
 
-    async def _question(
-        self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], batch: int
-    ) -> bool:
-        fan_out = ConsentRequest(
-            f"{self._events.tree}-{parent.id}-{batch}",
-            len(sources),
-            self._estimate(parent, request, sources),
-            self._model.priced,
-        )
-        calls, tokens, usd = fan_out.estimate
-        asked = SearchFanOut(
-            node=parent.id,
-            request=fan_out.request,
-            batch=batch,
-            calls=calls,
-            tokens=tokens,
-            usd=usd if fan_out.priced else None,
-        )
-        self._events.send(asked.changed(made=self._made, state="waiting"))
-        run = False
-        try:
-            run = await self._consent(fan_out)
-        finally:
-            self._events.send(asked.changed(made=self._made, state="run" if run else "refused"))
-        return run
+    def _estimate(
+        self, parent: LiveNode, request: Request, sources: Sequence[NodeSource]
+    ) -> Amount:
+        read = [
+            len(query) + source.chars
+            for query, source in zip(request.queries, sources, strict=True)
+            if request.plain or self._limits.is_plain(parent.depth + 1, source.chars)
+        ]
+        plain = self._calls.estimate(self._model, sum(read), len(read))
+        explored = _CALLS_OF_AN_EXPLORATION * (len(sources) - len(read))
+        return plain.plus(self._calls.estimate(self._model, explored * _CHARS_OF_A_CALL, explored))
 
     def _refusal(self, parts: int) -> str:
         what = f"{parts:,} parts at once were" if parts > 1 else "Another sub-call was"
@@ -473,16 +418,3 @@ class FanOuts:
             else "no more sub-calls are allowed in this search"
         )
         return f"{what} not allowed. {self._made:,} sub-calls have been made, and {rest}. Filter by code first, or answer with what you have found."
-
-    def _estimate(
-        self, parent: LiveNode, request: Request, sources: Sequence[NodeSource]
-    ) -> Amount:
-        calls = zip(request.queries, (source.chars for source in sources), strict=True)
-        read = [
-            len(query) + chars
-            for query, chars in calls
-            if request.plain or self._limits.is_plain(parent.depth + 1, chars)
-        ]
-        plain = self._calls.estimate(self._model, sum(read), len(read))
-        explored = _CALLS_OF_AN_EXPLORATION * (len(sources) - len(read))
-        return plain.plus(self._calls.estimate(self._model, explored * _CHARS_OF_A_CALL, explored))

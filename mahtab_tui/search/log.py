@@ -27,12 +27,6 @@ from mahtab_tui.worker.search_log import pack_events
 
 Emit = Callable[[Record], None]
 
-LONGEST_QUERY = 4_000
-"""Characters of a query in its event."""
-
-_SEARCHED = 50
-"""Long queries that are looked for in the text, which takes time."""
-
 
 class Events:
     """Numbers and sends the events of one tree. Lives in one loop."""
@@ -41,49 +35,15 @@ class Events:
         self.tree = tree
         self._emit = emit
         self._seq = 0
-        self._searched = 0
-        self._query = ("", "")
-        """The last long query and its shortened form, which all parts of a fan-out share."""
 
     def send(self, event: SearchRecord | Usage) -> None:
-        """Send an event with the next number."""
         self._emit(event.changed(tree=self.tree, seq=self._seq, time=time.time()))
         self._seq += 1
 
     def stream(self, node: str, turn: int, text: str | None) -> None:
-        """Send a piece of an answer, or None when the answer starts again. It has no number, since
-        the complete answer follows."""
-        self._emit(
-            SearchChatStream(
-                text or "",
-                tree=self.tree,
-                node=node,
-                turn=turn,
-                fresh=text is None,
-                time=time.time(),
-            )
-        )
-
-    def query(self, query: str, root: str) -> str:
-        """Return a query for its event: of a long one both ends, and where the rest is in the
-        root's text, if it was found."""
-        if len(query) <= LONGEST_QUERY:
-            return query
-        if self._query[0] != query:
-            half = LONGEST_QUERY // 2
-            rest = query[half:-half]
-            self._searched += 1
-            start = root.find(rest) if self._searched <= _SEARCHED else -1
-            location = (
-                f" (characters {start:,} to {start + len(rest):,} of the text)"
-                if start >= 0
-                else ""
-            )
-            self._query = (
-                query,
-                f"{query[:half]}\n… {len(rest):,} characters left out{location} …\n{query[-half:]}",
-            )
-        return self._query[1]
+        """Send a piece of an answer, or None when the answer starts again. It has no number."""
+        piece = SearchChatStream(text or "", tree=self.tree, node=node, turn=turn)
+        self._emit(piece.changed(fresh=text is None, time=time.time()))
 
     def touch(self, node: str, how: str, spans: Sequence[TextSpan]) -> None:
         """Report spans of the root's text that a node has read or handed on."""
@@ -98,19 +58,17 @@ MAX_BYTES = 500_000_000
 """The size of one log; later events are not written."""
 
 _AT_ONCE = 4_000_000
-"""Characters of events that are compressed together in memory."""
 MOST = 200_000_000
-"""Characters of events that are kept in memory; later ones are not."""
+"""Characters of events that are kept in memory."""
 
 
 class SessionLog:
-    """The events of one search, without streamed pieces. Any thread may call it."""
+    """The events of one search, without streamed pieces, compressed from time to time. Any thread may call it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._packed: list[bytes] = []
         self._events: list[Record] = []
-        """Events that are not compressed yet: most callers never ask for them."""
         self._chars = 0
         self._left = MOST
 
@@ -130,18 +88,12 @@ class SessionLog:
             self._chars += size
             self._events.append(event)
             if self._left <= 0:
-                self._events.append(
-                    Notice(
-                        "The log ends here: the search had too many events.",
-                        level="warning",
-                        time=event.time,
-                    )
-                )
+                end = "The log ends here: the search had too many events."
+                self._events.append(Notice(end, level="warning", time=event.time))
             if self._chars > _AT_ONCE:
                 self._pack()
 
     def packed(self) -> bytes:
-        """Return the events so far, as `worker.search_log.unpack_events` reads them."""
         with self._lock:
             self._pack()
             return b"".join(self._packed)
@@ -154,13 +106,16 @@ class SessionLog:
 
 
 class Log:
-    """Writes one event a line, without streamed pieces, since the complete text follows. Any thread
-    may call it."""
+    """Writes one event a line, without streamed pieces. Any thread may call it."""
 
     def __init__(self, path: Path, max_bytes: int = MAX_BYTES) -> None:
         """Create a file that only its owner can read. Raises `OSError`, also if the file exists and
         is not a log."""
-        if path.is_file() and not _is_replaceable(path):
+        begins = ""
+        if path.is_file():
+            with path.open(encoding="latin-1") as file:
+                begins = file.readline(1_000)
+        if begins and _FORMAT not in begins:
             raise FileExistsError(
                 errno.EEXIST, "The file exists and is not the log of a search", str(path)
             )
@@ -178,8 +133,7 @@ class Log:
             raise
 
     def write(self, record: Record) -> None:
-        """Write an event. After a failure nothing more is written, and the search goes on without
-        its log."""
+        """Write an event. After a failure nothing more is written."""
         if isinstance(record, SearchChatStream):
             return
         with self._lock:
@@ -206,10 +160,3 @@ class Log:
             self._file.flush()
         else:
             self.trouble = f"The log {self._path} is not complete: it was too long."
-
-
-def _is_replaceable(path: Path) -> bool:
-    """Tell whether a file is a log, or empty."""
-    with path.open("rb") as file:
-        line = file.readline(1_000)
-    return not line or _FORMAT.encode() in line

@@ -61,8 +61,7 @@ class ReplyReader:
         self._metadata |= chunk.response_metadata
 
     def reply(self) -> Reply:
-        """Return the whole answer at its end. Raises `ModelError` if the service refused to
-        answer."""
+        """Return the whole answer. Raises `ModelError` if the service refused to answer."""
         self._words.flush()
         if is_refused(self._metadata):
             raise ModelError(REFUSED)
@@ -71,12 +70,11 @@ class ReplyReader:
 
     @property
     def used(self) -> Usage | None:
-        """Usage of the call; None if the model did not report it."""
         return reported_usage(self._llm, self._usage, self._metadata)
 
 
 class ThreadedReader:
-    """Reads a model that has no native asynchronous interface on a thread."""
+    """Reads a model without an asynchronous interface on a thread."""
 
     def __init__(
         self,
@@ -85,15 +83,18 @@ class ThreadedReader:
         on_words: OnWords,
         options: Mapping[str, Any],
     ) -> None:
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop = asyncio.get_running_loop()
+
+        def send(words: str | None) -> None:
+            loop.call_soon_threadsafe(on_words, words)
+
         self._llm = llm
         self._messages = messages
         self._options = options
-        self.reader = ReplyReader(llm, lambda words: self._send(on_words, words))
+        self.reader = ReplyReader(llm, send)
         self._stopped = threading.Event()
         self.ended = on_thread(self._read)
-        # An answer that nobody waits for may end in an error: take note of it, so that asyncio does
-        # not log it.
+        # Take note of the error of an answer that nobody waits for: asyncio would log it.
         self.ended.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
     def stop(self) -> None:
@@ -113,12 +114,9 @@ class ThreadedReader:
             return self.reader.reply()
         raise ModelError("The call was stopped.")
 
-    def _send(self, on_words: OnWords, words: str | None) -> None:
-        self._loop.call_soon_threadsafe(on_words, words)
-
 
 CLI_CONCURRENCY = 3
-"""For the `claude` CLI, which takes a process of 215 MB for each conversation."""
+"""For the `claude` CLI, whose processes take 215 MB each."""
 
 _KINDS: dict[str, type[BaseMessage]] = {
     "system": SystemMessage,
@@ -131,20 +129,17 @@ class ChatModel(Model):
     """A model of LangChain, and its instances. Lives in one loop."""
 
     def __init__(self, llm: BaseChatModel, name: str, secrets: Secrets) -> None:
-        """secrets: masked in its messages."""
         super().__init__(name, secrets, llm)
         self.remembers = isinstance(llm, ChatClaudeCLI)
         if self.remembers:
             self.concurrency = CLI_CONCURRENCY
         self.takes_max_tokens = _takes_max_tokens(llm)
-        # Providers' packages keep one asynchronous client for the whole process, whose connections
-        # belong to the loop that opened them, so that it fails when a second loop uses it (the
-        # caller's, the next search's). Their synchronous client works on any thread.
+        # Otherwise it is called on a thread: providers' packages keep one asynchronous client for
+        # the whole process, which fails when a second loop uses it.
         self.native = (
             type(llm)._stream is BaseChatModel._stream
             and type(llm)._astream is not BaseChatModel._astream
         )
-        """Whether it is called on the loop, because it has only an asynchronous interface."""
         self._shared = not isinstance(llm, Stoppable)
         self.llm = llm
         self._made: list[ModelInstance] = []
@@ -160,8 +155,7 @@ class ChatModel(Model):
         on_notice: OnNotice | None = None,
         sampling: Sampling | None = None,
     ) -> ChatModel:
-        """Make it from a name or from a LangChain model. Raises `ModelError`, also if the model
-        does not take a sampling option."""
+        """Make it from a name or a LangChain model. Raises `ModelError`."""
         name = given if isinstance(given, str) else model_name(given) or given._llm_type
         llm = make_llm(given, on_notice=on_notice) if isinstance(given, str) else given
         return cls(with_sampling(llm, name, sampling or {}), name, secrets or Secrets())
@@ -203,9 +197,8 @@ class ChatModel(Model):
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 raise
-            raise as_model_error(
-                error
-            ) from None  # the provider's code exits or cancels itself, which must not end this loop
+            # The provider's code exits or cancels itself, which must not end this loop.
+            raise as_model_error(error) from None
         return reader.reply()
 
     def lease(self, conversation: NodeConversation) -> ModelInstance:
@@ -219,26 +212,20 @@ class ChatModel(Model):
             return conversation.instance or ModelInstance(_copy_model(self.llm), own=True)
         if self._shared:
             return ModelInstance(self.llm, own=True)
-        found = next(
-            (instance for instance in self._free if instance.known_by is conversation), None
-        )
-        found = found or next(
-            (
-                instance
-                for instance in self._free
-                if instance.known_by is None or instance.known_by.ended
-            ),
-            None,
-        )
-        if found is None and (len(self._made) <= self.concurrency or not self._free):
+
+        def rank(instance: ModelInstance) -> int:
+            if instance.known_by is conversation:
+                return 0
+            return 1 if instance.known_by is None or instance.known_by.ended else 2
+
+        best = min(self._free, key=rank, default=None)
+        if best is None or (rank(best) == 2 and len(self._made) <= self.concurrency):
             self._made.append(ModelInstance(_copy_model(self.llm)))
             return self._made[-1]
-        found = found or self._free[0]
-        self._free.remove(found)
-        return found
+        self._free.remove(best)
+        return best
 
     def release(self, instance: ModelInstance) -> None:
-        """Return an instance after its call."""
         if not instance.own:
             self._free.append(instance)
 
@@ -254,20 +241,19 @@ class ModelInstance:
     def __init__(self, llm: BaseChatModel, *, own: bool = False) -> None:
         self.llm = llm
         self.own = own
-        """Whether it never goes back to the pool: it belongs to one conversation, or all share
-        it."""
+        """Whether it never goes back to the pool."""
         self.known_by: NodeConversation | None = None
 
 
 def _takes_max_tokens(llm: BaseChatModel) -> bool:
-    """Tell whether a call can limit its answer; one that thinks within a limit of its own cannot."""
+    """Tell whether a call can limit its answer; a model that thinks within a limit cannot."""
     inner = getattr(llm, "inner", llm)  # a provider's model is inside `ChatRemote`
     known = "max_tokens" in type(inner).model_fields and not isinstance(llm, ChatClaudeCLI)
     return known and not getattr(inner, "thinking", None)
 
 
 def _copy_model(llm: BaseChatModel) -> BaseChatModel:
-    """Make another instance with the same settings that can be stopped separately."""
+    """Make another instance that can be stopped separately."""
     settings = {name: getattr(llm, name) for name in type(llm).model_fields}
     if isinstance(llm, ChatClaudeCLI):
         settings["processes"] = 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -23,28 +23,22 @@ def number(value: object) -> float | None:
 
 def valid_spans(value: Any) -> tuple[TextSpan, ...]:
     """Return the valid spans."""
-    if not isinstance(value, list | tuple):
-        return ()
-    found = []
-    for each in value:
-        if (
-            isinstance(each, list | tuple)
-            and len(each) == 2
-            and all(type(offset) is int for offset in each)
-            and 0 <= each[0] < each[1]
-        ):
-            found.append((each[0], each[1]))
-    return tuple(found)
+    return tuple(
+        (each[0], each[1])
+        for each in (value if isinstance(value, list | tuple) else ())
+        if isinstance(each, list | tuple)
+        and [*map(type, each[:3])] == [int, int]
+        and 0 <= each[0] < each[1]
+    )
 
 
 How = Literal["handed", "peek", "grep", "answer"]
-"""Use of a span: handed to a child, read, matched, or used by an answer."""
 
 HOWS: tuple[How, ...] = ("handed", "peek", "grep", "answer")
-"""From the weakest to the strongest."""
+"""From the weakest to the strongest: handed to a child, read, matched, or used by an answer."""
 
 LIMIT = 4_096
-"""Spans of one kind that are kept; of more, the nearest to each other are joined."""
+"""Spans of one kind that are kept; of more, near ones are joined."""
 
 
 class Intervals:
@@ -63,43 +57,23 @@ class Intervals:
 
     @property
     def size(self) -> int:
-        """Characters in all spans."""
         return sum(self._ends) - sum(self._starts)
 
     def add(self, spans: Sequence[TextSpan]) -> None:
         """Add spans in any order; empty ones are ignored."""
-        if len(spans) > 8:
-            self._merge(spans)
-        else:
-            for start, end in spans:
-                if start < end:
-                    self._insert(start, end)
+        for start, end in spans:
+            if start < end:
+                first = bisect_left(self._ends, start)
+                after = bisect_right(self._starts, end)
+                if first < after:
+                    start, end = min(start, self._starts[first]), max(end, self._ends[after - 1])
+                self._starts[first:after] = [start]
+                self._ends[first:after] = [end]
         if len(self) > self._limit:
             self._join_nearest()
 
-    def _insert(self, start: int, end: int) -> None:
-        first = bisect_left(self._ends, start)
-        after = bisect_right(self._starts, end)
-        if first < after:
-            start, end = min(start, self._starts[first]), max(end, self._ends[after - 1])
-        self._starts[first:after] = [start]
-        self._ends[first:after] = [end]
-
-    def _merge(self, spans: Iterable[TextSpan]) -> None:
-        starts: list[int] = []
-        ends: list[int] = []
-        for start, end in sorted([*self, *spans]):
-            if start >= end:
-                continue
-            if ends and start <= ends[-1]:
-                ends[-1] = max(ends[-1], end)
-            else:
-                starts.append(start)
-                ends.append(end)
-        self._starts, self._ends = starts, ends
-
     def _join_nearest(self) -> None:
-        """Reduce the spans to half the limit, so that this is rarely needed."""
+        """Join the nearest, so that half the limit is left."""
         gaps = sorted(
             range(1, len(self)), key=lambda index: self._starts[index] - self._ends[index - 1]
         )
@@ -109,22 +83,18 @@ class Intervals:
 
 
 class CoverageCell(NamedTuple):
-    """A cell of a bar that stands for a text."""
+    """A cell of a bar that stands for a text: the strongest use, and whether less than half was used."""
 
     how: How | None = None
-    """The strongest use in its part of the text."""
     sparse: bool = False
-    """Whether less than half of that part was used."""
 
 
 class Coverage:
-    """Uses of each part of one text."""
+    """Uses of each part of one text of so many characters."""
 
     def __init__(self, chars: int = 0) -> None:
         self.chars = chars
-        """Length of the text."""
         self.version = 0
-        """Grows with every change."""
         self._kinds: dict[How, Intervals] = {how: Intervals() for how in HOWS}
         self._seen = Intervals(limit=len(HOWS) * LIMIT)
 
@@ -137,7 +107,6 @@ class Coverage:
         self.version += 1
 
     def spans(self, how: How) -> list[TextSpan]:
-        """Return the spans of a kind, merged and in order."""
         return list(self._kinds[how])
 
     @property
@@ -160,7 +129,6 @@ class Coverage:
         return cells
 
     def _shares(self, spans: Intervals, count: int) -> list[float]:
-        """Return the share of each cell of a bar that spans cover."""
         covered = [0] * count
         for start, end in spans:
             first, last = start * count // self.chars, -(-end * count // self.chars)
@@ -204,11 +172,9 @@ class UsageSum:
 
     calls: int = 0
     tokens: int = 0
-    """Read and written."""
     cost: float = 0.0
-    """US dollars for the calls whose price is known."""
+    """US dollars, for all but the unpriced calls."""
     unpriced: int = 0
-    """Calls whose price is not known."""
 
     def add(self, tokens: int, cost: float | None) -> None:
         self.calls += 1
@@ -219,42 +185,34 @@ class UsageSum:
 
 @dataclass(frozen=True, slots=True)
 class BudgetLeft:
-    """Rest of a search's budget; None if there is no limit."""
+    """Rest of a search's budget; None if there is no limit. The turns are those of one call."""
 
     turns: int | None = None
-    """Limit of one call; the other fields are for the whole search."""
     calls: int | None = None
     tokens: int | None = None
     usd: float | None = None
-    """US dollars."""
     seconds: float | None = None
 
 
 @dataclass(slots=True, eq=False)
 class Turn:
-    """One answer of the model, and what its code did."""
+    """One answer of the model, and what its code did. Times are in seconds."""
 
     number: int
     begun: float = 0.0
-    """Seconds since the epoch."""
     left: BudgetLeft = field(default_factory=BudgetLeft)
-    """Rest of the tree's budgets when it began."""
+    """Rest of the tree's budget when it began."""
     whole: bool = False
-    """Whether the words are complete."""
     cut: bool = False
-    """Whether text after the code was dropped."""
     code: str | None = None
     output: str | None = None
-    """None until the code has ended."""
     status: str = ""
     """How the code ended: a `sandbox.base.TurnStatus`."""
     chars: int = 0
-    """How much was printed; `output` may have only both ends of it."""
+    """Length of the whole output."""
     duration: float | None = None
-    """Seconds that the code ran."""
     used: UsageSum = field(default_factory=UsageSum)
     version: int = 0
-    """Grows with every change."""
     _pieces: list[str] = field(default_factory=list)
     _length: int = 0
 
@@ -266,7 +224,6 @@ class Turn:
         return self._pieces[0] if self._pieces else ""
 
     def append(self, piece: str) -> None:
-        """Add a piece of an answer that is streaming."""
         if self._length < STATE_LABELS:
             self._pieces.append(piece)
             self._length += len(piece)
@@ -276,12 +233,10 @@ class Turn:
         self._pieces, self._length = [], 0
 
     def set_words(self, words: str) -> None:
-        """Set the complete answer."""
         self._pieces, self._length, self.whole = [shortened(words)], len(words), True
 
     @property
     def size(self) -> int:
-        """Characters of its texts."""
         return len(self.words) + len(self.code or "") + len(self.output or "")
 
     def shorten(self, limit: int) -> None:
@@ -299,20 +254,18 @@ class FanOut:
     of: int = 0
     """How many parts there are, started or not."""
     slots: dict[int, SearchNode] = field(default_factory=dict)
-    """The current node of each part, by the part's number."""
+    """The current node of each part, by its number."""
     counts: Counter[State] = field(default_factory=Counter)
-    """How many of the slots are in each state."""
     request: str = ""
-    """Id of the question that asked for consent; empty if there was none."""
+    """Id of the question that asked for consent."""
     asks: bool = False
-    """Whether the question still waits for an answer."""
+    """Whether it waits for an answer."""
     refused: bool = False
     calls: int = 0
-    """Estimated, if there was a question; so are tokens and dollars."""
+    """Estimated, like tokens and dollars, if there was a question."""
     tokens: int = 0
     usd: float | None = None
     version: int = 0
-    """Grows with every change."""
 
     def count(self, state: State) -> int:
         """Count the parts in a state; those not yet started are waiting."""
@@ -321,7 +274,11 @@ class FanOut:
 
 @dataclass(slots=True, eq=False, repr=False)
 class SearchNode:
-    """One call: a search (``rlm``), or a plain model call (``llm``)."""
+    """One call: a search (``rlm``), or a plain model call (``llm``).
+
+    Times are in seconds since the epoch. `replaces` and `again` are the node that this one is a
+    retry of, and its retries. `used` and `alive` count its descendants. `rests_on` is in the root's
+    text. `late`: the answer came after its parent had stopped waiting."""
 
     id: str
     parent: SearchNode | None
@@ -329,45 +286,33 @@ class SearchNode:
     kind: str
     depth: int
     begun: float
-    """Seconds since the epoch."""
     model: str = ""
     spans: tuple[TextSpan, ...] = ()
-    """Spans of its text in the root's text; empty if code made the text."""
+    """Of its text in the root's text; empty if code made the text."""
     chars: int = 0
-    """Length of its text."""
     batch: FanOut | None = None
     index: int = 0
-    """Number of its part in the batch, from 0."""
     replaces: SearchNode | None = None
-    """The node that this one is a retry of."""
     again: list[SearchNode] = field(default_factory=list)
-    """Its retries."""
     state: State = "waiting"
     back_off: float | None = None
-    """When the next try starts, in seconds since the epoch; None unless the service is busy."""
+    """When the next try starts; None unless the service is busy."""
     turn_limit: int = 0
     turns: list[Turn] = field(default_factory=list)
     used: UsageSum = field(default_factory=UsageSum)
-    """Including its descendants."""
     alive: int = 0
-    """How many descendants have not finished."""
     answer: str = ""
-    """Or a sentence saying why there is none."""
     rests_on: tuple[TextSpan, ...] = ()
-    """Spans of the root's text."""
     late: bool = False
-    """Whether the answer came after its parent had stopped waiting."""
     memo: str = ""
-    """Id of the node whose answer to the same question was reused."""
+    """Id of the node whose answer was reused."""
     duration: float | None = None
-    """Seconds from start to end; None while it runs."""
     cut: bool = False
     """Whether the search's events ended before it did."""
     children: list[SearchNode] = field(default_factory=list)
     """In order, without retries, which are in `again` of the first one."""
     batches: dict[str, FanOut] = field(default_factory=dict)
     version: int = 0
-    """Grows with every change of this node."""
     shape: int = 0
     """Grows when a node starts, ends or asks for consent, here or below."""
 
@@ -376,12 +321,10 @@ class SearchNode:
         return self.state in FINISHED
 
     def elapsed(self, now: float) -> float:
-        """Seconds that it has taken so far."""
         return max(0.0, now - self.begun) if self.duration is None else self.duration
 
     def turn_label(self, number: int, form: str) -> str:
-        """Return the number of a turn and of its most turns in a form, or "last call" for the one
-        after them that only answers; empty if they are not known."""
+        """Return the number of a turn and of its most turns in a form, or "last call" for one that only answers; empty if they are unknown."""
         if not self.turn_limit or not number:
             return ""
         return form.format(number, self.turn_limit) if number <= self.turn_limit else "last call"
@@ -393,9 +336,5 @@ class SearchNode:
             return ""
         turn = self.turns[-1]
         text = turn.code if self.state == "running" and turn.code else turn.words
-        lines = [
-            line
-            for line in text[-600:].splitlines()
-            if line.strip() and not line.lstrip().startswith("```")
-        ]
-        return lines[-1].strip() if lines else ""
+        lines = (line.strip() for line in reversed(text[-600:].splitlines()))
+        return next((line for line in lines if line and not line.startswith("```")), "")

@@ -26,7 +26,7 @@ _AT_A_TIME = 8
 
 
 class ToolRunner(Protocol):
-    """Runner of the functions: `worker.caller_tools.CallerTools`, or the way to it."""
+    """Runs the functions: `worker.caller_tools.CallerTools`, or the way to it."""
 
     described: list[DescribedTool]
 
@@ -110,16 +110,13 @@ class Request(NamedTuple):
     """A request for sub-calls."""
 
     queries: tuple[str, ...]
-    """One for each part."""
     parts: tuple[tuple[TextSpan, ...] | Text, ...]
-    """Each is a text that code has made, or places in the node's text that are handed on
-    together."""
+    """Each is a text that code has made, or places in the node's text, handed on together."""
     read: tuple[tuple[TextSpan, ...], ...]
-    """The places in the node's text that are in each part, as far as they are known."""
+    """Places in the node's text that are known to be in each part."""
     plain: bool
-    """Whether it asks for a plain call."""
     many: bool
-    """Whether it is a fan-out, possibly of one part."""
+    """Whether it is a fan-out, perhaps of one part."""
 
 
 def read_call(name: str, args: Any, text: Text) -> Request:
@@ -163,41 +160,19 @@ def read_tool_call(args: Any) -> tuple[str, list[Any], dict[str, Any]]:
 
 
 def read_final(args: Any, text: Text, longest: int) -> FinalAnswer | None:
-    """Check an answer; None if it is invalid, or has more than `longest` characters."""
-    if (
-        not isinstance(args, Mapping)
-        or not isinstance(args.get("text"), str)
-        or len(args["text"]) > longest
-    ):
+    """Check an answer; None if it is invalid, or has more than `longest` characters. Its spans are
+    those that it quotes, and the lines that it names."""
+    answer = args.get("text") if isinstance(args, Mapping) else None
+    if not isinstance(answer, str) or len(answer) > longest:
         return None
-    answer = args["text"]
-    return FinalAnswer(
-        make_encodable(answer),
-        list(_checked(read_spans(args.get("spans"), text), text.text, answer)),
-    )
-
-
-def _checked(spans: list[TextSpan], text: str, answer: str) -> Iterator[TextSpan]:
-    """Yield the spans whose text the answer quotes, and the lines that it names."""
     named = named_lines(answer)
-    line, counted = 1, 0
-    for start, end in sorted(spans):
-        line, counted = line + text.count("\n", counted, start), start
-        if (line in named and (start, end) == find_line(text, start)) or (
-            end - start <= len(answer) and is_quoted(text[start:end], answer)
-        ):
-            yield start, end
-
-
-def is_quoted(words: str, answer: str) -> bool:
-    """Tell whether words are an answer or stand in it, perhaps as a string of JSON. One or two
-    characters stand in many answers by chance."""
-    words = words.strip()
-    if len(words) <= 2:
-        return bool(words) and words == answer.strip()
-    return stands_in(words, answer) or stands_in(
-        json.dumps(words, ensure_ascii=False)[1:-1], answer
-    )
+    spans, line, counted = [], 1, 0
+    for start, end in sorted(read_spans(args.get("spans"), text)):
+        line, counted = line + text.text.count("\n", counted, start), start
+        is_named = line in named and (start, end) == find_line(text.text, start)
+        if is_named or (end - start <= len(answer) and is_quoted(text.text[start:end], answer)):
+            spans.append((start, end))
+    return FinalAnswer(make_encodable(answer), spans)
 
 
 def read_touch(args: Any, text: Text) -> tuple[str, list[TextSpan]] | None:
@@ -208,15 +183,20 @@ def read_touch(args: Any, text: Text) -> tuple[str, list[TextSpan]] | None:
     return (args["how"], spans) if spans else None
 
 
+def is_quoted(words: str, answer: str) -> bool:
+    """Tell whether words are an answer or stand in it, perhaps as a string of JSON; one or two
+    characters only if they are all of it."""
+    words = words.strip()
+    if len(words) <= 2:
+        return bool(words) and words == answer.strip()
+    as_json = json.dumps(words, ensure_ascii=False)[1:-1]
+    return stands_in(words, answer) or stands_in(as_json, answer)
+
+
 def read_spans(given: Any, text: Text) -> list[TextSpan]:
     """Return the valid spans, cut to the text."""
-    if not isinstance(given, list):
-        return []
-    return [
-        span
-        for one in given[:_MAX_SPANS]
-        if (span := _span(one, text)) is not None and span[0] < span[1]
-    ]
+    spans = [_span(one, text) for one in given[:_MAX_SPANS]] if isinstance(given, list) else []
+    return [span for span in spans if span is not None and span[0] < span[1]]
 
 
 def _query(given: Any) -> str:
@@ -230,7 +210,7 @@ def _query(given: Any) -> str:
 
 
 def _part(given: Any, text: Text) -> tuple[tuple[TextSpan, ...] | Text, tuple[TextSpan, ...]]:
-    """Check a part. Returns it, and the places in the node's text that are known to be in it."""
+    """Check a part. Returns it, and the places in the node's text that are in it."""
     if isinstance(given, Mapping):
         made = given.get("text")
         if isinstance(made, str):
@@ -248,8 +228,7 @@ def _part(given: Any, text: Text) -> tuple[tuple[TextSpan, ...] | Text, tuple[Te
 
 
 def _made_text(made: str, runs: Any, text: Text) -> tuple[Text, tuple[TextSpan, ...]]:
-    """Return a text that code has made. runs: which parts of the node's text are in it, as
-    `EvidenceFinder.find_runs` returns them; wrong ones are ignored."""
+    """Return a text that code has made. runs: as `EvidenceFinder.find_runs` returns them; wrong ones are ignored."""
     origin: list[TextRun] = []
     read: list[TextSpan] = []
     done = 0
@@ -279,55 +258,43 @@ def _check_length(chars: int) -> None:
 
 
 def _span(given: Any, text: Text) -> TextSpan | None:
-    if (
-        not isinstance(given, (list, tuple))
-        or len(given) != 2
-        or any(type(offset) is not int for offset in given)
-    ):
+    if not isinstance(given, (list, tuple)) or [*map(type, given[:3])] != [int, int]:
         return None
     start, end = given
-    return (
-        (start, min(end, len(text.text))) if 0 <= start <= end and start <= len(text.text) else None
-    )
+    length = len(text.text)
+    return (start, min(end, length)) if 0 <= start <= end and start <= length else None
 
 
 # Places on which answers made from answers of sub-calls rest
 
 _SHORTEST_QUOTE = 16
-"""Characters of a sub-call's answer that is looked for in the answer as a whole; shorter ones stand
-in many answers by chance."""
+"""Characters of a sub-call's answer that is looked for as a whole; many answers have shorter ones by chance."""
 _MOST_ANSWERS = 5_000_000
-"""Characters of answers that are looked through, about a second."""
+"""Characters of answers to look through, about a second."""
 _READ = 200_000_000
-"""Characters of the text that are read to find the places of one answer, a fifth of a second."""
+"""Characters of the text to read for one answer, a fifth of a second."""
 _CALL = 200
 """Characters that are read in the time in which a text is begun."""
 
 
 class SubAnswers:
-    """The answers of a node's sub-calls, and what they rest on."""
+    """The answers of a node's sub-calls, what they rest on, and which parts of the node's text they have read."""
 
     def __init__(self, text: Text) -> None:
-        """text: of the node."""
         self._text = text
         self._spans: dict[str, Sequence[TextSpan]] = {}
-        """The parts of the root's text on which each answer rests; none if equal answers rest on
-        different ones."""
+        """Parts of the root's text; none if equal answers rest on different ones."""
         self._read: list[tuple[str, Sequence[TextSpan]]] = []
-        """Each answer with the parts of the node's text that its sub-call has read."""
 
     def add(self, answer: str, spans: Sequence[TextSpan], read: Sequence[TextSpan]) -> None:
-        """Add an answer. spans: of the root's text, on which it rests. read: spans of the node's
-        text."""
         if self._spans.setdefault(answer, spans) != spans:
             self._spans[answer] = ()
         if read:
             self._read.append((answer, read))
 
     def evidence(self, answer: str) -> list[TextSpan]:
-        """Return the spans of the root's text on which the node's answer rests: what the answers in
-        it rest on, and the places of single values from them, which code may have put together
-        anew."""
+        """Return the spans of the root's text on which the node's answer rests: those of the answers
+        in it, and the places of single values from them."""
         found = self._text.to_root(list(self._value_spans(answer)))
         for each, spans in itertools.islice(self._spans.items(), 5 * _READ // (len(answer) + 1)):
             if spans and (
@@ -339,8 +306,8 @@ class SubAnswers:
 
     def _value_spans(self, answer: str) -> Iterator[TextSpan]:
         """Yield the places of the values that stand in the answer and in one of a sub-call, and
-        exactly once in what that sub-call has read; but not of those which sub-calls have from
-        different places, of which it is unknown which one is meant."""
+        exactly once in what that sub-call has read; not if sub-calls have them from different
+        places."""
         left, shared = _READ, self._shared_values(answer)
         for value in sorted(shared, key=lambda value: (-len(value), value)):
             parts = shared[value]
@@ -353,8 +320,7 @@ class SubAnswers:
 
     def _shared_values(self, answer: str) -> dict[str, list[Sequence[TextSpan]]]:
         """Return the values that stand in the answer and in one of a sub-call, and what each such
-        sub-call has read. Where there is too much to look for all of them, only those that both
-        give as values."""
+        sub-call has read. Where that is too much, only those that both give as values."""
         if sum(len(each) for each, _ in self._read) > _MOST_ANSWERS:
             return {}
         wanted = set(answer_values(answer))

@@ -10,7 +10,8 @@ import time
 import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
 from concurrent.futures import CancelledError, Future
-from typing import Any, Literal, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Notice, Record
@@ -21,7 +22,7 @@ from mahtab_tui.sandbox.process import open_sandboxes
 from mahtab_tui.search.conversation import ChosenModels, GivenModel, Model, ModelOptions
 from mahtab_tui.search.engine import Engine
 from mahtab_tui.search.limits import Limits
-from mahtab_tui.search.live import Consent, ConsentRequest, EndState, NodeOutcome
+from mahtab_tui.search.live import EndState, NodeOutcome
 from mahtab_tui.search.log import Emit, Events, SessionLog
 from mahtab_tui.search.requests import ToolRunner, Tools
 from mahtab_tui.system import wait_for_result
@@ -47,7 +48,7 @@ class SearchAnswer(NamedTuple):
     """Its events; None if it did not start."""
 
     def as_result(self, text: str) -> Result:
-        """Return it for the caller. text: the answer as the caller gets it."""
+        """Return it for the caller, who gets this text."""
         used = SearchUsage(
             self.usage.calls,
             self.usage.input_tokens + self.usage.output_tokens,
@@ -59,7 +60,7 @@ class SearchAnswer(NamedTuple):
             self.state == "partial",
             self.why,
             used,
-            tuple((start, end) for start, end in self.spans),
+            tuple(self.spans),
             self.packed,
         )
 
@@ -69,7 +70,7 @@ class SearchAnswer(NamedTuple):
 
 
 class CancelToken:
-    """Somebody who waits for a search, and whom another thread may make give up."""
+    """A caller who waits for a search, and whom another thread may make give up."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -77,7 +78,6 @@ class CancelToken:
         self._stopped = False
 
     def attach(self, future: Future[SearchAnswer]) -> None:
-        """Note what the caller waits for now."""
         with self._lock:
             self._future = future
             if self._stopped:
@@ -91,16 +91,14 @@ class CancelToken:
                 self._future.cancel()
 
 
-T = TypeVar("T")
-
 TREES = 8
-"""How many trees are kept, so that their nodes can be run again."""
+"""Trees that are kept, so that their nodes can be run again."""
 TREE_BYTES = 300_000_000
 """Bytes that their texts may take; the newest tree is always kept."""
 _CLOSING = 5.0
 """Seconds that sandboxes and models get to end."""
 _STOPPING = 0.5
-"""Seconds that a caller who gives up waits for the tree's last events."""
+"""Seconds that a caller who gives up waits for the last events."""
 
 Asking = Literal["ask", "run", "refuse"]
 """Action before a large fan-out: ask the user (by an event, which `Search.answer` answers), run it,
@@ -132,9 +130,8 @@ class Search:
         self._models = ChosenModels(model_options, self._secrets, self._notice)
         self._trees: dict[str, Engine] = {}
         self._logs: dict[str, SessionLog] = {}
-        """By tree."""
         self._questions: dict[str, asyncio.Future[bool]] = {}
-        self._closed = False
+        self.closed = False
         self._process = os.getpid()
         self._entering = threading.Lock()
         """Held while a caller registers, so that `close` sees every caller."""
@@ -167,32 +164,42 @@ class Search:
 
         tree: an id for the tree. sub_model: for all nodes but the root. about: attributes for the
         tree's first event (`cell`, `source`). sampling: of both models. access: `address` and
-        `api_key` for `find_service`. tools: functions of the
-        caller that the search's code may call. by_code: run code even if the text is short. emit:
-        called with the events of this tree instead of the search's. caller: may make the caller give up. Raises `ContextError`, `ModelError`,
+        `api_key` for `find_service`. tools: functions of the caller that the search's code may call.
+        by_code: run code even if the text is short. emit: gets the events of this tree instead of the
+        search's. caller: may make the caller give up. Raises `ContextError`, `ModelError`,
         `SandboxError`, and `ValueError` for an empty query.
         """
         if not query.strip():
             raise ValueError("The query is empty.")
         text = context if isinstance(context, Text) else self._get_text(context)
-        tree, chosen = tree or uuid.uuid4().hex[:8], limits or Limits()
+        tree, chosen, emit = tree or uuid.uuid4().hex[:8], limits or Limits(), emit or self._emit
+
+        def record(event: Record) -> None:
+            log.add(event)
+            emit(event)
+
+        log = SessionLog()
 
         async def grow() -> SearchAnswer:
-            models = self._models.get_both(
+            root_model, other_model = self._models.get_both(
                 model, sub_model or model, chosen, sampling or {}, access or {}
             )
-            callable = None if tools is None else Tools(tools)
-            self._trees[tree] = engine = self._engine(
-                tree,
-                models[0],
-                models[1],
+            if self._opened is None:
+                self._opened = self._open_sandboxes()
+            self._logs[tree] = log
+            self._trees[tree] = engine = Engine(
+                Events(tree, record),
                 chosen,
-                asking,
-                emit or self._emit,
-                callable,
+                model=root_model,
+                sub_model=other_model,
+                gates=self._models.gates,
+                spending=self._spending,
+                sandboxes=self._opened,
+                consent=partial(self._consent, asking),
+                tools=None if tools is None else Tools(tools),
                 by_code=by_code,
             )
-            return await self._run(engine, lambda engine: engine.run(query, text, about or {}))
+            return await self._run(engine, engine.run(query, text, about or {}))
 
         return self._wait(grow(), caller)
 
@@ -205,14 +212,16 @@ class Search:
     ) -> SearchAnswer:
         """Answer another query over a tree's text, with its models and within its limits. Raises
         `ValueError` if it is no longer in memory."""
-        return self._wait(
-            self._run(self._trees.get(tree), lambda engine: engine.run_again(query, about or {})),
-            caller,
-        )
+
+        async def grow() -> SearchAnswer:
+            if (engine := self._trees.get(tree)) is None:
+                raise ValueError("The search is no longer in memory.")
+            return await self._run(engine, engine.run_again(query, about or {}))
+
+        return self._wait(grow(), caller)
 
     def packed_log(self, tree: str) -> bytes | None:
-        """Return a tree's log as `worker.search_log.unpack_events` reads it; None if it is no
-        longer in memory."""
+        """Return a tree's log as `SearchAnswer.packed` does; None if it is no longer in memory."""
         log = self._logs.get(tree)
         return None if log is None else log.packed()
 
@@ -226,20 +235,28 @@ class Search:
                 "A search cannot be run by a fork of the process that made its Searcher. Make a Searcher after the fork."
             )
         ended = threading.Event()
+
+        async def run() -> SearchAnswer:
+            try:
+                return await growing
+            finally:
+                ended.set()
+
+        stopped = SearchAnswer("The search was stopped.", "stopped", "", UsageStats(), 0.0)
         with self._entering:
-            if self._closed:
+            if self.closed:
                 growing.close()
-                return _stopped()
-            future = asyncio.run_coroutine_threadsafe(_signal_end(growing, ended), self._loop)
+                return stopped
+            future = asyncio.run_coroutine_threadsafe(run(), self._loop)
             self._callers.add(future)
         if caller is not None:
             caller.attach(future)
         try:
             return wait_for_result(future)
-        except (
-            CancelledError
-        ):  # by the caller's `stop`, or by `close`, which does not wait for ever
-            return _stopped()
+        except CancelledError:  # by `CancelToken.stop` or `close`
+            if not self.closed:
+                ended.wait(_STOPPING)
+            return stopped
         except BaseException:
             if not future.done():
                 future.cancel()
@@ -272,19 +289,15 @@ class Search:
 
         self._call_later(answer)
 
-    @property
-    def closed(self) -> bool:
-        return self._closed
-
     def close(self) -> None:
-        """Stop all trees, end sandboxes and models' processes. Callers that still wait or come
-        later get a `stopped` answer. Does nothing in a fork, which does not have the thread."""
+        """Stop all trees, end sandboxes and models' processes. Callers get a `stopped` answer.
+        Does nothing in a fork, which does not have the thread."""
         if self._process != os.getpid():
             return
         with self._entering:
-            if self._closed:
+            if self.closed:
                 return
-            self._closed = True
+            self.closed = True
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CLOSING)
@@ -302,64 +315,33 @@ class Search:
     def _notice(self, level: str, text: str) -> None:
         self._emit(Notice(text, level=level, time=time.time()))
 
-    async def _run(
-        self, engine: Engine | None, run: Callable[[Engine], Coroutine[Any, Any, NodeOutcome]]
-    ) -> SearchAnswer:
-        if engine is None:
-            raise ValueError("The search is no longer in memory.")
+    async def _run(self, engine: Engine, running: Coroutine[Any, Any, NodeOutcome]) -> SearchAnswer:
         began = time.monotonic()
-        running = asyncio.ensure_future(run(engine))
         try:
             outcome = await running
         finally:
-            await self._forget()
-        log, took = self._logs.get(engine.tree), time.monotonic() - began
+            while len(self._trees) > 1 and (
+                len(self._trees) > TREES
+                or sum(each.size for each in self._trees.values()) > TREE_BYTES
+            ):
+                ended = (tree for tree, each in self._trees.items() if not each.running())
+                if (oldest := next(ended, None)) is None:
+                    break
+                del self._logs[oldest]
+                await self._trees.pop(oldest).close()
         return SearchAnswer(
             outcome.text,
             outcome.state,
             engine.tree,
             engine.calls.budget.usage,
-            took,
+            time.monotonic() - began,
             outcome.spans,
             outcome.why or engine.way,
-            log,
-        )
-
-    def _engine(
-        self,
-        tree: str,
-        model: Model,
-        sub_model: Model,
-        limits: Limits,
-        asking: Asking,
-        emit: Emit,
-        tools: Tools | None,
-        *,
-        by_code: bool,
-    ) -> Engine:
-        if self._opened is None:
-            self._opened = self._open_sandboxes()
-        log = self._logs[tree] = SessionLog()
-
-        def happened(event: Record) -> None:
-            log.add(event)
-            emit(event)
-
-        return Engine(
-            Events(tree, happened),
-            limits,
-            model=model,
-            sub_model=sub_model,
-            gates=self._models.gates,
-            spending=self._spending,
-            sandboxes=self._opened,
-            consent=self._consent(asking),
-            tools=tools,
-            by_code=by_code,
+            self._logs.get(engine.tree),
         )
 
     def forget(self, tree: str) -> None:
-        """Forget a tree that has ended, with its text, and its models if no other tree has them."""
+        """Forget a tree that has ended, and its models if no other tree has them."""
 
         async def close(engine: Engine, unused: Set[Model]) -> None:
             await engine.close()
@@ -377,32 +359,15 @@ class Search:
 
         self._call_later(forget)
 
-    async def _forget(self) -> None:
-        """Forget the oldest trees that have ended."""
-        while len(self._trees) > 1 and (
-            len(self._trees) > TREES
-            or sum(engine.size for engine in self._trees.values()) > TREE_BYTES
-        ):
-            oldest = next(
-                (tree for tree, engine in self._trees.items() if not engine.running()), None
-            )
-            if oldest is None:
-                return
-            del self._logs[oldest]
-            await self._trees.pop(oldest).close()
-
-    def _consent(self, asking: Asking) -> Consent:
-        async def ask(fan_out: ConsentRequest) -> bool:
-            if asking != "ask":
-                return asking == "run"
-            question: asyncio.Future[bool] = self._loop.create_future()
-            self._questions[fan_out.request] = question
-            try:
-                return await question
-            finally:
-                del self._questions[fan_out.request]
-
-        return ask
+    async def _consent(self, asking: Asking, request: str) -> bool:
+        if asking != "ask":
+            return asking == "run"
+        question: asyncio.Future[bool] = self._loop.create_future()
+        self._questions[request] = question
+        try:
+            return await question
+        finally:
+            del self._questions[request]
 
     async def _close(self) -> None:
         with contextlib.suppress(TimeoutError):
@@ -415,11 +380,7 @@ class Search:
                 await asyncio.sleep(0)  # some things close in the loop's next iteration
 
     def _on_tree(self, tree: str, action: Callable[[Engine], None]) -> None:
-        def act() -> None:
-            if (engine := self._trees.get(tree)) is not None:
-                action(engine)
-
-        self._call_later(act)
+        self._call_later(lambda: action(self._trees[tree]) if tree in self._trees else None)
 
     def _call_later(self, action: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has been closed
@@ -427,22 +388,9 @@ class Search:
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    """Run the loop until it is stopped. `SystemExit` in a provider's task ends that task, not the
-    searches."""
+    """Run the loop until it is stopped. `SystemExit` in a provider's task ends that task only."""
     while True:
         try:
             return loop.run_forever()
         except (SystemExit, KeyboardInterrupt):
             continue
-
-
-def _stopped() -> SearchAnswer:
-    """Return the answer of a search that did not start or was given up."""
-    return SearchAnswer("The search was stopped.", "stopped", "", UsageStats(), 0.0)
-
-
-async def _signal_end(work: Coroutine[Any, Any, T], ended: threading.Event) -> T:
-    try:
-        return await work
-    finally:
-        ended.set()

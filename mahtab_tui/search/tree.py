@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from mahtab_tui.bus.records import (
     Record,
@@ -40,16 +40,14 @@ from mahtab_tui.search.node import (
 
 
 class SearchControl(Protocol):
-    """Methods may be called from any thread and return at once. Trees and nodes have the ids of the
-    events; unknown ids are ignored."""
+    """Methods may be called from any thread and return at once. Unknown ids are ignored."""
 
     def stop(self, tree: str, node: str) -> None:
-        """Stop a node: its code, its model calls and its descendants. Siblings go on; the parent
-        gets a value marked as failed."""
+        """Stop a node with its descendants; the parent gets a value marked as failed."""
 
     def retry(self, tree: str, node: str, query: str | None = None) -> None:
-        """Run a node again, perhaps with another query. If its parent no longer waits, the new
-        answer is kept beside the old one."""
+        """Run a node again, perhaps with another query. If its parent no longer waits, the old
+        answer stays beside the new one."""
 
     def make_variable(self, answer: str) -> None:
         """Make an answer a variable of the namespace, by a cell of the user's."""
@@ -62,15 +60,11 @@ class SearchControl(Protocol):
 
 
 LONGEST_TEXTS = 16_000_000
-"""Characters of finished nodes that a tree keeps; beyond that, the texts of the oldest nodes are
-shortened."""
-ENDS = 600
-"""Characters that are kept of each shortened text."""
-ANSWER = 40_000
-"""Characters that are kept of an answer."""
+"""Characters of finished nodes that are kept; then the oldest are shortened."""
+ENDS, ANSWER = 600, 40_000
+"""Characters that are kept of each shortened text, and of an answer."""
 
 _OfTurn = SearchTurn | SearchChatStream | SearchChat | SearchReplIn | SearchReplOut | Usage
-"""Events that belong to a turn of a node."""
 
 
 class Tree:
@@ -87,39 +81,20 @@ class Tree:
         self.roots: list[SearchNode] = []
         """The search itself first, then its retries and nodes whose parent is unknown."""
         self.limits: Mapping[str, float] = {}
-        """The limits that are set, of `max_calls`, `max_tokens`, `max_usd`, `max_seconds`,
-        `max_depth`."""
         self.cell: int | None = None
         self.coverage = Coverage()
         self.used = UsageSum()
         self.counts: Counter[State] = Counter()
-        """How many nodes are in each state."""
         self.depth = 0
-        """The deepest level so far; the root is at 0."""
         self.questions: dict[str, tuple[SearchNode, FanOut]] = {}
         """Fan-outs that wait for an answer, by request."""
         self.newest: SearchNode | None = None
-        """The node that was started last."""
         self.structure = 0
         """Grows when a node starts, ends or asks for consent."""
         self.closed = False
-        """Whether no more events will come."""
         self._seq = -1
         self._finished: deque[tuple[SearchNode, int]] = deque()
         self._chars = 0
-        self._folds: dict[type[Record], Callable[[SearchNode, Any], None]] = {
-            SearchChatStream: self._piece,
-            SearchChat: self._words,
-            SearchReplIn: self._code,
-            SearchReplOut: self._output,
-            SearchFinal: self._final,
-            Usage: self._usage,
-            SearchTurn: self._turn,
-            SearchBackOff: self._back_off,
-            SearchFanOut: self._fan_out,
-            SearchTouch: self._touch,
-            SearchMemo: self._memo,
-        }
 
     @property
     def root(self) -> SearchNode | None:
@@ -127,31 +102,29 @@ class Tree:
 
     @property
     def finished(self) -> bool:
-        """Whether none of its nodes waits or runs."""
         return bool(self.roots) and not sum(
             self.counts[state] for state in self.counts if state not in FINISHED
         )
 
     @property
     def has_budget(self) -> bool:
-        """Whether calls, tokens, dollars or seconds are limited."""
         return any(
             name in self.limits for name in ("max_calls", "max_tokens", "max_usd", "max_seconds")
         )
 
     def left(self, now: float) -> BudgetLeft:
         """Return what is left of its budget. now: seconds since the epoch."""
-        root, limits = self.root, self.limits
+        elapsed = self.root.elapsed(now) if self.root else 0.0
 
         def rest(name: str, used: float) -> float | None:
-            return max(0.0, limits[name] - used) if name in limits else None
+            return max(0.0, self.limits[name] - used) if name in self.limits else None
 
         calls, tokens = rest("max_calls", self.used.calls), rest("max_tokens", self.used.tokens)
         return BudgetLeft(
             calls=None if calls is None else int(calls),
             tokens=None if tokens is None else int(tokens),
             usd=rest("max_usd", self.used.cost),
-            seconds=rest("max_seconds", root.elapsed(now) if root else 0.0),
+            seconds=rest("max_seconds", elapsed),
         )
 
     def fold(self, record: Record) -> None:
@@ -165,7 +138,7 @@ class Tree:
         if isinstance(record, SearchBegin):
             self._begin(record)
         elif record.node is not None and (node := self.nodes.get(record.node)):
-            self._folds[type(record)](node, record)
+            self._fold(node, record)
             node.version += 1
 
     def close(self) -> None:
@@ -180,8 +153,6 @@ class Tree:
             batch.asks = False
             self._reshape(node)
         self.questions.clear()
-
-    # Nodes
 
     def _begin(self, record: SearchBegin) -> None:
         name = record.node
@@ -201,11 +172,8 @@ class Tree:
             index=count(record.index),
         )
         self.nodes[name] = self.newest = node
-        self._insert(
-            node,
-            None if record.replaces in (None, name) else self.nodes.get(record.replaces),
-            record,
-        )
+        replaced = None if record.replaces in (None, name) else self.nodes.get(record.replaces)
+        self._insert(node, replaced, record)
         self.counts["waiting"] += 1
         for above in _ancestors(node):
             above.alive += 1
@@ -213,11 +181,8 @@ class Tree:
         self.depth = max(self.depth, node.depth)
         if node is self.root:
             self.coverage.chars = node.chars
-            self.limits = {
-                str(name): most
-                for name, limit in (record.limits or {}).items()
-                if (most := number(limit)) is not None
-            }
+            given = ((name, number(limit)) for name, limit in (record.limits or {}).items())
+            self.limits = {str(name): most for name, most in given if most is not None}
             self.cell = record.cell
 
     def _insert(self, node: SearchNode, replaced: SearchNode | None, record: SearchBegin) -> None:
@@ -264,35 +229,74 @@ class Tree:
             each.shape += 1
 
     def _retain_texts(self, node: SearchNode) -> None:
-        """Keep the texts of a finished node, and shorten those of the oldest ones when there are
-        too many."""
         size = len(node.query) + len(node.answer) + sum(turn.size for turn in node.turns)
         self._finished.append((node, size))
         self._chars += size
         while self._chars > LONGEST_TEXTS and len(self._finished) > 1:
             oldest, size = self._finished.popleft()
-            oldest.query, oldest.answer = (
-                shortened(oldest.query, ENDS),
-                shortened(oldest.answer, ENDS),
-            )
+            oldest.query = shortened(oldest.query, ENDS)
+            oldest.answer = shortened(oldest.answer, ENDS)
             for turn in oldest.turns:
                 turn.shorten(ENDS)
             self._chars -= size
 
-    # Events of a node
+    def _fold(self, node: SearchNode, record: SearchRecord | Usage) -> None:
+        match record:
+            case SearchTouch():
+                how = next((how for how in HOWS if how == record.how), None)
+                if how is not None:
+                    self.coverage.add(how, valid_spans(record.spans))
+            case SearchMemo():
+                node.memo = record.of_node
+            case SearchFanOut():
+                self._fan_out(node, record)
+            case Usage():
+                tokens = count(record.input_tokens) + count(record.output_tokens)
+                cost = number(record.cost)
+                for used in (self.used, node.used, *(above.used for above in _ancestors(node))):
+                    used.add(tokens, cost)
+                if record.turn is not None:
+                    self._get_turn(node, record).used.add(tokens, cost)
+            case SearchChat() | SearchReplIn() | SearchReplOut():
+                self._fold_turn(node, record)
+            case SearchTurn() | SearchChatStream() if not node.finished:
+                self._fold_turn(node, record)
+            case SearchBackOff() if not node.finished:
+                node.back_off = record.time + (number(record.seconds) or 0.0)
+                self._state(node, "waiting")
+            case SearchFinal() if not node.finished:
+                node.answer = shortened(record.text, ANSWER)
+                node.rests_on = valid_spans(record.spans)
+                node.late = record.late
+                duration = number(record.duration)
+                ended: State = next((state for state in FINISHED if state == record.state), "done")
+                self._end(node, ended, record.time - node.begun if duration is None else duration)
 
-    def _turn(self, node: SearchNode, record: SearchTurn) -> None:
-        if node.finished:
-            return
-        node.turn_limit = count(record.turns) or node.turn_limit
-        self._get_turn(node, record)
-        self._state(node, "thinking")
-        node.back_off = None
-
-    def _back_off(self, node: SearchNode, record: SearchBackOff) -> None:
-        if not node.finished:
-            node.back_off = record.time + (number(record.seconds) or 0.0)
-            self._state(node, "waiting")
+    def _fold_turn(self, node: SearchNode, record: _OfTurn) -> None:
+        turn = self._get_turn(node, record)
+        match record:
+            case SearchTurn():
+                node.turn_limit = count(record.turns) or node.turn_limit
+                self._state(node, "thinking")
+                node.back_off = None
+            case SearchChatStream() if not turn.whole:
+                if record.fresh:
+                    turn.forget()
+                turn.append(record.text)
+                self._state(node, "thinking")
+                node.back_off = None
+            case SearchChat():
+                turn.set_words(record.text)
+                turn.cut = record.cut
+            case SearchReplIn():
+                turn.code = shortened(record.text)
+                self._state(node, "running")
+            case SearchReplOut():
+                turn.output = shortened(record.text)
+                turn.status = record.status
+                turn.chars = count(record.chars) or len(record.text)
+                turn.duration = number(record.duration)
+                self._state(node, "thinking")
 
     def _fan_out(self, node: SearchNode, record: SearchFanOut) -> None:
         batch = node.batches.setdefault(str(record.batch), FanOut(str(record.batch)))
@@ -309,62 +313,7 @@ class Tree:
             self.questions[batch.request] = (node, batch)
         self._reshape(node)
 
-    def _touch(self, node: SearchNode, record: SearchTouch) -> None:
-        how = next((how for how in HOWS if how == record.how), None)
-        if how is not None:
-            self.coverage.add(how, valid_spans(record.spans))
-
-    def _memo(self, node: SearchNode, record: SearchMemo) -> None:
-        node.memo = record.of_node
-
-    def _piece(self, node: SearchNode, record: SearchChatStream) -> None:
-        if node.finished:
-            return
-        turn = self._get_turn(node, record)
-        if not turn.whole:
-            if record.fresh:
-                turn.forget()
-            turn.append(record.text)
-            self._state(node, "thinking")
-            node.back_off = None
-
-    def _words(self, node: SearchNode, record: SearchChat) -> None:
-        turn = self._get_turn(node, record)
-        turn.set_words(record.text)
-        turn.cut = record.cut
-
-    def _code(self, node: SearchNode, record: SearchReplIn) -> None:
-        self._get_turn(node, record).code = shortened(record.text)
-        self._state(node, "running")
-
-    def _output(self, node: SearchNode, record: SearchReplOut) -> None:
-        turn = self._get_turn(node, record)
-        turn.output = shortened(record.text)
-        turn.status = record.status
-        turn.chars = count(record.chars) or len(record.text)
-        turn.duration = number(record.duration)
-        self._state(node, "thinking")
-
-    def _final(self, node: SearchNode, record: SearchFinal) -> None:
-        if node.finished:
-            return
-        node.answer = shortened(record.text, ANSWER)
-        node.rests_on = valid_spans(record.spans)
-        node.late = record.late
-        duration = number(record.duration)
-        ended: State = next((state for state in FINISHED if state == record.state), "done")
-        self._end(node, ended, record.time - node.begun if duration is None else duration)
-
-    def _usage(self, node: SearchNode, record: Usage) -> None:
-        tokens = count(record.input_tokens) + count(record.output_tokens)
-        cost = number(record.cost)
-        for used in (self.used, node.used, *(above.used for above in _ancestors(node))):
-            used.add(tokens, cost)
-        if record.turn is not None:
-            self._get_turn(node, record).used.add(tokens, cost)
-
     def _get_turn(self, node: SearchNode, record: _OfTurn) -> Turn:
-        """Return the turn that an event belongs to, a new one if its number is new."""
         wanted = record.turn
         if wanted is None:
             wanted = node.turns[-1].number if node.turns else 1
@@ -390,12 +339,10 @@ TREES = 50
 
 
 class SearchProgress(NamedTuple):
-    """How far the running searches are, all together."""
+    """How far the running searches are, all together. `begun` is in seconds since the epoch."""
 
     begun: float
-    """When the first of them began, in seconds since the epoch."""
     calls: int
-    """Model calls so far."""
     finished: int
     """Parts of their texts that have an answer."""
     parts: int
@@ -430,15 +377,12 @@ class Trees:
         running = [tree for tree in self._trees.values() if tree.roots and not tree.finished]
         if not running:
             return None
-        batches = [
-            batch for tree in running for root in tree.roots for batch in root.batches.values()
-        ]
-        finished = sum(batch.count(state) for batch in batches for state in FINISHED)
-        begun = min(tree.roots[0].begun for tree in running)
+        roots = (root for tree in running for root in tree.roots)
+        batches = [batch for root in roots for batch in root.batches.values()]
         return SearchProgress(
-            begun,
+            min(tree.roots[0].begun for tree in running),
             sum(tree.used.calls for tree in running),
-            finished,
+            sum(batch.count(state) for batch in batches for state in FINISHED),
             sum(batch.of for batch in batches),
         )
 
@@ -446,15 +390,13 @@ class Trees:
         """Fold records; returns whether any belongs to a search."""
         found = False
         for record in records:
-            if not (isinstance(record, SearchRecord | Usage) and record.tree):
-                continue
-            found = True
-            if record.tree not in self._trees:
-                if record.tag != SearchBegin.tag:
-                    continue
-                self._trees[record.tree] = Tree(record.tree)
-                self._forget()
-            self._trees[record.tree].fold(record)
+            if isinstance(record, SearchRecord | Usage) and record.tree:
+                found = True
+                if record.tree not in self._trees and record.tag == SearchBegin.tag:
+                    self._trees[record.tree] = Tree(record.tree)
+                    self._forget()
+                if record.tree in self._trees:
+                    self._trees[record.tree].fold(record)
         return found
 
     def _forget(self) -> None:

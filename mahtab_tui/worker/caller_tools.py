@@ -35,7 +35,6 @@ class CallerTools:
         self.described: list[DescribedTool] = []
         self._lock = threading.Lock()
         self._running: dict[int, threading.Thread] = {}
-        """By the number of the call."""
         self._ended = False
         for function in functions:
             self._add(function)
@@ -58,8 +57,7 @@ class CallerTools:
                 thread.start()
 
     def stop(self, call: int) -> None:
-        """Stop a call by raising an exception in its thread, which a function that waits outside
-        Python only notices later."""
+        """Stop a call by an exception in its thread, which a function that waits outside Python notices later."""
         with self._lock:
             thread = self._running.pop(call, None)
             if thread is not None and thread.ident is not None:
@@ -71,8 +69,7 @@ class CallerTools:
         """Stop all calls; later ones do not start."""
         with self._lock:
             self._ended = True
-            running = list(self._running)
-        for call in running:
+        for call in list(self._running):
             self.stop(call)
 
     def _add(self, function: Any) -> None:
@@ -88,11 +85,8 @@ class CallerTools:
         except (TypeError, ValueError):
             signature = "(...)"
         self._functions[name] = function
-        self.described.append(
-            DescribedTool(
-                name, signature[:_LONGEST_DOC], (inspect.getdoc(function) or "")[:_LONGEST_DOC]
-            )
-        )
+        doc = inspect.getdoc(function) or ""
+        self.described.append(DescribedTool(name, signature[:_LONGEST_DOC], doc[:_LONGEST_DOC]))
 
     def _run(
         self, call: int, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], done: Done
@@ -100,10 +94,13 @@ class CallerTools:
         try:
             try:
                 result = {"value": self._result(name, args, kwargs)}
-            except (
-                BaseException
-            ) as error:  # the caller's function failed, or even exited; this is its own thread
-                result = {"error": f"{name} failed: {_describe_error(error)}"}
+            except BaseException as error:  # of the caller's function, perhaps an exit
+                try:
+                    text = str(error)
+                except Exception:  # raised by the tool's own code
+                    text = ""
+                why = f"{type(error).__name__}: {text}"[:_LONGEST_ERROR]
+                result = {"error": f"{name} failed: {why}"}
             with self._lock:  # from here on, nothing is raised in this thread
                 wanted = self._running.pop(call, None) is not None
             if wanted:
@@ -114,19 +111,9 @@ class CallerTools:
     def _result(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         if name not in self._functions:
             raise LookupError("There is no such tool.")
-        given, named = (
-            plain_data(list(args), "An argument"),
-            plain_data(dict(kwargs), "An argument"),
-        )
+        given = plain_data(list(args), "An argument")
+        named = plain_data(dict(kwargs), "An argument")
         value = self._functions[name](*given, **named)
         if inspect.iscoroutine(value):
             value = late_import("asyncio").run(value)
         return plain_data(value, f"What {name} returned")
-
-
-def _describe_error(error: BaseException) -> str:
-    try:
-        text = str(error)
-    except Exception:  # raised by the tool's own code
-        text = ""
-    return f"{type(error).__name__}: {text}"[:_LONGEST_ERROR]

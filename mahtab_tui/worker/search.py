@@ -35,19 +35,13 @@ class Logged:
     def log(self) -> list[dict[str, Any]]:
         """The events of the search, as `mahtab-tui rlm --log` writes them: tag, text, time,
         attrs."""
-        events: list[dict[str, Any]] = late_import(f"{__package__}.search_log").unpack_events(
-            self._load_log()
-        )
-        return events
+        return cast("list[dict[str, Any]]", _search_log().unpack_events(self._load_log()))
 
     @property
     def tree(self) -> SearchCall | None:
         """The calls of the search, as data that `print` shows as a tree; None if it ended before
         the first."""
-        root: SearchCall | None = late_import(f"{__package__}.search_log").build_tree(
-            self.log, self._contexts
-        )
-        return root
+        return cast("SearchCall | None", _search_log().build_tree(self.log, self._contexts))
 
     @property
     def trajectory(self) -> list[dict[str, Any]]:
@@ -61,8 +55,11 @@ class Logged:
         return self._packed
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for copying or saving: the log itself."""
         return {**self.__dict__, "_packed": self._load_log()}
+
+
+def _search_log() -> Any:
+    return late_import(f"{__package__}.search_log")
 
 
 class SearchFailed(Logged, RuntimeError):
@@ -77,8 +74,7 @@ class SearchFailed(Logged, RuntimeError):
         self._contexts = contexts
 
     def __reduce__(self) -> Any:
-        # Uses a function, because the class is named as if it were in builtins, and does not exist
-        # there outside the kernel.
+        # By a function, because outside the kernel the class is not in builtins, as its name says.
         return _failed, (str(self), self._load_log(), self._contexts)
 
 
@@ -87,13 +83,13 @@ def _failed(why: str, packed: bytes, contexts: tuple[NamedContext, ...]) -> Sear
 
 
 _OWN_OPTIONS = {"contexts", "returns", "tools", "yes", "raw", "verbose"}
-"""Options of `rlm` that are used here; the others are passed to the host if given."""
+"""Options of `rlm` that are used here; the others go to the host if given."""
 _TREE: contextvars.ContextVar[str] = contextvars.ContextVar("tree", default="")
 """The id of the search that `arlm` starts."""
 _SENT_PIECE = 2**22
 """Characters of a text to send at a time to a host on another machine."""
 _PIECE = 2**19
-"""Characters of a text to encode at a time; they fit into a processor's cache."""
+"""Characters of a text to encode at a time, which fit into a processor's cache."""
 
 
 def rlm(
@@ -155,84 +151,81 @@ def rlm(
     Example: from pathlib import Path; print(rlm("Which requests timed out, and why?", Path("server.log"))).
     """
     given = locals()
-    passed = [name for name in rlm.__kwdefaults__ or () if name not in _OWN_OPTIONS]
-    options = {name: given[name] for name in passed if given[name] is not None}
+    options = {
+        name: given[name]
+        for name in rlm.__kwdefaults__ or ()
+        if name not in _OWN_OPTIONS and given[name] is not None
+    }
+    parameters = late_import("inspect").signature(rlm).parameters
+    reading = late_import(f"{__package__}.contexts")
     try:
-        contents = late_import(f"{__package__}.contexts").read_contexts(
-            context, contexts, named, late_import("inspect").signature(rlm).parameters
-        )
-    except late_import(f"{__package__}.contexts").ContextError as error:
+        contents = reading.read_contexts(context, contexts, named, parameters)
+    except reading.ContextError as error:
         raise RuntimeError(str(error)) from None
     for notice in contents.notices:
         print(notice)
     tree = _TREE.get() or _new_tree()
     with _serve_tools(tree, tools) as described:
-        about = {
+        asked = {
             "kind": contents.kind,
             "parts": contents.parts,
             "about": contents.about,
             "contexts": contents.contexts,
             "tools": described,
+            "options": options,
+            "yes": bool(yes),
+            "raw": bool(raw),
+            "tree": tree,
+            "by_code": late_import(f"{__package__}.answers").needs_code(str(query), returns, tools),
         }
-        by_code = late_import(f"{__package__}.answers").needs_code(str(query), returns, tools)
-        asked = {**about, "options": options, "yes": bool(yes), "raw": bool(raw), "tree": tree}
-        asked["by_code"] = by_code
-        answer = _search(str(query), returns, asked, contents, bool(raw), bool(verbose))
+        answer = _search(str(query), returns, asked, contents, bool(verbose))
     mark_as_text(answer, "markdown")
     return answer
 
 
 def _search(
-    query: str,
-    returns: Any,
-    asked: dict[str, Any],
-    contents: ContextText,
-    raw: bool,
-    verbose: bool,
+    query: str, returns: Any, asked: dict[str, Any], contents: ContextText, verbose: bool
 ) -> Answer:
     """Let the host search until the answer has the requested form."""
     answers = late_import(f"{__package__}.answers")
-    search_log = late_import(f"{__package__}.search_log")
-    sent: list[str] = []
-    printed: list[str] = []
-
+    search_log = _search_log()
+    tree = asked["tree"]
+    has_text = False
+    printed = 0
     with contextlib.ExitStack() as files:
 
         def search(query: str) -> Any:
-            """Run the search; the second time without the text, which the host still has."""
-            file = (
-                ""
-                if sent
-                else _send_text(contents.text, asked["tree"])
-                if Host.is_remote
-                else _write_text(contents.text, files)
-            )
-            sent.append(file)
+            nonlocal has_text, printed
+            file = ""
+            if not has_text:
+                file = (
+                    _send_text(contents.text, tree)
+                    if Host.is_remote
+                    else _write_text(contents.text, files)
+                )
+                has_text = True
             result = Host.call("rlm", {**asked, "query": query, "file": file})
-            log = _receive_log(result.pop("packed"), asked["tree"])
+            packed = result.pop("packed")
+            log = partial(_fetch_log, tree) if packed is None else _decode_log(packed)
             if verbose:
                 log = log if isinstance(log, bytes) else log()
                 events = search_log.unpack_events(log)
                 lines = list(filter(None, map(search_log.TurnLines().describe, events)))
-                sys.stderr.write("".join(lines[len(printed) :]))
-                printed[:] = lines
+                sys.stderr.write("".join(lines[printed:]))
+                printed = len(lines)
             if "failed" in result:
                 raise SearchFailed(result["failed"], log, contents.contexts)
             usage, spans = answers.SearchUsage(*result["usage"]), tuple(map(tuple, result["spans"]))
             return answers.Result(**{**result, "usage": usage, "spans": spans, "packed": log})
 
         answer: Answer = answers.search_for_form(
-            query, returns, search, (RuntimeError,), raw=raw, contexts=contents.contexts
+            query, returns, search, (RuntimeError,), raw=asked["raw"], contexts=contents.contexts
         )
     return answer
 
 
-def _receive_log(sent: str | None, tree: str) -> Packed:
-    """Return a log sent by the host, or a function that fetches it."""
-
-    if sent is not None:
-        return _decode_log(sent)
-    return lambda: _decode_log(Host.call("rlm_log", {"tree": tree}))
+def _fetch_log(tree: str) -> bytes:
+    return _decode_log(Host.call("rlm_log", {"tree": tree}))
 
 
 def _decode_log(log: str) -> bytes:
@@ -265,10 +258,7 @@ def _new_tree() -> str:
 
 def _write_text(text: str, opened: contextlib.ExitStack) -> str:
     """Write a text to a file for the host, in memory if possible, and return its path. opened:
-    closes or removes it.
-
-    A frame with a hundred megabytes would be slower.
-    """
+    closes or removes it."""
     if hasattr(os, "memfd_create"):
         file = opened.enter_context(os.fdopen(os.memfd_create("mahtab"), "wb"))
         path = f"/proc/{os.getpid()}/fd/{file.fileno()}"
@@ -292,11 +282,8 @@ def _send_text(text: str, tree: str) -> str:
 
 @contextlib.contextmanager
 def _serve_tools(tree: str, functions: Sequence[Callable[..., Any]]) -> Iterator[list[Any]]:
-    """Serve a search's calls of functions within the block; yields their descriptions. At the end,
-    running calls are stopped.
-
-    Raises `ValueError` with a sentence for anything that cannot be a tool.
-    """
+    """Serve a search's calls of functions within the block; yields their descriptions. Raises
+    `ValueError` for anything that cannot be a tool."""
     if not functions:
         yield []
         return
@@ -310,7 +297,6 @@ def _serve_tools(tree: str, functions: Sequence[Callable[..., Any]]) -> Iterator
 
 
 def _serve_calls(tree: str, tools: CallerTools) -> None:
-    """Run the calls requested by the host, one after the other."""
 
     def answer(call: int, result: Mapping[str, Any]) -> None:
         with contextlib.suppress(RuntimeError):
@@ -321,10 +307,6 @@ def _serve_calls(tree: str, tools: CallerTools) -> None:
             if "stop" in request:
                 tools.stop(request["stop"])
             else:
-                tools.start(
-                    request["call"],
-                    request["name"],
-                    request["args"],
-                    request["kwargs"],
-                    partial(answer, request["call"]),
-                )
+                call, name = request["call"], request["name"]
+                done = partial(answer, call)
+                tools.start(call, name, request["args"], request["kwargs"], done)

@@ -41,8 +41,7 @@ class Span(tuple[int, int]):
 def to_context_spans(
     spans: Iterable[Iterable[int]], contexts: Iterable[NamedContext]
 ) -> tuple[Span, ...]:
-    """Convert spans of the whole text to spans of its contexts; parts between two contexts are left
-    out."""
+    """Convert spans of the whole text to spans of its contexts, without what is between them."""
     named = list(contexts)
     if not named:
         return tuple(Span(start, end) for start, end in spans)
@@ -58,7 +57,7 @@ def to_context_spans(
 _TURN_PARTS = {"rlm-chat": "words", "rlm-repl-in": "code", "rlm-repl-out": "output"}
 """Where an event's text belongs in a turn."""
 _SHOWN = 60
-"""Maximum characters of a query and of an answer in a line of a tree."""
+"""Characters of a query and of an answer in a line."""
 
 
 @dataclass
@@ -125,7 +124,6 @@ class SearchCall:
 
 
 def pack_events(events: Sequence[Mapping[str, Any]]) -> bytes:
-    """Compress events."""
     return zlib.compress(
         b"".join(json.dumps(event, separators=(",", ":")).encode() + b"\n" for event in events), 1
     )
@@ -168,37 +166,19 @@ def build_tree(
             call.answer, call.state, call.seconds = event["text"], about["state"], about["duration"]
             call.spans = to_context_spans(about["spans"], contexts)
         elif event["tag"] == "usage":
-            _count(call.id, about, calls, above)
-        else:
-            _add_to_turn(call, event)
+            name: str | None = call.id
+            while name is not None and name in calls:  # this call and those above it
+                calls[name].model_calls += 1
+                calls[name].tokens += about.get("input_tokens", 0) + about.get("output_tokens", 0)
+                calls[name].usd += about.get("cost") or 0.0
+                name = above[name]
+        elif event["tag"] in _TURN_PARTS:
+            number = about.get("turn") or 0
+            call.turns += [CallTurn() for _ in range(number - len(call.turns))]
+            turn = call.turns[number - 1]
+            setattr(turn, _TURN_PARTS[event["tag"]], event["text"])
+            turn.status = about.get("status", turn.status)
     return root
-
-
-def _count(
-    name: str | None,
-    about: Mapping[str, Any],
-    calls: dict[str, SearchCall],
-    above: dict[str, str | None],
-) -> None:
-    """Add the usage of a model call to a call and its ancestors."""
-    while name is not None and name in calls:
-        call = calls[name]
-        call.model_calls += 1
-        call.tokens += about.get("input_tokens", 0) + about.get("output_tokens", 0)
-        call.usd += about.get("cost") or 0.0
-        name = above[name]
-
-
-def _add_to_turn(call: SearchCall, event: Mapping[str, Any]) -> None:
-    tag, number = event["tag"], event["attrs"].get("turn") or 0
-    if tag not in _TURN_PARTS:
-        return
-    while len(call.turns) < number:
-        call.turns.append(CallTurn())
-    turn = call.turns[number - 1]
-    setattr(turn, _TURN_PARTS[tag], event["text"])
-    if tag == "rlm-repl-out":
-        turn.status = event["attrs"]["status"]
 
 
 class TurnLines:

@@ -44,7 +44,7 @@ class Picture(bytes):
 
 
 class OmittedArgument:
-    """Represents an argument that is left to the server. It shows the server's default."""
+    """An argument that is left to the server; it shows the server's default."""
 
     def __init__(self, shown: str) -> None:
         self.shown = shown
@@ -113,8 +113,7 @@ class Server:
         return server_named, (self._name,)
 
     def load_in_background(self) -> bool:
-        """Start the server on a thread, unless its tools are known or this was already tried;
-        returns whether it is starting."""
+        """Start the server on a thread, if this was not tried yet; returns whether it is starting."""
         with self._lock:
             if self._loader is None and self._revision < 0:
                 self._loader = threading.Thread(
@@ -138,34 +137,36 @@ class Server:
             if revision == self._revision:
                 return
             functions = {tool["name"]: _function(self, tool) for tool in described}
-            # Updated in place, because other threads use the server meanwhile, and no name may be
-            # missing for a moment.
-            self.__dict__.update(functions, __doc__=_doc(self._name, self._about, described))
-            for name in [
-                name for name in self.__dict__ if name not in functions and name != "__doc__"
-            ]:
+            doc = "\n".join(
+                [
+                    f"The MCP server {self._name}: {self._about}",
+                    "",
+                    f"Tools (help({self._name}.tool) shows more):",
+                    *(f"    {tool['name']}: {tool['summary']}" for tool in described),
+                ]
+            )
+            # In place: for other threads, no name may be missing for a moment.
+            self.__dict__.update(functions, __doc__=doc)
+            for name in self.__dict__.keys() - functions.keys() - {"__doc__"}:
                 del self.__dict__[name]
             self._wires = {tool["wire"]: functions[tool["name"]] for tool in described}
             self._revision = revision
 
     def _call(self, wire: str, arguments: dict[str, Any]) -> Any:
-        given = plain_data(
-            {name: _plain(value) for name, value in arguments.items()},
-            "An argument",
-            _MOST_CHARACTERS,
-        )
+        texts = {
+            name: os.fspath(value) if hasattr(type(value), "__fspath__") else value
+            for name, value in arguments.items()
+        }
         call = os.urandom(8).hex()
+        request = {
+            "server": self._name,
+            "tool": wire,
+            "arguments": plain_data(texts, "An argument", _MOST_CHARACTERS),
+            "call": call,
+            "cell": self._origin(),
+        }
         try:
-            answer = Host.call(
-                "mcp_call",
-                {
-                    "server": self._name,
-                    "tool": wire,
-                    "arguments": given,
-                    "call": call,
-                    "cell": self._origin(),
-                },
-            )
+            answer = Host.call("mcp_call", request)
         except RuntimeError:
             raise
         except BaseException:  # Ctrl+C, or the end of a search
@@ -180,8 +181,7 @@ class Server:
 
 
 def server_named(name: str) -> Server:
-    """Return the namespace's server with a name, for a saved variable; one that is not configured
-    fails when it is used."""
+    """Return the namespace's server with a name, for a saved variable."""
     found = builtins.__dict__.get(name)
     return found if isinstance(found, Server) else Server(name, "not configured", lambda: None)
 
@@ -261,18 +261,6 @@ def _function(server: Server, tool: dict[str, Any]) -> Callable[..., Any]:
     function.__doc__ = tool["doc"]
     function.__qualname__ = f"{server._name}.{tool['name']}"
     return function
-
-
-def _doc(name: str, about: str, described: list[dict[str, Any]]) -> str:
-    """Return the help text of a server."""
-    lines = [f"    {tool['name']}: {tool['summary']}" for tool in described]
-    return "\n".join(
-        [f"The MCP server {name}: {about}", "", f"Tools (help({name}.tool) shows more):", *lines]
-    )
-
-
-def _plain(value: Any) -> Any:
-    return os.fspath(value) if hasattr(type(value), "__fspath__") else value
 
 
 def _value(part: dict[str, Any]) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import Literal
 
 Form = Literal["markdown", "plain"]
 
@@ -17,38 +17,32 @@ _TEXTS, _CHARACTERS = 100, 10_000_000
 """Maximum number of texts and characters to remember; the newest text is always remembered."""
 
 
-class _ReturnedTexts:
-    """The newest returned texts. They are kept alive, so that no other object gets their
-    identity."""
-
-    texts: ClassVar[deque[tuple[str, Form]]] = deque(maxlen=_TEXTS)
+_RETURNED: deque[tuple[str, Form]] = deque(maxlen=_TEXTS)
+"""The newest returned texts; kept alive, so that no other object gets their identity."""
 
 
 def mark_as_text(text: str, form: Form = "plain") -> str:
     """Remember a text and return it."""
-    texts = _ReturnedTexts.texts
-    texts.append((text, form))
-    size = sum(len(each) for each, _ in list(texts))
-    while len(texts) > 1 and size > _CHARACTERS:
-        size -= len(texts.popleft()[0])
+    _RETURNED.append((text, form))
+    size = sum(len(each) for each, _ in list(_RETURNED))
+    while len(_RETURNED) > 1 and size > _CHARACTERS:
+        size -= len(_RETURNED.popleft()[0])
     return text
 
 
 def text_form(value: object) -> Form | None:
-    """Return the form of a text returned by `mark_as_text`; None for all other values."""
-    return next((form for text, form in list(_ReturnedTexts.texts) if text is value), None)
+    """Return the form of a text returned by `mark_as_text`; None for other values."""
+    return next((form for text, form in list(_RETURNED) if text is value), None)
 
 
 def forget_short_texts() -> None:
-    """Forget texts of one character, because Python shares such objects, and the user's `"7"` would
-    be mistaken for a tool's."""
-    for text, form in list(_ReturnedTexts.texts):
-        if len(text) < 2:
-            _ReturnedTexts.texts.remove((text, form))
+    """Forget texts of one character: Python shares such objects with the user's code."""
+    for each in list(_RETURNED):
+        if len(each[0]) < 2:
+            _RETURNED.remove(each)
 
 
 LINE_WIDTH = 500
-"""Maximum characters of a matching line that `grep` shows."""
 
 LONG_LINE = 10_000
 """Longer lines (in characters) are cut inside by `partition`."""
@@ -89,18 +83,16 @@ def grep(text: str, pattern: str, context: int = 0, max_matches: int = 50) -> st
             result.append("--")
         until = min(len(lines), hit + context + 1)
         for number in range(first, until):
-            mark = ":" if number in matching else "-"
-            result.append(f"{number + 1}{mark} {_cut_line(lines[number])}")
+            mark, line = ":" if number in matching else "-", lines[number]
+            if len(line) > LINE_WIDTH:
+                line = f"{line[:LINE_WIDTH]}… ({len(line):,} characters)"
+            result.append(f"{number + 1}{mark} {line}")
         last = max(last, until - 1)
     if len(hits) > len(shown):
         result.append(
             f"… {len(hits) - len(shown):,} more matching lines; narrow the pattern or raise max_matches"
         )
     return mark_as_text("\n".join(result) if result else f"no line matches {pattern!r}")
-
-
-def _cut_line(line: str) -> str:
-    return line if len(line) <= LINE_WIDTH else f"{line[:LINE_WIDTH]}… ({len(line):,} characters)"
 
 
 def partition(text: str, n: int = 10) -> list[str]:
@@ -127,8 +119,7 @@ def partition_spans(text: str, n: int) -> Iterator[tuple[int, int]]:
 
 
 def _cut_near(text: str, start: int, aim: int, reach: int) -> int:
-    """Return the first line end from `aim` on; if there is none within reach, the last blank before
-    it, or `aim` itself."""
+    """Return the first line end within reach from `aim` on, or the last blank before it, or `aim`."""
     if aim >= len(text):
         return len(text)
     line_end = text.find("\n", aim - 1, aim + reach)

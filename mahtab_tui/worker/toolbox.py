@@ -7,7 +7,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Callable
 
@@ -31,7 +31,7 @@ _BARE_ONLY = frozenset("python python3 bash sh zsh fish node irb".split())
 
 
 def needs_terminal(command: str) -> bool:
-    """Return whether a command runs a program that needs the whole terminal."""
+    """Tell whether a command runs a program that needs the whole terminal."""
     try:
         words = late_import("shlex").split(command)
     except ValueError:
@@ -43,22 +43,23 @@ def needs_terminal(command: str) -> bool:
     program = os.path.basename(words[0])
     if program == "git":
         return _git_needs_terminal(words[1:])
-    editor = late_import("shlex").split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
+    editor = _editor()
     if program in _FULL_SCREEN or (editor and program == os.path.basename(editor[0])):
         return True
     return program in _BARE_ONLY and len(words) == 1
+
+
+def _editor() -> list[str]:
+    chosen = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
+    return list(late_import("shlex").split(chosen))
 
 
 def _git_needs_terminal(words: list[str]) -> bool:
     command = next((word for word in words if not word.startswith("-")), "")
     options = set(words)
     if command == "commit":
-        return not any(
-            word.startswith(
-                ("-m", "-am", "-F", "--message", "--file", "--no-edit", "-C", "--fixup")
-            )
-            for word in words
-        )
+        without = ("-m", "-am", "-F", "--message", "--file", "--no-edit", "-C", "--fixup")
+        return not any(word.startswith(without) for word in words)
     if command == "rebase":
         return bool(options & {"-i", "--interactive"})
     if command in ("add", "checkout", "restore", "reset", "stash"):
@@ -66,27 +67,20 @@ def _git_needs_terminal(words: list[str]) -> bool:
     return command in ("mergetool", "difftool")
 
 
-def _shell_argv(command: str) -> list[str]:
-    """Return the arguments to run an interactive command in the user's shell."""
-    shell = os.environ.get("SHELL") or "/bin/sh"
-    if os.path.basename(shell) in ("sh", "dash", "ash"):
-        # Ctrl+C would kill these shells before the program, which would be left with the terminal.
-        # Child processes do not inherit traps.
-        command = f"trap : INT QUIT; {command}"
-    return [shell, "-c", command]
-
-
 def install_shell(call_host: Callable[[str, dict[str, Any]], Any]) -> None:
     """Put the functions called by `magics.transform` into builtins."""
 
     def run(command: str, names: dict[str, Any] | None = None) -> None:
         """Run a command. names: for `{expression}` in it; None for the caller's."""
-        frame = sys._getframe(1)
-        command = _fill_expressions(
-            command, *((frame.f_globals, frame.f_locals) if names is None else (names, names))
-        )
+        command = _fill_expressions(command, names)
         if needs_terminal(command):
-            code = call_host("terminal", {"argv": _shell_argv(command), "cwd": os.getcwd()})
+            shell = os.environ.get("SHELL") or "/bin/sh"
+            if os.path.basename(shell) in ("sh", "dash", "ash"):
+                # Ctrl+C would kill these shells before the program, which would be left with the
+                # terminal. Child processes do not inherit traps.
+                command = f"trap : INT QUIT; {command}"
+            argv = [shell, "-c", command]
+            code = call_host("terminal", {"argv": argv, "cwd": os.getcwd()})
         else:
             code = late_import("subprocess").call(command, shell=True)
         if code:
@@ -95,13 +89,15 @@ def install_shell(call_host: Callable[[str, dict[str, Any]], Any]) -> None:
     builtins.__dict__.update({SHELL: run, LINES: _lines})
 
 
-def _fill_expressions(command: str, names: dict[str, Any], local_names: Mapping[str, Any]) -> str:
-    """Replace each ``{expression}`` in a command by its value; anything that is not a valid
-    expression (awk's ``{print $1}``) is not changed."""
+def _fill_expressions(command: str, names: dict[str, Any] | None) -> str:
+    """Replace each ``{expression}`` in a command by its value, but not what is no valid expression
+    (awk's ``{print $1}``). names: None for those of the cell that calls our caller."""
+    frame = sys._getframe(2)
+    spaces = (frame.f_globals, frame.f_locals) if names is None else (names, names)
 
     def value(found: re.Match[str]) -> str:
         try:
-            return str(eval(found[1].strip(), names, local_names))
+            return str(eval(found[1].strip(), *spaces))
         except Exception:  # raised by the user's expression, or it is not one
             return found[0]
 
@@ -110,10 +106,7 @@ def _fill_expressions(command: str, names: dict[str, Any], local_names: Mapping[
 
 def _lines(command: str, names: dict[str, Any] | None = None) -> list[str]:
     """Return a command's output as lines; its errors are printed. names: as for `run`."""
-    frame = sys._getframe(1)
-    command = _fill_expressions(
-        command, *((frame.f_globals, frame.f_locals) if names is None else (names, names))
-    )
+    command = _fill_expressions(command, names)
     subprocess = late_import("subprocess")
     done = subprocess.run(
         command,
@@ -140,7 +133,7 @@ _MARKS = (
     (b"\xff\xfe", "utf-16"),
     (b"\xfe\xff", "utf-16"),
 )
-"""Byte order marks. UTF-8's is a character of the text, so that it is preserved."""
+"""Byte order marks; but UTF-8's is preserved as a character of the text."""
 
 
 def read(path: str, start: int = 1, end: int | None = None) -> str:
@@ -218,29 +211,21 @@ def _text(path: str) -> tuple[str, str]:
 
 
 def _detect_encoding(data: bytes) -> str:
-    """Return the encoding of a file, from its byte order mark, the declaration in a script, or its
-    bytes."""
-    marked = next((encoding for mark, encoding in _MARKS if data.startswith(mark)), "")
-    if marked:
-        return marked
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return encoding
     text = data.decode("utf-8", "surrogateescape")
     invalid = sum("\udc80" <= each <= "\udcff" for each in text)
     if not invalid or b"\0" in data:
         return "utf-8"
-    declared = next(
-        (
-            found[1].decode()
-            for line in data.split(b"\n", 2)[:2]
-            if (found := _DECLARED.match(line))
-        ),
-        "",
-    )
+    declarations = map(_DECLARED.match, data.split(b"\n", 2)[:2])
+    declared = next((found[1].decode() for found in declarations if found), "")
+    mostly_invalid = invalid * 2 > sum(each > "\x7f" for each in text)
     for encoding in (declared, "cp1252"):
         with suppress(LookupError, ValueError):
             if encoding and data.decode(encoding).encode(encoding) == data:
-                valid = sum(each > "\x7f" for each in text) - invalid
-                return encoding if encoding == declared or invalid > valid else "utf-8"
-    return "latin-1" if invalid > sum(each > "\x7f" for each in text) - invalid else "utf-8"
+                return encoding if encoding == declared or mostly_invalid else "utf-8"
+    return "latin-1" if mostly_invalid else "utf-8"
 
 
 def _write(path: str, text: str, encoding: str) -> None:
@@ -267,7 +252,6 @@ def _write(path: str, text: str, encoding: str) -> None:
 
 
 def _nearest(text: str, old: str) -> str:
-    """Describe the line that is most similar to the first line of the searched text."""
     wanted = old.strip().split("\n")[0].strip()
     lines = text.splitlines()
     close = late_import("difflib").get_close_matches(
@@ -304,13 +288,10 @@ def load_claude_sessions(limit: int = 10) -> list[dict[str, Any]]:
     limit: at most this many. Empty if there are none.
     Example: load_claude_sessions()[0]["title"].
     """
-    folder = os.path.join(
-        os.path.expanduser("~"), ".claude", "projects", re.sub(r"[^A-Za-z0-9]", "-", os.getcwd())
-    )
+    folder = os.path.expanduser("~/.claude/projects/") + re.sub("[^A-Za-z0-9]", "-", os.getcwd())
     try:
-        paths = [
-            os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".jsonl")
-        ]
+        names = [name for name in os.listdir(folder) if name.endswith(".jsonl")]
+        paths = [os.path.join(folder, name) for name in names]
         paths.sort(key=os.path.getmtime, reverse=True)
     except OSError:
         return []
@@ -321,13 +302,21 @@ def _describe_session(path: str) -> dict[str, Any]:
     title, moment, messages = "", "", 0
     with open(path, encoding="utf-8", errors="replace") as file:
         for line in file:
-            entry = _entry(line)
-            if entry is None or entry.get("type") not in ("user", "assistant"):
+            try:
+                entry = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if not isinstance(entry, dict) or entry.get("type") not in ("user", "assistant"):
                 continue
             messages += 1
             moment = str(entry.get("timestamp") or moment)
             if not title and entry["type"] == "user":
-                title = " ".join(_entry_text(entry).split())[:_TITLE]
+                message = entry.get("message")
+                content = message.get("content") if isinstance(message, dict) else None
+                if isinstance(content, list):
+                    parts = (part for part in content if isinstance(part, dict))
+                    content = " ".join(str(part.get("text", "")) for part in parts)
+                title = " ".join(content.split())[:_TITLE] if isinstance(content, str) else ""
     return {
         "id": os.path.splitext(os.path.basename(path))[0],
         "time": moment,
@@ -335,24 +324,6 @@ def _describe_session(path: str) -> dict[str, Any]:
         "messages": messages,
         "path": path,
     }
-
-
-def _entry(line: str) -> dict[str, Any] | None:
-    try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return entry if isinstance(entry, dict) else None
-
-
-def _entry_text(entry: dict[str, Any]) -> str:
-    message = entry.get("message")
-    content = message.get("content") if isinstance(message, dict) else None
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list):
-        return " ".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-    return ""
 
 
 def ask(prompt: str) -> str:
@@ -415,7 +386,7 @@ def open_in_editor(path: str) -> None:
     Raises RuntimeError if there is no terminal or no editor.
     Example: open_in_editor("app.py").
     """
-    editor = late_import("shlex").split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
+    editor = _editor()
     if not editor:
         editor = [found for found in map(late_import("shutil").which, ("vi", "nano")) if found][:1]
     if not editor:
@@ -426,29 +397,15 @@ def open_in_editor(path: str) -> None:
 
 
 _FUNCTIONS = (
-    read,
-    edit,
-    create,
-    open_in_editor,
-    peek,
-    grep,
-    partition,
-    display,
-    table_rows,
-    ask,
-    rlm,
-    arlm,
-    private,
-    usage,
-    load_claude_sessions,
+    *(read, edit, create, open_in_editor, peek, grep, partition, display, table_rows, ask),
+    *(rlm, arlm, private, usage, load_claude_sessions),
 )
 
 NAMES = frozenset(function.__name__ for function in _FUNCTIONS)
 
 
 def install(call_host: CallHost) -> None:
-    """Put the tools into builtins. call_host: called with name and arguments; calls the host and
-    waits."""
+    """Put the tools into builtins. call_host: calls the host with name and arguments, and waits."""
     Host.call = staticmethod(call_host)
     for function in _FUNCTIONS:
         setattr(builtins, function.__name__, function)
@@ -459,7 +416,8 @@ def install(call_host: CallHost) -> None:
 
 
 def add_servers(servers: list[dict[str, Any]], origins: Any) -> dict[str, Any]:
-    """Put MCP servers (`kernel.base.HostServer` as dicts) into builtins, and return them by name. origins: an `executor.CellAttribution`."""
+    """Put MCP servers into builtins, and return them by name. origins: an
+    `executor.CellAttribution`."""
     made: dict[str, Any] = late_import(f"{__package__}.servers").make_objects(
         servers, origins.caller_cell
     )

@@ -17,8 +17,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mahtab_tui.worker.sandbox.names import FUNCTIONS, Failure, Final, Part, make_names
-from mahtab_tui.worker.sandbox.text import MOST_A_CALL, MOST_IN_ALL, CallError, ReadTracker, Source
+from mahtab_tui.worker.sandbox.names import FUNCTIONS, make_names
+from mahtab_tui.worker.sandbox.text import (
+    MOST_A_CALL,
+    MOST_IN_ALL,
+    CallError,
+    Failure,
+    Final,
+    Part,
+    ReadTracker,
+    Source,
+)
 from tests.unit.sandbox_engine import LOG, Engine, names
 
 LINES = st.lists(st.text(alphabet="ab \t.éx", max_size=8), max_size=12).map("\n".join)

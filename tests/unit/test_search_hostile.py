@@ -20,8 +20,9 @@ from langchain_core.messages import BaseMessage
 from mahtab_tui.llm.base import ModelBusy, ModelError
 from mahtab_tui.sandbox.base import CallRefusedError, Text
 from mahtab_tui.search import live
+from mahtab_tui.search.engine import LONGEST_QUERY
 from mahtab_tui.search.live import NodeSource, _digest
-from mahtab_tui.search.log import LONGEST_QUERY, Log
+from mahtab_tui.search.log import Log
 from mahtab_tui.search.search import SearchAnswer
 from mahtab_tui.search.tree import ENDS, LONGEST_TEXTS, Tree
 from tests import tags
@@ -327,7 +328,7 @@ def test_log_stores_offsets_into_the_root_text_and_not_its_text(
         log.write(record)
     log.close()
     begun = bench.story.of(tags.RLM_CALL, "1.1", event="begin")[0].text
-    assert "characters 1,997 to 97,000 of the text" in begun
+    assert "… 95,003 characters left out …" in begun
     assert text[1_997:97_000] not in begun
     assert (
         "86,000 characters left out …"

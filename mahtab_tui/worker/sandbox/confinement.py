@@ -18,30 +18,27 @@ import socket
 import stat
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Callable, NamedTuple
 
 X86_64, AARCH64 = "x86_64", "aarch64"
 
 
 class Check(NamedTuple):
-    """Requires that an argument, after masking, is one of some values."""
+    """Requires that an argument (its index, from 0), after masking, is one of some values."""
 
     argument: int
-    """Its index, from 0."""
     mask: int
-    """64 bits."""
     values: tuple[int, ...]
 
 
 class AllowedCall(NamedTuple):
-    """A system call, and the conditions under which it is allowed."""
+    """A system call, allowed if all checks of one of the alternatives hold."""
 
     name: str
     x86_64: int | None
     aarch64: int | None
     alternatives: tuple[tuple[Check, ...], ...] = ((),)
-    """It is allowed if all checks of one of these hold."""
 
 
 _WHOLE = 0xFFFF_FFFF_FFFF_FFFF
@@ -87,35 +84,42 @@ _FUTEX_COMMANDS = (0, 1, 3, 4, 5, 9, 10)  # used by the C library's locks and co
 
 _OWN = (Check(0, _INT, (0,)),)
 
+
+def _unconditional(table: str) -> Iterator[AllowedCall]:
+    """Read a table of calls: names, and their numbers on x86_64 and aarch64."""
+    for row in table.split(","):
+        name, *numbers = row.split()
+        x86_64, aarch64 = (None if each == "-" else int(each) for each in numbers)
+        yield AllowedCall(name, x86_64, aarch64)
+
+
+# Open descriptors; events and pipes of asyncio; memory; threads; signals to itself; time;
+# information about itself.
+_ALLOWED_ALWAYS = """
+    read 0 63, write 1 64, readv 19 65, writev 20 66, close 3 57, fstat 5 80, lseek 8 62,
+    dup 32 23, dup2 33 -, dup3 292 24,
+    pipe 22 -, eventfd2 290 19, poll 7 -, ppoll 271 73, select 23 -, pselect6 270 72,
+    epoll_create 213 -, epoll_create1 291 20, epoll_ctl 233 21, epoll_wait 232 -,
+    epoll_pwait 281 22, shutdown 48 210, getsockname 51 204, getpeername 52 205,
+    munmap 11 215, mremap 25 216, madvise 28 233, brk 12 214,
+    set_robust_list 273 99, set_tid_address 218 96, rseq 334 293, sched_yield 24 124,
+    getcpu 309 168, exit 60 93, exit_group 231 94,
+    rt_sigaction 13 134, rt_sigprocmask 14 135, rt_sigreturn 15 139, rt_sigpending 127 136,
+    rt_sigtimedwait 128 137, rt_sigsuspend 130 133, sigaltstack 131 132, pause 34 -, alarm 37 -,
+    setitimer 38 103, getitimer 36 102, restart_syscall 219 128,
+    nanosleep 35 101, clock_nanosleep 230 115, clock_gettime 228 113, clock_getres 229 114,
+    gettimeofday 96 169, time 201 -, times 100 153,
+    getrandom 318 278, getcwd 79 17, getpid 39 172, getppid 110 173, gettid 186 178,
+    getuid 102 174, geteuid 107 175, getgid 104 176, getegid 108 177, getrusage 98 165,
+    getrlimit 97 163
+"""
 ALLOWED = (
-    # Open descriptors
-    AllowedCall("read", 0, 63),
-    AllowedCall("write", 1, 64),
-    AllowedCall("readv", 19, 65),
-    AllowedCall("writev", 20, 66),
-    AllowedCall("close", 3, 57),
-    AllowedCall("fstat", 5, 80),
-    AllowedCall("lseek", 8, 62),
-    AllowedCall("dup", 32, 23),
-    AllowedCall("dup2", 33, None),
-    AllowedCall("dup3", 292, 24),
+    *_unconditional(_ALLOWED_ALWAYS),
     AllowedCall("fcntl", 72, 25, _FCNTL),
     AllowedCall(
         "ioctl", 16, 29, ((Check(1, _INT, (_FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX, _TCGETS)),),)
     ),
-    # What asyncio creates for itself
-    AllowedCall("pipe", 22, None),
     AllowedCall("pipe2", 293, 59, ((Check(1, _INT & ~_PIPE_FLAGS, (0,)),),)),
-    AllowedCall("eventfd2", 290, 19),
-    AllowedCall("poll", 7, None),
-    AllowedCall("ppoll", 271, 73),
-    AllowedCall("select", 23, None),
-    AllowedCall("pselect6", 270, 72),
-    AllowedCall("epoll_create", 213, None),
-    AllowedCall("epoll_create1", 291, 20),
-    AllowedCall("epoll_ctl", 233, 21),
-    AllowedCall("epoll_wait", 232, None),
-    AllowedCall("epoll_pwait", 281, 22),
     AllowedCall(
         "socketpair",
         53,
@@ -124,9 +128,6 @@ ALLOWED = (
     ),
     AllowedCall("sendto", 44, 206, ((Check(3, _INT & ~_MSG_FLAGS, (0,)), Check(4, _WHOLE, (0,))),)),
     AllowedCall("recvfrom", 45, 207, ((Check(3, _INT & ~_MSG_FLAGS, (0,)),),)),
-    AllowedCall("shutdown", 48, 210),
-    AllowedCall("getsockname", 51, 204),
-    AllowedCall("getpeername", 52, 205),
     AllowedCall(
         "getsockopt",
         55,
@@ -138,57 +139,11 @@ ALLOWED = (
             ),
         ),
     ),
-    # Memory that is not executable
     AllowedCall("mmap", 9, 222, _NOT_EXECUTABLE),
     AllowedCall("mprotect", 10, 226, _NOT_EXECUTABLE),
-    AllowedCall("munmap", 11, 215),
-    AllowedCall("mremap", 25, 216),
-    AllowedCall("madvise", 28, 233),
-    AllowedCall("brk", 12, 214),
-    # Threads
     AllowedCall("clone", 56, 220, ((Check(0, _THREAD | _CLONE_OTHER, (_THREAD,)),),)),
     AllowedCall("futex", 202, 98, ((Check(1, _FUTEX_COMMAND, _FUTEX_COMMANDS),),)),
-    AllowedCall("set_robust_list", 273, 99),
-    AllowedCall("set_tid_address", 218, 96),
-    AllowedCall("rseq", 334, 293),
-    AllowedCall("sched_yield", 24, 124),
     AllowedCall("sched_getaffinity", 204, 123, (_OWN,)),
-    AllowedCall("getcpu", 309, 168),
-    AllowedCall("exit", 60, 93),
-    AllowedCall("exit_group", 231, 94),
-    # Signals to itself
-    AllowedCall("rt_sigaction", 13, 134),
-    AllowedCall("rt_sigprocmask", 14, 135),
-    AllowedCall("rt_sigreturn", 15, 139),
-    AllowedCall("rt_sigpending", 127, 136),
-    AllowedCall("rt_sigtimedwait", 128, 137),
-    AllowedCall("rt_sigsuspend", 130, 133),
-    AllowedCall("sigaltstack", 131, 132),
-    AllowedCall("pause", 34, None),
-    AllowedCall("alarm", 37, None),
-    AllowedCall("setitimer", 38, 103),
-    AllowedCall("getitimer", 36, 102),
-    AllowedCall("restart_syscall", 219, 128),
-    # Time
-    AllowedCall("nanosleep", 35, 101),
-    AllowedCall("clock_nanosleep", 230, 115),
-    AllowedCall("clock_gettime", 228, 113),
-    AllowedCall("clock_getres", 229, 114),
-    AllowedCall("gettimeofday", 96, 169),
-    AllowedCall("time", 201, None),
-    AllowedCall("times", 100, 153),
-    # Information about itself
-    AllowedCall("getrandom", 318, 278),
-    AllowedCall("getcwd", 79, 17),
-    AllowedCall("getpid", 39, 172),
-    AllowedCall("getppid", 110, 173),
-    AllowedCall("gettid", 186, 178),
-    AllowedCall("getuid", 102, 174),
-    AllowedCall("geteuid", 107, 175),
-    AllowedCall("getgid", 104, 176),
-    AllowedCall("getegid", 108, 177),
-    AllowedCall("getrusage", 98, 165),
-    AllowedCall("getrlimit", 97, 163),
     AllowedCall("prlimit64", 302, 261, ((*_OWN, Check(2, _WHOLE, (0,))),)),
 )
 
@@ -198,24 +153,17 @@ _O_WRITES = 0o3 | 0o100 | 0o1000 | 0o2000 | 0o20000000
 _FILE_LOCKS = ((Check(1, _INT, (5, 6, 7, 36, 37, 38)),),)
 _TIOCGWINSZ = 0x5413
 
+_READ_ALWAYS = """
+    stat 4 -, lstat 6 -, newfstatat 262 79, statx 332 291, statfs 137 43, fstatfs 138 44,
+    getdents64 217 61, readlink 89 -, readlinkat 267 78, access 21 -, faccessat 269 48,
+    faccessat2 439 439, pread64 17 67, preadv 295 69, fadvise64 221 223, mmap 9 222,
+    mprotect 10 226, mincore 27 232, uname 63 160, sysinfo 99 179, getgroups 115 158,
+    getresuid 118 148, getresgid 120 150
+"""
 _READING = (
+    *_unconditional(_READ_ALWAYS),
     AllowedCall("open", 2, None, ((Check(1, _O_WRITES, (0,)),),)),
     AllowedCall("openat", 257, 56, ((Check(2, _O_WRITES, (0,)),),)),
-    AllowedCall("stat", 4, None),
-    AllowedCall("lstat", 6, None),
-    AllowedCall("newfstatat", 262, 79),
-    AllowedCall("statx", 332, 291),
-    AllowedCall("statfs", 137, 43),
-    AllowedCall("fstatfs", 138, 44),
-    AllowedCall("getdents64", 217, 61),
-    AllowedCall("readlink", 89, None),
-    AllowedCall("readlinkat", 267, 78),
-    AllowedCall("access", 21, None),
-    AllowedCall("faccessat", 269, 48),
-    AllowedCall("faccessat2", 439, 439),
-    AllowedCall("pread64", 17, 67),
-    AllowedCall("preadv", 295, 69),
-    AllowedCall("fadvise64", 221, 223),
     AllowedCall("fcntl", 72, 25, (*_FCNTL, *_FILE_LOCKS)),
     AllowedCall("flock", 73, 32, ((Check(1, _INT, (1, 5, 8)),),)),
     AllowedCall(
@@ -224,14 +172,6 @@ _READING = (
         29,
         ((Check(1, _INT, (_FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX, _TCGETS, _TIOCGWINSZ)),),),
     ),
-    AllowedCall("mmap", 9, 222),
-    AllowedCall("mprotect", 10, 226),
-    AllowedCall("mincore", 27, 232),
-    AllowedCall("uname", 63, 160),
-    AllowedCall("sysinfo", 99, 179),
-    AllowedCall("getgroups", 115, 158),
-    AllowedCall("getresuid", 118, 148),
-    AllowedCall("getresgid", 120, 150),
 )
 READING = tuple({call.name: call for call in (*ALLOWED, *_READING)}.values())
 
@@ -247,15 +187,14 @@ _M_ARENA_MAX = -8
 _CAPABILITY_VERSION = 0x20080522
 
 # Python has some of these functions, but only if it was built with headers that define them.
-_PIDFD_SEND_SIGNAL, _PIDFD_OPEN, _CLOSE_RANGE = 424, 434, 436
+_PIDFD_SEND_SIGNAL, _PIDFD_OPEN, CLOSE_RANGE = 424, 434, 436
 _MEMFD_CREATE = {"x86_64": 319, "aarch64": 279}
 _CAPSET = {"x86_64": 126, "aarch64": 91}
 _MFD_CLOEXEC = 1
 
 
-def syscall(number: int, *arguments: int | ctypes.Array[ctypes.c_char] | None) -> int:
-    """Make a system call. Integers are passed as longs, None as a null pointer. Raises
-    `OSError`."""
+def syscall(number: int, *arguments: int | ctypes.Array[Any] | None) -> int:
+    """Make a system call; None is a null pointer. Raises `OSError`."""
     given = [
         ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments
     ]
@@ -267,19 +206,9 @@ def die_with_parent(signal_number: int) -> None:
     _prctl(_PR_SET_PDEATHSIG, signal_number)
 
 
-def forbid_tracing() -> None:
-    """Hide this process's memory from debuggers and /proc, even from processes of the same user."""
-    _prctl(_PR_SET_DUMPABLE, 0)
-
-
 def forbid_new_privileges() -> None:
     """Prevent programs started from now on from gaining privileges. Filters require this."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
-
-
-def check_filters() -> None:
-    """Raise `OSError` if the kernel has no system call filters."""
-    _prctl(_PR_GET_SECCOMP)
 
 
 def set_filter(program: int) -> None:
@@ -291,7 +220,7 @@ def drop_capabilities() -> None:
     """Drop root's capabilities, permanently if no program can be started."""
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
     nothing = (ctypes.c_uint32 * 6)()
-    _check_errno(_LIBC.syscall(ctypes.c_long(_CAPSET[os.uname().machine]), header, nothing))
+    syscall(_CAPSET[os.uname().machine], header, nothing)
 
 
 def memory_file(name: str) -> int:
@@ -303,8 +232,7 @@ def memory_file(name: str) -> int:
 
 
 def process_handle(pid: int) -> int:
-    """Open a descriptor of a process, which stays valid when its number is reused, and becomes
-    readable when it ends. Raises `OSError`."""
+    """Open a descriptor of a process, which becomes readable when it ends. Raises `OSError`."""
     return syscall(_PIDFD_OPEN, pid, 0)
 
 
@@ -313,16 +241,8 @@ def signal_process(handle: int, signal_number: int) -> None:
     syscall(_PIDFD_SEND_SIGNAL, handle, signal_number, None, 0)
 
 
-def use_one_heap() -> None:
-    """Make threads share a heap, because glibc reserves 64 MiB of address space for each heap,
-    which counts towards the limit."""
-    if hasattr(_LIBC, "mallopt"):
-        _LIBC.mallopt(_M_ARENA_MAX, 1)
-
-
-def close_from(lowest: int) -> None:
-    """Close all descriptors from `lowest` on."""
-    syscall(_CLOSE_RANGE, lowest, 0xFFFFFFFF, 0)
+def _buffer(data: bytes) -> ctypes.Array[ctypes.c_char]:
+    return ctypes.create_string_buffer(data, len(data))
 
 
 def _prctl(option: int, *values: int) -> None:
@@ -359,8 +279,7 @@ def landlock_version() -> int:
 
 
 def empty_ruleset() -> int:
-    """Return the descriptor of a ruleset that handles all rights known to the kernel and grants
-    none. Raises `OSError`."""
+    """Return a ruleset that handles all rights known to the kernel and grants none. Raises `OSError`."""
     known = landlock_version()
     files = max(count for since, count in _FILES if since <= known)
     words = [(1 << files) - 1]
@@ -368,32 +287,20 @@ def empty_ruleset() -> int:
         words.append(_NETWORK)
     if known >= _SCOPES_FROM:
         words.append(_SCOPES)
-    attributes = struct.pack(f"={len(words)}Q", *words)
-    return syscall(
-        _CREATE_RULESET,
-        ctypes.create_string_buffer(attributes, len(attributes)),
-        len(attributes),
-        0,
-    )
+    attributes = _buffer(struct.pack(f"={len(words)}Q", *words))
+    return syscall(_CREATE_RULESET, attributes, len(attributes), 0)
 
 
 def allow_reading(rules: int, path: str) -> None:
-    """Allow reading a file, or everything in a folder, in a ruleset. Does nothing for a path that
-    cannot be opened."""
+    """Allow reading a file, or everything in a folder, if there is one, in a ruleset."""
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return
     try:
         rights = _READ_FILE | _READ_DIR if stat.S_ISDIR(os.fstat(fd).st_mode) else _READ_FILE
-        attributes = struct.pack("=Qi", rights, fd)
-        syscall(
-            _ADD_RULE,
-            rules,
-            _PATH_BENEATH,
-            ctypes.create_string_buffer(attributes, len(attributes)),
-            0,
-        )
+        attributes = _buffer(struct.pack("=Qi", rights, fd))
+        syscall(_ADD_RULE, rules, _PATH_BENEATH, attributes, 0)
     finally:
         os.close(fd)
 
@@ -460,9 +367,8 @@ def filter_program(architecture: str, allowed: Sequence[AllowedCall] = ALLOWED) 
 def apply_filter(compiled: bytes) -> None:
     """Filter the system calls of this thread and of threads it creates, permanently. Raises
     `OSError`."""
-    array = ctypes.create_string_buffer(compiled, len(compiled))
-    packed = struct.pack("HP", len(compiled) // 8, ctypes.addressof(array))
-    header = ctypes.create_string_buffer(packed, len(packed))
+    array = _buffer(compiled)
+    header = _buffer(struct.pack("HP", len(compiled) // 8, ctypes.addressof(array)))
     set_filter(ctypes.addressof(header))
 
 
@@ -470,30 +376,23 @@ def _block(call: AllowedCall) -> list[_Instruction]:
     """Return the code for a system call; it always ends in a return."""
     code: list[_Instruction] = []
     for checks in call.alternatives:
-        code += _alternative(checks)
+        allow: list[_Instruction] = [(_RETURN, 0, 0, _ALLOW)]
+        for check in reversed(checks):
+            allow = _check(check, len(allow)) + allow
+        code += allow
         if not checks:
             return code
     return [*code, (_RETURN, 0, 0, _ERRNO | errno.EPERM)]
 
 
-def _alternative(checks: Sequence[Check]) -> list[_Instruction]:
-    """Return code that allows the call if all checks hold, and otherwise continues after itself."""
-    code: list[_Instruction] = [(_RETURN, 0, 0, _ALLOW)]
-    for check in reversed(checks):
-        code = _check(check, len(code)) + code
-    return code
-
-
 def _check(check: Check, rest: int) -> list[_Instruction]:
-    """Return code that continues after itself if the check holds, and otherwise skips `rest` more
-    instructions."""
+    """Return code that skips `rest` more instructions if the check does not hold."""
     code: list[_Instruction] = []
     offset = _ARGUMENTS + 8 * check.argument
-    mask = check.mask & 0xFFFF_FFFF
     for index, value in enumerate(check.values):
         left = len(check.values) - index - 1
         code.append((_JUMP_EQUAL, left, 0 if left else rest, value))
-    code = [(_LOAD, 0, 0, offset + _LOW), (_AND, 0, 0, mask), *code]
+    code = [(_LOAD, 0, 0, offset + _LOW), (_AND, 0, 0, check.mask & 0xFFFF_FFFF), *code]
     if check.mask >> 32:
         high = [
             (_LOAD, 0, 0, offset + _HIGH),
@@ -511,58 +410,49 @@ TEXTS = 4
 """Number of copies of the text that fit into memory."""
 
 CPU_SECONDS = 1800
-"""CPU seconds of a whole sandbox, in case the host fails to enforce the time limit of a turn."""
+"""Of a whole sandbox, in case the host fails to enforce the time limit of a turn."""
 
 DESCRIPTORS = 64
 
 THREADS = 256
-"""Maximum number of threads of a sandbox that has a user of its own."""
+"""Of a sandbox that has a user of its own."""
 
 SHARED_THREADS = 1_000
-"""Maximum number of threads in addition to those that the user already has; other sandboxes of that
-user, and programs started later, count as well."""
+"""The same for a user with other processes, in addition to the threads that it has."""
 
 _USERS = 0x70000000
-"""User ids from here on belong to nobody (systemd's "Users, Groups, UIDs and GIDs"); a process
-number is added."""
+"""User ids from here on belong to nobody; a process number is added."""
 
 THREAD_STACK = 2 * 2**20
 """Bytes; with the usual 8 MiB, there would be room for only sixty threads."""
 
 
-def drop_root() -> None:
-    """As root, switch to an otherwise unused user, if the system allows it, because the kernel
-    limits the threads of users, but not those of root."""
-    if os.getuid() == 0:
-        alone = _USERS + os.getpid()
-        with contextlib.suppress(OSError):
-            os.setgroups([])
-            os.setresgid(alone, alone, alone)
-            os.setresuid(alone, alone, alone)
-
-
 def limit_resources(text_bytes: int) -> None:
     """Set the limits permanently, with room for a text of this many bytes."""
-    limits = {
-        resource.RLIMIT_AS: BASE + TEXTS * text_bytes,
-        resource.RLIMIT_CPU: CPU_SECONDS,
-        resource.RLIMIT_FSIZE: 0,
-        resource.RLIMIT_NOFILE: DESCRIPTORS,
-        resource.RLIMIT_NPROC: THREADS
-        if os.getuid() >= _USERS
-        else _threads_of_user() + SHARED_THREADS,
-        resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_MEMLOCK: 0,
-    }
+    has_own_user = os.getuid() >= _USERS
+    set_limits(
+        {
+            resource.RLIMIT_AS: BASE + TEXTS * text_bytes,
+            resource.RLIMIT_CPU: CPU_SECONDS,
+            resource.RLIMIT_FSIZE: 0,
+            resource.RLIMIT_NOFILE: DESCRIPTORS,
+            resource.RLIMIT_NPROC: THREADS if has_own_user else _threads_of_user() + SHARED_THREADS,
+            resource.RLIMIT_CORE: 0,
+            resource.RLIMIT_MEMLOCK: 0,
+        }
+    )
+
+
+def set_limits(limits: Mapping[int, int]) -> None:
+    """Set limits of resources permanently, but none higher than it is."""
     for which, most in limits.items():
-        _, hard = resource.getrlimit(which)
-        value = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        present = [each for each in resource.getrlimit(which) if each != resource.RLIM_INFINITY]
+        value = min([most, *present])
         resource.setrlimit(which, (value, value))
 
 
 def _threads_of_user() -> int:
-    """Count the threads of this process's user, because the kernel's limit applies to all of them
-    together. Hidden processes are not counted."""
+    """Count the threads of all processes of this user, as the kernel's limit does."""
     user, threads = os.getuid(), 0
     for process in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):  # it has ended
@@ -592,24 +482,18 @@ _ATTEMPTS: dict[str, Callable[[], Any]] = {
 }
 
 
-def files_are_closed() -> bool:
-    """Test Landlock, before the system call filter hides it."""
-    return _refused(lambda: os.open("/", os.O_RDONLY))
-
-
-def find_escapes() -> list[str]:
-    """Try forbidden operations; return those that succeed. Empty if the sandbox is safe."""
-    return [what for what, attempt in _ATTEMPTS.items() if not _refused(attempt)]
+def find_escapes(attempts: Mapping[str, Callable[[], Any]] = _ATTEMPTS) -> list[str]:
+    """Try forbidden operations; return those that were not refused."""
+    return [what for what, attempt in attempts.items() if not _refused(attempt)]
 
 
 def _refused(attempt: Callable[[], Any]) -> bool:
-    """Return whether an attempt was refused; any other error means that it was not."""
     try:
         attempt()
     except PermissionError:
         return True
     except OSError:
-        return False
+        pass
     return False
 
 
@@ -643,7 +527,7 @@ def missing_support() -> str:
             return f"the system call filter does not support this processor ({os.uname().machine})"
         if not landlock_version():
             return "its kernel has no Landlock (Linux 5.13 or later, with `landlock` in the list of /sys/kernel/security/lsm)"
-        check_filters()
+        _prctl(_PR_GET_SECCOMP)
         os.close(process_handle(os.getpid()))
     except OSError as error:
         if is_shortage(error):
@@ -663,25 +547,30 @@ def leave_parent(parent: int) -> None:
     """Leave the parent's session, terminal and user, forbid tracing, and end when the parent
     does."""
     os.setsid()
-    drop_root()
+    if os.getuid() == 0:  # the kernel limits the threads of users, but not those of root
+        unused = _USERS + os.getpid()
+        with contextlib.suppress(OSError):
+            os.setgroups([])
+            os.setresgid(unused, unused, unused)
+            os.setresuid(unused, unused, unused)
     die_with_parent(signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
-    forbid_tracing()
+    _prctl(_PR_SET_DUMPABLE, 0)  # other processes cannot read its memory
     forbid_new_privileges()
 
 
 def lock(locks: Locks, text_bytes: int) -> None:
     """Lock this process, which has one thread, and check that it is locked. Raises `LockdownError`
     or `OSError`."""
-    use_one_heap()
+    if hasattr(_LIBC, "mallopt"):  # one heap for all threads: glibc reserves 64 MiB for each
+        _LIBC.mallopt(_M_ARENA_MAX, 1)
     limit_resources(text_bytes)
     drop_capabilities()
     restrict_files(locks.rules)
     os.close(locks.rules)
-    if not files_are_closed():
+    if not _refused(lambda: os.open("/", os.O_RDONLY)):  # the filter would hide Landlock
         raise LockdownError("files can be opened")
     apply_filter(locks.filter)
-    holes = find_escapes()
-    if holes:
+    if holes := find_escapes():
         raise LockdownError("; ".join(holes))

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Sequence, ValuesView
 from functools import wraps
 from re import Pattern
-from typing import Any, Callable, NoReturn, Protocol
+from typing import Any, Callable, NoReturn
 
 from ..text_tools import LONG_LINE, partition_spans
 from .text import (
@@ -22,7 +22,6 @@ from .text import (
     AnswerList,
     EngineHost,
     EvidenceFinder,
-    Failure,
     Final,
     Hit,
     Part,
@@ -41,17 +40,6 @@ from .text import (
 )
 from .tools import tool_function
 
-__all__ = [
-    "ANSWER_LIMIT",
-    "FUNCTIONS",
-    "Failure",
-    "Final",
-    "Part",
-    "SandboxFunctions",
-    "SubAnswer",
-    "make_names",
-]
-
 ANSWER_LIMIT = 40_000
 """Maximum characters of a sub-call's answer."""
 
@@ -62,10 +50,7 @@ _ITEMS = (Iterator, KeysView, ValuesView, ItemsView, deque, range)
 
 def materialize(value: object, most: int) -> object:
     """Return the items of a generator, a dict view, or another object whose value says nothing;
-    other values unchanged.
-
-    most: maximum characters of an answer. Raises ValueError if there are more items than would fit.
-    """
+    other values unchanged. Raises ValueError for more than `most` items."""
     if not isinstance(value, _ITEMS):
         return value
     items: list[object] = []
@@ -89,7 +74,6 @@ def readable(value: object) -> str:
 
 
 def _as_data(value: Any) -> Any:
-    """Return a value as lists, dicts and other JSON types, as far as possible."""
     kind = type(value)
     if kind in (str, int, float, bool, type(None)):
         return value
@@ -118,31 +102,25 @@ def _as_data(value: Any) -> Any:
 
 
 def _as_json(value: object, line_break: str) -> str:
-    """Return a value as JSON, with everything that fits on one line, such as each pair of a long
-    list, on one line. line_break: includes the indentation."""
+    """Return a value as JSON, with everything that fits on one line. line_break: with the
+    indentation."""
     line = json.dumps(value, ensure_ascii=False)
     if len(line) <= _ONE_LINE or not isinstance(value, (list, tuple, dict)):
         return line
     deeper = f"{line_break}  "
-    items = [
-        _as_json(item, deeper) for item in (value.values() if isinstance(value, dict) else value)
-    ]
     if isinstance(value, dict):
         items = [
-            json.dumps({name: 0}, ensure_ascii=False)[1:-2] + item
-            for name, item in zip(value, items)
+            json.dumps({name: 0}, ensure_ascii=False)[1:-2] + _as_json(item, deeper)
+            for name, item in value.items()
         ]
+    else:
+        items = [_as_json(item, deeper) for item in value]
     inside = deeper + f",{deeper}".join(items) + line_break
     return f"{{{inside}}}" if isinstance(value, dict) else f"[{inside}]"
 
 
 def subset_text(name: str, value: object) -> str:
-    """Return the text for a sub-call: a str unchanged, a list of strings as lines, other lists,
-    dicts and numbers as in `readable`.
-
-    name: the called function, for the error. Raises TypeError for other types (a function, an
-    iterator, None).
-    """
+    """Return the text for a sub-call. name: of the called function. Raises TypeError."""
     if isinstance(value, str):
         return value
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
@@ -155,7 +133,6 @@ def subset_text(name: str, value: object) -> str:
 
 
 def wrong_type(name: str, argument: str, wanted: str, value: Any) -> TypeError:
-    """Create the error for an argument of the wrong type."""
     return TypeError(f"{name}: {argument} must be {wanted}, not {_kind(value)}")
 
 
@@ -166,26 +143,13 @@ def _kind(value: object) -> str:
 ALIASES = ("llm_query", "llm_query_batched", "rlm_query", "FINAL_VAR", "SUBMIT", "SHOW_VARS")
 
 _PROMPT = 20_000
-"""A prompt of at most this many characters is the query; of a longer one, which contains a text,
-both ends are used."""
-
-
-class Functions(Protocol):
-    """Functions that also have other names."""
-
-    def llm(self, query: str, text: str = "") -> SubAnswer: ...
-
-    def llm_map(self, query: Any, texts: Iterable[str] | None = None) -> list[SubAnswer]: ...
-
-    def rlm(self, query: str, subset: str) -> SubAnswer: ...
-
-    def FINAL(self, answer: object) -> NoReturn: ...
+"""A longer prompt contains a text, so that the query is made of its ends."""
 
 
 class Aliases:
     """The functions under other names. Their prompts contain both query and text."""
 
-    def __init__(self, functions: Functions) -> None:
+    def __init__(self, functions: SandboxFunctions) -> None:
         self._functions = functions
 
     def llm_query(self, prompt: str) -> SubAnswer:
@@ -241,12 +205,11 @@ def _query_and_text(prompt: Any) -> tuple[str, str]:
 
 
 _LOOKED_UP = 4_000_000_000
-"""Characters of the text to read to find where the texts of sub-calls come from, which takes a few
-seconds."""
+"""Characters to read to find where the texts of sub-calls come from: a few seconds."""
 
 _READERS = ("peek", "grep", "partition")
-"""The functions that may read another text."""
 FUNCTIONS = ("peek", "grep", "partition", "llm", "llm_map", "rlm", "rlm_map", "FINAL")
+_FUNCTIONS = frozenset((*FUNCTIONS, *ALIASES))
 
 
 def make_names(
@@ -263,19 +226,15 @@ def make_names(
     """Create the names for a text.
 
     kind: of `context`: "str", or "list" or "dict" of `Part`. parts: name, start and end of each
-    document of a list or dict. longest_answer: maximum characters of FINAL. contexts: name, kind,
-    start, end and parts of each of the caller's named contexts. tools: name, signature and
-    documentation of functions served by the caller. touches: reports the parts that are seen.
-    """
+    document. longest_answer: characters of FINAL. contexts: name, kind, start, end and parts of the
+    caller's named contexts. tools: name, signature and documentation of the caller's functions."""
     touches = touches or ReadTracker(host)
     functions = SandboxFunctions(text, host, kind == "str", longest_answer, touches)
     names: dict[str, object] = {name: _as_function(getattr(functions, name)) for name in FUNCTIONS}
     aliases = Aliases(functions)
     names.update({name: _as_function(getattr(aliases, name)) for name in ALIASES})
     if kind == "str":
-        names["context"] = (
-            text.reporting(touches) if isinstance(text, Source) else Source.make(text, touches)
-        )
+        names["context"] = Source.make(text, touches)
     else:
         names["context"] = whole = functions.documents(kind, parts)
         for name, its_kind, _, _, its_parts, _ in contexts:
@@ -303,11 +262,9 @@ class SandboxFunctions:
         self._touches = touches
         self._evidence = EvidenceFinder(text)
         self._refused_empty = False
-        """Whether FINAL has refused an empty answer, which it does once."""
         self._lookups = _LOOKED_UP // (len(text) + 1)
 
     def documents(self, kind: str, parts: Sequence[tuple[str, int, int]]) -> Any:
-        """Return the documents of a text as a list or a dict."""
         found = [
             Source.make(part, self._touches, part.start, part.line)
             for part in self._parts(self._text, ((start, end) for _, start, end in parts))
@@ -397,7 +354,7 @@ class SandboxFunctions:
         parts = [
             self._part("rlm_map", subset) for subset in _as_texts("rlm_map", "subsets", subsets)
         ]
-        return self._ask("rlm", parts, query, fan_out=True) if parts else []
+        return self._ask("rlm", parts, query, fan_out=True)
 
     def llm(self, query: str, text: str = "") -> SubAnswer:
         """Have a model read one text and answer the query. It sees only these two, so the query must say everything, and the form of the answer.
@@ -408,9 +365,8 @@ class SandboxFunctions:
         _check_query("llm", query)
         part = self._part("llm", text)
         self._touches.flush()
-        reply = self._host.call(
-            "llm", {"query": str(query), "part": None if part == {"text": ""} else part}
-        )
+        given = None if part == {"text": ""} else part
+        reply = self._host.call("llm", {"query": str(query), "part": given})
         return to_answer(reply["answers"][0])
 
     def llm_map(self, query: Any, texts: Iterable[str] | None = None) -> list[SubAnswer]:
@@ -422,7 +378,7 @@ class SandboxFunctions:
             return self._ask_each(_as_texts("llm_map", "the argument", query))
         _check_query("llm_map", query)
         parts = [self._part("llm_map", text) for text in _as_texts("llm_map", "texts", texts)]
-        return self._ask("llm_map", parts, query, fan_out=True) if parts else []
+        return self._ask("llm_map", parts, query, fan_out=True)
 
     def FINAL(self, answer: object) -> NoReturn:
         """Give the answer to the query, and end. Any value: a string as it is, lists and dicts as JSON.
@@ -448,7 +404,6 @@ class SandboxFunctions:
         raise Final
 
     def _ask_each(self, pairs: list[Any]) -> list[SubAnswer]:
-        """Ask a separate query about each text."""
         if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
             raise TypeError(
                 "llm_map takes a query and texts, llm_map(query, [a, b]), or pairs of them: llm_map([(query, a), (other, b)])"
@@ -456,29 +411,20 @@ class SandboxFunctions:
         for query, _ in pairs:
             _check_query("llm_map", query)
         parts = [self._part("llm_map", text) for _, text in pairs]
-        return (
-            self._ask("llm_map", parts, [str(query) for query, _ in pairs], fan_out=True)
-            if parts
-            else []
-        )
+        return self._ask("llm_map", parts, [str(query) for query, _ in pairs], fan_out=True)
 
     def _ask(
         self, name: str, parts: list[dict[str, object]], query: Any, *, fan_out: bool
     ) -> list[SubAnswer]:
+        if not parts:
+            return []
         self._touches.flush()
-        reply = self._host.call(
-            name,
-            {
-                "query": query if isinstance(query, list) else str(query),
-                "parts": parts,
-                "map": fan_out,
-            },
-        )
-        return AnswerList(to_answer(answer) for answer in reply["answers"])
+        query = query if isinstance(query, list) else str(query)
+        reply = self._host.call(name, {"query": query, "parts": parts, "map": fan_out})
+        return AnswerList(map(to_answer, reply["answers"]))
 
     def _part(self, name: str, subset: object) -> dict[str, object]:
-        """Return a text for a sub-call, as its position in the text if it has one, so that it need
-        not be sent."""
+        """Return a text for a sub-call, as its position in the text if it has one."""
         if spans := find_spans(subset):
             return {"spans": spans}
         text = subset_text(name, subset)
@@ -490,10 +436,7 @@ class SandboxFunctions:
         return {"text": text, "runs": runs} if runs else {"text": text}
 
     def _parts(self, source: str, spans: Iterable[tuple[int, int]]) -> list[Any]:
-        """Return places of a text as strings that know their lines: as `Part` if they are places of the search's text, else as `Hit`.
-
-        Line numbers are counted on from one to the next.
-        """
+        """Return places of a text as `Part`, or, if it is not the search's text, as `Hit`."""
         offset = 0 if source is self._text else source.start if isinstance(source, Piece) else None
         whole = source if offset is None else self._text
         parts: list[Any] = []
@@ -509,9 +452,8 @@ class SandboxFunctions:
 
 
 def _one_text(name: str, text: Any) -> str:
-    """Return the text that a function should read instead of the search's own. Raises `TypeError`."""
     if isinstance(text, (list, tuple)) and all(isinstance(each, str) for each in text):
-        return "\n".join(each.rstrip("\n") for each in text)
+        return subset_text(name, text)
     if not isinstance(text, str):
         raise wrong_type(name, "text", "a str", text)
     return text
@@ -527,7 +469,7 @@ def _matches(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
 
 
 def _name_text(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """Move a text among the positional arguments to `text`: models write grep(pattern, context) and grep(context, pattern)."""
+    """Move a text among the first arguments to `text`: models write grep(pattern, context) and grep(context, pattern)."""
     texts = [number for number, each in enumerate(args[:2]) if isinstance(each, (str, list))]
     if name == "grep":
         if len(texts) < 2:
@@ -543,7 +485,7 @@ def _name_text(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tupl
 
 
 def _as_function(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a method as a function whose help and errors show it without `self` and annotations."""
+    """Wrap a method as a function that shows neither `self` nor annotations."""
     signature = SIGNATURES[method.__name__]
 
     @wraps(method)
@@ -574,8 +516,6 @@ SIGNATURES = {
     **{name: _shown_signature(getattr(SandboxFunctions, name)) for name in FUNCTIONS},
     **{name: _shown_signature(getattr(Aliases, name)) for name in ALIASES},
 }
-"""Created when the module is loaded, which happens once in the fork server instead of in each
-sandbox."""
 
 
 def _check_int(name: str, argument: str, value: object) -> None:
@@ -584,7 +524,6 @@ def _check_int(name: str, argument: str, value: object) -> None:
 
 
 def _as_texts(name: str, argument: str, texts: Any) -> list[Any]:
-    """Return several texts as a list; for a dict, its values."""
     if isinstance(texts, str):
         single = name.replace("_map", "")
         raise TypeError(
@@ -603,10 +542,6 @@ def _check_query(name: str, query: object) -> None:
         raise ValueError(f"{name}: query is empty")
 
 
-_FUNCTIONS = frozenset((*FUNCTIONS, *ALIASES))
-_RESERVED = frozenset((*_FUNCTIONS, "context", "Part"))
-
-
 def name_problem(name: str) -> str:
     """Say why a variable of a sandbox cannot have this name; empty if it can."""
     if not name.isidentifier() or keyword.iskeyword(name):
@@ -615,7 +550,7 @@ def name_problem(name: str) -> str:
         return "a name has at most 50 letters, without accents"
     if name.startswith("_"):
         return "it begins with an underscore"
-    if name in _RESERVED:
+    if name in _FUNCTIONS or name in ("context", "Part"):
         return "a search has that name already"
     if hasattr(builtins, name):
         return "Python has that name already"

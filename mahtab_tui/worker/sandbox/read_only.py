@@ -22,7 +22,6 @@ _SYSTEM = (
     "/usr /lib /lib32 /lib64 /opt /etc/ld.so.cache /etc/localtime /etc/timezone /etc/fonts /etc/mime.types /etc/os-release /etc/ssl"
     " /var/cache/fontconfig /proc/self /proc/cpuinfo /proc/meminfo /proc/stat /sys/devices/system /dev/null /dev/zero /dev/urandom"
 ).split()
-"""The system's libraries, and files that they read."""
 _OF_USER = (
     "~/.config/matplotlib",
     "~/.cache/matplotlib",
@@ -54,13 +53,12 @@ def missing() -> str:
 def library_folders() -> list[str]:
     """Return the folders of the interpreter, its packages, and the system's libraries."""
     paths = sysconfig.get_paths()
-    of_python = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    packages = [*site.getsitepackages(), site.getusersitepackages()]
     return [
         sys.prefix,
         sys.base_prefix,
-        *of_python,
-        *packages,
+        *(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+        *site.getsitepackages(),
+        site.getusersitepackages(),
         *_SYSTEM,
         *map(os.path.expanduser, _OF_USER),
     ]
@@ -88,13 +86,12 @@ def lock(readable: Iterable[str], keep: Sequence[int]) -> None:
     confinement.restrict_files(rules)
     os.close(rules)
     confinement.apply_filter(filtered)
-    if holes := [what for what, attempt in _ATTEMPTS.items() if not _refused(attempt)]:
+    if holes := confinement.find_escapes(_ATTEMPTS):
         raise NotLockedError("; ".join(holes))
 
 
 def _block_descriptors(keep: Sequence[int]) -> None:
-    """Make the kernel's descriptors useless. Their numbers stay in use, so that objects of the
-    user's do not write to anything opened later."""
+    """Make the kernel's descriptors useless. Objects of the user's still have their numbers."""
     nothing = os.open("/dev/null", os.O_PATH | os.O_CLOEXEC)
     for name in os.listdir("/proc/self/fd"):
         fd = int(name)
@@ -110,14 +107,8 @@ def _separate_shared_memory() -> None:
     written."""
     c: Any = ctypes.CDLL(None, use_errno=True)
     c.mmap.restype = ctypes.c_void_p
-    c.mmap.argtypes = (
-        ctypes.c_void_p,
-        ctypes.c_size_t,
-        ctypes.c_int,
-        ctypes.c_int,
-        ctypes.c_int,
-        ctypes.c_long,
-    )
+    numbers = (ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
+    c.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *numbers)
     c.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
     c.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     room = _COPIED
@@ -128,12 +119,11 @@ def _separate_shared_memory() -> None:
         if rights[1] != "w" or rights[3] != "s":
             continue
         start, end = (int(number, 16) for number in span.split("-"))
-        if _mapped_privately(
-            c, start, end - start, int(offset, 16), int(inode), path[0] if path else ""
-        ):
+        file = path[0] if path else ""
+        if _mapped_privately(c, start, end - start, int(offset, 16), int(inode), file):
             continue
         room -= end - start
-        if room < 0 or (path and path[0].startswith("/dev/")):
+        if room < 0 or file.startswith("/dev/"):
             c.munmap(start, end - start)  # reading there ends the fork
             continue
         copy = ctypes.string_at(start, end - start)
@@ -145,8 +135,7 @@ def _separate_shared_memory() -> None:
 
 
 def _mapped_privately(c: Any, start: int, size: int, offset: int, inode: int, path: str) -> bool:
-    """Map the file of a shared mapping in its place, privately for this process; returns whether
-    that was possible."""
+    """Map the file of a shared mapping in its place, privately, if possible."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
@@ -163,16 +152,14 @@ def _mapped_privately(c: Any, start: int, size: int, offset: int, inode: int, pa
 def _limit() -> None:
     with open("/proc/self/statm", encoding="ascii") as statm:
         used = int(statm.read().split()[0]) * resource.getpagesize()
-    limits = {
-        resource.RLIMIT_AS: used + _MEMORY,
-        resource.RLIMIT_CPU: _CPU_SECONDS,
-        resource.RLIMIT_FSIZE: 0,
-        resource.RLIMIT_CORE: 0,
-    }
-    for which, most in limits.items():
-        soft, hard = resource.getrlimit(which)
-        value = min([most, *(limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY)])
-        resource.setrlimit(which, (value, value))
+    confinement.set_limits(
+        {
+            resource.RLIMIT_AS: used + _MEMORY,
+            resource.RLIMIT_CPU: _CPU_SECONDS,
+            resource.RLIMIT_FSIZE: 0,
+            resource.RLIMIT_CORE: 0,
+        }
+    )
 
 
 _ATTEMPTS: dict[str, Callable[[], Any]] = {
@@ -184,16 +171,6 @@ _ATTEMPTS: dict[str, Callable[[], Any]] = {
     "processes can be signalled": lambda: os.kill(os.getpid(), 0),
     "priorities can be changed": lambda: os.nice(0),
 }
-
-
-def _refused(attempt: Callable[[], Any]) -> bool:
-    try:
-        attempt()
-    except PermissionError:
-        return True
-    except OSError:
-        return False
-    return False
 
 
 def leave_parent(parent: int) -> None:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import _sitebuiltins
 import builtins
-import contextlib
 import encodings
 import errno
 import fcntl
@@ -81,8 +80,7 @@ def preload() -> None:
 
 
 def close_imports() -> None:
-    """From now on, allow only loaded, built-in and frozen modules to be imported; others fail with
-    an explanation."""
+    """Allow only loaded, built-in and frozen modules to be imported."""
     sys.path[:] = []
     sys.path_hooks[:] = []
     sys.path_importer_cache.clear()
@@ -101,9 +99,6 @@ class _RefusingFinder:
         )
 
 
-_MAGIC = b"TZif"
-
-
 def load_zones() -> None:
     """Read the system's time zones, so that `zoneinfo` finds them in memory."""
     zones: dict[str, bytes] = {}
@@ -114,7 +109,7 @@ def load_zones() -> None:
                 path = os.path.join(folder, name)
                 with suppress(OSError), open(path, "rb") as file:
                     data = file.read()
-                    if data.startswith(_MAGIC):
+                    if data.startswith(b"TZif"):
                         zones[os.path.relpath(path, root)] = data
 
     def load_tzdata(key: str) -> BinaryIO:
@@ -131,17 +126,14 @@ _CHANNEL, _TEXT, _RULES = 3, 4, 5
 
 
 def run(parent: int, channel: int, text: int | Source, locks: confinement.Locks) -> None:
-    """Become a sandbox; returns only if that fails. channel: a socket; text: a file of UTF-8, which
-    may have surrogates, or what the parent has read of it."""
+    """Become a sandbox; returns only if that fails. channel: a socket. text: a file, which may have surrogates, or its text."""
     try:
         confinement.leave_parent(parent)
         locks = _keep_only(channel, text if isinstance(text, int) else channel, locks)
         channel = _CHANNEL
-        if isinstance(text, int):
-            context = _read(_TEXT)
-        else:
+        context = _read(_TEXT) if isinstance(text, int) else text
+        if context is text:
             os.close(_TEXT)
-            context = text
         threading.stack_size(confinement.THREAD_STACK)
         confinement.lock(locks, sys.getsizeof(context))
     except (confinement.LockdownError, OSError, MemoryError) as error:
@@ -160,7 +152,7 @@ def _keep_only(channel: int, text: int, locks: confinement.Locks) -> confinement
         os.dup2(old, new)
     os.dup2(0, 1)
     os.dup2(0, 2)
-    confinement.close_from(_RULES + 1)
+    confinement.syscall(confinement.CLOSE_RANGE, _RULES + 1, 0xFFFFFFFF, 0)
     return locks._replace(rules=_RULES)
 
 
@@ -183,13 +175,16 @@ def _serve(context: Source) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     threading.Thread(target=_listen, args=(connection, jobs), daemon=True).start()
     about = jobs.get()
-    parts = [tuple(part) for part in about["parts"]]
-    touches, named = (
-        ReadTracker(connection),
-        {"contexts": about["contexts"], "tools": about["tools"]},
-    )
-    names: dict[str, Any] = make_names(
-        context, about["kind"], parts, connection, about["answer"], touches=touches, **named
+    touches = ReadTracker(connection)
+    names = make_names(
+        context,
+        about["kind"],
+        [tuple(part) for part in about["parts"]],
+        connection,
+        about["answer"],
+        contexts=about["contexts"],
+        tools=about["tools"],
+        touches=touches,
     )
     turns = Turns(names, connection, interrupts, touches)
     connection.ready()
@@ -199,7 +194,7 @@ def _serve(context: Source) -> None:
 
 
 def _listen(connection: EngineConnection, jobs: queue.SimpleQueue[Frame]) -> None:
-    """Read frames and pass them on, on a separate thread. The process ends with the connection."""
+    """Pass frames on; the process ends with the connection."""
     try:
         frames = FrameReader()
         # Allocated now, because later there may be no memory left.
@@ -214,10 +209,6 @@ def _listen(connection: EngineConnection, jobs: queue.SimpleQueue[Frame]) -> Non
         os._exit(1)
 
 
-_REQUEST = 1024
-"""Bytes."""
-
-
 def main(fd: int) -> None:
     """Serve on a socket of whole messages (SOCK_SEQPACKET) until the host closes it."""
     host = socket.socket(fileno=fd)
@@ -225,7 +216,9 @@ def main(fd: int) -> None:
     if missing:
         _send(host, {"op": "hello", "missing": missing})
         return
-    _raise_oom_score()
+    # When memory runs out, sandboxes are to be killed, not the host.
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+        score.write("500")
     preload()
     load_zones()
     close_imports()
@@ -241,15 +234,8 @@ def _serve_text(parent: int, channel: int, text: int, locks: confinement.Locks) 
         _Server(socket.socket(fileno=_CHANNEL), locks, _read(_TEXT)).run()
 
 
-def _raise_oom_score() -> None:
-    """Make the system kill sandboxes, not the host, when memory runs out."""
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
-        score.write("500")
-
-
 def _hide_machine() -> None:
-    """Hide folder, environment, interpreter and machine from the sandboxes, and add `help` and
-    `exit`, which site.py would add."""
+    """Hide folder, environment, interpreter and machine, and add `help` and `exit`, as site.py would."""
     os.chdir("/")
     os.environ.clear()
     sys.executable = ""
@@ -284,7 +270,7 @@ class _Server:
 
     def _request(self) -> bool:
         """Fork a sandbox, or a server for a text; False if the host has gone."""
-        data, fds, _, _ = socket.recv_fds(self._host, _REQUEST, 2)
+        data, fds, _, _ = socket.recv_fds(self._host, 1024, 2)
         if not data:
             return False
         request = json.loads(data)

@@ -30,14 +30,12 @@ class EngineHost(Protocol):
 
 MOST_A_CALL = 1_000
 MOST_IN_ALL = 20_000
-"""Maximum number of reported spans, so that a loop over peek cannot flood the engine."""
+"""Spans reported at most, so that a loop over peek cannot flood the engine."""
 _NOTED = 4_096
-"""Number of noted spans after which they are merged."""
 
 
 class ReadTracker:
-    """Reports spans of one sandbox. Several threads may use it; then the limit is only
-    approximate."""
+    """Reports spans of one sandbox. With several threads, the limit is approximate."""
 
     def __init__(self, host: EngineHost) -> None:
         self._host = host
@@ -45,15 +43,14 @@ class ReadTracker:
         self._noted: list[tuple[int, int]] = []
 
     def report(self, how: str, spans: Iterable[tuple[int, int]]) -> None:
-        """Report spans, given in order; those that touch, or have only a line break between them,
-        are merged."""
+        """Report spans, given in order."""
         merged = merge(spans)[: self._left]
         self._left -= len(merged)
         for first in range(0, len(merged), MOST_A_CALL):
             self._host.send("touch", {"how": how, "spans": merged[first : first + MOST_A_CALL]})
 
     def note(self, start: int, end: int) -> None:
-        """Note a slice, which is reported later because code may take many, one after the other."""
+        """Note a slice, to be reported with others."""
         if self._noted and self._noted[-1][1] == start:
             self._noted[-1] = self._noted[-1][0], end
         elif self._left:
@@ -62,13 +59,12 @@ class ReadTracker:
                 self.flush()
 
     def flush(self) -> None:
-        """Report the noted slices."""
         noted, self._noted = self._noted, []
         self.report("peek", sorted(noted))
 
 
 def merge(spans: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """Merge neighbouring spans, given in order, and drop empty ones."""
+    """Merge spans, given in order, that touch or have only a line break between them; drop empty ones."""
     merged: list[list[int]] = []
     for start, end in spans:
         if start >= end:
@@ -84,8 +80,7 @@ MOST_SPANS = 1_000
 """A list of at most this many parts is passed on as their positions."""
 
 FOUND_AGAIN = 64
-"""Plain strings of at least this many characters are looked up in the text; shorter ones could be
-anywhere."""
+"""Shorter plain strings are not looked up in the text: they could be anywhere."""
 
 
 class Piece(str):
@@ -96,8 +91,7 @@ class Piece(str):
 
     start: int
 
-    def __new__(cls, text: str = "", start: int = 0) -> Piece:
-        """Also set the position; the default is for copies, whose position is set afterwards."""
+    def __new__(cls, text: str = "", start: int = 0) -> Piece:  # the defaults are for copies
         piece = super().__new__(cls, text)
         piece.start = start
         return piece
@@ -127,8 +121,6 @@ class Part(Piece):
     line: int
 
     def __new__(cls, text: str = "", start: int = 0, line: int = 1) -> Part:
-        """Also set position and line; the defaults are for copies, whose position is set
-        afterwards."""
         part = super().__new__(cls, text, start)
         assert isinstance(part, Part)
         part.line = line
@@ -161,15 +153,11 @@ class Source(Part):
 
     @classmethod
     def make(cls, text: str, touches: ReadTracker, start: int = 0, line: int = 1) -> Source:
-        """Create it. start: its position in the text. line: the number of its first line."""
-        source = cls(text, start, line)
+        """Create it. touches: gets the parts seen."""
+        source = text if isinstance(text, Source) else cls(text, start, line)
         assert isinstance(source, Source)
-        return source.reporting(touches)
-
-    def reporting(self, touches: ReadTracker) -> Source:
-        """Set the tracker that gets the parts seen."""
-        self._touches = touches
-        return self
+        source._touches = touches
+        return source
 
     def __getitem__(self, key: Any) -> str:
         found = super().__getitem__(key)
@@ -178,11 +166,11 @@ class Source(Part):
         return found
 
     def __str__(self) -> str:
-        """Return the text itself, because a copy might not fit into memory."""
+        """Return the text itself: a copy might not fit into memory."""
         return self
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Turn copies into parts, which report nothing."""
+        """Make copies plain parts."""
         return Part, (to_plain_str(self), self.start, self.line)
 
 
@@ -220,11 +208,10 @@ class Failure(SubAnswer):
 
 
 class Final(BaseException):
-    """Ends the code once FINAL has sent the answer."""
+    """Ends the code after FINAL."""
 
 
 def to_answer(reply: dict[str, Any]) -> SubAnswer:
-    """Convert an answer from the engine: {"text", "failed"}."""
     text = str(reply["text"])
     if not reply["failed"]:
         return SubAnswer(text)
@@ -232,13 +219,11 @@ def to_answer(reply: dict[str, Any]) -> SubAnswer:
 
 
 def to_plain_str(text: str) -> str:
-    """Return a string without its position."""
     return str.__getitem__(text, slice(None))
 
 
 def find_span(value: str, text: str) -> tuple[int, int] | None:
-    """Return the position of a string in the text; None if unknown, because it is not a piece of
-    the text and occurs twice."""
+    """Return the position of a string in the text; None if it is no piece of the text and occurs twice."""
     if isinstance(value, Piece):
         return value.start, value.end
     if len(value) == len(text):
@@ -252,37 +237,34 @@ def find_span(value: str, text: str) -> tuple[int, int] | None:
 
 
 def find_spans(values: object) -> list[list[int]]:
-    """Return the positions of the pieces in a list, without their trailing line breaks; empty if
-    not all are pieces."""
-    if (
-        not isinstance(values, (list, tuple))
-        or len(values) > MOST_SPANS
-        or not all(isinstance(value, Piece) for value in values)
-    ):
+    """Return the positions of the pieces in a list, without their last line breaks; empty if not
+    all are pieces."""
+    if not isinstance(values, (list, tuple)) or len(values) > MOST_SPANS:
         return []
-    return [[value.start, value.start + len(str.rstrip(value, "\n"))] for value in values]
+    spans = [
+        [value.start, value.start + len(str.rstrip(value, "\n"))]
+        for value in values
+        if isinstance(value, Piece)
+    ]
+    return spans if len(spans) == len(values) else []
 
 
 _NEGATED = re.compile(r"\[\^(?:\\.|[^\]\\])*\]?", re.DOTALL)
 _ACROSS = re.compile(r"\n|\\n|\[\\s\\S\]|\[\\S\\s\]|\(\?[aiLmux]*s")
-"""Occurs in patterns that should match more than one line."""
 
 _MAY_CROSS = re.compile(r"\[\^|\\[sDWAZzBx0u\n]|\(\?(?!:|P<|[aiLm]+\))", re.DOTALL)
-"""May match a line break or look beyond it, so that searching the whole text and searching line by
-line give different results."""
+"""May look beyond a line, so that searching all of the text differs from searching line by line."""
 
 _LEADING = re.compile(r"((?:\(\?[aiLmu]+\))?)\^?\.\*(?![+*{])\??")
-"""A start that does not affect which lines match, but makes the search retry each line from every
-character."""
+"""A start that affects no result, but makes the search retry each line from every character."""
 
 
 AROUND = 300
-"""Characters before and after a match that `context_spans` includes."""
+"""Characters around a match that `context_spans` includes."""
 
 
 def compile_pattern(pattern: object) -> Pattern[str]:
-    """Compile a pattern, so that ``^`` and ``$`` match at line ends. Raises ValueError for an
-    invalid one, TypeError for other types."""
+    """Compile a pattern whose ``^`` and ``$`` match at line ends. Raises ValueError and TypeError."""
     if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str):
         return re.compile(pattern.pattern, pattern.flags | re.MULTILINE)
     if not isinstance(pattern, str):
@@ -317,8 +299,7 @@ def matching_lines(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]
 def context_spans(
     text: str, pattern: Pattern[str], start: int, end: int
 ) -> Iterator[tuple[int, int]]:
-    """Yield start and end of the text around each match in a line, merged if they touch; for lines
-    that are too long to show."""
+    """Yield the text around each match in a long line, merged where they touch."""
     low = high = -1
     for found in pattern.finditer(text, start, end):
         if high < 0 or found.start() - AROUND > high:
@@ -332,13 +313,16 @@ def context_spans(
 
 def find_line(text: str, offset: int) -> tuple[int, int]:
     """Return start and end of the line that contains a character."""
-    end = text.find("\n", offset)
-    return text.rfind("\n", 0, offset) + 1, len(text) if end < 0 else end
+    return str.rfind(text, "\n", 0, offset) + 1, _line_end(text, offset)
+
+
+def _line_end(text: str, offset: int) -> int:
+    end = str.find(text, "\n", offset)
+    return len(text) if end < 0 else end
 
 
 def extend_lines(text: str, start: int, end: int, lines: int) -> tuple[int, int]:
-    """Extend a run of lines by this many lines before and after it, but not beyond a line that is
-    too long to show."""
+    """Extend a run of lines by lines before and after it, but not beyond one that is too long to show."""
     for _ in range(lines):
         before = text.rfind("\n", 0, max(0, start - 1)) + 1
         if start - before > LONG_LINE:
@@ -355,8 +339,7 @@ def extend_lines(text: str, start: int, end: int, lines: int) -> tuple[int, int]
 
 
 def _search_whole(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
-    """Search the whole text at once, which is ten times as fast as line by line if the pattern
-    starts with plain characters."""
+    """Search all of the text at once: ten times as fast for plain first characters."""
     offset = 0
     while offset < len(text):
         found = pattern.search(text, offset)
@@ -373,9 +356,7 @@ def _search_whole(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]
 def _search_lines(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
     start = 0
     while start < len(text):
-        end = text.find("\n", start)
-        if end < 0:
-            end = len(text)
+        end = _line_end(text, start)
         if pattern.search(str.__getitem__(text, slice(start, end))):
             yield start, end
         start = end + 1
@@ -383,15 +364,12 @@ def _search_lines(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]
 
 _HEAD = 16
 _QUOTED = range(_HEAD, 2_001)
-"""Lengths of parts that are searched for in an answer; shorter ones occur in many answers by
-chance."""
+"""Lengths of parts that are looked for in an answer; shorter ones stand in many by chance."""
 _REMEMBERED = 5_000
 _READ_FOR_SPANS = 5_000_000
-"""Characters of the texts that code has made which are read for given parts, about a second."""
+"""Characters of texts made by code that are searched for given parts, about a second."""
 _SHORTEST = 4
-"""Minimum characters of a quote that is searched for in the text."""
 _SCANNED = 100_000_000
-"""Characters of the text to read for the quotes of one answer."""
 _QUOTE = re.compile(
     r'"([^"\n]{4,2000})"|“([^“”\n]{4,2000})”|`([^`\n]{4,2000})`|(?<!\w)\'([^\'\n]{4,2000})\''
 )
@@ -404,7 +382,6 @@ _BETWEEN_WORDS = re.compile(r"[\s,;|\"'`“”()\[\]{}<>]+")
 _AROUND_VALUES = " \t\r-*•.:\"'`“”()[]{}<>"
 _MOST_VALUES = 1_000
 _DEEPEST_ANSWER = 4
-"""Maximum nesting of lists in an answer."""
 
 
 class EvidenceFinder:
@@ -417,13 +394,11 @@ class EvidenceFinder:
         self._left = _READ_FOR_SPANS
 
     def remember(self, parts: Iterable[Part]) -> None:
-        """Remember parts of the text passed to the code."""
         self._given.extend(part for part in parts if len(part) in _QUOTED)
         self._by_words = None
 
     def find_runs(self, made: str) -> list[list[int]]:
-        """Return which parts that were given to the code stand in a text that it has made, such as
-        joined lines: where in that text, where in the whole text, and how many characters."""
+        """Return where remembered parts stand in a text that code has made, as [place there, place in the whole text, characters]."""
         self._left -= len(made)
         if self._left < 0 or not self._given:
             return []
@@ -463,8 +438,7 @@ class EvidenceFinder:
         return sorted(spans)
 
     def _quoted(self, words: str) -> Iterator[Part]:
-        """Yield the remembered parts that are in the words, which may be long: they are read once,
-        not once for each part."""
+        """Yield the remembered parts in the words, which are read once for all parts."""
         given, sizes = self._given_by_words()
         found: dict[str, Part] = {}
         for start in range(len(words) - _HEAD + 1) if given else ():
@@ -475,12 +449,8 @@ class EvidenceFinder:
         yield from found.values()
 
     def _given_by_words(self) -> tuple[dict[str, Part | None], dict[str, list[int]]]:
-        """Return the remembered parts by their words, and the lengths of those with the same
-        beginning, longest first.
-
-        Of parts with the same words from different places none is meant for certain, so they are
-        None.
-        """
+        """Return the remembered parts by their words (None if they are from several places), and
+        the lengths of those with the same beginning, longest first."""
         if self._by_words is not None:
             return self._by_words
         given: dict[str, Part | None] = {}
@@ -503,23 +473,15 @@ class EvidenceFinder:
                 line = line + 1 if start else 0
             if line != number or start >= len(self._text):
                 return
-            end = str.find(self._text, "\n", start)
-            yield start, len(self._text) if end < 0 else end
+            yield start, _line_end(self._text, start)
 
 
 def find_quotes(words: str, text: str) -> Iterator[tuple[int, int]]:
     """Yield the spans that an answer quotes and that occur exactly once in the text: the whole
     answer, its lines, and quotations."""
-    quotes = [
-        words,
-        *words.splitlines(),
-        *(next(filter(None, found)) for found in _QUOTE.findall(words)),
-    ]
-    stripped = {quote.strip(" \t\n-*•") for quote in quotes}
-    longest = sorted(
-        (quote for quote in stripped if len(quote) >= _SHORTEST), key=len, reverse=True
-    )
-    for quote in longest[: _SCANNED // (len(text) + 1)]:
+    stripped = {quote.strip(" \t\n-*•") for quote in (words, *words.splitlines(), *_quotes(words))}
+    quotes = sorted((each for each in stripped if len(each) >= _SHORTEST), key=len, reverse=True)
+    for quote in quotes[: _SCANNED // (len(text) + 1)]:
         start = str.find(text, quote)
         end = start + len(quote)
         if (
@@ -531,12 +493,14 @@ def find_quotes(words: str, text: str) -> Iterator[tuple[int, int]]:
             yield start, end
 
 
+def _quotes(words: str) -> list[str]:
+    return [next(filter(None, found)) for found in _QUOTE.findall(words)]
+
+
 def answer_values(words: str) -> list[str]:
-    """Return what an answer gives, longest first: all of it, its lines, what is in quotation marks,
-    what commas and the like separate, and words with digits. Short ones are left out: they stand in
-    many texts by chance."""
-    values = {words, *words.splitlines(), *_BETWEEN_VALUES.split(words)}
-    values.update(next(filter(None, found)) for found in _QUOTE.findall(words))
+    """Return what an answer gives, longest first: all of it, its lines, quotations, what commas and
+    the like separate, and words with digits; not short ones, which many texts have by chance."""
+    values = {words, *words.splitlines(), *_BETWEEN_VALUES.split(words), *_quotes(words)}
     values.update(word for word in _BETWEEN_WORDS.split(words) if re.search(r"\d", word))
     stripped = {value.strip(_AROUND_VALUES) for value in values}
     telling = (value for value in stripped if len(value) > (3 if value.isdigit() else 2))
@@ -544,18 +508,15 @@ def answer_values(words: str) -> list[str]:
 
 
 def find_values(words: str, text: str, spans: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
-    """Yield the places of what an answer gives that stands exactly once in these spans of a
-    text."""
+    """Yield the places of an answer's values that stand exactly once in these spans of a text."""
     size = sum(end - start for start, end in spans) + 1
     for value in answer_values(words)[: _SCANNED // size]:
-        span = find_once(value, text, spans)
-        if span is not None:
+        if span := find_once(value, text, spans):
             yield span
 
 
 def find_once(words: str, text: str, spans: Sequence[Sequence[int]]) -> tuple[int, int] | None:
-    """Return where words stand in these spans of a text, if that is exactly once. Within other
-    words they do not count."""
+    """Return where words stand in these spans of a text, if exactly once, and not within other words."""
     starts: list[int] = []
     for first, last in spans:
         starts += islice(_find_words(words, text, first, last), 2 - len(starts))
@@ -577,19 +538,16 @@ def _find_words(words: str, text: str, first: int, last: int) -> Iterator[int]:
 
 
 def named_lines(words: str) -> set[int]:
-    """Return the numbers of the lines named in an answer."""
     named = (int(number) for run in _NAMED.finditer(words) for number in re.findall(r"\d+", run[0]))
     return {number for number in islice(named, _MOST_NAMED) if number}
 
 
 def _within_word(text: str, offset: int) -> bool:
-    """Return whether an offset is between two characters of the same word."""
     around = str.__getitem__(text, slice(offset - 1, offset + 1)) if offset else ""
     return len(around) == 2 and around.isalnum()
 
 
 def _pieces(answer: object, depth: int = 0) -> Iterator[Piece]:
-    """Yield the pieces of the text in an answer."""
     if isinstance(answer, Piece):
         yield answer
     elif isinstance(answer, (list, tuple, set, frozenset, dict)) and depth < _DEEPEST_ANSWER:

@@ -38,7 +38,6 @@ class EngineConnection(HostCalls):
             self.finished = True
 
     def ready(self) -> None:
-        """Report that the sandbox is locked down and ready for its first turn."""
         self._channel.send({"op": "ready"})
 
     def done(self, outcome: dict[str, Any]) -> None:
@@ -58,19 +57,20 @@ HEAD, TAIL = 5_000, 3_000
 
 
 class TurnOutput(NamedTuple):
-    """The output of a turn."""
+    """The output of a turn, and the length of the whole output."""
 
     text: str
     chars: int
-    """Length of the whole output."""
 
 
 class HeadAndTail:
-    """Accepts any amount of UTF-8 and keeps the first and the last characters."""
+    """Accepts any amount of UTF-8 and keeps its first and last characters."""
+
+    _head: str
+    _tail: str
+    _chars: int
 
     def __init__(self) -> None:
-        self._head = self._tail = ""
-        self._chars = 0
         self._begin()
 
     def add(self, data: bytes, final: bool = False) -> None:
@@ -83,7 +83,6 @@ class HeadAndTail:
         self._tail = (self._tail + text[-TAIL:])[-TAIL:]
 
     def take(self) -> TurnOutput:
-        """Return the output since the last call."""
         self.add(b"", final=True)
         dropped = self._chars - len(self._head) - len(self._tail)
         between = omission(dropped) if dropped else ""
@@ -98,7 +97,7 @@ class HeadAndTail:
 
 
 class _Raw(io.RawIOBase):
-    """The raw stream below a text stream, which writes to `HeadAndTail`."""
+    """The raw stream that writes to `HeadAndTail`, also after code has closed one."""
 
     def __init__(self, ends: HeadAndTail) -> None:
         super().__init__()
@@ -108,14 +107,12 @@ class _Raw(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        block = bytes(data)
-        self._ends.add(block)
-        return len(block)
+        self._ends.add(bytes(data))
+        return len(data)
 
 
 class Streams:
-    """`sys.stdout` and `sys.stderr` of the code: one stream, which keeps the order of the
-    output."""
+    """`sys.stdout` and `sys.stderr` of the code: one stream."""
 
     def __init__(self) -> None:
         self._ends = HeadAndTail()
@@ -130,7 +127,6 @@ class Streams:
         return self._stream
 
     def take(self) -> TurnOutput:
-        """Return the output since the last call."""
         self.stream()
         return self._ends.take()
 
@@ -144,9 +140,6 @@ class Streams:
 
 
 _COROUTINE = 0x80
-
-_DEEP_ENOUGH = 400
-"""The lowest recursion limit that a turn may start with."""
 
 
 class _CompileError(Exception):
@@ -177,10 +170,17 @@ class Turns:
         self._builtins = dict(builtins.__dict__)
 
     def run(self, number: int, code: str) -> dict[str, Any]:
-        """Run the code and return the fields of the "done" frame. Errors of the code are not
-        raised."""
         start = time.perf_counter()
-        self._prepare()
+        # Restore what an earlier turn may have replaced.
+        sys.settrace(None)
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000))
+        sys.modules["__main__"] = self._main
+        # Code may define its own `grep`, but not FINAL, the only way to answer.
+        self._main.__dict__.update(
+            {**self._names, **self._main.__dict__, "FINAL": self._names["FINAL"]}
+        )
+        sys.stdout = sys.stderr = self._streams.stream()
+        self._interrupts.install()
         status = "ok"
         try:
             with self._interrupts.allowed():
@@ -199,24 +199,6 @@ class Turns:
             "chars": printed.chars,
             "duration": time.perf_counter() - start,
         }
-
-    def _prepare(self) -> None:
-        """Restore anything that an earlier turn may have replaced."""
-        sys.settrace(None)
-        if sys.getrecursionlimit() < _DEEP_ENOUGH:
-            sys.setrecursionlimit(1000)
-        sys.modules["__main__"] = self._main
-        # Code may define its own `grep`, but missing names are restored, and so is FINAL, the only
-        # way to answer.
-        self._main.__dict__.update(
-            {
-                name: value
-                for name, value in self._names.items()
-                if name == "FINAL" or name not in self._main.__dict__
-            }
-        )
-        sys.stdout = sys.stderr = self._streams.stream()
-        self._interrupts.install()
 
     def _execute(self, number: int, code: str) -> None:
         filename = cell_filename(number)
