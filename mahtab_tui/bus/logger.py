@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Protocol
 
+from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.answers import AnswerPiece, AnswerSplitter
 from mahtab_tui.bus.codec import Partial, StoredStream, stream_key
 from mahtab_tui.bus.prompt import PromptHandler
@@ -60,10 +61,6 @@ SHARE = 20
 
 BACKLOG = 32_000_000
 """Characters kept in memory while the store is failing."""
-
-
-class StoreError(Exception):
-    """The store failed; the message is a sentence for the user."""
 
 
 class Store(Protocol):

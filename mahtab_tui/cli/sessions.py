@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mahtab_tui.bus.logger import StoreError
+from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line

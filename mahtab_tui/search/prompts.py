@@ -261,7 +261,7 @@ def _example_of_lines(query: str, text: Text, found: QueryLines) -> str:
     ]
     condition = f" if {' and '.join(tests)}" if tests else ""
     code = f"import re\nlines = [line for line in {_JOINED[text.kind]}.splitlines(){condition}]"
-    key = next(iter(re.findall(r"(\w+)=\d", found.shown[0][1] if found.shown else "")), "cost")
+    key = next(iter(re.findall(r"\b(\w+)=\d", found.shown[0][1] if found.shown else "")), "cost")
     if _COUNTS.search(query):
         return _COMPUTE.format(what="their number", code=f"{code}\nFINAL(len(lines))")
     last = f'FINAL(sum(int(re.search(r"{key}=(\\d+)", line)[1]) for line in lines))'

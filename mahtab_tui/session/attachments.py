@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Literal, NamedTuple
 
-from mahtab_tui.bus.logger import StoreError
+from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.prompt import to_xml
 from mahtab_tui.bus.records import UserAttachment
 from mahtab_tui.bus.terminal_screen import escape_output

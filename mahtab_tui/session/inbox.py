@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from mahtab_tui.bus.logger import StoreError
+from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.records import Hide, Pin, Queue, QueueItem, Replace, emit
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.session_index import question_title

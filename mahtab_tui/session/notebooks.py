@@ -14,9 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from mahtab_tui.bus import records
+from mahtab_tui.bus import StoreError, records
 from mahtab_tui.bus.conversation import Cell, Entry
-from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.bus.masking import MASK, PrivateTexts, Secrets, mask_spans
 from mahtab_tui.bus.records import Record, emit, get_record, warn
 from mahtab_tui.bus.sanitize import one_line

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 
-from mahtab_tui.bus.logger import StoreError
+from mahtab_tui.bus import StoreError
 from mahtab_tui.settings.model import home_folder
 
 STEP = 65_536

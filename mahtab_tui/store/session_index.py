@@ -18,8 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mahtab_tui.bus import records
-from mahtab_tui.bus.logger import StoreError
+from mahtab_tui.bus import StoreError, records
 from mahtab_tui.bus.prompt import HiddenEntries
 from mahtab_tui.bus.records import Record, cell_entry
 from mahtab_tui.bus.sanitize import plain

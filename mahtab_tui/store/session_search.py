@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from mahtab_tui.bus import records
-from mahtab_tui.bus.logger import StoreError
+from mahtab_tui.bus import StoreError, records
 from mahtab_tui.bus.prompt import HiddenEntries
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line

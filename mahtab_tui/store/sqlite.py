@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mahtab_tui.bus import records
+from mahtab_tui.bus import StoreError, records
 from mahtab_tui.bus.codec import InvalidRecord, decode
-from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.bus.records import Record, encode
 from mahtab_tui.store.database import (
     SessionLock,

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from textual.app import SuspendNotSupported
 
 from mahtab_tui import __version__
+from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.session import Session
 from mahtab_tui.settings.model import Settings, home_folder, load_settings
@@ -380,7 +381,6 @@ class SharingServer:
 
 
 def _report_leftovers(session: Session) -> None:
-    from mahtab_tui.bus.logger import StoreError
     from mahtab_tui.session.components import remove_leftovers
     from mahtab_tui.session.kernel_control import describe_detached_kernels, stop_surplus_kernels
 
@@ -394,7 +394,6 @@ def _report_leftovers(session: Session) -> None:
 
 
 def _read_sessions(session: Session) -> None:
-    from mahtab_tui.bus.logger import StoreError
     from mahtab_tui.store.database import is_corrupt
     from mahtab_tui.store.resume import database
     from mahtab_tui.store.session_index import catch_up

@@ -11,6 +11,7 @@ from typing import TypeVar
 from textual.timer import Timer
 from textual.widget import Widget
 
+from mahtab_tui.bus import StoreError
 from mahtab_tui.tui.textual_fixes import is_being_removed
 
 T = TypeVar("T")
@@ -52,7 +53,6 @@ class Fetcher:
                 if failed is None:
                     traceback.print_exc()
                     return
-                from mahtab_tui.bus.logger import StoreError  # not needed for the first picture
                 from mahtab_tui.kernel.base import KernelError
 
                 sentence = str(error) or type(error).__name__

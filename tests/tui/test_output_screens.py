@@ -15,7 +15,7 @@ from textual.events import MouseDown, MouseMove, MouseUp
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from mahtab_tui.bus.logger import StoreError
+from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import InspectorClient

@@ -11,9 +11,8 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
-from mahtab_tui.bus import records
+from mahtab_tui.bus import StoreError, records
 from mahtab_tui.bus.conversation import Cell
-from mahtab_tui.bus.logger import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.store.database import lock_session
 from mahtab_tui.store.resume import database

@@ -45,7 +45,7 @@ ONCE_KEYS = "rRxsemyd1/`"
 QUEUE = made(
     tags.QUEUE, "", {"items": [{"id": 1, "code": "never = 1", "mode": "python", "party": ""}]}, 1.0
 )
-ACTS = ("submit", "replace", "cancel", "decide", "hide", "pin", "stop")
+ACTS = ("submit", "replace", "stop")
 KERNEL_ACTS = ("reset", "kill", "activate", "move")
 
 
@@ -55,6 +55,10 @@ class Acts(list[str]):
     def __init__(self, app: MahtabApp, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ACTS:
             monkeypatch.setattr(app.session, name, self._noting(name))
+        monkeypatch.setattr(app.session.inbox, "cancel", self._noting("cancel"))
+        monkeypatch.setattr(app.session.approvals, "answer", self._noting("decide"))
+        for name in ("hide", "pin"):
+            monkeypatch.setattr(app.session.entries, name, self._noting(name))
         for name in KERNEL_ACTS:
             monkeypatch.setattr(app.session.kernel_control, name, self._noting(name))
         for name in ("retry", "stop"):

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mahtab_tui.bus import records
-from mahtab_tui.bus.logger import StoreError
+from mahtab_tui.bus import StoreError, records
 from mahtab_tui.bus.records import Record
 from mahtab_tui.store import database
 from mahtab_tui.store.session_index import (

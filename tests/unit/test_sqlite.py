@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mahtab_tui.bus.logger import StoreError
+from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.records import NotebookFile
 from mahtab_tui.store import database
 from mahtab_tui.store.session_index import delete_session

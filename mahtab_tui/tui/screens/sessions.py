@@ -16,7 +16,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.content import Content
 
-from mahtab_tui.bus.logger import StoreError
+from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.export.entries import NothingToExport
