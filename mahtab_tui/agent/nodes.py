@@ -453,8 +453,8 @@ class Nodes:
         writer: StreamWriter,
     ) -> list[AnyMessage]:
         """Fit the messages into the model's context window, together with the pictures."""
-        taken = _picture_tokens(self._choose_pictures(messages, pictures))
-        fitted = fit(messages, self._token_limit - estimate_size(system) - taken)
+        for_pictures = _picture_tokens(self._choose_pictures(messages, pictures))
+        fitted = fit(messages, self._token_limit - estimate_size(system) - for_pictures)
         if fitted != messages:
             why = "The conversation is too long for the model, so this time outputs are shortened, or its beginning is left out."
             _warn(writer, why)

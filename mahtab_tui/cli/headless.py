@@ -392,7 +392,7 @@ def search_once(
         for receive in receivers:
             receive(masked)
 
-    def say(sentence: str) -> None:
+    def report(sentence: str) -> None:
         _write_stderr(f"mahtab-tui: {plain(secrets.mask(sentence))}")
 
     try:
@@ -400,7 +400,7 @@ def search_once(
             try:
                 log_file = Log(log)
             except OSError as error:
-                say(f"{log} cannot be written: {error.strerror}.")
+                report(f"{log} cannot be written: {error.strerror}.")
                 return WRONG_ARGUMENTS
             receivers.append(log_file.write)
         search = Search(
@@ -432,17 +432,17 @@ def search_once(
         if log_file is not None:
             log_file.close()
             if log_file.trouble:
-                say(log_file.trouble)
+                report(log_file.trouble)
     if answer.state in ("error", "stopped"):
         if not stdout.failed:
-            say(answer.text)
+            report(answer.text)
         return FAILED
     if not as_json:
         stdout.write(plain(secrets.mask(answer.text)))
     is_partial = answer.state == "partial"
     if is_partial:
         why = answer.why.rstrip(".") or "the search ended early"
-        say(f"{why}; this answer is partial.")
+        report(f"{why}; this answer is partial.")
     return FAILED if stdout.failed else PARTIAL if is_partial else ANSWERED
 
 

@@ -122,22 +122,22 @@ class NodeSource(NamedTuple):
         return self.text if self.root_spans is None else self.text.joined(self.root_spans)
 
     @property
-    def _places(self) -> Sequence[TextSpan]:
+    def _own_spans(self) -> Sequence[TextSpan]:
         return ((0, len(self.text.text)),) if self.root_spans is None else self.root_spans
 
     @property
     def runs(self) -> list[TextRun]:
         """Runs of the node's text that are runs of the root's text, in order."""
-        return self.text.joined_runs(self._places)
+        return self.text.joined_runs(self._own_spans)
 
     @property
     def chars(self) -> int:
-        return sum(end - start + 1 for start, end in self._places) - 1
+        return sum(end - start + 1 for start, end in self._own_spans) - 1
 
     @property
     def spans(self) -> list[TextSpan]:
         """Spans of the root's text."""
-        return self.text.to_root(self._places)
+        return self.text.to_root(self._own_spans)
 
 
 class LiveFanOut:

@@ -87,7 +87,7 @@ class Inbox:
         self._numbers = itertools.count(1)
         self._closed = False
         self._reported: list[Item] = []
-        self._held_back: set[str] = set()
+        self._paused_parties: set[str] = set()
 
     def put(self, mode: Mode, text: str) -> int:
         """Add an input of the user; returns its id."""
@@ -133,7 +133,7 @@ class Inbox:
             self._serving.discard(mode)
             while not self._closed:
                 for item in self._items:
-                    if item.mode == mode and item.party not in self._held_back:
+                    if item.mode == mode and item.party not in self._paused_parties:
                         self._items.remove(item)
                         self._serving.add(mode)
                         self._report()
@@ -154,7 +154,7 @@ class Inbox:
 
     def hold(self, party: str, on: bool) -> None:
         with self._changed:
-            (self._held_back.add if on else self._held_back.discard)(party)
+            (self._paused_parties.add if on else self._paused_parties.discard)(party)
             self._changed.notify_all()
             self._report()
 
@@ -176,7 +176,7 @@ class Inbox:
         waiting = [
             item
             for item in self._items
-            if item.mode in self._serving or item.party in self._held_back
+            if item.mode in self._serving or item.party in self._paused_parties
         ]
         if waiting != self._reported:
             self._reported = waiting

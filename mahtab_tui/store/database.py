@@ -172,7 +172,7 @@ class SpareDatabase:
             except sqlite3.Error as error:
                 if is_corrupt(error) and self._path is not None:
                     self._connection.close()
-                    self._set_aside()
+                    self._replace_corrupt()
                     self._connection = self._open()
                 else:
                     self._on_problem(f"{self._name} {self._path} cannot be used: {error}.")
@@ -190,7 +190,7 @@ class SpareDatabase:
                 connection = open_file(path, self._tables, self._wait)
             except (sqlite3.Error, OSError) as error:
                 reason = error.strerror if isinstance(error, OSError) else error
-                if not (is_corrupt(error) and self._set_aside()):
+                if not (is_corrupt(error) and self._replace_corrupt()):
                     self._on_problem(
                         f"{self._name} {path} cannot be used ({reason}). This session's {self._contents} are kept in memory only."
                     )
@@ -200,7 +200,7 @@ class SpareDatabase:
                 return connection
         return open_file(None, self._tables, self._wait)
 
-    def _set_aside(self) -> bool:
+    def _replace_corrupt(self) -> bool:
         """Rename a damaged file; returns whether another one can be tried."""
         assert self._path is not None
         try:

@@ -327,20 +327,20 @@ class _Holder:
         return _compare_digest(given, self._key.encode())
 
     def _answer(self, number: int, frame: Frame) -> None:
-        visitor, is_held = self._visitors[number], self._host is not None
+        visitor, has_host = self._visitors[number], self._host is not None
         reply = {
             "op": "kernel",
             **self._state.as_frame(),
             "pid": self._kernel,
-            "host": is_held,
+            "host": has_host,
         }
-        may_attach = not is_held or frame.get("by_force") is True
+        may_attach = not has_host or frame.get("by_force") is True
         if frame["op"] == "attach" and visitor.channels and may_attach:
             self._attach(number, reply)
             return
         visitor.connection.send(encode(reply))
         self._dismiss(number)
-        if frame["op"] == "stop" and not is_held:
+        if frame["op"] == "stop" and not has_host:
             if reply["cell"]:
                 self._end()
             self._ends_at = time.monotonic() + VISITOR_TIMEOUT

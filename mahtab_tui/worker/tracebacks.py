@@ -89,9 +89,9 @@ class _ShortStack(traceback.StackSummary):
                 lines.append(_fold(list(run)))
             else:
                 lines += traceback.StackSummary(run).format(**options)
-        left_out = len(lines) - _HEAD - _TAIL
-        if left_out > 1:
-            lines[_HEAD:-_TAIL] = [f"  … {left_out} frames left out …\n"]
+        omitted = len(lines) - _HEAD - _TAIL
+        if omitted > 1:
+            lines[_HEAD:-_TAIL] = [f"  … {omitted} frames left out …\n"]
         return lines
 
 

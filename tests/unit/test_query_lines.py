@@ -28,7 +28,7 @@ def test_words_within_words_do_not_count() -> None:
     )
 
 
-def test_words_of_every_line_and_common_words_say_nothing() -> None:
+def test_words_of_every_line_and_common_words_are_ignored() -> None:
     assert not find_query_lines("What is the user?", "the user is ana\n" * 50).shown
 
 

@@ -67,7 +67,7 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         self._options.can_focus = False
         self._option_numbers: list[int] = []
         """The index of each row among the options, which include headings."""
-        self.beside: Widget | None = None
+        self.companion: Widget | None = None
         """A widget to show beside the list."""
         self.below: Widget = Static(classes="listing-about", markup=False)
         """By default it shows the row's description."""
@@ -80,8 +80,8 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
             yield self._line
             with Container(classes="listing-body"):
                 yield self._options
-                if self.beside is not None:
-                    yield self.beside
+                if self.companion is not None:
+                    yield self.companion
             yield self.below
             yield Static(classes="listing-said", markup=False)
             yield Static(self.hint, classes="quiet", markup=False)

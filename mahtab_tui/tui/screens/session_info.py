@@ -225,7 +225,7 @@ class ServersScreen(ListScreen[None, ServerState]):
         self._servers = servers
         self._show_messages = show_messages
         self._tools = Static(id="server-tools-text", markup=False)
-        self.beside = VerticalScroll(self._tools, id="server-tools")
+        self.companion = VerticalScroll(self._tools, id="server-tools")
         self._drawn: object = None
 
     def on_mount(self) -> None:

@@ -156,7 +156,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         """current: the open session; empty if it is not saved. switch_problem: why no other session
         can be opened; empty if it can. mask: masks secrets in exports."""
         super().__init__()
-        self.beside = self._preview = Preview()
+        self.companion = self._preview = Preview()
         self._database = database
         self._current = current
         self._project = project

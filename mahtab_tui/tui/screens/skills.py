@@ -104,7 +104,7 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         """project: the folder whose ``.mahtab/skills`` gets new skills. open_file: opens a file in
         the user's editor; raises RuntimeError."""
         super().__init__()
-        self.beside = self._preview = MarkdownPreview()
+        self.companion = self._preview = MarkdownPreview()
         self._library = library
         self._loaded = loaded
         self._project = project

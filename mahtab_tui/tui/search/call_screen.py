@@ -198,8 +198,8 @@ class CallRows:
         answer = _LINE_END.sub("  \n", plain(node.answer))
         yield from map(CallRow, self._markdown.document(answer, self._width, style))
         if node.rests_on:
-            places = f"rests on {format_count(len(node.rests_on), 'place')} of the text"
-            yield CallRow(Row([(places, palette.muted)], style))
+            grounds = f"rests on {format_count(len(node.rests_on), 'place')} of the text"
+            yield CallRow(Row([(grounds, palette.muted)], style))
         for start, end in node.rests_on[:LONGEST_POSITION]:
             words = [
                 ("  → ", palette.moon),

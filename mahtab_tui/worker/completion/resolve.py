@@ -501,8 +501,8 @@ def _object(node: Any, names: dict[str, Any]) -> Any:
             found = get_if_loaded(ast.unparse(node.value), name)
     elif isinstance(node, ast.Name):
         name = node.id
-        places: tuple[Mapping[str, Any], ...] = (names, builtins.__dict__)
-        found = next((place[name] for place in places if name in place), MISSING)
+        namespaces: tuple[Mapping[str, Any], ...] = (names, builtins.__dict__)
+        found = next((each[name] for each in namespaces if name in each), MISSING)
         found = get_if_loaded("typing", name) if found is MISSING else found
     else:
         return MISSING
