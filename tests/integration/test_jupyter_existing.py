@@ -314,7 +314,8 @@ def while_away(proxy: TcpProxy, cells: Cells) -> Callable[[], None]:
 def test_running_cell_continues_and_its_output_arrives_once(
     proxied_cells: Cells, proxy: TcpProxy
 ) -> None:
-    code = "import time\nprint('go')\nfor number in range(30): print(number); time.sleep(0.1)"
+    # What is on its way to a connection that breaks is lost: the server notices the loss first.
+    code = "import time\nprint('go'); time.sleep(1)\nfor number in range(30): print(number); time.sleep(0.1)"
     result = proxied_cells.run_until("go", while_away(proxy, proxied_cells), code)
     assert (result.status, result.output.split()) == (Status.OK, ["go", *map(str, range(30))])
     states = [text for _, text in proxied_cells.host.states.queue if text]
