@@ -346,7 +346,8 @@ class Search:
         async def close(engine: Engine, unused: Set[Model]) -> None:
             await engine.close()
             for model in unused:
-                await asyncio.to_thread(model.close)
+                with contextlib.suppress(RuntimeError):  # the interpreter is ending
+                    await asyncio.to_thread(model.close)
 
         def forget() -> None:
             self._logs.pop(tree, None)
