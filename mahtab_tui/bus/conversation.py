@@ -121,7 +121,7 @@ class Cell(Entry):
     undone: bool = False
     changes: Sequence[Change] = ()
     cell_number: int | None = None
-    """Of the notebook."""
+    """The number of its cell in the notebook."""
     ran_as: int | None = None
     """The execution count stored in the notebook."""
 

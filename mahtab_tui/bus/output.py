@@ -346,7 +346,7 @@ class _TableReader:
         self.notes: list[str] = []
         self._cells = 0
         self._depth = 0
-        """Of inner tables, only the text is read."""
+        """How many tables it is in; an inner table is read as text."""
         self._over = False
         self._cell: list[str] | None = None
         self._spans = {"colspan": 1, "rowspan": 1}

@@ -21,7 +21,7 @@ from mahtab_tui.export.entries import Output, Search, Selected, has_run, to_titl
 from mahtab_tui.export.reading import Node
 
 SCHEMES = ("http", "https", "mailto")
-"""Of links that lead to a page."""
+"""Schemes of links that lead to a page."""
 _AFTER = "what follows"
 _LONG = 200_000
 """With more characters, the parser would take many seconds."""

@@ -53,7 +53,7 @@ class Style(NamedTuple):
     """A file's formatting, so that saving changes as few lines as possible."""
 
     indent: str | None = " "
-    """Of the JSON; None if it is a single line."""
+    """Indentation of the JSON; None if it is a single line."""
     windows: bool = False
     ends: bool = True
     mark: bool = False

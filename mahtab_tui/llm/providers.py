@@ -306,7 +306,7 @@ def check_name(spec: str) -> None:
 
 
 class ModelAccess(TypedDict, total=False):
-    """What is needed to reach a provider; `Settings.model_access` has it."""
+    """Addresses, keys and options of providers, as `Settings.model_access` returns them."""
 
     provider: str | None
     """For a name without one."""

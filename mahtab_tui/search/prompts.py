@@ -20,7 +20,7 @@ from mahtab_tui.search.query_lines import (
     MOST_CHARACTERS,
     QueryLines,
     find_query_lines,
-    stands_alone,
+    is_always_whole,
 )
 from mahtab_tui.worker.answers import FORM, needs_code
 from mahtab_tui.worker.sandbox.confinement import BASE
@@ -255,7 +255,7 @@ def _example_of_lines(query: str, text: Text, found: QueryLines) -> str:
     """Return code that computes from all lines with the words of a query."""
     tests = [
         f"{word!r} in line"
-        if stands_alone(word, text.text)
+        if is_always_whole(word, text.text)
         else f're.search(r"\\b{re.escape(word)}\\b", line)'
         for word in found.words
     ]

@@ -100,7 +100,7 @@ def _words(query: str) -> Iterator[str]:
             yield word
 
 
-def stands_alone(word: str, text: str) -> bool:
+def is_always_whole(word: str, text: str) -> bool:
     """Tell whether no line has a word only within other words, as "12" in "4123"."""
     text = text[:MOST_CHARACTERS]
     return list(_starts(word, text, 0)) == list(_starts(word, text, 0, whole=False))

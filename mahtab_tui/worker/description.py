@@ -47,7 +47,7 @@ from .objects import (
 )
 from .table_description import describe_table
 from .variables import (
-    UNTOLD,
+    HIDDEN_VALUE,
     format_count,
     is_hidden,
     looks_secret,
@@ -286,7 +286,7 @@ def describe_detail(
     }
     if is_hidden(name, value):
         error = f"The value of {name} is hidden, because its name looks like a secret's."
-        return {**result, "text": UNTOLD, "error": error}
+        return {**result, "text": HIDDEN_VALUE, "error": error}
     is_plain = type(value) in _PLAIN
 
     def write() -> tuple[str, bool]:

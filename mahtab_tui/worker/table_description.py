@@ -33,7 +33,7 @@ from .objects import (
     name_of,
     own_dict,
 )
-from .variables import UNTOLD, looks_secret, one_line, safe_length, summary, type_name
+from .variables import HIDDEN_VALUE, looks_secret, one_line, safe_length, summary, type_name
 
 _ROWS = 3
 _ROW_WIDTH = 200
@@ -188,7 +188,7 @@ def _build_column(
     if column is None:
         return _Column(shown, dtype, missing, [_UNREADABLE] * rows)
     if looks_secret(shown) and not column.right:
-        return _Column(shown, dtype, missing, [UNTOLD] * rows)
+        return _Column(shown, dtype, missing, [HIDDEN_VALUE] * rows)
     return _Column(shown, dtype, missing, _cells(column, rows, missing_text), values)
 
 
@@ -387,7 +387,7 @@ def _level_texts(index: Any) -> list[str]:
     if not _is_readable(index):
         return [_UNREADABLE] * len(index)
     if type(index.name) is str and looks_secret(index.name):
-        return [UNTOLD] * len(index)
+        return [HIDDEN_VALUE] * len(index)
     return _cells(column_of(index), len(index), "NaN")
 
 

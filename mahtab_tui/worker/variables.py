@@ -267,7 +267,7 @@ def summary(value: object) -> str:
     return "" if size is None else format_count(size, "chars" if is_subclass(cls, str) else "items")
 
 
-UNTOLD = "••••••••"
+HIDDEN_VALUE = "••••••••"
 """Shown instead of a hidden value."""
 
 _HINT = re.compile("pass|pw|secret|token|key|cred|bearer|auth", re.IGNORECASE)
@@ -314,8 +314,8 @@ def is_hidden(name: str, value: object) -> bool:
 
 
 def masked_summary(name: str, value: object) -> str:
-    """Return `summary`, or `UNTOLD` if the value is hidden."""
-    return UNTOLD if is_hidden(name, value) else summary(value)
+    """Return `summary`, or `HIDDEN_VALUE` if the value is hidden."""
+    return HIDDEN_VALUE if is_hidden(name, value) else summary(value)
 
 
 HIDDEN = frozenset(

@@ -22,7 +22,7 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.worker import private_use as module
 from mahtab_tui.worker.private_use import _contained, mentioned_names, private_use
-from mahtab_tui.worker.variables import UNTOLD
+from mahtab_tui.worker.variables import HIDDEN_VALUE
 from tests import tags
 from tests.records import RecordList, emit
 
@@ -430,7 +430,7 @@ def test_masking_time_is_bounded_for_hostile_texts(unit: str) -> None:
 
 
 def test_kernel_placeholder_equals_the_mask() -> None:
-    assert UNTOLD == MASK
+    assert HIDDEN_VALUE == MASK
 
 
 # Texts of private variables: which are told by the kernel, and where they are found.

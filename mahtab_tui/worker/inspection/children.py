@@ -42,7 +42,7 @@ from ..objects import (
 )
 from ..tracebacks import CELL, cell_filename
 from ..variables import (
-    UNTOLD,
+    HIDDEN_VALUE,
     WIDTH,
     format_count,
     is_hidden,
@@ -72,7 +72,7 @@ _MOST_FIELDS, _FIELD_WIDTH = 6, 24
 def short_value(value: Any, name: Any = "") -> str:
     """Format a value. name: its key or attribute, which may be that of a secret."""
     if type(name) is str and looks_secret(name):
-        return UNTOLD if is_hidden(name, value) else _describe_size(value)
+        return HIDDEN_VALUE if is_hidden(name, value) else _describe_size(value)
     cls = type(value)
     if cls is str:
         return literal(value, _TEXT_WIDTH)
@@ -259,7 +259,7 @@ def describe_child(child: Child, above: Iterable[object]) -> dict[str, Any]:
     about = masked_summary(child.label, value)
     row.update(
         type=type_name(value),
-        summary=_quote(value) if type(value) is str and about != UNTOLD else about,
+        summary=_quote(value) if type(value) is str and about != HIDDEN_VALUE else about,
         kind=variable_kind(value),
     )
     if row["kind"] == "data" and type(value) not in SCALARS:
