@@ -103,7 +103,9 @@ def rows() -> Iterator[Row]:
         )
         for count, concurrency, reach in ((20, 20, "<= 75 ms"), (1_000, 16, "<= 2 x ideal")):
             code = f"FINAL(len(rlm_map('part', partition({count}))))"
-            run = _running(search, waiting(code), max_depth=1, concurrency=concurrency)
+            run = _running(
+                search, waiting(code), max_depth=1, concurrency=concurrency, max_calls=count + 2
+            )  # by default it ends at 200 calls
             ideal = -(-count // concurrency) * CALL * 1_000
             yield Row(
                 f"{count:,} sub-calls of 50 ms, {concurrency} at a time",
