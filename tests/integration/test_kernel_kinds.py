@@ -75,15 +75,15 @@ def test_process_is_restored_when_the_kernel_is_closed(namespace: dict[str, Any]
             sys.stdin,
             builtins.input,
             set(dir(builtins)) - {"_"},
-            threading.active_count(),
         )
 
-    before = state()
+    before, threads = state(), set(threading.enumerate())
     kernel = InProcessKernel(namespace)
     kernel.start(RecordingHost())
     Cells(kernel, RecordingHost()).text("1 + 1")
     kernel.close()
     assert state() == before
+    assert set(threading.enumerate()) <= threads  # threads of earlier tests may end meanwhile
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,10 @@ def test_closing_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     outer = logging.getLogger("mahtab")
     monkeypatch.setattr(outer, "level", logging.ERROR)
     monkeypatch.setattr(outer, "propagate", True)
-    before = (list(outer.handlers), outer.level, outer.propagate, threading.active_count())
+    before, threads = (
+        (list(outer.handlers), outer.level, outer.propagate),
+        set(threading.enumerate()),
+    )
     for _ in range(3):
         log, _ = setup_logging(MemoryStore())
         log.addHandler(DisplayHandler())
@@ -106,10 +109,11 @@ def test_closing_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
         close_logging(log)
         close_logging(log)
         assert log.handlers == []
-    for thread in threading.enumerate():
+    for thread in set(threading.enumerate()) - threads:
         if isinstance(thread, threading.Timer):
             thread.join()  # cancelled: ends at once
-    assert (list(outer.handlers), outer.level, outer.propagate, threading.active_count()) == before
+    assert (list(outer.handlers), outer.level, outer.propagate) == before
+    assert set(threading.enumerate()) <= threads  # threads of earlier tests may end meanwhile
 
 
 def test_the_configuration_of_the_process_does_not_reach_a_session() -> None:
