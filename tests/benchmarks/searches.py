@@ -12,21 +12,23 @@ import difflib
 import inspect
 import json
 import re
+import socket
 import statistics
 import subprocess
 import threading
 import time
-import urllib.error
-import urllib.request
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from pydoc_data.topics import topics
 from random import Random
 from typing import Any, Literal, NamedTuple, get_args
+from urllib.parse import urlsplit
 
 from tests.benchmarks.answers.baseline import complete
 from tests.benchmarks.answers.run import find_model
@@ -453,6 +455,7 @@ class Proxy:
         self.counts = Counts()
         self._ended = threading.Condition()
         self._running = 0
+        self._connections: list[HTTPConnection] = []
         self._url = url
         self._transcript = transcript
         proxy = self
@@ -478,8 +481,12 @@ class Proxy:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
 
-    def wait(self) -> None:
-        """Wait until each call has been counted: an answer may come before its call has ended."""
+    def wait(self, *, stop: bool) -> None:
+        """Wait until each call has been counted: an answer may come before its call has ended.
+        stop: have the server end them, whose program is gone."""
+        for connection in self._connections if stop else ():
+            with contextlib.suppress(OSError, AttributeError):  # it has ended
+                connection.sock.shutdown(socket.SHUT_RDWR)
         with self._ended:
             self._ended.wait_for(lambda: not self._running, 60)
 
@@ -493,12 +500,15 @@ class Proxy:
             if body.get("stream"):
                 body["stream_options"] = {"include_usage": True}
             data = json.dumps(body).encode()
-        request = urllib.request.Request(target, data, {"Content-Type": "application/json"})
-        try:
-            reply = urllib.request.urlopen(request, timeout=600)
-        except urllib.error.HTTPError as error:
-            reply, body = error, None
-        with reply, contextlib.suppress(BrokenPipeError):
+        address = urlsplit(target)
+        connection = HTTPConnection(address.netloc, timeout=600)
+        self._connections.append(connection)
+        with contextlib.suppress(OSError, HTTPException), contextlib.closing(connection):
+            method = "GET" if data is None else "POST"
+            connection.request(method, address.path, data, {"Content-Type": "application/json"})
+            reply = connection.getresponse()
+            if reply.status != HTTPStatus.OK:
+                body = None
             handler.send_response(reply.status)
             handler.send_header("Content-Type", reply.headers["Content-Type"])
             handler.end_headers()  # it ends with the connection
@@ -622,7 +632,7 @@ def _measure(name: str, search: Callable[[Proxy, str, Task], Any], chosen: Any, 
         except Exception as error:  # whatever a program raises
             answer = f"{type(error).__name__}: {error}"
         took, counts = time.monotonic() - began, proxy.counts
-        proxy.wait()
+        proxy.wait(stop="TimeoutExpired" in str(answer))
         good = is_right(task, answer)
         right += good
         seconds.append(took)
