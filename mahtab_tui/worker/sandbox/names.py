@@ -68,7 +68,7 @@ def readable(value: object) -> str:
     if possible, everything else as Python shows it."""
     try:
         data = _as_data(value)
-        return _as_json(data, "\n") if isinstance(data, (list, tuple, dict)) else str(data)
+        return _as_json(data) if isinstance(data, (list, tuple, dict)) else str(data)
     except (TypeError, ValueError, RecursionError):
         return pprint.pformat(value, width=_ONE_LINE)
 
@@ -101,22 +101,16 @@ def _as_data(value: Any) -> Any:
     return value
 
 
-def _as_json(value: object, line_break: str) -> str:
-    """Return a value as JSON, with everything that fits on one line. line_break: with the
-    indentation."""
-    line = json.dumps(value, ensure_ascii=False)
-    if len(line) <= _ONE_LINE or not isinstance(value, (list, tuple, dict)):
+def _as_json(data: Any) -> str:
+    """Return data as JSON; if it is long, with each item on a line of its own."""
+    line = json.dumps(data, ensure_ascii=False)
+    if len(line) <= _ONE_LINE:
         return line
-    deeper = f"{line_break}  "
-    if isinstance(value, dict):
-        items = [
-            json.dumps({name: 0}, ensure_ascii=False)[1:-2] + _as_json(item, deeper)
-            for name, item in value.items()
-        ]
+    if isinstance(data, dict):
+        items = [json.dumps({name: item}, ensure_ascii=False)[1:-1] for name, item in data.items()]
     else:
-        items = [_as_json(item, deeper) for item in value]
-    inside = deeper + f",{deeper}".join(items) + line_break
-    return f"{{{inside}}}" if isinstance(value, dict) else f"[{inside}]"
+        items = [json.dumps(item, ensure_ascii=False) for item in data]
+    return f"{line[0]}\n  {f',{chr(10)}  '.join(items)}\n{line[-1]}"
 
 
 def subset_text(name: str, value: object) -> str:
