@@ -153,9 +153,6 @@ def test_library_frames_are_collapsed_into_one_line(tmp_path: Path) -> None:
     assert {
         frame.file.rpartition("site-packages/")[2].partition("/")[0] for frame in shown[2:]
     } == {"pandas"}
-    assert any("pandas" in frame.file for frame in traceback.frames if not frame.row), (
-        "frames of what is left out are listed"
-    )
 
 
 def test_an_error_inside_a_library_with_another_message_is_shown() -> None:

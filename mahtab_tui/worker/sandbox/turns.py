@@ -6,7 +6,6 @@ import ast
 import builtins
 import codecs
 import io
-import linecache
 import sys
 import time
 from types import CodeType, ModuleType
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 
 from ..awaiting import EventLoop
 from ..capture import omission
+from ..compiling import CO_COROUTINE, cache_source, compile_parts
 from ..control import Channel, HostCalls, Interrupts
 from ..frames import Frame, FrameError
 from ..tracebacks import cell_filename, format_safely, syntax_error
@@ -139,9 +139,6 @@ class Streams:
         )
 
 
-_COROUTINE = 0x80
-
-
 class _CompileError(Exception):
     """The code is not valid Python; the cause says why."""
 
@@ -203,12 +200,7 @@ class Turns:
     def _execute(self, number: int, code: str) -> None:
         filename = cell_filename(number)
         code = code.replace("\r\n", "\n").replace("\r", "\n")
-        linecache.cache[filename] = (
-            len(code),
-            None,
-            [line + "\n" for line in code.split("\n")],
-            filename,
-        )
+        cache_source(code, filename)
         body, last = _compile(code, filename)
         self._evaluate(body)
         if last is not None and (value := self._evaluate(last)) is not None:
@@ -219,7 +211,7 @@ class Turns:
 
     def _evaluate(self, code: CodeType) -> Any:
         result = eval(code, self._main.__dict__)
-        return self._loop.run(result) if code.co_flags & _COROUTINE else result
+        return self._loop.run(result) if code.co_flags & CO_COROUTINE else result
 
     def _report(self, error: BaseException) -> str:
         """Print the error that ended the code, and return the status."""
@@ -244,13 +236,6 @@ def _compile(code: str, filename: str) -> tuple[CodeType, CodeType | None]:
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     try:
         tree = compile(code, filename, "exec", flags | ast.PyCF_ONLY_AST, True)
-        statements, last = list(tree.body), None
-        if statements and isinstance(statements[-1], ast.Expr):
-            shown = statements.pop()
-            assert isinstance(shown, ast.Expr)
-            last = compile(ast.Expression(shown.value), filename, "eval", flags, True)
-        return compile(
-            ast.Module(statements, tree.type_ignores), filename, "exec", flags, True
-        ), last
+        return compile_parts(tree, filename, flags)
     except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
         raise _CompileError from error
