@@ -1,7 +1,6 @@
 """Writes the line after an error that names what helps to fix it.
 
-No code of the user's classes runs. Hints show names that the failing line could use, and at most
-one value of its column.
+No code of the user's classes runs. Hints show only names that the failing line could use.
 """
 
 from __future__ import annotations
@@ -28,19 +27,16 @@ from .objects import (
     is_index,
     is_module,
     is_one_of,
-    is_own_type,
     own_dict,
     run_with_timeout,
 )
 from .tracebacks import library_name
-from .variables import looks_secret, one_line, type_name
+from .variables import one_line, type_name
 
 SECONDS = 1.0
 LONGEST = 600
 """Characters of a hint."""
 _MOST_LABELS = 2_000
-_SAMPLED_VALUES = 20
-_VALUE_WIDTH = 40
 _MOST_FILES, _MOST_ENTRIES = 10, 1_000
 _PLAIN = Classes(str, int, float, bool)
 
@@ -181,79 +177,6 @@ def _quote(names: list[Any]) -> str:
     return shown + (", …" if len(names) > 3 else "")
 
 
-# Wrong types of columns, and conditions on columns
-
-_WRONG_DTYPE = re.compile(
-    r"could not convert string to float|invalid literal for int|Unable to parse string|to numeric"
-    r"|agg function failed|does not support operation|Cannot perform reduction"
-    r"|can only concatenate str|unsupported operand type|not supported between instances"
-    r"|Can only use \.(?:dt|str) accessor"
-    r"|Invalid comparison between|operation '\w+' not supported|ufunc .* not supported"
-)
-_MOMENTS = re.compile(r"datetime|Timestamp|timedelta|\bdate\b")
-
-
-def wrong_dtype(failed: Failure) -> str:
-    """Name the dtype of the column in question, and how to convert it."""
-    if not _WRONG_DTYPE.search(failed.message):
-        return ""
-    for value in failed.library_values("pandas", "Series", "DataFrame"):
-        if has_own_indexes(value):
-            text = _text_table(failed, value) if value.ndim == 2 else _column(failed, value)
-            if text:
-                return text
-    return ""
-
-
-def _column(failed: Failure, series: Any) -> str:
-    """Return the hint for a column; empty if its dtype is not the reason."""
-    if not is_own_type(series.dtype):
-        return ""
-    name = series.name if type(series.name) is str else ""
-    expression = _expression(failed, name) or failed.find_name(series) or f"df[{name!r}]"
-    expression, texts = one_line(expression, 60), _texts(series)
-    described = f"{one_line(repr(name), 60) if name else 'the Series'} has dtype {series.dtype}"
-    if texts and not looks_secret(name):
-        described += f", for example {one_line(repr(texts[0]), _VALUE_WIDTH)}"
-    if "Can only use .str" in failed.message:
-        return f"{described}. Convert it first: {expression}.astype(str)"
-    if not texts:
-        return ""
-    if _MOMENTS.search(failed.message):
-        return f"{described}. Convert it first: pd.to_datetime({expression})"
-    if not any(char.isdecimal() for text in texts for char in text):
-        return f"{described}: text, not numbers. Use a column of numbers, or count the values: {expression}.value_counts()"
-    if any(re.search(r"[^\d\s.eE+-]", text) for text in texts):
-        expression += ".str.replace(r'[^0-9.-]', '', regex=True)"
-    return f"{described}. Convert it first: pd.to_numeric({expression}, errors='coerce')"
-
-
-def _expression(failed: Failure, name: str) -> str:
-    """Return how the user's line refers to a column; empty if it does not."""
-    for node in failed.expressions:
-        written: Any = node.attr if isinstance(node, ast.Attribute) else None
-        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-            written = node.slice.value
-        if name and written == name:
-            return ast.unparse(node)
-    return ""
-
-
-def _texts(series: Any) -> list[str]:
-    if not is_own_type(series.dtype) or series.dtype.kind in "bifcmM":
-        return []
-    return [value for value in series.iloc[:_SAMPLED_VALUES].tolist() if type(value) is str]
-
-
-def _text_table(failed: Failure, table: Any) -> str:
-    columns = [table.iloc[:, index] for index in range(min(table.shape[1], 200))]
-    names = [column.name for column in columns if type(column.name) is str and any(_texts(column))]
-    if not names:
-        return ""
-    encode = ", or encode them: pd.get_dummies(df)" if "could not convert" in failed.message else ""
-    return f"columns with text: {list_names(names, 200)}. Leave them out: numeric_only=True, or df.select_dtypes('number'){encode}"
-
-
 def ambiguous_truth(failed: Failure) -> str:
     """Explain how to combine conditions on columns."""
     if "truth value of a" not in failed.message:
@@ -359,37 +282,29 @@ _ALIASES = {
     "pl": "polars",
     "pa": "pyarrow",
     "plt": "matplotlib.pyplot",
-    "mpl": "matplotlib",
     "sns": "seaborn",
     "px": "plotly.express",
     "go": "plotly.graph_objects",
     "alt": "altair",
     "sm": "statsmodels.api",
-    "smf": "statsmodels.formula.api",
-    "sp": "scipy",
     "nx": "networkx",
     "tf": "tensorflow",
-    "F": "torch.nn.functional",
 }
 """Modules with the names under which they are used."""
-_NAMES_BY_MODULE = {
-    "scipy": "stats",
-    "torch": "nn",
-    "bs4": "BeautifulSoup",
-    "sklearn.model_selection": "train_test_split",
-    "sklearn.linear_model": "LinearRegression LogisticRegression",
-    "sklearn.preprocessing": "StandardScaler",
-    "pathlib": "Path",
-    "collections": "Counter defaultdict",
-    "dataclasses": "dataclass",
-    "datetime": "timedelta datetime date",
-    "functools": "reduce partial",
-    "math": "sqrt",
-    "pprint": "pprint",
-    "decimal": "Decimal",
+_FROM = {
+    "BeautifulSoup": "bs4",
+    "Counter": "collections",
+    "LinearRegression": "sklearn.linear_model",
+    "Path": "pathlib",
+    "date": "datetime",
+    "dataclass": "dataclasses",
+    "defaultdict": "collections",
+    "partial": "functools",
+    "stats": "scipy",
+    "timedelta": "datetime",
+    "train_test_split": "sklearn.model_selection",
 }
-"""Commonly used names by module."""
-_FROM = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()}
+"""Modules of commonly used names."""
 _MODULES = frozenset(
     "abc argparse ast asyncio base64 bisect calendar collections contextlib copy csv decimal difflib fractions functools glob gzip hashlib heapq html"
     " inspect io itertools json math operator os pathlib pickle platform pprint random re shutil sqlite3 statistics string subprocess sys tempfile"
@@ -488,11 +403,9 @@ def missing_file(failed: Failure) -> str:
     with os.scandir(folder or ".") as entries:
         some = islice(entries, _MOST_ENTRIES)
         files = sorted(each.name for each in some if each.name[:1] != "." and each.is_file())
-    tables = failed.tables(PurePath(name).stem)
-    if len(tables) == 1:
-        text += f" The table is loaded already: {tables[0]}. Use it."
-    elif tables:
-        text += f" These tables are loaded already: {', '.join(tables)}. Use one of them."
+    if tables := failed.tables(PurePath(name).stem):
+        use = "it" if len(tables) == 1 else "one of them"
+        text += f" Loaded already: {', '.join(tables)}. Use {use}."
     if near := nearest(name, files):
         return text + did_you_mean(near)
     if files:
@@ -519,7 +432,6 @@ def _path(failed: Failure) -> str:
 _HINTS: tuple[Callable[[Failure], str], ...] = (
     missing_file,
     missing_label,
-    wrong_dtype,
     ambiguous_truth,
     missing_attribute,
     undefined_name,

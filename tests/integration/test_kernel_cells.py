@@ -237,7 +237,7 @@ def test_error_ends_with_a_useful_hint(cells: Cells) -> None:
     lines = result.output.split("\n")
     assert "frames in pandas" in lines[-1 - result.frames[-1].row]
     assert (
-        "Hint: no file 'x.csv' here. The table is loaded already: titanic ("
+        "Hint: no file 'x.csv' here. Loaded already: titanic ("
         in cells.run("pandas.read_csv('x.csv')").output
     )
 

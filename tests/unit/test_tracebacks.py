@@ -409,25 +409,6 @@ def test_missing_column_hint_lists_the_existing_ones(code: str) -> None:
         ("df.append(df)", ["use pd.concat([a, b])"]),
         ("p.sort_values('Fare')", ["polars has no .sort_values", ".sort(by)"]),
         ("x = [2, 1].sort()\nx.index(1)", ["x is None here", "inplace=True"]),
-        ("s.dt.year", ["'Name' has dtype", "for example 'Ann'", "pd.to_datetime(s)"]),
-        ("df['day'].dt.year", ["'day' has dtype", "'2020-01-01'", "pd.to_datetime(df['day'])"]),
-        (
-            "df['Fare'].str.lower()",
-            ["'Fare' has dtype float64.", "df['Fare'].astype(str)"],
-        ),
-        (
-            "df['price'].astype(float)",
-            ["'price' has dtype", "pd.to_numeric(df['price'].str.replace(", "errors='coerce'"],
-        ),
-        ("df['price'].mean()", ["'$1,200'", "pd.to_numeric(df['price'].str.replace("]),
-        ("df['price'] + 1", ["pd.to_numeric(df['price']"]),
-        ("df['Fare'] + df['price']", ["'price' has dtype"]),
-        ("df['price'] > 5", ["pd.to_numeric(df['price']"]),
-        ("pd.to_numeric(df['price'])", ["pd.to_numeric(df['price'].str.replace("]),
-        ("df['day'] > pd.Timestamp('2020-01-01')", ["pd.to_datetime(df['day'])"]),
-        ("df['Name'].mean()", ["text, not numbers"]),
-        ("df.groupby('Name').mean()", ["columns with text: Name, day, price", "numeric_only=True"]),
-        ("df.corr()", ["columns with text: Name, day, price", "numeric_only=True", "get_dummies"]),
         (
             "df[df['Fare'] > 1 and df['Name'] == 'Ann']",
             ["& | ~ instead of and, or, not", "parentheses"],
@@ -490,7 +471,7 @@ def test_missing_file_hint_names_tables_and_files(
         (tmp_path / name).touch()
     cars = titanic()["df"]
     hint = shown_and_hint("pd.read_csv('your_dataset.csv')", cars=cars, pd=pd)[1]
-    loaded = "The table is loaded already: cars (DataFrame, 2 × 5). Use it."
+    loaded = "Loaded already: cars (DataFrame, 2 × 5). Use it."
     assert (
         hint
         == f"Hint: no file 'your_dataset.csv' here. {loaded} Files here: Cars_2020.csv, notes.txt"
@@ -505,7 +486,7 @@ def test_missing_file_hint_names_tables_and_files(
     )
     tables = {f"table{number}": cars for number in range(9)} | {"cars": cars}
     hint = shown_and_hint("from pathlib import Path\nPath('cars.csv').read_text()", **tables)[1]
-    assert "loaded already: cars (DataFrame, 2 × 5), table8 (" in hint
+    assert "Loaded already: cars (DataFrame, 2 × 5), table8 (" in hint
     assert hint.count("(DataFrame") == 5
     assert (
         shown_and_hint("import subprocess\nsubprocess.run(['no-such-program'])", cars=cars)[1] == ""
@@ -530,7 +511,6 @@ def test_hint_reveals_only_the_names_of_other_tables(
         "df['fare']",
         "pd.read_csv('x.csv')",
         "data.head()",
-        "df['price'].mean()",
         "df.salry",
         "secrt['x']",
     ):
@@ -538,12 +518,6 @@ def test_hint_reveals_only_the_names_of_other_tables(
         assert hint
         assert "salary" not in hint
         assert "fifty" not in hint
-
-
-def test_hint_hides_values_of_secret_looking_columns() -> None:
-    hint = shown_and_hint("df['api_key'].dt.year", df=pd.DataFrame({"api_key": ["sesame"]}))[1]
-    assert "pd.to_datetime(df['api_key'])" in hint
-    assert "sesame" not in hint
 
 
 SPIES = """
