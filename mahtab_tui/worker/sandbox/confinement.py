@@ -211,11 +211,6 @@ def forbid_new_privileges() -> None:
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
-def set_filter(program: int) -> None:
-    """Filter all system calls from now on. program: the address of a `struct sock_fprog`."""
-    _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, program)
-
-
 def drop_capabilities() -> None:
     """Drop root's capabilities, permanently if no program can be started."""
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
@@ -270,23 +265,17 @@ _SCOPES_FROM, _SCOPES = 6, 0b11
 
 def landlock_version() -> int:
     """Return the version of the kernel's interface; 0 if there is none or it is disabled."""
-    try:
+    with contextlib.suppress(OSError):
         return syscall(_CREATE_RULESET, None, 0, _VERSION)
-    except OSError as error:
-        if error.errno in (errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM):
-            return 0
-        raise
+    return 0
 
 
 def empty_ruleset() -> int:
     """Return a ruleset that handles all rights known to the kernel and grants none. Raises `OSError`."""
     known = landlock_version()
-    files = max(count for since, count in _FILES if since <= known)
-    words = [(1 << files) - 1]
-    if known >= _NETWORK_FROM:
-        words.append(_NETWORK)
-    if known >= _SCOPES_FROM:
-        words.append(_SCOPES)
+    words = [(1 << max(count for since, count in _FILES if since <= known)) - 1]
+    words += [_NETWORK] if known >= _NETWORK_FROM else []
+    words += [_SCOPES] if known >= _SCOPES_FROM else []
     attributes = _buffer(struct.pack(f"={len(words)}Q", *words))
     return syscall(_CREATE_RULESET, attributes, len(attributes), 0)
 
@@ -369,7 +358,7 @@ def apply_filter(compiled: bytes) -> None:
     `OSError`."""
     array = _buffer(compiled)
     header = _buffer(struct.pack("HP", len(compiled) // 8, ctypes.addressof(array)))
-    set_filter(ctypes.addressof(header))
+    _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(header))
 
 
 def _block(call: AllowedCall) -> list[_Instruction]:
@@ -462,7 +451,7 @@ def _threads_of_user() -> int:
     return threads
 
 
-_ATTEMPTS: dict[str, Callable[[], Any]] = {
+ATTEMPTS: dict[str, Callable[[], Any]] = {
     "a folder can be opened": lambda: os.open("/", os.O_RDONLY),
     "a file can be asked about": lambda: os.stat("/"),
     "a link can be read": lambda: os.readlink("/proc/self/exe"),
@@ -482,18 +471,11 @@ _ATTEMPTS: dict[str, Callable[[], Any]] = {
 }
 
 
-def find_escapes(attempts: Mapping[str, Callable[[], Any]] = _ATTEMPTS) -> list[str]:
-    """Try forbidden operations; return those that were not refused."""
-    return [what for what, attempt in attempts.items() if not _refused(attempt)]
-
-
 def _refused(attempt: Callable[[], Any]) -> bool:
     try:
         attempt()
-    except PermissionError:
-        return True
-    except OSError:
-        pass
+    except OSError as error:
+        return isinstance(error, PermissionError)
     return False
 
 
@@ -566,11 +548,17 @@ def lock(locks: Locks, text_bytes: int) -> None:
     if hasattr(_LIBC, "mallopt"):  # one heap for all threads: glibc reserves 64 MiB for each
         _LIBC.mallopt(_M_ARENA_MAX, 1)
     limit_resources(text_bytes)
+    restrict(locks, ATTEMPTS)
+
+
+def restrict(locks: Locks, forbidden: Mapping[str, Callable[[], Any]]) -> None:
+    """Take files and system calls from this process, which has one thread and can gain no
+    privileges, and try what is forbidden. Raises `LockdownError` or `OSError`."""
     drop_capabilities()
     restrict_files(locks.rules)
     os.close(locks.rules)
     if not _refused(lambda: os.open("/", os.O_RDONLY)):  # the filter would hide Landlock
         raise LockdownError("files can be opened")
     apply_filter(locks.filter)
-    if holes := find_escapes():
+    if holes := [what for what, attempt in forbidden.items() if not _refused(attempt)]:
         raise LockdownError("; ".join(holes))
