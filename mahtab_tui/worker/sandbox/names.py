@@ -140,54 +140,6 @@ _PROMPT = 20_000
 """A longer prompt contains a text, so that the query is made of its ends."""
 
 
-class Aliases:
-    """The functions under other names. Their prompts contain both query and text."""
-
-    def __init__(self, functions: SandboxFunctions) -> None:
-        self._functions = functions
-
-    def llm_query(self, prompt: str) -> SubAnswer:
-        """The same as llm, for a prompt that has its text in it."""
-        return self._functions.llm(*_query_and_text(prompt))
-
-    def llm_query_batched(self, prompts: Iterable[str]) -> list[SubAnswer]:
-        """The same as llm_map, for prompts that have their texts in them."""
-        return self._functions.llm_map([_query_and_text(prompt) for prompt in prompts])
-
-    def rlm_query(self, prompt: str) -> SubAnswer:
-        """The same as rlm, for a prompt that has its text in it."""
-        return self._functions.rlm(*_query_and_text(prompt))
-
-    def FINAL_VAR(self, variable: object) -> NoReturn:
-        """The same as FINAL, for a variable or its name."""
-        if isinstance(variable, str) and variable.isidentifier():
-            caller = sys._getframe(2)  # the caller of the wrapper
-            names = {**caller.f_globals, **caller.f_locals}
-            if variable not in names:
-                raise NameError(
-                    f"FINAL_VAR: there is no variable {variable}. FINAL({variable!r}) answers with that text"
-                )
-            variable = names[variable]
-        self._functions.FINAL(variable)
-
-    def SUBMIT(self, *values: object, **fields: object) -> NoReturn:
-        """The same as FINAL, for one value or for several by name."""
-        everything: list[Any] = [*values, *fields.values()]
-        self._functions.FINAL(
-            everything[0] if len(everything) == 1 else fields if not values else everything
-        )
-
-    def SHOW_VARS(self) -> str:
-        """Return the names of the variables, with their types."""
-        names = sys._getframe(2).f_globals  # beyond the wrapper
-        types = {
-            name: type(value).__name__
-            for name, value in names.items()
-            if not name.startswith("_") and name not in _FUNCTIONS
-        }
-        return f"Available variables: {types}"
-
-
 def _query_and_text(prompt: Any) -> tuple[str, str]:
     if not isinstance(prompt, str) or len(prompt) <= _PROMPT:
         return prompt, ""
@@ -203,7 +155,7 @@ _LOOKED_UP = 4_000_000_000
 
 _READERS = ("peek", "grep", "partition")
 FUNCTIONS = ("peek", "grep", "partition", "llm", "llm_map", "rlm", "rlm_map", "FINAL")
-_FUNCTIONS = frozenset((*FUNCTIONS, *ALIASES))
+_FUNCTIONS = (*FUNCTIONS, *ALIASES)
 
 
 def make_names(
@@ -224,9 +176,7 @@ def make_names(
     caller's named contexts. tools: name, signature and documentation of the caller's functions."""
     touches = touches or ReadTracker(host)
     functions = SandboxFunctions(text, host, kind == "str", longest_answer, touches)
-    names: dict[str, object] = {name: _as_function(getattr(functions, name)) for name in FUNCTIONS}
-    aliases = Aliases(functions)
-    names.update({name: _as_function(getattr(aliases, name)) for name in ALIASES})
+    names: dict[str, object] = {name: _as_function(getattr(functions, name)) for name in _FUNCTIONS}
     if kind == "str":
         names["context"] = Source.make(text, touches)
     else:
@@ -397,6 +347,47 @@ class SandboxFunctions:
         self._host.send("final", {"text": text, "spans": spans[:MOST_A_CALL]})
         raise Final
 
+    # The functions under other names, with prompts that contain both query and text.
+
+    def llm_query(self, prompt: str) -> SubAnswer:
+        """The same as llm, for a prompt that has its text in it."""
+        return self.llm(*_query_and_text(prompt))
+
+    def llm_query_batched(self, prompts: Iterable[str]) -> list[SubAnswer]:
+        """The same as llm_map, for prompts that have their texts in them."""
+        return self.llm_map([_query_and_text(prompt) for prompt in prompts])
+
+    def rlm_query(self, prompt: str) -> SubAnswer:
+        """The same as rlm, for a prompt that has its text in it."""
+        return self.rlm(*_query_and_text(prompt))
+
+    def FINAL_VAR(self, variable: object) -> NoReturn:
+        """The same as FINAL, for a variable or its name."""
+        if isinstance(variable, str) and variable.isidentifier():
+            caller = sys._getframe(2)  # the caller of the wrapper
+            names = {**caller.f_globals, **caller.f_locals}
+            if variable not in names:
+                raise NameError(
+                    f"FINAL_VAR: there is no variable {variable}. FINAL({variable!r}) answers with that text"
+                )
+            variable = names[variable]
+        self.FINAL(variable)
+
+    def SUBMIT(self, *values: object, **fields: object) -> NoReturn:
+        """The same as FINAL, for one value or for several by name."""
+        everything: list[Any] = [*values, *fields.values()]
+        self.FINAL(everything[0] if len(everything) == 1 else fields if not values else everything)
+
+    def SHOW_VARS(self) -> str:
+        """Return the names of the variables, with their types."""
+        names = sys._getframe(2).f_globals  # beyond the wrapper
+        types = {
+            name: type(value).__name__
+            for name, value in names.items()
+            if not name.startswith("_") and name not in _FUNCTIONS
+        }
+        return f"Available variables: {types}"
+
     def _ask_each(self, pairs: list[Any]) -> list[SubAnswer]:
         if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
             raise TypeError(
@@ -506,10 +497,7 @@ def _shown_signature(method: Callable[..., Any]) -> inspect.Signature:
     )
 
 
-SIGNATURES = {
-    **{name: _shown_signature(getattr(SandboxFunctions, name)) for name in FUNCTIONS},
-    **{name: _shown_signature(getattr(Aliases, name)) for name in ALIASES},
-}
+SIGNATURES = {name: _shown_signature(getattr(SandboxFunctions, name)) for name in _FUNCTIONS}
 
 
 def _check_int(name: str, argument: str, value: object) -> None:
