@@ -426,16 +426,20 @@ def _time(source: str, caller: MagicContext) -> Any:
         print(f"took {duration(wall)} (CPU: {duration(processor)})")
 
 
+def _split_options(source: str, options: dict[str, str]) -> tuple[dict[str, str], str]:
+    """Read options, such as ``-n 10`` or ``-n10``, from the start of some code. options: the
+    defaults."""
+    while (found := re.match(r"\s*(-[a-z])\s*(\S+)[ \t]*", source)) and found[1] in options:
+        options[found[1]], source = found[2], source[found.end() :]
+    return options, source
+
+
 def _timeit(source: str, caller: MagicContext) -> None:
-    numbers = {"-n": 0, "-r": 7}
-    while found := re.match(r"\s*(-[nr])\s*(\d*)[ \t]*", source):
-        if not found[2] or int(found[2]) < 1:
-            raise ValueError(f"%timeit: {found[1]} needs a number, as in {found[1]} 10")
-        numbers[found[1]], source = int(found[2]), source[found.end() :]
-    if not source.strip():
-        raise ValueError("%timeit needs code, as in %timeit sum(range(100))")
+    options, source = _split_options(source, {"-n": "0", "-r": "7"})
+    if not all(map(str.isdecimal, options.values())) or not source.strip():
+        raise ValueError("%timeit needs code, as in %timeit -n LOOPS -r REPEATS sum(range(100))")
     timer = late_import("timeit").Timer(source.strip("\n"), globals=caller.namespace)
-    loops, repeats = numbers["-n"] or timer.autorange()[0], numbers["-r"]
+    loops, repeats = int(options["-n"]) or timer.autorange()[0], int(options["-r"]) or 1
     runs = [took / loops for took in timer.repeat(repeats, loops)]
     spread = statistics.pstdev(runs)
     print(
@@ -444,9 +448,7 @@ def _timeit(source: str, caller: MagicContext) -> None:
 
 
 def _prun(source: str, caller: MagicContext) -> Any:
-    options = {"-l": "30", "-s": "tottime"}
-    while found := re.match(r"\s*(-[ls]) (\S+) ", source):
-        options[found[1]], source = found[2], source[found.end() :]
+    options, source = _split_options(source, {"-l": "30", "-s": "tottime"})
     run = compile_callable(source, "<%prun>", *caller)
     profile = late_import("cProfile").Profile()
     try:

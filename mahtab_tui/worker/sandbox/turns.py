@@ -12,7 +12,7 @@ from typing import Any
 
 from ..awaiting import EventLoop
 from ..capture import omission
-from ..compiling import CO_COROUTINE, cache_source, compile_parts
+from ..compiling import CO_COROUTINE, NotCompiledError, cache_source, compile_parts
 from ..control import Channel, HostCalls, Interrupts
 from ..frames import Frame, FrameError
 from ..tracebacks import cell_filename, format_safely, syntax_error
@@ -97,10 +97,6 @@ class TurnOutput(io.TextIOBase):
         self._tail, self._tail_chars = [tail], len(tail)
 
 
-class _CompileError(Exception):
-    """The code is not valid Python; the cause says why."""
-
-
 class Turns:
     """Runs turns in one namespace on the main thread."""
 
@@ -175,7 +171,7 @@ class Turns:
         """Print the error that ended the code, and return the status."""
         if isinstance(error, SystemExit):
             return "ok"
-        if isinstance(error, _CompileError) and error.__cause__ is not None:
+        if isinstance(error, NotCompiledError) and error.__cause__ is not None:
             text = syntax_error(error.__cause__).text
         elif self._conversation.finished:
             return "final"
@@ -196,4 +192,4 @@ def _compile(code: str, filename: str) -> tuple[CodeType, CodeType | None]:
         tree = compile(code, filename, "exec", flags | ast.PyCF_ONLY_AST, True)
         return compile_parts(tree, filename, flags)
     except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
-        raise _CompileError from error
+        raise NotCompiledError from error
