@@ -46,7 +46,6 @@ _INT = 0xFFFF_FFFF
 """The bits of an `int` that the kernel reads."""
 
 _PROT_EXEC = 4
-_NOT_EXECUTABLE = ((Check(2, _PROT_EXEC, (0,)),),)
 
 # Only flags for threads: same memory, signal handlers and thread group; no namespace and no
 # process.
@@ -82,15 +81,18 @@ _PIPE_FLAGS = 0x80800  # CLOEXEC, NONBLOCK; not notification pipes
 _FUTEX_COMMAND = 0x7F
 _FUTEX_COMMANDS = (0, 1, 3, 4, 5, 9, 10)  # used by the C library's locks and conditions
 
-_OWN = (Check(0, _INT, (0,)),)
+_OWN = Check(0, _INT, (0,))
 
 
-def _unconditional(table: str) -> Iterator[AllowedCall]:
+_Alternatives = tuple[tuple[Check, ...], ...]
+
+
+def _calls(table: str, alternatives: _Alternatives = ((),)) -> Iterator[AllowedCall]:
     """Read a table of calls: names, and their numbers on x86_64 and aarch64."""
     for row in table.split(","):
         name, *numbers = row.split()
         x86_64, aarch64 = (None if each == "-" else int(each) for each in numbers)
-        yield AllowedCall(name, x86_64, aarch64)
+        yield AllowedCall(name, x86_64, aarch64, alternatives)
 
 
 # Open descriptors; events and pipes of asyncio; memory; threads; signals to itself; time;
@@ -113,38 +115,26 @@ _ALLOWED_ALWAYS = """
     getuid 102 174, geteuid 107 175, getgid 104 176, getegid 108 177, getrusage 98 165,
     getrlimit 97 163
 """
+_IOCTL = (_FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX, _TCGETS)
+_SOCKET_OPTIONS = (_SO_TYPE, _SO_ERROR, _SO_PROTOCOL, _SO_DOMAIN)
+_SOCKET_PAIR = (Check(0, _INT, (_AF_UNIX,)), Check(1, _INT & ~_SOCK_FLAGS, (_SOCK_STREAM,)))
+_KNOWN_FLAGS = Check(3, _INT & ~_MSG_FLAGS, (0,))
 ALLOWED = (
-    *_unconditional(_ALLOWED_ALWAYS),
-    AllowedCall("fcntl", 72, 25, _FCNTL),
-    AllowedCall(
-        "ioctl", 16, 29, ((Check(1, _INT, (_FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX, _TCGETS)),),)
+    *_calls(_ALLOWED_ALWAYS),
+    *_calls("fcntl 72 25", _FCNTL),
+    *_calls("ioctl 16 29", ((Check(1, _INT, _IOCTL),),)),
+    *_calls("pipe2 293 59", ((Check(1, _INT & ~_PIPE_FLAGS, (0,)),),)),
+    *_calls("socketpair 53 199", (_SOCKET_PAIR,)),
+    *_calls("sendto 44 206", ((_KNOWN_FLAGS, Check(4, _WHOLE, (0,))),)),
+    *_calls("recvfrom 45 207", ((_KNOWN_FLAGS,),)),
+    *_calls(
+        "getsockopt 55 209", ((Check(1, _INT, (_SOL_SOCKET,)), Check(2, _INT, _SOCKET_OPTIONS)),)
     ),
-    AllowedCall("pipe2", 293, 59, ((Check(1, _INT & ~_PIPE_FLAGS, (0,)),),)),
-    AllowedCall(
-        "socketpair",
-        53,
-        199,
-        ((Check(0, _INT, (_AF_UNIX,)), Check(1, _INT & ~_SOCK_FLAGS, (_SOCK_STREAM,))),),
-    ),
-    AllowedCall("sendto", 44, 206, ((Check(3, _INT & ~_MSG_FLAGS, (0,)), Check(4, _WHOLE, (0,))),)),
-    AllowedCall("recvfrom", 45, 207, ((Check(3, _INT & ~_MSG_FLAGS, (0,)),),)),
-    AllowedCall(
-        "getsockopt",
-        55,
-        209,
-        (
-            (
-                Check(1, _INT, (_SOL_SOCKET,)),
-                Check(2, _INT, (_SO_TYPE, _SO_ERROR, _SO_PROTOCOL, _SO_DOMAIN)),
-            ),
-        ),
-    ),
-    AllowedCall("mmap", 9, 222, _NOT_EXECUTABLE),
-    AllowedCall("mprotect", 10, 226, _NOT_EXECUTABLE),
-    AllowedCall("clone", 56, 220, ((Check(0, _THREAD | _CLONE_OTHER, (_THREAD,)),),)),
-    AllowedCall("futex", 202, 98, ((Check(1, _FUTEX_COMMAND, _FUTEX_COMMANDS),),)),
-    AllowedCall("sched_getaffinity", 204, 123, (_OWN,)),
-    AllowedCall("prlimit64", 302, 261, ((*_OWN, Check(2, _WHOLE, (0,))),)),
+    *_calls("mmap 9 222, mprotect 10 226", ((Check(2, _PROT_EXEC, (0,)),),)),
+    *_calls("clone 56 220", ((Check(0, _THREAD | _CLONE_OTHER, (_THREAD,)),),)),
+    *_calls("futex 202 98", ((Check(1, _FUTEX_COMMAND, _FUTEX_COMMANDS),),)),
+    *_calls("sched_getaffinity 204 123", ((_OWN,),)),
+    *_calls("prlimit64 302 261", ((_OWN, Check(2, _WHOLE, (0,))),)),
 )
 
 _O_WRITES = 0o3 | 0o100 | 0o1000 | 0o2000 | 0o20000000
@@ -161,17 +151,12 @@ _READ_ALWAYS = """
     getresuid 118 148, getresgid 120 150
 """
 _READING = (
-    *_unconditional(_READ_ALWAYS),
-    AllowedCall("open", 2, None, ((Check(1, _O_WRITES, (0,)),),)),
-    AllowedCall("openat", 257, 56, ((Check(2, _O_WRITES, (0,)),),)),
-    AllowedCall("fcntl", 72, 25, (*_FCNTL, *_FILE_LOCKS)),
-    AllowedCall("flock", 73, 32, ((Check(1, _INT, (1, 5, 8)),),)),
-    AllowedCall(
-        "ioctl",
-        16,
-        29,
-        ((Check(1, _INT, (_FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX, _TCGETS, _TIOCGWINSZ)),),),
-    ),
+    *_calls(_READ_ALWAYS),
+    *_calls("open 2 -", ((Check(1, _O_WRITES, (0,)),),)),
+    *_calls("openat 257 56", ((Check(2, _O_WRITES, (0,)),),)),
+    *_calls("fcntl 72 25", (*_FCNTL, *_FILE_LOCKS)),
+    *_calls("flock 73 32", ((Check(1, _INT, (1, 5, 8)),),)),
+    *_calls("ioctl 16 29", ((Check(1, _INT, (*_IOCTL, _TIOCGWINSZ)),),)),
 )
 READING = tuple({call.name: call for call in (*ALLOWED, *_READING)}.values())
 
