@@ -22,7 +22,6 @@ from mahtab_tui.worker.sandbox.text import (
     MOST_A_CALL,
     MOST_IN_ALL,
     CallError,
-    Failure,
     Final,
     Part,
     ReadTracker,
@@ -291,7 +290,6 @@ def test_rlm_map_keeps_order_and_marks_failures() -> None:
     answers = there["rlm_map"]("q", (text for text in ("a", "b", "c")))
     assert answers == ["a", "[failed: b]", "c"]
     assert [answer.failed for answer in answers] == [False, True, False]
-    assert isinstance(answers[1], Failure)
     assert there["rlm_map"]("q", {"one": "x", "two": "y"}) == ["x", "y"]
     assert there["rlm_map"]("q", []) == []
     assert [call[1]["map"] for call in engine.calls] == [True, True]

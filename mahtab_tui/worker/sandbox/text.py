@@ -190,21 +190,11 @@ class _AwaitableAnswer:
 class SubAnswer(_AwaitableAnswer, str):
     """The answer of a sub-call: a str. failed: whether it says why there is no answer."""
 
-    __slots__ = ()
-
     failed = False
 
 
 class AnswerList(_AwaitableAnswer, list[SubAnswer]):
     """The answers of several sub-calls."""
-
-
-class Failure(SubAnswer):
-    """Replaces an answer: "[failed: why]"."""
-
-    __slots__ = ()
-
-    failed = True
 
 
 class Final(BaseException):
@@ -213,9 +203,11 @@ class Final(BaseException):
 
 def to_answer(reply: dict[str, Any]) -> SubAnswer:
     text = str(reply["text"])
-    if not reply["failed"]:
-        return SubAnswer(text)
-    return Failure(text if text.startswith("[failed") else f"[failed: {text}]")
+    if reply["failed"] and not text.startswith("[failed"):
+        text = f"[failed: {text}]"
+    answer = SubAnswer(text)
+    answer.failed = bool(reply["failed"])
+    return answer
 
 
 def to_plain_str(text: str) -> str:
