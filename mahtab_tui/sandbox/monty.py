@@ -18,9 +18,8 @@ from mahtab_tui.sandbox.base import (
     TurnStatus,
 )
 from mahtab_tui.worker.contexts import NamedContext
-from mahtab_tui.worker.sandbox.names import ANSWER_LIMIT, make_names
+from mahtab_tui.worker.sandbox.names import ANSWER_LIMIT, DescribedTool, make_names
 from mahtab_tui.worker.sandbox.text import Final, to_plain_str
-from mahtab_tui.worker.sandbox.tools import DescribedTool
 from mahtab_tui.worker.sandbox.turns import TurnOutput
 
 if TYPE_CHECKING:
