@@ -372,6 +372,8 @@ _BETWEEN_VALUES = re.compile(r"[\n,;|\t]|: ")
 _BETWEEN_WORDS = re.compile(r"[\s,;|\"'`“”()\[\]{}<>]+")
 _AROUND_VALUES = " \t\r\n-*•.:\"'`“”()[]{}<>"
 _MOST_VALUES = 1_000
+_MOST_TRIES = 10_000
+"""Places at which a value is looked at; most of them would be within other words."""
 _DEEPEST_ANSWER = 4
 
 
@@ -495,7 +497,9 @@ def stands_in(words: str, text: str) -> bool:
 
 def _find_words(words: str, text: str, first: int, last: int) -> Iterator[int]:
     start = str.find(text, words, first, last)
-    while start >= 0:
+    for _ in range(_MOST_TRIES):
+        if start < 0:
+            return
         end = start + len(words)
         if not _within_word(text, start) and not _within_word(text, end):
             yield start
