@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from mahtab_tui.worker.frames import Frame
-from mahtab_tui.worker.sandbox.names import ANSWER_LIMIT
-from mahtab_tui.worker.sandbox.tools import DescribedTool
+from mahtab_tui.worker.sandbox.names import ANSWER_LIMIT, DescribedTool
 
 if TYPE_CHECKING:
     from mahtab_tui.worker.contexts import ContextText, NamedContext

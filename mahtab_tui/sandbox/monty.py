@@ -18,10 +18,9 @@ from mahtab_tui.sandbox.base import (
     TurnStatus,
 )
 from mahtab_tui.worker.contexts import NamedContext
-from mahtab_tui.worker.sandbox.names import ANSWER_LIMIT, make_names
+from mahtab_tui.worker.sandbox.names import ANSWER_LIMIT, DescribedTool, make_names
 from mahtab_tui.worker.sandbox.text import Final, to_plain_str
-from mahtab_tui.worker.sandbox.tools import DescribedTool
-from mahtab_tui.worker.sandbox.turns import HeadAndTail
+from mahtab_tui.worker.sandbox.turns import TurnOutput
 
 if TYPE_CHECKING:
     from pydantic_monty import AsyncMonty, AsyncMontySession, AsyncSnapshot, ResourceLimits
@@ -197,7 +196,7 @@ class MontySandbox:
         self._names = {**functions, "help": self._help, "_matched": self._matched}
         self._on_close = on_close
         self._running: asyncio.Task[TurnStatus] | None = None
-        self._ends = HeadAndTail()
+        self._output = TurnOutput()
         self._left = 0.0
 
     async def run(self, code: str, seconds: float) -> TurnResult:
@@ -213,8 +212,8 @@ class MontySandbox:
             if not self._running.done() or self._running.cancelled():
                 await self._kill()
         status = "killed" if self._running.cancelled() else self._running.result()
-        printed = self._ends.take()
-        return TurnResult(status, printed.text, printed.chars, time.monotonic() - begun)
+        output, self._output = self._output, TurnOutput()
+        return TurnResult(status, output.text(), output.chars, time.monotonic() - begun)
 
     def interrupt(self) -> None:
         if self._running is not None:
@@ -304,7 +303,7 @@ class MontySandbox:
             await _end(session)
 
     def _print(self, text: str) -> None:
-        self._ends.add(text.encode("utf-8", "backslashreplace"))
+        self._output.write(text)
 
     def _help(self, name: object = "") -> None:
         function = self._names.get(str(name))

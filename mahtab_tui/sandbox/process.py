@@ -21,8 +21,7 @@ from mahtab_tui.sandbox.child import (
 )
 from mahtab_tui.worker.frames import Frame
 from mahtab_tui.worker.sandbox import confinement
-from mahtab_tui.worker.sandbox.names import ANSWER_LIMIT
-from mahtab_tui.worker.sandbox.tools import DescribedTool
+from mahtab_tui.worker.sandbox.names import ANSWER_LIMIT, DescribedTool
 
 T = TypeVar("T")
 ServerT = TypeVar("ServerT", bound=SandboxServer)

@@ -24,8 +24,7 @@ from mahtab_tui.search.query_lines import (
 )
 from mahtab_tui.worker.answers import FORM, needs_code
 from mahtab_tui.worker.sandbox.confinement import BASE
-from mahtab_tui.worker.sandbox.names import FUNCTIONS, SIGNATURES, SandboxFunctions
-from mahtab_tui.worker.sandbox.tools import DescribedTool
+from mahtab_tui.worker.sandbox.names import FUNCTIONS, SIGNATURES, DescribedTool, SandboxFunctions
 
 CHARACTERS_A_TOKEN = 4
 """A rule of thumb, for estimates before a model has counted."""

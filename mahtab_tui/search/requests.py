@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from mahtab_tui.llm.messages import make_encodable
 from mahtab_tui.sandbox.base import CallRefusedError, Text, TextRun, TextSpan
+from mahtab_tui.worker.sandbox.names import DescribedTool, NotPlainError, plain_data
 from mahtab_tui.worker.sandbox.text import (
     answer_values,
     find_line,
@@ -19,7 +20,6 @@ from mahtab_tui.worker.sandbox.text import (
     named_lines,
     stands_in,
 )
-from mahtab_tui.worker.sandbox.tools import DescribedTool, NotPlainError, plain_data
 
 MOST_CALLS = 1_000
 """Calls of tools in one search."""

@@ -40,7 +40,7 @@ from mahtab_tui.search.requests import (
     read_tool_call,
     read_touch,
 )
-from mahtab_tui.worker.sandbox.text import find_quotes
+from mahtab_tui.worker.sandbox.text import find_values
 
 _BARE_LIMIT = 100_000
 """Longer answers without a block are not tried as Python."""
@@ -418,7 +418,8 @@ class Exploration:
 
     def _answer_in_words(self, words: str, text: Text) -> NodeOutcome:
         words = words.strip()
-        return NodeOutcome(words, "done", text.to_root(list(find_quotes(words, text.text))))
+        spans = find_values(words, text.text, [(0, len(text.text))])
+        return NodeOutcome(words, "done", text.to_root(sorted(spans)))
 
     def _reply(self, answer: str, found: AnswerCode, text: str, *, again: bool = False) -> Message:
         """Add an answer of the model and the reply to it; returns the reply. again: leave out the

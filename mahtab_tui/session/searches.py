@@ -31,8 +31,7 @@ from mahtab_tui.session.info import Cancellation, ask_approval
 from mahtab_tui.settings.approval_rules import Call, Rule
 from mahtab_tui.system import IMPORTS
 from mahtab_tui.worker.contexts import ContextText, NamedContext
-from mahtab_tui.worker.sandbox.names import name_problem
-from mahtab_tui.worker.sandbox.tools import DescribedTool
+from mahtab_tui.worker.sandbox.names import DescribedTool, name_problem
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

@@ -9,8 +9,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Callable
 
-from .sandbox.names import name_problem
-from .sandbox.tools import DescribedTool, plain_data
+from .sandbox.names import DescribedTool, name_problem, plain_data
 from .stdlib import late_import
 
 _LONGEST_DOC = 2_000

@@ -16,6 +16,10 @@ CO_COROUTINE = 0x80
 FUTURES = sum({getattr(__future__, name).compiler_flag for name in __future__.all_feature_names})
 
 
+class NotCompiledError(Exception):
+    """The source is not Python; the cause says why."""
+
+
 def walk_tree(tree: ast.AST) -> Iterator[ast.AST]:
     """Yield all nodes of a tree. (`ast.walk` imports something that a cell may have replaced.)"""
     pending = [tree]

@@ -68,13 +68,12 @@ def draw_png(figure: Any, side: int) -> bytes:
 LARGEST_PICTURE = 5_000_000
 LARGEST_TEXT = 300_000
 
-_SIDES = (2_000, 1_000)
+_SIDES = (3_000, 1_000)
 """Pixels of the longer side of a picture; the second value if its file is too large."""
-_FIGURE_SIDES = (3_000, 1_000)
 
-_SHOWN_TABLES, _SHOWN_BYTES = 20, 100_000_000
-"""Number of displayed tables that can still be opened, and the bytes they may use; beyond that, the
-oldest are released."""
+_SHOWN_TABLES, _SHOWN_BYTES = 20, 5_000_000
+"""Number of displayed tables that can still be opened, and the bytes of one up to which it is kept
+for that; a larger one can be opened as long as something else refers to it."""
 _COLUMNS = 200
 """Maximum number of a table's columns to send."""
 
@@ -99,30 +98,25 @@ class Display(NamedTuple):
     """The key for `shown_table`, if it is a table."""
 
 
-_shown_tables: dict[str, tuple[Callable[[], Any], int]] = {}
-"""The last displayed tables, with the bytes used only because they were displayed. Their keys are
-random, so that no other kernel has the same."""
+_shown_tables: dict[str, Callable[[], Any]] = {}
+"""The last displayed tables. Their keys are random, so that no other kernel has the same."""
 
 
 def shown_table(key: str) -> object:
-    return _shown_tables[key][0]() if key in _shown_tables else None
+    return _shown_tables[key]() if key in _shown_tables else None
 
 
 def _remember(value: object) -> str:
-    """Make a displayed table available to the screen; returns its key. A large one is available
-    only while something else refers to it."""
+    """Make a displayed table available to the screen; returns its key."""
     key, size = os.urandom(8).hex(), _table_size(value)
     if size is not None and size <= _SHOWN_BYTES:
-        _shown_tables[key] = (lambda: value), size
+        _shown_tables[key] = lambda: value
     else:
         try:
-            _shown_tables[key] = weakref.ref(value), 0
+            _shown_tables[key] = weakref.ref(value)
         except TypeError:
             return ""
-    while (
-        len(_shown_tables) > _SHOWN_TABLES
-        or sum(size for _, size in _shown_tables.values()) > _SHOWN_BYTES
-    ):
+    if len(_shown_tables) > _SHOWN_TABLES:
         del _shown_tables[next(iter(_shown_tables))]
     return key
 
@@ -178,11 +172,10 @@ def make_display(value: object) -> Display:
         markdown = _encode("text/markdown", readable) if form == "markdown" else None
         mime, data = markdown or ("", "")
         return Display(mime, data, readable if readable.endswith("\n") else readable + "\n")
-    for name in ("__rich__", "__rich_console__"):
-        if find_in_class(type(value), name) is not MISSING:
-            if (text := _render_with_rich(value)) is not None:
-                return Display("", "", text)
-            break
+    names = ("__rich__", "__rich_console__")
+    is_rich = any(find_in_class(type(value), name) is not MISSING for name in names)
+    if is_rich and (text := _render_with_rich(value)) is not None:
+        return Display("", "", text)
     mime, data = _rich_form(value)
     key = _remember(value) if mime == "text/html" else ""
     return Display(mime, data, str.__str__(repr(value)) + "\n", key)
@@ -211,7 +204,7 @@ def _from_figure(value: Any) -> tuple[str, str] | None:
         canvas = value.canvas
         sys.modules["matplotlib.pyplot"].close(value)
         value.set_canvas(canvas)  # matplotlib 3.11 removes it, but later cells may draw on it
-    forms = (_encode("image/png", draw_png(value, side)) for side in _FIGURE_SIDES)
+    forms = (_encode("image/png", draw_png(value, side)) for side in _SIDES)
     return next(filter(None, forms), None)
 
 
@@ -289,13 +282,8 @@ def _render_with_rich(value: object) -> str | None:
     if "rich" not in sys.modules:
         return None
     file = io.StringIO()
-    colour = os.environ.get("NO_COLOR") is None
     console = importlib.import_module("rich.console").Console(
-        file=file,
-        force_terminal=colour,
-        color_system="truecolor" if colour else None,
-        no_color=not colour,
-        legacy_windows=False,
+        file=file, force_terminal=True, color_system="truecolor", legacy_windows=False
     )
     try:
         console.print(value)

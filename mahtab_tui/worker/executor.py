@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from . import magics
 from .awaiting import EventLoop
 from .capture import LimitedOutput, OutputLimitError, shorten
-from .compiling import CO_COROUTINE, FUTURES, cache_source, compile_parts
+from .compiling import CO_COROUTINE, FUTURES, NotCompiledError, cache_source, compile_parts
 from .control import Interrupts
 from .environment import CellExit
 from .stdlib import own_module
@@ -120,10 +120,6 @@ class Environment(Protocol):
 
     def leave_child(self, error: BaseException | None) -> None:
         """End this process here if it is a child process forked by the cell."""
-
-
-class NotCompiledError(Exception):
-    """The source is not Python; the cause says why."""
 
 
 class _RunningCell:

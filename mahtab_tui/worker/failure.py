@@ -18,7 +18,6 @@ from .magics import parse_python
 from .objects import (
     MISSING,
     as_library_type,
-    has_own_indexes,
     is_one_of,
     is_subclass,
     name_of,
@@ -97,14 +96,6 @@ class Failure:
 
     def evaluate(self, node: ast.expr) -> Any:
         """Return an expression's value without running code; `MISSING` if it is unknown."""
-        key = node.slice if isinstance(node, ast.Subscript) else None
-        if isinstance(key, ast.Constant) and type(key.value) is str:
-            table = as_library_type(self.evaluate(node.value))  # type: ignore[attr-defined]
-            if is_one_of(table, "pandas", "DataFrame") and has_own_indexes(table):
-                for index, name in enumerate(islice(table.columns, _COMPARED)):
-                    if type(name) is str and name == key.value:
-                        return table.iloc[:, index]
-                return MISSING
         value = resolve(ast.unparse(node), self.names)
         return MISSING if type(value) is Instance else value
 
@@ -124,14 +115,6 @@ class Failure:
         for node in self.expressions:
             if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
                 yield self.evaluate(node)
-
-    def library_values(self, module: str, *classes: str) -> Iterator[Any]:
-        """Yield the objects of a library's classes; those of subclasses are converted."""
-        return (
-            value
-            for value in map(as_library_type, self.objects())
-            if is_one_of(value, module, *classes)
-        )
 
     def find_name(self, value: object) -> str:
         for name, each in self.names.items():

@@ -1,7 +1,6 @@
 """Writes the line after an error that names what helps to fix it.
 
-No code of the user's classes runs. Hints show names that the failing line could use, and at most
-one value of its column.
+No code of the user's classes runs. Hints show only names that the failing line could use.
 """
 
 from __future__ import annotations
@@ -15,36 +14,29 @@ import sys
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import PurePath
-from types import FunctionType
 from typing import Any, Callable
 
 from .completion.signatures import format_signature, function_of, parameters
-from .failure import Failure, did_you_mean, frame_locals, list_names, nearest
+from .failure import Failure, did_you_mean, list_names, nearest
 from .objects import (
     MISSING,
     Classes,
     as_library_type,
     attributes,
-    find_in_class,
-    get_if_loaded,
     has_own_indexes,
     is_index,
     is_module,
     is_one_of,
-    is_own_type,
     own_dict,
     run_with_timeout,
-    unwrap,
 )
 from .tracebacks import library_name
-from .variables import looks_secret, one_line, type_name
+from .variables import one_line, type_name
 
 SECONDS = 1.0
 LONGEST = 600
 """Characters of a hint."""
 _MOST_LABELS = 2_000
-_SAMPLED_VALUES = 20
-_VALUE_WIDTH = 40
 _MOST_FILES, _MOST_ENTRIES = 10, 1_000
 _PLAIN = Classes(str, int, float, bool)
 
@@ -70,27 +62,23 @@ def hint_for(error: BaseException, shown: str) -> str:
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 _NOT_FOUND = re.compile(
     r"not in index|not found|are in the (?:\[|columns)|do not exist|does not exist in schema"
-    r"|not present in|labels are not columns|unable to find column|[Mm]issing column"
+    r"|not present in|labels are not columns|unable to find column"
     r"|Could not interpret value"
 )
 """Occurs in messages that name the missing thing; other messages of a `KeyError` are just the
 key."""
-_NO_COLUMN = re.compile(
-    r"^Usecols do not match columns|^Missing column provided to|^Could not interpret value `"
-)
-"""Starts messages of a `ValueError` about a missing column."""
+_NO_VARIABLE = "Could not interpret value `"
+"""Starts seaborn's message about a missing column."""
 
 
 def missing_label(failed: Failure) -> str:
     """List the existing columns, row labels or keys."""
     about_columns = failed.kind in ("ColumnNotFoundError", "UndefinedVariableError")
-    if not (about_columns or failed.is_a(KeyError) or _NO_COLUMN.search(failed.message)):
+    if not (about_columns or failed.is_a(KeyError) or failed.message.startswith(_NO_VARIABLE)):
         return ""
     names = _missing_names(failed)
     if not names:
         return ""
-    if (columns := _columns_of_file(failed)) is not None:
-        return _no_column(names, columns, "the file")
     index: Any = None
     for found in failed.objects():
         value = as_library_type(found)
@@ -124,10 +112,9 @@ def _missing_names(failed: Failure) -> list[Any]:
         return [undefined[1] if undefined else argument]
     if column := re.match(r"Columns? not found: (.+)", argument):
         return [name.strip().strip("'") for name in column[1].split(",")]
-    if interpreted := re.match(r"Could not interpret value `([^`]+)`", argument):
-        return [interpreted[1]]
+    if argument.startswith(_NO_VARIABLE):
+        return [argument.split("`")[1]]
     message = argument.partition("; valid columns")[0].partition("dtype=")[0]
-    message = message.removeprefix("Missing column provided to 'parse_dates'")
     message = message[message.find("[") :] if "['" in message or '["' in message else message
     return [single or double for single, double in _QUOTED.findall(message[:_MOST_LABELS])]
 
@@ -140,14 +127,6 @@ def _is_plain(label: object) -> bool:
 
 def _labels(labels: Iterable[Any]) -> list[Any]:
     return [label for label in islice(labels, _MOST_LABELS) if _is_plain(label)]
-
-
-def _columns_of_file(failed: Failure) -> list[Any] | None:
-    if not failed.message.startswith(("Usecols", "Missing column")) or not failed.inside:
-        return None
-    variables = frame_locals(failed.inside[-1].frame)
-    found: Any = variables.get("names", variables.get("columns"))
-    return _labels(found) if type(found) is list or is_index(found) else None
 
 
 def _in_pandas(failed: Failure, value: Any, original: object, index: Any, names: list[Any]) -> str:
@@ -198,125 +177,6 @@ def _quote(names: list[Any]) -> str:
     return shown + (", …" if len(names) > 3 else "")
 
 
-# Wrong types of columns
-
-_TEXT_AS_NUMBERS = re.compile(
-    r"could not convert string to float|invalid literal for int|Unable to parse string|to numeric"
-    r"|agg function failed|does not support operation|Cannot perform reduction"
-    r"|can only concatenate str|unsupported operand type|not supported between instances"
-    r"|Invalid comparison between|operation '\w+' not supported|ufunc .* not supported"
-    r"|must be str, not|conversion from `str` to|cannot compare string"
-)
-_MOMENTS = re.compile(r"datetime|Timestamp|timedelta|\bdate\b")
-_POLARS_DATES = re.compile(
-    r"`(?:year|month|day|hour|minute|second|weekday|week|quarter|date|strftime|truncate)` "
-    r"operation not supported for dtype `str`"
-)
-
-
-def wrong_dtype(failed: Failure) -> str:
-    """Name the dtype of the column in question, and how to convert it."""
-    message = failed.message
-    if "Can only use .dt accessor" in message:
-        return _accessor(failed, "pd.to_datetime({})")
-    if "Can only use .str accessor" in message:
-        return _accessor(failed, "{}.astype(str)")
-    if _POLARS_DATES.search(message):
-        column = re.search(r'col\("([^"]+)"\)', message)
-        name = column[1] if column else "name"
-        return f"the column holds text. Convert it first: pl.col({name!r}).str.to_datetime()"
-    if not _TEXT_AS_NUMBERS.search(message):
-        return ""
-    if failed.kind in ("InvalidOperationError", "ComputeError"):
-        column = re.search(r"in column '([^']+)'", message)
-        name = column[1] if column else "name"
-        cast = f"pl.col({name!r}).cast(pl.Float64, strict=False)"
-        return f"to convert text: {cast}, which gives null where it is no number"
-    for value in failed.library_values("pandas", "Series", "DataFrame"):
-        if not has_own_indexes(value):
-            continue
-        text = _text_table(failed, value) if value.ndim == 2 else _text_column(failed, value)
-        if text:
-            return text
-    return "" if failed.inside else _plain_text(message)
-
-
-def _accessor(failed: Failure, conversion: str) -> str:
-    for series in failed.library_values("pandas", "Series"):
-        if has_own_indexes(series) and is_own_type(series.dtype):
-            converted = conversion.format(_expression(failed, series))
-            return f"{_describe(series)}. Convert it first: {converted}"
-    return ""
-
-
-def _describe(series: Any) -> str:
-    name = one_line(series.name, 60) if type(series.name) is str else ""
-    values = series.iloc[:_SAMPLED_VALUES].tolist()
-    values = [value for value in values if _is_plain(value) and value == value]
-    example = ""
-    if values and not looks_secret(name):
-        example = f", for example {one_line(repr(values[0]), _VALUE_WIDTH)}"
-    return f"{repr(name) if name else 'the Series'} has dtype {series.dtype}{example}"
-
-
-def _expression(failed: Failure, series: Any) -> str:
-    """Return how the user's line refers to a column."""
-    if type(series.name) is not str:
-        return failed.find_name(series) or "it"
-    for node in failed.expressions:
-        written: Any = node.attr if isinstance(node, ast.Attribute) else None
-        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-            written = node.slice.value
-        if written == series.name:
-            return one_line(ast.unparse(node), 60)
-    return failed.find_name(series) or one_line(f"df[{series.name!r}]", 60)
-
-
-def _text_column(failed: Failure, series: Any) -> str:
-    """Return the hint for a column with text instead of numbers or dates."""
-    texts = _texts(series)
-    if not texts:
-        return ""
-    expression, described = _expression(failed, series), _describe(series)
-    if _MOMENTS.search(failed.message):
-        return f"{described}. Convert it first: pd.to_datetime({expression})"
-    if not any(char.isdecimal() for text in texts for char in text):
-        return f"{described}: text, not numbers. Use a column of numbers, or count the values: {expression}.value_counts()"
-    if any(re.search(r"[^\d\s.eE+-]", text) for text in texts):
-        expression += ".str.replace(r'[^0-9.-]', '', regex=True)"
-    return f"{described}. Convert it first: pd.to_numeric({expression}, errors='coerce')"
-
-
-def _texts(series: Any) -> list[str]:
-    if not is_own_type(series.dtype) or series.dtype.kind in "bifcmM":
-        return []
-    return [value for value in series.iloc[:_SAMPLED_VALUES].tolist() if type(value) is str]
-
-
-def _text_table(failed: Failure, table: Any) -> str:
-    columns = [table.iloc[:, index] for index in range(min(table.shape[1], 200))]
-    names = [column.name for column in columns if type(column.name) is str and any(_texts(column))]
-    if not names:
-        return ""
-    encode = ", or encode them: pd.get_dummies(df)" if "could not convert" in failed.message else ""
-    return f"columns with text: {list_names(names, 200)}. Leave them out: numeric_only=True, or df.select_dtypes('number'){encode}"
-
-
-def _plain_text(message: str) -> str:
-    value = re.match(
-        r"(?:could not convert string to float|invalid literal for int\(\) with base 10): '(.*)'$",
-        message,
-        re.DOTALL,
-    )
-    if value and re.fullmatch(r"\s*[+-]?\d+\.\d*\s*", value[1]):
-        return "a text with decimals: int(float(text))"
-    if value and any(char.isdecimal() for char in value[1]):
-        return "keep the number only: float(re.sub(r'[^0-9.-]', '', text))"
-    if "can only concatenate str" in message or "must be str, not" in message:
-        return "to join text and a number: f'{text}{number}', or str(number); to add them: float(text) + number"
-    return ""
-
-
 def ambiguous_truth(failed: Failure) -> str:
     """Explain how to combine conditions on columns."""
     if "truth value of a" not in failed.message:
@@ -324,54 +184,35 @@ def ambiguous_truth(failed: Failure) -> str:
     return "combine conditions with & | ~ instead of and, or, not, each in parentheses: df[(df['a'] > 1) & (df['b'] < 5)]. Whether any or all values are true: .any(), .all()"
 
 
-def unaligned(failed: Failure) -> str:
-    """Explain how to compare columns or tables with different labels."""
-    if "Can only compare identically-labeled" not in failed.message:
-        return ""
-    values = failed.library_values("pandas", "Series", "DataFrame")
-    lengths = [len(value) for value in values if has_own_indexes(value)][:2]
-    differ = "the labels or their order differ"
-    if len(set(lengths)) == 2:
-        differ = f"the lengths are {lengths[0]:,} and {lengths[1]:,}"
-    return f"{differ}. Same values at all: a.equals(b). By position, if as long: a.reset_index(drop=True) == b.reset_index(drop=True)"
-
-
 # Missing attributes
 
-_NOW = {
-    "append": "pd.concat([a, b])",
-    "applymap": ".map(function)",
-    "as_matrix": ".to_numpy()",
-    "get_value": ".at[row, column]",
-    "iteritems": ".items()",
-    "ix": ".loc (labels) or .iloc (positions)",
-    "mad": "(x - x.mean()).abs().mean()",
-    "sort": ".sort_values(by)",
-    "with_columns": ".assign(name=…)",
-    "group_by": ".groupby(by)",
+_REPLACEMENTS = {
+    "pandas": {
+        "append": "pd.concat([a, b])",
+        "applymap": ".map(function)",
+        "iteritems": ".items()",
+        "ix": ".loc (labels) or .iloc (positions)",
+        "with_columns": ".assign(name=…)",
+        "group_by": ".groupby(by)",
+    },
+    "polars": {
+        "apply": ".map_elements(function), or an expression",
+        "assign": ".with_columns(name=…)",
+        "astype": ".cast(dtype)",
+        "dropna": ".drop_nulls()",
+        "fillna": ".fill_null(value)",
+        "groupby": ".group_by(by)",
+        "iloc": "df[rows] or .slice(offset, length)",
+        "isna": ".is_null(), .null_count()",
+        "loc": ".filter(pl.col(name) == value)",
+        "merge": ".join(other, on=…)",
+        "nunique": ".n_unique()",
+        "query": ".filter(pl.col(name) > value)",
+        "sort_values": ".sort(by)",
+        "to_csv": ".write_csv(file)",
+    },
 }
-"""Replacements in pandas for attributes of older versions or of polars."""
-
-_IN_POLARS = {
-    "apply": ".map_elements(function), or an expression",
-    "assign": ".with_columns(name=…)",
-    "astype": ".cast(dtype)",
-    "dropna": ".drop_nulls()",
-    "fillna": ".fill_null(value)",
-    "groupby": ".group_by(by)",
-    "iloc": "df[rows] or .slice(offset, length)",
-    "info": ".schema or .glimpse()",
-    "isna": ".is_null(), .null_count()",
-    "isnull": ".is_null(), .null_count()",
-    "loc": ".filter(pl.col(name) == value)",
-    "merge": ".join(other, on=…)",
-    "nunique": ".n_unique()",
-    "query": ".filter(pl.col(name) > value)",
-    "reset_index": "the table as it is; polars has no index",
-    "sort_values": ".sort(by)",
-    "to_csv": ".write_csv(file)",
-    "with_column": ".with_columns(…)",
-}
+"""Replacements for attributes of older versions, or of the other library."""
 
 _ATTRIBUTE = re.compile(
     r"(?:partially initialized )?(?:type object |module )?'(?P<type>[\w.]+)' (?:object )?"
@@ -396,19 +237,17 @@ def missing_attribute(failed: Failure) -> str:
     written = "" if node is None else one_line(ast.unparse(node.value), 60)
     if kind == "NoneType":
         return f"{written or 'the value'} is None here. Functions that change an object in place (inplace=True, .sort(), .append()) return None: do not assign their result"
-    value = _owner(failed, kind, node)
-    if value is MISSING:
+    value: Any = None
+    if sys.version_info >= (3, 10):
+        value = AttributeError.__dict__["obj"].__get__(failed.error)
+    if value is None and node is not None:
+        value = failed.evaluate(node.value)
+    if value is None or value is MISSING:
         return ""
     value = as_library_type(value)
-    if text := table_attribute(failed, value, name):
+    if text := _table_attribute(failed, value, name):
         return text
-    series = get_if_loaded("pandas", "Series")
-    has_pandas = series is not MISSING and find_in_class(series, name) is not MISSING
-    if has_pandas and type_name(value) in ("list", "tuple", "dict", "ndarray"):
-        what = "DataFrame" if type(value) is dict else "Series"
-        return f"a {type_name(value)} has no .{name}, a pandas {what} has: pd.{what}({written or 'values'}).{name}"
-    names = own_dict(value) if is_module(value) else attributes(value)
-    near = _near(failed, name, names)
+    near = _near(failed, name, own_dict(value) if is_module(value) else attributes(value))
     return f"there is no {name!r} in {one_line(kind, 60)}.{near}" if near else ""
 
 
@@ -418,21 +257,10 @@ def _near(failed: Failure, name: str, names: Iterable[Any]) -> str:
     return did_you_mean(nearest(name, [x for x in names if type(x) is str and x[:1] != "_"]))
 
 
-def _owner(failed: Failure, kind: str, node: ast.Attribute | None) -> Any:
-    if sys.version_info >= (3, 10):
-        value = AttributeError.__dict__["obj"].__get__(failed.error)
-        if value is not None:
-            return value
-    for value in failed.objects():
-        if type_name(value) == kind:
-            return value
-    return MISSING if node is None else failed.evaluate(node.value)
-
-
-def table_attribute(failed: Failure, value: Any, name: str) -> str:
+def _table_attribute(failed: Failure, value: Any, name: str) -> str:
     """Return the hint for an attribute that tables and columns lack."""
     kind = type_name(value)
-    for library, replacements in (("pandas", _NOW), ("polars", _IN_POLARS)):
+    for library, replacements in _REPLACEMENTS.items():
         if not is_one_of(value, library, "DataFrame", "Series"):
             continue
         if name in replacements:
@@ -440,9 +268,7 @@ def table_attribute(failed: Failure, value: Any, name: str) -> str:
         if kind != "DataFrame" or (library == "pandas" and not has_own_indexes(value)):
             return ""
         columns = _labels(value.columns)
-        texts = [column for column in columns if type(column) is str]
-        methods = [each for each in attributes(type(value)) if each[:1] != "_"]
-        near = "" if failed.suggests else did_you_mean(nearest(name, [*texts, *methods]))
+        near = _near(failed, name, [*columns, *attributes(type(value))])
         known = _list_known("Columns", failed.find_name(value), columns)
         return f"there is no column or method {name!r}.{near} {known}"
     return ""
@@ -456,37 +282,29 @@ _ALIASES = {
     "pl": "polars",
     "pa": "pyarrow",
     "plt": "matplotlib.pyplot",
-    "mpl": "matplotlib",
     "sns": "seaborn",
     "px": "plotly.express",
     "go": "plotly.graph_objects",
     "alt": "altair",
     "sm": "statsmodels.api",
-    "smf": "statsmodels.formula.api",
-    "sp": "scipy",
     "nx": "networkx",
     "tf": "tensorflow",
-    "F": "torch.nn.functional",
 }
 """Modules with the names under which they are used."""
-_NAMES_BY_MODULE = {
-    "scipy": "stats",
-    "torch": "nn",
-    "bs4": "BeautifulSoup",
-    "sklearn.model_selection": "train_test_split",
-    "sklearn.linear_model": "LinearRegression LogisticRegression",
-    "sklearn.preprocessing": "StandardScaler",
-    "pathlib": "Path",
-    "collections": "Counter defaultdict",
-    "dataclasses": "dataclass",
-    "datetime": "timedelta datetime date",
-    "functools": "reduce partial",
-    "math": "sqrt",
-    "pprint": "pprint",
-    "decimal": "Decimal",
+_FROM = {
+    "BeautifulSoup": "bs4",
+    "Counter": "collections",
+    "LinearRegression": "sklearn.linear_model",
+    "Path": "pathlib",
+    "date": "datetime",
+    "dataclass": "dataclasses",
+    "defaultdict": "collections",
+    "partial": "functools",
+    "stats": "scipy",
+    "timedelta": "datetime",
+    "train_test_split": "sklearn.model_selection",
 }
-"""Commonly used names by module."""
-_FROM = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()}
+"""Modules of commonly used names."""
 _MODULES = frozenset(
     "abc argparse ast asyncio base64 bisect calendar collections contextlib copy csv decimal difflib fractions functools glob gzip hashlib heapq html"
     " inspect io itertools json math operator os pathlib pickle platform pprint random re shutil sqlite3 statistics string subprocess sys tempfile"
@@ -530,11 +348,6 @@ _CALL = re.compile(
 _BUILTIN_CALL = re.compile(
     r"'(?P<name>\w+)' is an invalid keyword argument for (?P<function>\w+)\(\)"
 )
-_TABLES = (
-    ("pandas", "DataFrame", "Series"),
-    ("pandas.api.typing", "DataFrameGroupBy", "SeriesGroupBy"),
-    ("polars", "DataFrame", "LazyFrame", "Series", "Expr"),
-)
 
 
 def wrong_arguments(failed: Failure) -> str:
@@ -542,10 +355,9 @@ def wrong_arguments(failed: Failure) -> str:
     found = _CALL.match(failed.message) or _BUILTIN_CALL.match(failed.message)
     if found is None or not failed.is_a(TypeError):
         return ""
-    qualified = found["function"]
-    owner, _, name = qualified.rpartition(".")
+    owner, _, name = found["function"].rpartition(".")
     called = owner.rpartition(".")[2] if name in ("__init__", "__new__") else name
-    written = _find_called(failed, qualified, called)
+    written = _find_called(failed, called)
     if not written:
         return ""
     wrong = found["name"]
@@ -556,16 +368,15 @@ def wrong_arguments(failed: Failure) -> str:
     return f"it is called as {written}.{near}"
 
 
-def _find_called(failed: Failure, qualified: str, name: str) -> str:
+def _find_called(failed: Failure, name: str) -> str:
+    """Return the call of a function in the user's line, with its parameters; empty if unknown."""
     for node in failed.expressions:
         function_node = node.func if isinstance(node, ast.Call) else None
         written = getattr(function_node, "attr", getattr(function_node, "id", ""))
         if function_node is None or name != written:
             continue
         value = failed.evaluate(function_node)
-        function, bound = _method(qualified, name), 1
-        if value is not MISSING:
-            function, bound = function_of(value)
+        function, bound = (None, 0) if value is MISSING else function_of(value)
         if function is not None:
             texts = [each.text for each in parameters(function, bound, annotated=False)]
             return f"{name}({', '.join(texts)})"
@@ -575,18 +386,7 @@ def _find_called(failed: Failure, qualified: str, name: str) -> str:
     return ""
 
 
-def _method(qualified: str, name: str) -> FunctionType | None:
-    """Find a table's method; before Python 3.10, errors do not tell its class."""
-    for module, *classes in _TABLES:
-        for kind in classes:
-            cls = get_if_loaded(module, kind)
-            function = unwrap(MISSING if cls is MISSING else find_in_class(cls, name))
-            if function is not None and qualified in (function.__qualname__, name):
-                return function
-    return None
-
-
-# Missing files and processes
+# Missing files
 
 
 def missing_file(failed: Failure) -> str:
@@ -603,11 +403,9 @@ def missing_file(failed: Failure) -> str:
     with os.scandir(folder or ".") as entries:
         some = islice(entries, _MOST_ENTRIES)
         files = sorted(each.name for each in some if each.name[:1] != "." and each.is_file())
-    tables = failed.tables(PurePath(name).stem)
-    if len(tables) == 1:
-        text += f" The table is loaded already: {tables[0]}. Use it."
-    elif tables:
-        text += f" These tables are loaded already: {', '.join(tables)}. Use one of them."
+    if tables := failed.tables(PurePath(name).stem):
+        use = "it" if len(tables) == 1 else "one of them"
+        text += f" Loaded already: {', '.join(tables)}. Use {use}."
     if near := nearest(name, files):
         return text + did_you_mean(near)
     if files:
@@ -631,23 +429,12 @@ def _path(failed: Failure) -> str:
     return found[1] if found else ""
 
 
-def broken_pool(failed: Failure) -> str:
-    """Explain why a process pool has lost a process."""
-    process: Any = sys.modules.get("concurrent.futures.process")
-    if process is None or not failed.is_a(process.BrokenProcessPool):
-        return ""
-    return "a process of the pool has ended. Its own error is printed above; if none is, it crashed, was killed for lack of memory, or exited"
-
-
 _HINTS: tuple[Callable[[Failure], str], ...] = (
     missing_file,
     missing_label,
-    wrong_dtype,
     ambiguous_truth,
-    unaligned,
     missing_attribute,
     undefined_name,
     wrong_arguments,
-    broken_pool,
 )
 """The first one that returns a text provides the hint."""

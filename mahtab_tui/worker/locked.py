@@ -100,7 +100,7 @@ def run_locked(
         return _stopped(f"could not be forked ({error.strerror})")
     if pid == 0:
         child = _Child(executor, environment, calls, theirs.fileno())
-        child.run(parent, into, readable, cell, source, limit)
+        child.run(parent, into, readable, (cell, source, limit))
     theirs.close()
     os.close(into)
     try:
@@ -180,7 +180,7 @@ class _Parent:
             now, total = time.monotonic(), computed
             with suppress(OSError):
                 total = time.clock_gettime(self._clock)
-            if ready or total != computed or self._is_computing():
+            if ready or total != computed:
                 active, computed = now, total
             if now > until:
                 return _stopped(f"ran longer than {LIMIT:.0f} s")
@@ -195,13 +195,6 @@ class _Parent:
         while data:
             data = data[os.write(1, data) :]
         return more
-
-    def _is_computing(self) -> bool:
-        try:
-            with open(f"/proc/{self._pid}/stat", "rb") as stat:
-                return stat.read().rpartition(b") ")[2][:1] in (b"R", b"D")
-        except OSError:
-            return False
 
     def _exit_cause(self) -> str:
         info = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
@@ -318,14 +311,9 @@ class _Child:
         self._loaded = frozenset(sys.modules)
 
     def run(
-        self,
-        parent: int,
-        output: int,
-        readable: list[str],
-        cell: int,
-        source: str,
-        limit: int | None,
+        self, parent: int, output: int, readable: list[str], job: tuple[int, str, int | None]
     ) -> NoReturn:
+        """job: number, source and limit of the cell."""
         try:
             read_only.leave_parent(parent)
             nothing = os.open(os.devnull, os.O_RDONLY)
@@ -338,7 +326,7 @@ class _Child:
                 self._send({"op": "refused", "why": str(error) or type(error).__name__})
             else:
                 self._prepare()
-                self._report(cell, source, self._executor.run(cell, source, limit))
+                self._report(job[1], self._executor.run(*job))
         finally:
             os._exit(0)
 
@@ -374,9 +362,9 @@ class _Child:
         if len(self._wants) < 20:
             self._wants.setdefault(f"{verb} {target[:200]}".strip())
 
-    def _report(self, cell: int, source: str, outcome: Outcome) -> None:
+    def _report(self, source: str, outcome: Outcome) -> None:
         sys.stdout.flush()
-        tree = _parsed(source)
+        tree = magics.parse_python(source) or ast.Module([], [])  # empty for a magic command
         needs = self._needs(outcome)
         made = {} if needs else self._new()
         values, data, lost, origins = [], b"", [], _origins(tree)
@@ -472,9 +460,6 @@ class _Child:
                 view = view[os.write(self._channel, view) :]
 
 
-_MOST_ERRORS = 100
-
-
 def _origins(tree: ast.Module) -> dict[str, str]:
     return {
         alias.asname or alias.name: node.module
@@ -482,13 +467,6 @@ def _origins(tree: ast.Module) -> dict[str, str]:
         if isinstance(node, ast.ImportFrom) and node.module in sys.modules and not node.level
         for alias in node.names
     }
-
-
-def _parsed(source: str) -> ast.Module:
-    try:
-        return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # a magic command
-        return ast.Module([], [])
 
 
 def _imported(tree: ast.Module) -> Iterator[str]:
@@ -525,9 +503,9 @@ def _is_helper(value: Any, read: bool) -> bool:
 def _why_refused(error: BaseException) -> str:
     """Return what the lock refused, as a clause; empty if the error has another cause."""
     one: BaseException | None = error
-    for _ in range(_MOST_ERRORS):
-        if one is None:
-            break
+    seen: set[int] = set()
+    while one is not None and id(one) not in seen:
+        seen.add(id(one))
         if isinstance(one, OSError) and one.errno in _REFUSED:
             if one.filename:
                 return f"wanted to read {to_text(one.filename)}"

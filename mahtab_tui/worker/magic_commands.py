@@ -41,11 +41,6 @@ class CapturedOutput:
     def __str__(self) -> str:
         return self.stdout
 
-    def __repr__(self) -> str:
-        return (
-            f"<captured: {len(self.stdout):,} characters of stdout, {len(self.stderr):,} of stderr>"
-        )
-
     def show(self) -> None:
         sys.stdout.write(self.stdout)
         sys.stderr.write(self.stderr)
@@ -54,20 +49,12 @@ class CapturedOutput:
 def _capture(rest: str, caller: MagicContext) -> None:
     """Run the lines below without output; the first line may name a variable for it."""
     first, _, code = rest.partition("\n")
-    words = _words(first)
-    names = [word for word in words if not word.startswith("-")]
-    unknown = set(words) - set(names) - {"--no-stdout", "--no-stderr", "--no-display"}
-    if len(names) > 1 or not all(map(str.isidentifier, names)) or unknown:
-        raise ValueError(
-            "%%capture takes at most one name, and --no-stdout or --no-stderr for output to be shown, as in %%capture printed"
-        )
+    names = [word for word in _words(first) if not word.startswith("-")]
+    if len(names) > 1 or not all(map(str.isidentifier, names)):
+        raise ValueError("%%capture takes at most one name, as in %%capture printed")
     run = compile_callable(code, "<%%capture>", *caller)
     stdout, stderr = io.StringIO(), io.StringIO()
-    with contextlib.ExitStack() as stack:
-        if "--no-stdout" not in words:
-            stack.enter_context(contextlib.redirect_stdout(stdout))
-        if "--no-stderr" not in words:
-            stack.enter_context(contextlib.redirect_stderr(stderr))
+    with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
         try:
             run()
         finally:
@@ -75,29 +62,13 @@ def _capture(rest: str, caller: MagicContext) -> None:
             caller.namespace.update(dict.fromkeys(names, captured))
 
 
-def _show_as(mime: str, text: str) -> None:
-    text = text if text.endswith("\n") else text + "\n"
+def _show_as(mime: str, before: str, after: str, rest: str, caller: MagicContext) -> None:
+    text = f"{before}{rest.partition(chr(10))[2].strip()}{after}\n"
     show(Display(mime if len(text) <= LARGEST_TEXT else "", text, text))
-
-
-def _html(rest: str, caller: MagicContext) -> None:
-    _show_as("text/html", rest.partition("\n")[2])
-
-
-def _markdown(rest: str, caller: MagicContext) -> None:
-    _show_as("text/markdown", rest.partition("\n")[2])
-
-
-def _latex(rest: str, caller: MagicContext) -> None:
-    _show_as("text/markdown", f"```latex\n{rest.partition(chr(10))[2].strip()}\n```")
 
 
 def _print_dim(text: str) -> None:
     print(f"\x1b[2m{text}\x1b[22m")
-
-
-def _refuse(name: str, rest: str, caller: MagicContext) -> None:
-    _print_dim(f"%%{name} does nothing here: a terminal cannot run or draw it.")
 
 
 def _run_program(program: str, rest: str, caller: MagicContext) -> None:
@@ -113,10 +84,6 @@ def _run_program(program: str, rest: str, caller: MagicContext) -> None:
     except FileNotFoundError:
         raise FileNotFoundError(f"There is no program {words[0]}.") from None
     _print_exit(ended.returncode)
-
-
-def _run_python(rest: str, caller: MagicContext) -> None:
-    _run_program(late_import("shlex").join([sys.executable, "-"]), rest, caller)
 
 
 def _print_exit(code: int) -> None:
@@ -216,9 +183,9 @@ _INSTEAD = {
 }
 
 
-def _explain(name: str, rest: str, caller: MagicContext) -> None:
-    needed = "is not needed" if name in ("autosave", "gui") else "does nothing here"
-    _print_dim(f"%{f'{name} {rest}'.strip()} {needed}: {_INSTEAD[name]}.")
+def _explain(name: str, why: str, rest: str, caller: MagicContext) -> None:
+    line = f"{name} {rest.partition(chr(10))[0]}".strip()
+    _print_dim(f"%{line} does nothing here: {why}.")
 
 
 def _matplotlib(rest: str, caller: MagicContext) -> None:
@@ -228,17 +195,13 @@ def _matplotlib(rest: str, caller: MagicContext) -> None:
     except ImportError:
         _print_dim("matplotlib is not installed: %pip install matplotlib.")
     else:
-        _print_dim(
-            f"%{f'matplotlib {rest}'.strip()} is not needed: figures are shown automatically."
-        )
+        _explain("matplotlib", _INSTEAD["gui"], rest, caller)
 
 
 def _pylab(rest: str, caller: MagicContext) -> None:
     """Import the names that IPython's pylab imports, without hiding Python's own functions."""
-    everything = "" if "--no-import-all" in rest.split() else "from matplotlib.pylab import *\n"
     own: dict[str, Any] = {}
-    exec(f"{everything}import numpy, matplotlib\nfrom matplotlib import pylab, mlab, pyplot", own)
-    own.update(np=own["numpy"], plt=own["pyplot"])
+    exec("from matplotlib.pylab import *\nimport numpy as np, matplotlib.pyplot as plt", own)
     hidden = {"__builtins__", *builtins.__dict__}
     caller.namespace.update({name: value for name, value in own.items() if name not in hidden})
 
@@ -250,11 +213,9 @@ class Reloader:
     """Remembers the modification times of loaded modules, and reloads modules whose file has
     changed."""
 
-    def __init__(self, *, everywhere: bool = False, automatic: bool = True) -> None:
-        """everywhere: include modules outside the working directory, except installed packages.
-        automatic: reload before each cell."""
+    def __init__(self, *, automatic: bool = True) -> None:
+        """automatic: reload before each cell."""
         self._seen: dict[str, int] = {}
-        self.everywhere = everywhere
         self.automatic = automatic
 
     def note(self) -> None:
@@ -279,10 +240,6 @@ class Reloader:
                     print(f"{name} has changed and was reloaded")
 
     def _modules(self) -> Iterator[tuple[str, ModuleType, str]]:
-        try:
-            project = "" if self.everywhere else os.path.join(os.path.realpath(os.getcwd()), "")
-        except OSError:  # the working directory was deleted
-            return
         for name, module in list(sys.modules.items()):
             if name == "__main__" or not is_module(module):
                 continue
@@ -292,7 +249,6 @@ class Reloader:
                 and path.endswith(".py")
                 and "site-packages" not in path
                 and not path.startswith((_STANDARD, OUR_FOLDER))
-                and os.path.realpath(path).startswith(project)
             ):
                 yield name, module, path
 
@@ -324,35 +280,29 @@ def _reload(module: ModuleType, path: str, namespace: dict[str, Any]) -> None:
 def _autoreload(rest: str, caller: MagicContext) -> None:
     """Turn reloading on or off, or reload changed modules once, like IPython's extension."""
     mode = rest.strip().lower()
-    reloader = Reloading.reloader
-    if not (isinstance(reloader, Reloader) and reloader.everywhere):
-        reloader = Reloader(everywhere=True, automatic=False)
+    reloader = Reloading.reloader = Reloading.reloader or Reloader(automatic=False)
     if mode in ("", "now"):
         reloader.reload(caller.namespace)
     elif mode in ("0", "off", "1", "explicit", "2", "complete", "3", "all"):
         reloader.automatic = mode not in ("0", "off")
     else:
         raise ValueError("%autoreload takes 2 (on), 0 (off), or nothing (reload now)")
-    Reloading.reloader = reloader
 
 
 def _load_ext(rest: str, caller: MagicContext) -> None:
     """Start watching modules for %autoreload; other extensions do not exist here."""
     if rest.strip() == "autoreload":
-        Reloading.reloader = Reloading.reloader or Reloader(everywhere=True, automatic=False)
+        Reloading.reloader = Reloading.reloader or Reloader(automatic=False)
     else:
-        _print_dim(
-            f"%load_ext {rest.strip()} does nothing here: extensions are a feature of IPython."
-        )
+        _explain("load_ext", _INSTEAD["unload_ext"], rest, caller)
 
 
 def _aimport(rest: str, caller: MagicContext) -> None:
-    for name in filter(None, rest.replace(",", " ").split()):
-        if not name.startswith("-"):
-            importlib.import_module(name)
-            package = name.partition(".")[0]
-            caller.namespace[package] = sys.modules[package]
-    Reloading.reloader = Reloading.reloader or Reloader(everywhere=True)
+    for name in rest.replace(",", " ").split():
+        package = name.lstrip("-").partition(".")[0]
+        importlib.import_module(name.lstrip("-"))
+        caller.namespace[package] = sys.modules[package]
+    Reloading.reloader = Reloading.reloader or Reloader()
 
 
 PIP = """\
@@ -414,25 +364,18 @@ def _run(rest: str, caller: MagicContext) -> None:
             print(f"{words[0]} ended with exit code {error.code}")
     finally:
         sys.argv, sys.path[:] = before
-        for name, value in own.items():
-            if not (name.startswith("__") and name.endswith("__")):
-                caller.namespace[name] = value
+        kept = {name: value for name, value in own.items() if not name.startswith("__")}
+        caller.namespace.update(kept)
 
 
 def _run_notebook(path: str, name: str, caller: MagicContext) -> None:
     """Run the code cells of a notebook without showing their values, like IPython."""
     with open(path, encoding="utf-8") as file:
         try:
-            notebook = late_import("json").load(file)
-            cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-            sources = ["".join(cell["source"]) for cell in cells]
-            about = notebook.get("metadata", {})
-            language = about.get("kernelspec", {}).get("language")
-            language = language or about.get("language_info", {}).get("name") or "python"
+            cells = late_import("json").load(file)["cells"]
+            sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             raise ValueError(f"{name} is not a notebook in Jupyter's format 4") from None
-    if str(language).lower() not in ("python", "ipython"):
-        raise ValueError(f"{name} is a notebook for {language}, not for Python")
     for number, source in enumerate(sources, 1):
         where = f"<{os.path.basename(path)}, code cell {number}>"
         compile_callable(transform(source), where, *caller)()
@@ -483,16 +426,20 @@ def _time(source: str, caller: MagicContext) -> Any:
         print(f"took {duration(wall)} (CPU: {duration(processor)})")
 
 
+def _split_options(source: str, options: dict[str, str]) -> tuple[dict[str, str], str]:
+    """Read options, such as ``-n 10`` or ``-n10``, from the start of some code. options: the
+    defaults."""
+    while (found := re.match(r"\s*(-[a-z])\s*(\S+)[ \t]*", source)) and found[1] in options:
+        options[found[1]], source = found[2], source[found.end() :]
+    return options, source
+
+
 def _timeit(source: str, caller: MagicContext) -> None:
-    numbers = {"-n": 0, "-r": 7}
-    while found := re.match(r"\s*(-[nr])\s*(\d*)[ \t]*", source):
-        if not found[2] or int(found[2]) < 1:
-            raise ValueError(f"%timeit: {found[1]} needs a number, as in {found[1]} 10")
-        numbers[found[1]], source = int(found[2]), source[found.end() :]
-    if not source.strip():
-        raise ValueError("%timeit needs code, as in %timeit sum(range(100))")
+    options, source = _split_options(source, {"-n": "0", "-r": "7"})
+    if not all(map(str.isdecimal, options.values())) or not source.strip():
+        raise ValueError("%timeit needs code, as in %timeit -n LOOPS -r REPEATS sum(range(100))")
     timer = late_import("timeit").Timer(source.strip("\n"), globals=caller.namespace)
-    loops, repeats = numbers["-n"] or timer.autorange()[0], numbers["-r"]
+    loops, repeats = int(options["-n"]) or timer.autorange()[0], int(options["-r"]) or 1
     runs = [took / loops for took in timer.repeat(repeats, loops)]
     spread = statistics.pstdev(runs)
     print(
@@ -501,9 +448,7 @@ def _timeit(source: str, caller: MagicContext) -> None:
 
 
 def _prun(source: str, caller: MagicContext) -> Any:
-    options = {"-l": "30", "-s": "tottime"}
-    while found := re.match(r"\s*(-[ls]) (\S+) ", source):
-        options[found[1]], source = found[2], source[found.end() :]
+    options, source = _split_options(source, {"-l": "30", "-s": "tottime"})
     run = compile_callable(source, "<%prun>", *caller)
     profile = late_import("cProfile").Profile()
     try:
@@ -529,7 +474,7 @@ _ANY: dict[str, Command] = {"time": _time, "timeit": _timeit, "prun": _prun}
 
 LINE_COMMANDS: dict[str, Command] = {
     **_ANY,
-    **{name: partial(_explain, name) for name in _INSTEAD},
+    **{name: partial(_explain, name, why) for name, why in _INSTEAD.items()},
     **{
         name: partial(_run_command, name)
         for name in ("cat", "cp", "ls", "mkdir", "mv", "rm", "rmdir")
@@ -565,16 +510,17 @@ LINE_COMMANDS: dict[str, Command] = {
 CELL_COMMANDS: dict[str, Command] = {
     **_ANY,
     **{name: partial(_run_program, name) for name in ("perl", "ruby")},
-    **{name: partial(_refuse, name) for name in ("javascript", "js", "svg", "SVG")},
+    **{
+        name: partial(_explain, f"%{name}", "a terminal cannot run or draw it")
+        for name in ("javascript", "js", "svg", "SVG")
+    },
+    **dict.fromkeys(("html", "HTML"), partial(_show_as, "text/html", "", "")),
+    **dict.fromkeys(("python", "python3"), partial(_run_program, f"'{sys.executable}' -")),
     "bash": _bash,
     "capture": _capture,
     "file": _writefile,
-    "html": _html,
-    "HTML": _html,
-    "latex": _latex,
-    "markdown": _markdown,
-    "python": _run_python,
-    "python3": _run_python,
+    "latex": partial(_show_as, "text/markdown", "```latex\n", "\n```"),
+    "markdown": partial(_show_as, "text/markdown", "", ""),
     "script": partial(_run_program, ""),
     "sh": _bash,
     "writefile": _writefile,

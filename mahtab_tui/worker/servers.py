@@ -13,7 +13,7 @@ from typing import Any, Callable
 
 from . import displays
 from .control import Host
-from .sandbox.tools import plain_data
+from .sandbox.names import plain_data
 from .stdlib import late_import
 from .text_tools import mark_as_text
 from .tracebacks import OUR_FOLDER

@@ -53,10 +53,7 @@ def main(folder: str, above: str) -> None:
     if not line.endswith(b"\n") and len(line) < _MAX_RELAYED_LINE:
         return
     asked = json.loads(line)
-    try:
-        here = os.getcwd()
-    except OSError:  # the folder was deleted
-        here = os.path.expanduser("~")
+    here = os.getcwd()
     os.chdir(above)  # because the path of a socket must be short
     if "clean" in asked:
         _write_line({"received": 0, **clean(above)})
@@ -137,20 +134,8 @@ def _copy(station: socket.socket) -> None:
 def clean(above: str) -> dict[str, Any]:
     """Remove our folders, unless there is a kernel. above: the folder of our files. Returns the
     number of kernels, and the removed folders."""
-    other = os.path.join(os.environ.get("TMPDIR") or "/tmp", f"mahtab-tui-{os.getuid()}")
-    folders = [
-        folder
-        for folder in dict.fromkeys((above, other, os.path.expanduser(FOLDER)))
-        if os.path.isdir(folder)
-        and not os.path.islink(folder)
-        and os.stat(folder).st_uid == os.getuid()
-    ]
-    kernels = sum(
-        _is_alive(folder, name)
-        for folder in folders
-        for name in os.listdir(folder)
-        if name.endswith(".sock")
-    )
+    folders = [each for each in (above, os.path.expanduser(FOLDER)) if os.path.isdir(each)]
+    kernels = sum(_is_alive(above, name) for name in os.listdir(above) if name.endswith(".sock"))
     if kernels:
         return {"kernels": kernels, "removed": []}
     for folder in folders:
@@ -205,7 +190,7 @@ class Kernel:
             control.fileno(), self.output, self.spool.file, page, float(start["keep"]) / 3600
         )
         os.environ.update(start["env"])
-        cwd = _nearest_folder(start["cwd"])
+        cwd = start["cwd"] if os.path.isdir(start["cwd"]) else os.path.expanduser("~")
         interpreter = _interpreter(start["python"], cwd)
         worker = os.path.join(folder, "worker")
         arguments = [str(theirs.fileno()), worker, json.dumps(settings._asdict())]
@@ -333,14 +318,6 @@ def _anonymous_file(name: str) -> int:
         return os.memfd_create(name)
     with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())
-
-
-def _nearest_folder(folder: str) -> str:
-    while folder != os.path.dirname(folder) and not (
-        os.path.isdir(folder) and os.access(folder, os.X_OK)
-    ):
-        folder = os.path.dirname(folder)
-    return folder or os.sep
 
 
 def _interpreter(python: str, cwd: str) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import groupby
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -121,22 +121,19 @@ def describe(error: BaseException, tb: TracebackType | None) -> Traceback:
         for one in _linked_exceptions(described):
             one.stack.folds = False  # type: ignore[attr-defined]
     else:
-        return _format(described, _drop_repeated(described))
+        _drop_repeated(described)
     return _format(described)
 
 
-def _drop_repeated(described: traceback.TracebackException) -> list[traceback.FrameSummary]:
-    """Remove library exceptions whose message is repeated by the next one; returns their frames."""
-    repeated: list[traceback.FrameSummary] = []
+def _drop_repeated(described: traceback.TracebackException) -> None:
+    """Remove library exceptions whose message is repeated by the next one."""
     for one in _linked_exceptions(described):
         while inner := one.__cause__ or (None if one.__suppress_context__ else one.__context__):
             is_library = inner.stack and all(map(_is_library, inner.stack))
             if not is_library or _message(inner) not in _message(one):
                 break
-            repeated[:0] = inner.stack
             one.__cause__, one.__context__ = inner.__cause__, inner.__context__
             one.__suppress_context__ = inner.__suppress_context__
-    return repeated
 
 
 def _message(described: traceback.TracebackException) -> str:
@@ -170,11 +167,9 @@ def syntax_error(error: BaseException) -> Traceback:
     return described.with_last_line(_STRING_HINT) if _UNTERMINATED.match(str(error)) else described
 
 
-def _format(
-    described: traceback.TracebackException, repeated: Iterable[traceback.FrameSummary] = ()
-) -> Traceback:
+def _format(described: traceback.TracebackException) -> Traceback:
     """Format a traceback, and find the locations in its text by random marks that no message can
-    contain. repeated: frames not in the text."""
+    contain."""
     lot = os.urandom(16).hex()
     locations: dict[tuple[str, int, str], str] = {}
 
@@ -194,7 +189,7 @@ def _format(
     marked = re.compile(f"\0{lot}:(\\d+)\0")
     lines = "".join(described.format()).split("\n")
     known = list(locations)
-    found = [((frame.filename, max(0, frame.lineno or 0), frame.name), 0) for frame in repeated]
+    found: list[tuple[tuple[str, int, str], int]] = []
     for number, line in enumerate(lines):
         if marks := marked.findall(line):
             lines[number] = marked.sub("", line)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -51,19 +50,7 @@ ctypes.CDLL(None).puts(b"10 C")
 "end"
 """
     lines = cells.text(code).replace("; ", "\n").splitlines()
-    assert [line.split()[0] for line in lines] == [
-        "1",
-        "2",
-        "3",
-        "4",
-        "5",
-        "6",
-        "7",
-        "8",
-        "9",
-        "10",
-        "'end'",
-    ]
+    assert [line.split()[0] for line in lines] == [*"123456789", "10", "'end'"]
 
 
 def test_output_streams_while_the_cell_still_runs(cells: Cells) -> None:
@@ -197,16 +184,13 @@ class Boxed:
     def __init__(self, value): self.value = base + value
 def box(value): return Boxed(value)
 def unbox(boxed): return boxed.value
-def locks(value): return lock.locked()
-def die(value): os._exit(3)"""
+def locks(value): return lock.locked()"""
     )
     code = "with ProcessPoolExecutor(1, multiprocessing.get_context('{}')) as pool: print({})"
     # A class goes there and comes back as itself, although one function uses what cannot be sent.
     calls = "isinstance(pool.submit(box, 1).result(), Boxed), pool.submit(unbox, Boxed(2)).result()"
     for method in ("spawn", "forkserver"):
         assert cells.text(code.format(method, calls)) == "True 12\n"
-    output = cells.run(code.format("spawn", "pool.submit(die, 1).result()")).output
-    assert "Hint: a process of the pool has ended" in output
 
 
 def test_traceback_shows_the_cells_lines_and_no_internal_frames(cells: Cells) -> None:
@@ -221,15 +205,6 @@ def test_traceback_shows_the_cells_lines_and_no_internal_frames(cells: Cells) ->
     assert result.output.count("File ") == 2
 
 
-def test_chained_exceptions_are_shown_without_internal_frames(cells: Cells) -> None:
-    result = cells.run(
-        "try:\n    {}['a']\nexcept KeyError as e:\n    raise ValueError('no') from e"
-    )
-    assert "direct cause" in result.output
-    assert "KeyError: 'a'" in result.output
-    assert "worker" not in result.output
-
-
 def test_error_ends_with_a_useful_hint(cells: Cells) -> None:
     cells.run("import pandas\ntitanic = pandas.DataFrame({'Fare': [1]})")
     result = cells.run("titanic['fare']")
@@ -240,16 +215,9 @@ def test_error_ends_with_a_useful_hint(cells: Cells) -> None:
     lines = result.output.split("\n")
     assert "frames in pandas" in lines[-1 - result.frames[-1].row]
     assert (
-        "Hint: no file 'x.csv' here. The table is loaded already: titanic ("
+        "Hint: no file 'x.csv' here. Loaded already: titanic ("
         in cells.run("pandas.read_csv('x.csv')").output
     )
-
-
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="exception groups came with 3.11")
-def test_an_exception_group_shows_its_parts(cells: Cells) -> None:
-    result = cells.run("raise ExceptionGroup('two', [ValueError('one'), TypeError('other')])")
-    assert "ValueError: one" in result.output
-    assert "TypeError: other" in result.output
 
 
 @pytest.mark.parametrize(
@@ -275,13 +243,6 @@ def test_invalid_python_is_an_error_and_none_of_it_runs(
     assert "Traceback" not in result.output
     assert "ran" not in result.output.replace("print('ran')", "")
     assert cells.text("1 + 1") == "2\n"
-
-
-def test_traceback_of_a_recursion_is_short(cells: Cells) -> None:
-    result = cells.run("def a(n): return b(n)\ndef b(n): return a(n)\na(1)")
-    assert result.output.rstrip().splitlines()[-1].startswith("RecursionError")
-    assert "frames left out" in result.output
-    assert len(result.output.splitlines()) < 150
 
 
 def test_future_imports_of_one_cell_apply_to_the_next(cells: Cells) -> None:

@@ -61,82 +61,19 @@ def test_next_cell_works_after_a_damaging_one(cells: Cells, code: str) -> None:
     assert cells.kernel.info().pid == pid
 
 
-REPLACED = (
-    *(
-        "json.dumps",
-        "json.loads",
-        "json.JSONEncoder.encode",
-        "json.decoder.JSONDecoder.decode",
-        "json.encoder.c_make_encoder",
-    ),
-    *(
-        "select.poll",
-        "select.select",
-        "struct.Struct",
-        "struct.pack",
-        "queue.SimpleQueue",
-        "re.compile",
-        "functools.partial",
-    ),
-    *(
-        "ast.Module",
-        "ast.AST",
-        "ast.Name",
-        "ast.parse",
-        "ast.iter_child_nodes",
-        "ast.PyCF_ONLY_AST",
-        "collections.deque",
-    ),
-    *(
-        "os.read",
-        "os.write",
-        "os.getcwd",
-        "os.getpid",
-        "os.fork",
-        "os._exit",
-        "os.killpg",
-        "os.fstat",
-        "os.path.expanduser",
-    ),
-    *(
-        "threading.Thread",
-        "threading.Timer",
-        "threading.Lock",
-        "_thread.interrupt_main",
-        "_thread._count",
-    ),
-    *(
-        "time.time",
-        "time.monotonic",
-        "time.perf_counter",
-        "time.sleep",
-        "signal.signal",
-        "signal.getsignal",
-        "signal.pthread_sigmask",
-    ),
-    *(
-        "sys.getrecursionlimit",
-        "sys.gettrace",
-        "sys.settrace",
-        "sys._getframe",
-        "sys.exc_info",
-        "sys.audit",
-    ),
-    *(
-        "contextlib.suppress",
-        "contextlib.nullcontext",
-        "types.ModuleType",
-        "traceback.TracebackException",
-        "traceback.StackSummary",
-    ),
-    *(
-        "gc.collect",
-        "importlib.import_module",
-        "importlib.machinery.PathFinder",
-        "io.StringIO",
-        "errno.EPIPE",
-    ),
-)
+REPLACED = """
+    json.dumps json.loads json.JSONEncoder.encode json.decoder.JSONDecoder.decode
+    json.encoder.c_make_encoder select.poll select.select struct.Struct struct.pack
+    queue.SimpleQueue re.compile functools.partial ast.Module ast.AST ast.Name ast.parse
+    ast.iter_child_nodes ast.PyCF_ONLY_AST collections.deque os.read os.write os.getcwd os.getpid
+    os.fork os._exit os.killpg os.fstat os.path.expanduser threading.Thread threading.Timer
+    threading.Lock _thread.interrupt_main _thread._count time.time time.monotonic
+    time.perf_counter time.sleep signal.signal signal.getsignal signal.pthread_sigmask
+    sys.getrecursionlimit sys.gettrace sys.settrace sys._getframe sys.exc_info sys.audit
+    contextlib.suppress contextlib.nullcontext types.ModuleType traceback.TracebackException
+    traceback.StackSummary gc.collect importlib.import_module importlib.machinery.PathFinder
+    io.StringIO errno.EPIPE
+""".split()
 
 
 @pytest.mark.timeout(240)

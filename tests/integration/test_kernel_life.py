@@ -60,15 +60,19 @@ def test_a_kernel_killed_from_outside_while_busy_ends_the_cell_as_died(cells: Ce
     assert (result.status, result.output) == (Status.DIED, "go\n")
 
 
-def test_kill_ends_the_cell_as_killed_and_starts_a_new_kernel(cells: Cells) -> None:
-    kill = threading.Thread(target=cells.kernel.kill)
+@pytest.mark.parametrize("how", ["kill", "reset", "close"])
+def test_ending_the_kernel_ends_its_cell_as_killed(cells: Cells, how: str) -> None:
+    end = threading.Thread(target=getattr(cells.kernel, how))
     code = (
         "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('go')\nwhile True: pass"
     )
-    result = cells.run_until("go", kill.start, code)
-    kill.join()
-    assert (result.status, result.detail) == (Status.KILLED, "The kernel was killed.")
-    assert cells.text("1 + 1") == "2\n"
+    result = cells.run_until("go", end.start, code)
+    end.join()
+    assert result.status is Status.KILLED
+    if how == "kill":
+        assert result.detail == "The kernel was killed."
+    if how != "close":
+        assert cells.text("1 + 1") == "2\n"
 
 
 def test_reset_forgets_the_namespace_and_keeps_the_directory(cells: Cells) -> None:
@@ -78,14 +82,6 @@ def test_reset_forgets_the_namespace_and_keeps_the_directory(cells: Cells) -> No
     cells.kernel.reset()
     assert "NameError" in cells.run("x").output
     assert cells.text("import os; os.path.basename(os.getcwd())") == "'inner'\n"
-
-
-def test_reset_while_a_cell_runs_ends_it_as_killed(cells: Cells) -> None:
-    reset = threading.Thread(target=cells.kernel.reset)
-    result = cells.run_until("go", reset.start, "print('go')\nwhile True: pass")
-    reset.join()
-    assert result.status is Status.KILLED
-    assert cells.text("1 + 1") == "2\n"
 
 
 def test_exit_handlers_run_when_the_kernel_is_closed(cells: Cells) -> None:
@@ -109,13 +105,6 @@ def test_close_leaves_no_process_thread_or_descriptor(project: Path) -> None:
     assert len(os.listdir("/dev/fd")) <= descriptors
     result = cells.run("1 + 1")
     assert (result.status, result.detail) == (Status.DIED, "The session was closed.")
-
-
-def test_closing_while_a_cell_runs_ends_it(cells: Cells) -> None:
-    close = threading.Thread(target=cells.kernel.close)
-    result = cells.run_until("go", close.start, "print('go')\nwhile True: pass")
-    close.join()
-    assert result.status is Status.KILLED
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
@@ -333,11 +322,6 @@ def begin(project: Path, home: Path) -> Iterator[Make]:
         kernel.close()
 
 
-def test_no_startup_file_runs_nothing(begin: Make) -> None:
-    assert startup_code() == ""
-    assert begin(None).kernel.variables() == []
-
-
 def test_startup_file_runs_in_each_new_kernel(begin: Make) -> None:
     cells = begin("import math\ndef area(r):\n    return math.pi * r * r\nprint('hello')\n")
     assert cells.host.wait_for_late("hello") == "hello\n"
@@ -383,7 +367,9 @@ def test_changed_module_is_reloaded(begin: Make, project: Path) -> None:
 
 
 def test_disabled_setting_leaves_modules_loaded(begin: Make, project: Path) -> None:
+    assert startup_code() == ""
     cells = begin(None)
+    assert cells.kernel.variables() == []
     write(project / "mine.py", "x = 1\n", 1_000)
     cells.run("import mine")
     write(project / "mine.py", "x = 2\n", 2_000)

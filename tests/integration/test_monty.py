@@ -21,7 +21,7 @@ from mahtab_tui.sandbox.monty import GAPS, MODULES, MontySandboxes
 from mahtab_tui.sandbox.process import open_sandboxes
 from mahtab_tui.worker.contexts import read_contexts
 from mahtab_tui.worker.sandbox import confinement
-from mahtab_tui.worker.sandbox.tools import DescribedTool
+from mahtab_tui.worker.sandbox.names import DescribedTool
 from tests.integration.canaries import Canaries, canaries
 from tests.integration.escapes import ESCAPES, Escape, some_quick
 from tests.integration.sandboxes import RecordingNode, never, printed, run

@@ -36,7 +36,7 @@ from mahtab_tui.search.requests import read_call, read_final, read_tool_call
 from mahtab_tui.worker.answers import Answer
 from mahtab_tui.worker.caller_tools import CallerTools
 from mahtab_tui.worker.contexts import ContextError
-from mahtab_tui.worker.sandbox.tools import NotPlainError, plain_data
+from mahtab_tui.worker.sandbox.names import NotPlainError, plain_data
 from mahtab_tui.worker.search import SearchFailed
 from mahtab_tui.worker.search_log import unpack_events
 from tests import tags

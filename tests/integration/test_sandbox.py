@@ -97,12 +97,8 @@ async def test_kernel_reports_that_the_process_is_locked(sandbox: Sandbox) -> No
         for line in Path(f"/proc/{pid}/status").read_text().splitlines()
         if ":\t" in line
     )
-    assert [int(status[name], 16) for name in ("CapEff", "CapPrm", "CapInh", "CapAmb")] == [
-        0,
-        0,
-        0,
-        0,
-    ]
+    capabilities = [int(status[name], 16) for name in ("CapEff", "CapPrm", "CapInh", "CapAmb")]
+    assert capabilities == [0] * 4
     assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
     assert os.getsid(pid) == pid
 

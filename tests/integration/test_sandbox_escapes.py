@@ -233,7 +233,6 @@ def test_few_descriptors_suffice() -> None:
             "confinement.filter_program.__defaults__ = ((*confinement.ALLOWED, confinement.AllowedCall('kill', 62, 129)),)",
             "processes can be signalled",
         ),
-        ("confinement.set_filter = lambda program: None", "processes can be made"),
         (
             "confinement.forbid_new_privileges = lambda: None\\nconfinement.restrict_files = lambda rules: confinement.syscall(446, -1, 0)",
             "Errno",

@@ -22,7 +22,6 @@ from mahtab_tui.worker.sandbox.text import (
     MOST_A_CALL,
     MOST_IN_ALL,
     CallError,
-    Failure,
     Final,
     Part,
     ReadTracker,
@@ -291,7 +290,6 @@ def test_rlm_map_keeps_order_and_marks_failures() -> None:
     answers = there["rlm_map"]("q", (text for text in ("a", "b", "c")))
     assert answers == ["a", "[failed: b]", "c"]
     assert [answer.failed for answer in answers] == [False, True, False]
-    assert isinstance(answers[1], Failure)
     assert there["rlm_map"]("q", {"one": "x", "two": "y"}) == ["x", "y"]
     assert there["rlm_map"]("q", []) == []
     assert [call[1]["map"] for call in engine.calls] == [True, True]
@@ -420,7 +418,7 @@ def test_help_shows_how_to_call(name: str) -> None:
         ),
         (
             {"a": ["x" * 100, "y" * 30], 2: 1},
-            f'{{\n  "a": [\n    "{"x" * 100}",\n    "{"y" * 30}"\n  ],\n  "2": 1\n}}',
+            f'{{\n  "a": ["{"x" * 100}", "{"y" * 30}"],\n  "2": 1\n}}',
         ),
         (ip_network("10.0.0.0/8"), "10.0.0.0/8"),
     ],
@@ -498,8 +496,9 @@ def test_answer_cites_the_lines_it_quotes_or_names() -> None:
         "r105 took 105",
     ]
     assert lines(lambda there: "r199") == ["r199"]
-    assert lines(lambda there: "r19") == [], "too short"
-    assert lines(lambda there: "request", "a request, requests") == [], "it is there twice"
+    assert lines(lambda there: "r19") == ["r19"]
+    assert lines(lambda there: "r1") == [], "too short"
+    assert lines(lambda there: "request", "a request, a request") == [], "it is there twice"
     assert lines(lambda there: "quest", "a request") == [], "it is a part of a word"
 
 

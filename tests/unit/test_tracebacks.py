@@ -153,9 +153,6 @@ def test_library_frames_are_collapsed_into_one_line(tmp_path: Path) -> None:
     assert {
         frame.file.rpartition("site-packages/")[2].partition("/")[0] for frame in shown[2:]
     } == {"pandas"}
-    assert any("pandas" in frame.file for frame in traceback.frames if not frame.row), (
-        "frames of what is left out are listed"
-    )
 
 
 def test_an_error_inside_a_library_with_another_message_is_shown() -> None:
@@ -409,57 +406,14 @@ def test_missing_column_hint_lists_the_existing_ones(code: str) -> None:
             ["no key 'fare'. Did you mean 'Fare'? Keys of d: Fare, 2"],
         ),
         ("d = {'a': [{'total': 1}]}\nd['a'][0]['totl']", ["no key 'totl'. Did you mean 'total'?"]),
-        (
-            "import io\npd.read_csv(io.StringIO('a,b\\n1,2'), usecols=['A'])",
-            ["no column 'A'. Did you mean 'a'? Columns of the file: a, b"],
-        ),
-        (
-            "import io\npd.read_csv(io.StringIO('a,b\\n1,2'), parse_dates=['c'])",
-            ["no column 'c'. Columns of the file: a, b"],
-        ),
         ("df.append(df)", ["use pd.concat([a, b])"]),
         ("p.sort_values('Fare')", ["polars has no .sort_values", ".sort(by)"]),
         ("x = [2, 1].sort()\nx.index(1)", ["x is None here", "inplace=True"]),
-        (
-            "[3].value_counts()",
-            ["a list has no .value_counts, a pandas Series has: pd.Series([3]).value_counts"],
-        ),
-        ("s.dt.year", ["'Name' has dtype", "for example 'Ann'", "pd.to_datetime(s)"]),
-        ("df['day'].dt.year", ["'day' has dtype", "'2020-01-01'", "pd.to_datetime(df['day'])"]),
-        (
-            "df['Fare'].str.lower()",
-            ["'Fare' has dtype float64, for example 7.25", "df['Fare'].astype(str)"],
-        ),
-        (
-            "df['price'].astype(float)",
-            ["'price' has dtype", "pd.to_numeric(df['price'].str.replace(", "errors='coerce'"],
-        ),
-        ("df['price'].mean()", ["'$1,200'", "pd.to_numeric(df['price'].str.replace("]),
-        ("df['price'] + 1", ["pd.to_numeric(df['price']"]),
-        ("df['Fare'] + df['price']", ["'price' has dtype"]),
-        ("df['price'] > 5", ["pd.to_numeric(df['price']"]),
-        ("pd.to_numeric(df['price'])", ["pd.to_numeric(df['price'].str.replace("]),
-        ("df['day'] > pd.Timestamp('2020-01-01')", ["pd.to_datetime(df['day'])"]),
-        ("df['Name'].mean()", ["text, not numbers"]),
-        ("df.groupby('Name').mean()", ["columns with text: Name, day, price", "numeric_only=True"]),
-        ("df.corr()", ["columns with text: Name, day, price", "numeric_only=True", "get_dummies"]),
-        ("float('$1,200')", ["float(re.sub("]),
-        ("int('3.5')", ["int(float(text))"]),
-        ("'a' + 1", ["f'{text}{number}'"]),
-        (
-            "p.with_columns(pl.col('Name').cast(pl.Float64))",
-            ["pl.col('Name').cast(pl.Float64, strict=False)"],
-        ),
-        ("p.select(pl.col('day').dt.year())", [".str.to_datetime()"]),
         (
             "df[df['Fare'] > 1 and df['Name'] == 'Ann']",
             ["& | ~ instead of and, or, not", "parentheses"],
         ),
         ("if np.array([1, 2]): pass", ["& | ~ instead of and, or, not"]),
-        (
-            "df['Fare'] == df['Fare'].iloc[1:]",
-            ["lengths are 2 and 1", ".equals(", ".reset_index(drop=True)"],
-        ),
         ("df.sort_values(by='Fare', ascend=True)", ["sort_values(by, *, axis=0, ascending=True,"]),
         ("pd.read_csv('x', heade=1)", ["read_csv(filepath_or_buffer, *, sep=", "…)"]),
         ("def add(a, b, *, scale=1): pass\nadd(1)", ["it is called as add(a, b, *, scale=1)."]),
@@ -517,7 +471,7 @@ def test_missing_file_hint_names_tables_and_files(
         (tmp_path / name).touch()
     cars = titanic()["df"]
     hint = shown_and_hint("pd.read_csv('your_dataset.csv')", cars=cars, pd=pd)[1]
-    loaded = "The table is loaded already: cars (DataFrame, 2 × 5). Use it."
+    loaded = "Loaded already: cars (DataFrame, 2 × 5). Use it."
     assert (
         hint
         == f"Hint: no file 'your_dataset.csv' here. {loaded} Files here: Cars_2020.csv, notes.txt"
@@ -532,7 +486,7 @@ def test_missing_file_hint_names_tables_and_files(
     )
     tables = {f"table{number}": cars for number in range(9)} | {"cars": cars}
     hint = shown_and_hint("from pathlib import Path\nPath('cars.csv').read_text()", **tables)[1]
-    assert "loaded already: cars (DataFrame, 2 × 5), table8 (" in hint
+    assert "Loaded already: cars (DataFrame, 2 × 5), table8 (" in hint
     assert hint.count("(DataFrame") == 5
     assert (
         shown_and_hint("import subprocess\nsubprocess.run(['no-such-program'])", cars=cars)[1] == ""
@@ -557,7 +511,6 @@ def test_hint_reveals_only_the_names_of_other_tables(
         "df['fare']",
         "pd.read_csv('x.csv')",
         "data.head()",
-        "df['price'].mean()",
         "df.salry",
         "secrt['x']",
     ):
@@ -565,12 +518,6 @@ def test_hint_reveals_only_the_names_of_other_tables(
         assert hint
         assert "salary" not in hint
         assert "fifty" not in hint
-
-
-def test_hint_hides_values_of_secret_looking_columns() -> None:
-    hint = shown_and_hint("df['api_key'].dt.year", df=pd.DataFrame({"api_key": ["sesame"]}))[1]
-    assert "pd.to_datetime(df['api_key'])" in hint
-    assert "sesame" not in hint
 
 
 SPIES = """

@@ -46,7 +46,6 @@ _INT = 0xFFFF_FFFF
 """The bits of an `int` that the kernel reads."""
 
 _PROT_EXEC = 4
-_NOT_EXECUTABLE = ((Check(2, _PROT_EXEC, (0,)),),)
 
 # Only flags for threads: same memory, signal handlers and thread group; no namespace and no
 # process.
@@ -82,15 +81,18 @@ _PIPE_FLAGS = 0x80800  # CLOEXEC, NONBLOCK; not notification pipes
 _FUTEX_COMMAND = 0x7F
 _FUTEX_COMMANDS = (0, 1, 3, 4, 5, 9, 10)  # used by the C library's locks and conditions
 
-_OWN = (Check(0, _INT, (0,)),)
+_OWN = Check(0, _INT, (0,))
 
 
-def _unconditional(table: str) -> Iterator[AllowedCall]:
+_Alternatives = tuple[tuple[Check, ...], ...]
+
+
+def _calls(table: str, alternatives: _Alternatives = ((),)) -> Iterator[AllowedCall]:
     """Read a table of calls: names, and their numbers on x86_64 and aarch64."""
     for row in table.split(","):
         name, *numbers = row.split()
         x86_64, aarch64 = (None if each == "-" else int(each) for each in numbers)
-        yield AllowedCall(name, x86_64, aarch64)
+        yield AllowedCall(name, x86_64, aarch64, alternatives)
 
 
 # Open descriptors; events and pipes of asyncio; memory; threads; signals to itself; time;
@@ -113,38 +115,26 @@ _ALLOWED_ALWAYS = """
     getuid 102 174, geteuid 107 175, getgid 104 176, getegid 108 177, getrusage 98 165,
     getrlimit 97 163
 """
+_IOCTL = (_FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX, _TCGETS)
+_SOCKET_OPTIONS = (_SO_TYPE, _SO_ERROR, _SO_PROTOCOL, _SO_DOMAIN)
+_SOCKET_PAIR = (Check(0, _INT, (_AF_UNIX,)), Check(1, _INT & ~_SOCK_FLAGS, (_SOCK_STREAM,)))
+_KNOWN_FLAGS = Check(3, _INT & ~_MSG_FLAGS, (0,))
 ALLOWED = (
-    *_unconditional(_ALLOWED_ALWAYS),
-    AllowedCall("fcntl", 72, 25, _FCNTL),
-    AllowedCall(
-        "ioctl", 16, 29, ((Check(1, _INT, (_FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX, _TCGETS)),),)
+    *_calls(_ALLOWED_ALWAYS),
+    *_calls("fcntl 72 25", _FCNTL),
+    *_calls("ioctl 16 29", ((Check(1, _INT, _IOCTL),),)),
+    *_calls("pipe2 293 59", ((Check(1, _INT & ~_PIPE_FLAGS, (0,)),),)),
+    *_calls("socketpair 53 199", (_SOCKET_PAIR,)),
+    *_calls("sendto 44 206", ((_KNOWN_FLAGS, Check(4, _WHOLE, (0,))),)),
+    *_calls("recvfrom 45 207", ((_KNOWN_FLAGS,),)),
+    *_calls(
+        "getsockopt 55 209", ((Check(1, _INT, (_SOL_SOCKET,)), Check(2, _INT, _SOCKET_OPTIONS)),)
     ),
-    AllowedCall("pipe2", 293, 59, ((Check(1, _INT & ~_PIPE_FLAGS, (0,)),),)),
-    AllowedCall(
-        "socketpair",
-        53,
-        199,
-        ((Check(0, _INT, (_AF_UNIX,)), Check(1, _INT & ~_SOCK_FLAGS, (_SOCK_STREAM,))),),
-    ),
-    AllowedCall("sendto", 44, 206, ((Check(3, _INT & ~_MSG_FLAGS, (0,)), Check(4, _WHOLE, (0,))),)),
-    AllowedCall("recvfrom", 45, 207, ((Check(3, _INT & ~_MSG_FLAGS, (0,)),),)),
-    AllowedCall(
-        "getsockopt",
-        55,
-        209,
-        (
-            (
-                Check(1, _INT, (_SOL_SOCKET,)),
-                Check(2, _INT, (_SO_TYPE, _SO_ERROR, _SO_PROTOCOL, _SO_DOMAIN)),
-            ),
-        ),
-    ),
-    AllowedCall("mmap", 9, 222, _NOT_EXECUTABLE),
-    AllowedCall("mprotect", 10, 226, _NOT_EXECUTABLE),
-    AllowedCall("clone", 56, 220, ((Check(0, _THREAD | _CLONE_OTHER, (_THREAD,)),),)),
-    AllowedCall("futex", 202, 98, ((Check(1, _FUTEX_COMMAND, _FUTEX_COMMANDS),),)),
-    AllowedCall("sched_getaffinity", 204, 123, (_OWN,)),
-    AllowedCall("prlimit64", 302, 261, ((*_OWN, Check(2, _WHOLE, (0,))),)),
+    *_calls("mmap 9 222, mprotect 10 226", ((Check(2, _PROT_EXEC, (0,)),),)),
+    *_calls("clone 56 220", ((Check(0, _THREAD | _CLONE_OTHER, (_THREAD,)),),)),
+    *_calls("futex 202 98", ((Check(1, _FUTEX_COMMAND, _FUTEX_COMMANDS),),)),
+    *_calls("sched_getaffinity 204 123", ((_OWN,),)),
+    *_calls("prlimit64 302 261", ((_OWN, Check(2, _WHOLE, (0,))),)),
 )
 
 _O_WRITES = 0o3 | 0o100 | 0o1000 | 0o2000 | 0o20000000
@@ -161,17 +151,12 @@ _READ_ALWAYS = """
     getresuid 118 148, getresgid 120 150
 """
 _READING = (
-    *_unconditional(_READ_ALWAYS),
-    AllowedCall("open", 2, None, ((Check(1, _O_WRITES, (0,)),),)),
-    AllowedCall("openat", 257, 56, ((Check(2, _O_WRITES, (0,)),),)),
-    AllowedCall("fcntl", 72, 25, (*_FCNTL, *_FILE_LOCKS)),
-    AllowedCall("flock", 73, 32, ((Check(1, _INT, (1, 5, 8)),),)),
-    AllowedCall(
-        "ioctl",
-        16,
-        29,
-        ((Check(1, _INT, (_FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX, _TCGETS, _TIOCGWINSZ)),),),
-    ),
+    *_calls(_READ_ALWAYS),
+    *_calls("open 2 -", ((Check(1, _O_WRITES, (0,)),),)),
+    *_calls("openat 257 56", ((Check(2, _O_WRITES, (0,)),),)),
+    *_calls("fcntl 72 25", (*_FCNTL, *_FILE_LOCKS)),
+    *_calls("flock 73 32", ((Check(1, _INT, (1, 5, 8)),),)),
+    *_calls("ioctl 16 29", ((Check(1, _INT, (*_IOCTL, _TIOCGWINSZ)),),)),
 )
 READING = tuple({call.name: call for call in (*ALLOWED, *_READING)}.values())
 
@@ -209,11 +194,6 @@ def die_with_parent(signal_number: int) -> None:
 def forbid_new_privileges() -> None:
     """Prevent programs started from now on from gaining privileges. Filters require this."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
-
-
-def set_filter(program: int) -> None:
-    """Filter all system calls from now on. program: the address of a `struct sock_fprog`."""
-    _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, program)
 
 
 def drop_capabilities() -> None:
@@ -270,23 +250,17 @@ _SCOPES_FROM, _SCOPES = 6, 0b11
 
 def landlock_version() -> int:
     """Return the version of the kernel's interface; 0 if there is none or it is disabled."""
-    try:
+    with contextlib.suppress(OSError):
         return syscall(_CREATE_RULESET, None, 0, _VERSION)
-    except OSError as error:
-        if error.errno in (errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM):
-            return 0
-        raise
+    return 0
 
 
 def empty_ruleset() -> int:
     """Return a ruleset that handles all rights known to the kernel and grants none. Raises `OSError`."""
     known = landlock_version()
-    files = max(count for since, count in _FILES if since <= known)
-    words = [(1 << files) - 1]
-    if known >= _NETWORK_FROM:
-        words.append(_NETWORK)
-    if known >= _SCOPES_FROM:
-        words.append(_SCOPES)
+    words = [(1 << max(count for since, count in _FILES if since <= known)) - 1]
+    words += [_NETWORK] if known >= _NETWORK_FROM else []
+    words += [_SCOPES] if known >= _SCOPES_FROM else []
     attributes = _buffer(struct.pack(f"={len(words)}Q", *words))
     return syscall(_CREATE_RULESET, attributes, len(attributes), 0)
 
@@ -369,7 +343,7 @@ def apply_filter(compiled: bytes) -> None:
     `OSError`."""
     array = _buffer(compiled)
     header = _buffer(struct.pack("HP", len(compiled) // 8, ctypes.addressof(array)))
-    set_filter(ctypes.addressof(header))
+    _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(header))
 
 
 def _block(call: AllowedCall) -> list[_Instruction]:
@@ -462,7 +436,7 @@ def _threads_of_user() -> int:
     return threads
 
 
-_ATTEMPTS: dict[str, Callable[[], Any]] = {
+ATTEMPTS: dict[str, Callable[[], Any]] = {
     "a folder can be opened": lambda: os.open("/", os.O_RDONLY),
     "a file can be asked about": lambda: os.stat("/"),
     "a link can be read": lambda: os.readlink("/proc/self/exe"),
@@ -482,18 +456,11 @@ _ATTEMPTS: dict[str, Callable[[], Any]] = {
 }
 
 
-def find_escapes(attempts: Mapping[str, Callable[[], Any]] = _ATTEMPTS) -> list[str]:
-    """Try forbidden operations; return those that were not refused."""
-    return [what for what, attempt in attempts.items() if not _refused(attempt)]
-
-
 def _refused(attempt: Callable[[], Any]) -> bool:
     try:
         attempt()
-    except PermissionError:
-        return True
-    except OSError:
-        pass
+    except OSError as error:
+        return isinstance(error, PermissionError)
     return False
 
 
@@ -566,11 +533,17 @@ def lock(locks: Locks, text_bytes: int) -> None:
     if hasattr(_LIBC, "mallopt"):  # one heap for all threads: glibc reserves 64 MiB for each
         _LIBC.mallopt(_M_ARENA_MAX, 1)
     limit_resources(text_bytes)
+    restrict(locks, ATTEMPTS)
+
+
+def restrict(locks: Locks, forbidden: Mapping[str, Callable[[], Any]]) -> None:
+    """Take files and system calls from this process, which has one thread and can gain no
+    privileges, and try what is forbidden. Raises `LockdownError` or `OSError`."""
     drop_capabilities()
     restrict_files(locks.rules)
     os.close(locks.rules)
     if not _refused(lambda: os.open("/", os.O_RDONLY)):  # the filter would hide Landlock
         raise LockdownError("files can be opened")
     apply_filter(locks.filter)
-    if holes := find_escapes():
+    if holes := [what for what, attempt in forbidden.items() if not _refused(attempt)]:
         raise LockdownError("; ".join(holes))

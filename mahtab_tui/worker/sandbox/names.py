@@ -7,14 +7,23 @@ import builtins
 import inspect
 import json
 import keyword
+import math
 import pprint
 import re
 import sys
 from collections import deque
-from collections.abc import ItemsView, Iterable, Iterator, KeysView, Sequence, ValuesView
+from collections.abc import (
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    Mapping,
+    Sequence,
+    ValuesView,
+)
 from functools import wraps
 from re import Pattern
-from typing import Any, Callable, NoReturn
+from typing import Any, Callable, NamedTuple, NoReturn
 
 from ..text_tools import LONG_LINE, partition_spans
 from .text import (
@@ -38,7 +47,6 @@ from .text import (
     to_answer,
     to_plain_str,
 )
-from .tools import tool_function
 
 ANSWER_LIMIT = 40_000
 """Maximum characters of a sub-call's answer."""
@@ -68,7 +76,7 @@ def readable(value: object) -> str:
     if possible, everything else as Python shows it."""
     try:
         data = _as_data(value)
-        return _as_json(data, "\n") if isinstance(data, (list, tuple, dict)) else str(data)
+        return _as_json(data) if isinstance(data, (list, tuple, dict)) else str(data)
     except (TypeError, ValueError, RecursionError):
         return pprint.pformat(value, width=_ONE_LINE)
 
@@ -101,22 +109,16 @@ def _as_data(value: Any) -> Any:
     return value
 
 
-def _as_json(value: object, line_break: str) -> str:
-    """Return a value as JSON, with everything that fits on one line. line_break: with the
-    indentation."""
-    line = json.dumps(value, ensure_ascii=False)
-    if len(line) <= _ONE_LINE or not isinstance(value, (list, tuple, dict)):
+def _as_json(data: Any) -> str:
+    """Return data as JSON; if it is long, with each item on a line of its own."""
+    line = json.dumps(data, ensure_ascii=False)
+    if len(line) <= _ONE_LINE:
         return line
-    deeper = f"{line_break}  "
-    if isinstance(value, dict):
-        items = [
-            json.dumps({name: 0}, ensure_ascii=False)[1:-2] + _as_json(item, deeper)
-            for name, item in value.items()
-        ]
+    if isinstance(data, dict):
+        items = [json.dumps({name: item}, ensure_ascii=False)[1:-1] for name, item in data.items()]
     else:
-        items = [_as_json(item, deeper) for item in value]
-    inside = deeper + f",{deeper}".join(items) + line_break
-    return f"{{{inside}}}" if isinstance(value, dict) else f"[{inside}]"
+        items = [json.dumps(item, ensure_ascii=False) for item in data]
+    return f"{line[0]}\n  {f',{chr(10)}  '.join(items)}\n{line[-1]}"
 
 
 def subset_text(name: str, value: object) -> str:
@@ -146,54 +148,6 @@ _PROMPT = 20_000
 """A longer prompt contains a text, so that the query is made of its ends."""
 
 
-class Aliases:
-    """The functions under other names. Their prompts contain both query and text."""
-
-    def __init__(self, functions: SandboxFunctions) -> None:
-        self._functions = functions
-
-    def llm_query(self, prompt: str) -> SubAnswer:
-        """The same as llm, for a prompt that has its text in it."""
-        return self._functions.llm(*_query_and_text(prompt))
-
-    def llm_query_batched(self, prompts: Iterable[str]) -> list[SubAnswer]:
-        """The same as llm_map, for prompts that have their texts in them."""
-        return self._functions.llm_map([_query_and_text(prompt) for prompt in prompts])
-
-    def rlm_query(self, prompt: str) -> SubAnswer:
-        """The same as rlm, for a prompt that has its text in it."""
-        return self._functions.rlm(*_query_and_text(prompt))
-
-    def FINAL_VAR(self, variable: object) -> NoReturn:
-        """The same as FINAL, for a variable or its name."""
-        if isinstance(variable, str) and variable.isidentifier():
-            caller = sys._getframe(2)  # the caller of the wrapper
-            names = {**caller.f_globals, **caller.f_locals}
-            if variable not in names:
-                raise NameError(
-                    f"FINAL_VAR: there is no variable {variable}. FINAL({variable!r}) answers with that text"
-                )
-            variable = names[variable]
-        self._functions.FINAL(variable)
-
-    def SUBMIT(self, *values: object, **fields: object) -> NoReturn:
-        """The same as FINAL, for one value or for several by name."""
-        everything: list[Any] = [*values, *fields.values()]
-        self._functions.FINAL(
-            everything[0] if len(everything) == 1 else fields if not values else everything
-        )
-
-    def SHOW_VARS(self) -> str:
-        """Return the names of the variables, with their types."""
-        names = sys._getframe(2).f_globals  # beyond the wrapper
-        types = {
-            name: type(value).__name__
-            for name, value in names.items()
-            if not name.startswith("_") and name not in _FUNCTIONS
-        }
-        return f"Available variables: {types}"
-
-
 def _query_and_text(prompt: Any) -> tuple[str, str]:
     if not isinstance(prompt, str) or len(prompt) <= _PROMPT:
         return prompt, ""
@@ -209,7 +163,7 @@ _LOOKED_UP = 4_000_000_000
 
 _READERS = ("peek", "grep", "partition")
 FUNCTIONS = ("peek", "grep", "partition", "llm", "llm_map", "rlm", "rlm_map", "FINAL")
-_FUNCTIONS = frozenset((*FUNCTIONS, *ALIASES))
+_FUNCTIONS = (*FUNCTIONS, *ALIASES)
 
 
 def make_names(
@@ -230,9 +184,7 @@ def make_names(
     caller's named contexts. tools: name, signature and documentation of the caller's functions."""
     touches = touches or ReadTracker(host)
     functions = SandboxFunctions(text, host, kind == "str", longest_answer, touches)
-    names: dict[str, object] = {name: _as_function(getattr(functions, name)) for name in FUNCTIONS}
-    aliases = Aliases(functions)
-    names.update({name: _as_function(getattr(aliases, name)) for name in ALIASES})
+    names: dict[str, object] = {name: _as_function(getattr(functions, name)) for name in _FUNCTIONS}
     if kind == "str":
         names["context"] = Source.make(text, touches)
     else:
@@ -403,6 +355,47 @@ class SandboxFunctions:
         self._host.send("final", {"text": text, "spans": spans[:MOST_A_CALL]})
         raise Final
 
+    # The functions under other names, with prompts that contain both query and text.
+
+    def llm_query(self, prompt: str) -> SubAnswer:
+        """The same as llm, for a prompt that has its text in it."""
+        return self.llm(*_query_and_text(prompt))
+
+    def llm_query_batched(self, prompts: Iterable[str]) -> list[SubAnswer]:
+        """The same as llm_map, for prompts that have their texts in them."""
+        return self.llm_map([_query_and_text(prompt) for prompt in prompts])
+
+    def rlm_query(self, prompt: str) -> SubAnswer:
+        """The same as rlm, for a prompt that has its text in it."""
+        return self.rlm(*_query_and_text(prompt))
+
+    def FINAL_VAR(self, variable: object) -> NoReturn:
+        """The same as FINAL, for a variable or its name."""
+        if isinstance(variable, str) and variable.isidentifier():
+            caller = sys._getframe(2)  # the caller of the wrapper
+            names = {**caller.f_globals, **caller.f_locals}
+            if variable not in names:
+                raise NameError(
+                    f"FINAL_VAR: there is no variable {variable}. FINAL({variable!r}) answers with that text"
+                )
+            variable = names[variable]
+        self.FINAL(variable)
+
+    def SUBMIT(self, *values: object, **fields: object) -> NoReturn:
+        """The same as FINAL, for one value or for several by name."""
+        everything: list[Any] = [*values, *fields.values()]
+        self.FINAL(everything[0] if len(everything) == 1 else fields if not values else everything)
+
+    def SHOW_VARS(self) -> str:
+        """Return the names of the variables, with their types."""
+        names = sys._getframe(2).f_globals  # beyond the wrapper
+        types = {
+            name: type(value).__name__
+            for name, value in names.items()
+            if not name.startswith("_") and name not in _FUNCTIONS
+        }
+        return f"Available variables: {types}"
+
     def _ask_each(self, pairs: list[Any]) -> list[SubAnswer]:
         if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
             raise TypeError(
@@ -512,10 +505,7 @@ def _shown_signature(method: Callable[..., Any]) -> inspect.Signature:
     )
 
 
-SIGNATURES = {
-    **{name: _shown_signature(getattr(SandboxFunctions, name)) for name in FUNCTIONS},
-    **{name: _shown_signature(getattr(Aliases, name)) for name in ALIASES},
-}
+SIGNATURES = {name: _shown_signature(getattr(SandboxFunctions, name)) for name in _FUNCTIONS}
 
 
 def _check_int(name: str, argument: str, value: object) -> None:
@@ -555,3 +545,93 @@ def name_problem(name: str) -> str:
     if hasattr(builtins, name):
         return "Python has that name already"
     return ""
+
+
+# The caller's functions, and the data that they exchange
+
+_DEEPEST_DATA = 20
+_MOST_DATA = 1_000_000
+
+
+class NotPlainError(TypeError):
+    """A value is not plain data; the message says which one."""
+
+
+def plain_data(value: object, what: str, most: int = _MOST_DATA) -> Any:
+    """Return a copy that consists of None, bool, int, float, str, list and dict.
+
+    what: a name for the message. most: maximum characters of all texts, counting one for each
+    value. Raises `NotPlainError`.
+    """
+    left = most
+
+    def take(size: int) -> None:
+        nonlocal left
+        left -= size
+        if left < 0:
+            raise NotPlainError(f"{what} has more than {most:,} characters.")
+
+    def copy_text(text: object) -> str:
+        if not isinstance(text, str):
+            raise NotPlainError(
+                f"{what} has a dict in it with a key that is no text, but a {type(text).__name__}."
+            )
+        take(len(text))
+        return str.__str__(text)
+
+    def copy_int(number: int) -> int:
+        if number.bit_length() > 4_000:
+            raise NotPlainError(f"{what} has a number in it that is too long.")
+        return int(number)
+
+    def copy(value: Any, depth: int) -> Any:
+        if depth > _DEEPEST_DATA:
+            raise NotPlainError(f"{what} is nested more than {_DEEPEST_DATA} levels deep.")
+        take(1)
+        if value is None or value is True or value is False:
+            return value
+        if isinstance(value, str):
+            return copy_text(value)
+        if isinstance(value, int):
+            return copy_int(value)
+        if isinstance(value, float):
+            if not math.isfinite(value):
+                raise NotPlainError(f"{what} has {float(value)} in it, which is no number.")
+            return float(value)
+        if isinstance(value, (list, tuple, set, frozenset)):
+            return [copy(item, depth + 1) for item in value]
+        if isinstance(value, Mapping):
+            return {copy_text(name): copy(item, depth + 1) for name, item in value.items()}
+        if hasattr(type(value), "tolist"):  # arrays and scalars of NumPy, a Series
+            return copy(value.tolist(), depth + 1)
+        if hasattr(type(value), "__index__"):  # integers of other libraries
+            return copy_int(value.__index__())
+        raise NotPlainError(
+            f"{what} has a {type(value).__name__} in it. Only plain data passes: numbers, text, true, false, None, lists, and dicts by text."
+        )
+
+    return copy(value, 0)
+
+
+class DescribedTool(NamedTuple):
+    """A function of the caller as described to models and sandboxes: signature is like "(city, year=2026)"."""
+
+    name: str
+    signature: str
+    doc: str
+
+
+def tool_function(host: EngineHost, name: str, signature: str, doc: str) -> Callable[..., Any]:
+    """Create the function. A call may raise `NotPlainError`, and `CallError` with the caller's sentence."""
+
+    def tool(*args: Any, **kwargs: Any) -> Any:
+        given, named = (
+            plain_data(args, f"{name}: an argument"),
+            plain_data(kwargs, f"{name}: an argument"),
+        )
+        return host.call("tool", {"name": name, "args": given, "kwargs": named})["value"]
+
+    tool.__name__ = tool.__qualname__ = name
+    tool.__module__ = "builtins"
+    tool.__doc__ = f"{name}{signature}\n\n{doc}"
+    return tool

@@ -8,7 +8,6 @@ import os
 import resource
 import signal
 import site
-import socket
 import sys
 import sysconfig
 from collections.abc import Iterable, Sequence
@@ -16,7 +15,7 @@ from contextlib import suppress
 from typing import Any, Callable
 
 from . import confinement
-from .confinement import READING
+from .confinement import ATTEMPTS, READING, LockdownError
 
 _SYSTEM = (
     "/usr /lib /lib32 /lib64 /opt /etc/ld.so.cache /etc/localtime /etc/timezone /etc/fonts /etc/mime.types /etc/os-release /etc/ssl"
@@ -32,13 +31,7 @@ _OF_USER = (
 _MEMORY = 4 * 2**30
 """Bytes of address space in addition to what the kernel already uses."""
 _CPU_SECONDS = 600
-_COPIED = 64 * 2**20
-"""Maximum bytes of shared memory to copy; more is not available in the fork."""
-_MAP_PRIVATE, _MAP_FIXED, _MAP_ANONYMOUS = 2, 0x10, 0x20
-
-
-class NotLockedError(Exception):
-    """The fork cannot be locked; the message is a clause."""
+_MAP_PRIVATE, _MAP_FIXED = 2, 0x10
 
 
 def missing() -> str:
@@ -65,7 +58,7 @@ def library_folders() -> list[str]:
 
 
 def lock(readable: Iterable[str], keep: Sequence[int]) -> None:
-    """Lock this process, which has one thread and was forked by the kernel. Raises `NotLockedError`
+    """Lock this process, which has one thread and was forked by the kernel. Raises `LockdownError`
     or `OSError`.
 
     readable: files and folders that it may read, in addition to the libraries. keep: descriptors
@@ -73,21 +66,16 @@ def lock(readable: Iterable[str], keep: Sequence[int]) -> None:
     """
     machine = confinement.machine()
     if machine is None:
-        raise NotLockedError(missing())
+        raise LockdownError(missing())
     rules = confinement.empty_ruleset()
     for path in (*library_folders(), *readable):
         confinement.allow_reading(rules, path)
-    filtered = confinement.filter_program(machine, READING)
+    locks = confinement.Locks(rules, confinement.filter_program(machine, READING))
     _separate_shared_memory()
     _block_descriptors((*keep, rules))
     _limit()
     confinement.forbid_new_privileges()
-    confinement.drop_capabilities()
-    confinement.restrict_files(rules)
-    os.close(rules)
-    confinement.apply_filter(filtered)
-    if holes := confinement.find_escapes(_ATTEMPTS):
-        raise NotLockedError("; ".join(holes))
+    confinement.restrict(locks, _ATTEMPTS)
 
 
 def _block_descriptors(keep: Sequence[int]) -> None:
@@ -103,15 +91,13 @@ def _block_descriptors(keep: Sequence[int]) -> None:
 
 
 def _separate_shared_memory() -> None:
-    """Replace memory shared with files or other processes by a private view, or one that cannot be
-    written."""
+    """Replace memory shared with files by a private view that cannot be written. Other shared memory
+    is removed: reading there ends the fork."""
     c: Any = ctypes.CDLL(None, use_errno=True)
     c.mmap.restype = ctypes.c_void_p
     numbers = (ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
     c.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *numbers)
     c.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
-    c.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    room = _COPIED
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
         lines = maps.read().splitlines()
     for line in lines:
@@ -119,19 +105,12 @@ def _separate_shared_memory() -> None:
         if rights[1] != "w" or rights[3] != "s":
             continue
         start, end = (int(number, 16) for number in span.split("-"))
+        place = start, end - start
         file = path[0] if path else ""
-        if _mapped_privately(c, start, end - start, int(offset, 16), int(inode), file):
+        if _mapped_privately(c, *place, int(offset, 16), int(inode), file):
             continue
-        room -= end - start
-        if room < 0 or file.startswith("/dev/"):
-            c.munmap(start, end - start)  # reading there ends the fork
-            continue
-        copy = ctypes.string_at(start, end - start)
-        flags = _MAP_PRIVATE | _MAP_FIXED | _MAP_ANONYMOUS
-        if c.mmap(start, end - start, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0) != start:
-            raise NotLockedError("shared memory cannot be separated")
-        ctypes.memmove(start, copy, end - start)
-        c.mprotect(start, end - start, mmap.PROT_READ)
+        if c.munmap(*place):
+            raise LockdownError("shared memory cannot be separated")
 
 
 def _mapped_privately(c: Any, start: int, size: int, offset: int, inode: int, path: str) -> bool:
@@ -164,12 +143,16 @@ def _limit() -> None:
 
 _ATTEMPTS: dict[str, Callable[[], Any]] = {
     "files can be made": lambda: os.open("/dev/shm/none", os.O_WRONLY | os.O_CREAT),
-    "all folders can be read": lambda: os.listdir("/"),
-    "folders can be made": lambda: os.mkdir("/proc/none"),
-    "the internet can be reached": lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM),
-    "programs can be started": lambda: os.execv("/proc/none", ["none"]),
-    "processes can be signalled": lambda: os.kill(os.getpid(), 0),
-    "priorities can be changed": lambda: os.nice(0),
+    **{
+        what: ATTEMPTS[what]
+        for what in (
+            "a folder can be made",
+            "the internet can be reached",
+            "programs can be started",
+            "processes can be signalled",
+            "priorities can be changed",
+        )
+    },
 }
 
 

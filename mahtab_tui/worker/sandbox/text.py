@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections import defaultdict, deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import islice
@@ -190,21 +190,11 @@ class _AwaitableAnswer:
 class SubAnswer(_AwaitableAnswer, str):
     """The answer of a sub-call: a str. failed: whether it says why there is no answer."""
 
-    __slots__ = ()
-
     failed = False
 
 
 class AnswerList(_AwaitableAnswer, list[SubAnswer]):
     """The answers of several sub-calls."""
-
-
-class Failure(SubAnswer):
-    """Replaces an answer: "[failed: why]"."""
-
-    __slots__ = ()
-
-    failed = True
 
 
 class Final(BaseException):
@@ -213,9 +203,11 @@ class Final(BaseException):
 
 def to_answer(reply: dict[str, Any]) -> SubAnswer:
     text = str(reply["text"])
-    if not reply["failed"]:
-        return SubAnswer(text)
-    return Failure(text if text.startswith("[failed") else f"[failed: {text}]")
+    if reply["failed"] and not text.startswith("[failed"):
+        text = f"[failed: {text}]"
+    answer = SubAnswer(text)
+    answer.failed = bool(reply["failed"])
+    return answer
 
 
 def to_plain_str(text: str) -> str:
@@ -368,7 +360,6 @@ _QUOTED = range(_HEAD, 2_001)
 _REMEMBERED = 5_000
 _READ_FOR_SPANS = 5_000_000
 """Characters of texts made by code that are searched for given parts, about a second."""
-_SHORTEST = 4
 _SCANNED = 100_000_000
 _QUOTE = re.compile(
     r'"([^"\n]{4,2000})"|“([^“”\n]{4,2000})”|`([^`\n]{4,2000})`|(?<!\w)\'([^\'\n]{4,2000})\''
@@ -379,8 +370,10 @@ _NAMED = re.compile(rf"\b(?:line\s+(\d{{1,9}}{_MORE}*)|lines\s+(\d{{1,9}}{_MORE}
 _MOST_NAMED = 1_000
 _BETWEEN_VALUES = re.compile(r"[\n,;|\t]|: ")
 _BETWEEN_WORDS = re.compile(r"[\s,;|\"'`“”()\[\]{}<>]+")
-_AROUND_VALUES = " \t\r-*•.:\"'`“”()[]{}<>"
+_AROUND_VALUES = " \t\r\n-*•.:\"'`“”()[]{}<>"
 _MOST_VALUES = 1_000
+_MOST_TRIES = 10_000
+"""Places at which a value is looked at; most of them would be within other words."""
 _DEEPEST_ANSWER = 4
 
 
@@ -423,30 +416,21 @@ class EvidenceFinder:
         """
         pieces = list(_pieces(answer))
         known = {to_plain_str(piece) for piece in pieces}
-        # For known words, the answer's own piece counts.
-        pieces += (part for part in self._quoted(words) if to_plain_str(part) not in known)
         spans = {(piece.start, piece.end) for piece in pieces}
-        spans.update(find_quotes(words, self._text))
+        for offset, start, size in self.find_runs(words):
+            if words[offset : offset + size] not in known:  # else the answer's own piece counts
+                spans.add((start, start + size))
         read = merge(sorted((part.start, part.end) for part in tuple(self._given)))
-        whole = merge(sorted(spans))
-        for start, end in find_values(words, self._text, read):
-            before = bisect_right(whole, [start, len(self._text)]) - 1
-            if before < 0 or end > whole[before][1]:
-                spans.add((start, end))
+        covered = merge(sorted(spans))
+        for where in (read, [(0, len(self._text))]):
+            for start, end in find_values(words, self._text, where):
+                before = bisect_right(covered, [start, len(self._text)]) - 1
+                if before < 0 or end > covered[before][1]:
+                    spans.add((start, end))
+                    insort(covered, [start, end])
         if numbered:
             spans.update(self._named(words))
         return sorted(spans)
-
-    def _quoted(self, words: str) -> Iterator[Part]:
-        """Yield the remembered parts in the words, which are read once for all parts."""
-        given, sizes = self._given_by_words()
-        found: dict[str, Part] = {}
-        for start in range(len(words) - _HEAD + 1) if given else ():
-            for size in sizes.get(words[start : start + _HEAD], ()):
-                part = given.get(words[start : start + size])
-                if part is not None:
-                    found[part] = part
-        yield from found.values()
 
     def _given_by_words(self) -> tuple[dict[str, Part | None], dict[str, list[int]]]:
         """Return the remembered parts by their words (None if they are from several places), and
@@ -474,23 +458,6 @@ class EvidenceFinder:
             if line != number or start >= len(self._text):
                 return
             yield start, _line_end(self._text, start)
-
-
-def find_quotes(words: str, text: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans that an answer quotes and that occur exactly once in the text: the whole
-    answer, its lines, and quotations."""
-    stripped = {quote.strip(" \t\n-*•") for quote in (words, *words.splitlines(), *_quotes(words))}
-    quotes = sorted((each for each in stripped if len(each) >= _SHORTEST), key=len, reverse=True)
-    for quote in quotes[: _SCANNED // (len(text) + 1)]:
-        start = str.find(text, quote)
-        end = start + len(quote)
-        if (
-            start >= 0
-            and str.find(text, quote, start + 1) < 0
-            and not _within_word(text, start)
-            and not _within_word(text, end)
-        ):
-            yield start, end
 
 
 def _quotes(words: str) -> list[str]:
@@ -530,7 +497,9 @@ def stands_in(words: str, text: str) -> bool:
 
 def _find_words(words: str, text: str, first: int, last: int) -> Iterator[int]:
     start = str.find(text, words, first, last)
-    while start >= 0:
+    for _ in range(_MOST_TRIES):
+        if start < 0:
+            return
         end = start + len(words)
         if not _within_word(text, start) and not _within_word(text, end):
             yield start

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import ast
 import builtins
-import codecs
 import io
-import linecache
 import sys
 import time
 from types import CodeType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..awaiting import EventLoop
 from ..capture import omission
+from ..compiling import CO_COROUTINE, NotCompiledError, cache_source, compile_parts
 from ..control import Channel, HostCalls, Interrupts
 from ..frames import Frame, FrameError
 from ..tracebacks import cell_filename, format_safely, syntax_error
@@ -54,96 +53,48 @@ class EngineConnection(HostCalls):
 
 HEAD, TAIL = 5_000, 3_000
 """Characters to keep of each end."""
+_MOST_PENDING = 1_000_000
 
 
-class TurnOutput(NamedTuple):
-    """The output of a turn, and the length of the whole output."""
+class TurnOutput(io.TextIOBase):
+    """`sys.stdout` and `sys.stderr` of a turn: accepts any amount of text, and keeps both ends."""
 
-    text: str
-    chars: int
-
-
-class HeadAndTail:
-    """Accepts any amount of UTF-8 and keeps its first and last characters."""
-
-    _head: str
-    _tail: str
-    _chars: int
+    chars = 0
+    """Characters written so far."""
 
     def __init__(self) -> None:
-        self._begin()
-
-    def add(self, data: bytes, final: bool = False) -> None:
-        text = self._decoder.decode(data, final)
-        self._chars += len(text)
-        room = HEAD - len(self._head)
-        if room > 0:
-            self._head += text[:room]
-            text = text[room:]
-        self._tail = (self._tail + text[-TAIL:])[-TAIL:]
-
-    def take(self) -> TurnOutput:
-        self.add(b"", final=True)
-        dropped = self._chars - len(self._head) - len(self._tail)
-        between = omission(dropped) if dropped else ""
-        printed = TurnOutput(self._head + between + self._tail, self._chars)
-        self._begin()
-        return printed
-
-    def _begin(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._head = self._tail = ""
-        self._chars = 0
-
-
-class _Raw(io.RawIOBase):
-    """The raw stream that writes to `HeadAndTail`, also after code has closed one."""
-
-    def __init__(self, ends: HeadAndTail) -> None:
         super().__init__()
-        self._ends = ends
+        self._head = ""
+        self._tail: list[str] = []
+        self._tail_chars = 0
 
     def writable(self) -> bool:
         return True
 
-    def write(self, data: Any) -> int:
-        self._ends.add(bytes(data))
-        return len(data)
+    def write(self, text: str) -> int:
+        self.chars += len(text)
+        room = HEAD - len(self._head)
+        if room > 0:
+            self._head += text[:room]
+        if len(text) > room:
+            rest = text[max(0, room) :]
+            self._tail.append(rest)
+            self._tail_chars += len(rest)
+            if self._tail_chars > _MOST_PENDING:
+                self._cut()
+        return len(text)
 
+    def text(self) -> str:
+        """Return both ends, without lone surrogates."""
+        self._cut()
+        tail = "".join(self._tail)
+        dropped = self.chars - len(self._head) - len(tail)
+        both = f"{self._head}{omission(dropped) if dropped else ''}{tail}"
+        return both.encode("utf-8", "backslashreplace").decode()
 
-class Streams:
-    """`sys.stdout` and `sys.stderr` of the code: one stream."""
-
-    def __init__(self) -> None:
-        self._ends = HeadAndTail()
-        self._stream = self._open()
-
-    def stream(self) -> io.TextIOWrapper:
-        """Return the stream; a new one if the code has closed or detached the last one."""
-        try:
-            self._stream.flush()
-        except ValueError:
-            self._stream = self._open()
-        return self._stream
-
-    def take(self) -> TurnOutput:
-        self.stream()
-        return self._ends.take()
-
-    def _open(self) -> io.TextIOWrapper:
-        return io.TextIOWrapper(
-            io.BufferedWriter(_Raw(self._ends), 65_536),
-            encoding="utf-8",
-            errors="backslashreplace",
-            newline="\n",
-        )
-
-
-_COROUTINE = 0x80
-
-
-class _CompileError(Exception):
-    """The code is not valid Python; the cause says why."""
+    def _cut(self) -> None:
+        tail = "".join(self._tail)[-TAIL:]
+        self._tail, self._tail_chars = [tail], len(tail)
 
 
 class Turns:
@@ -163,7 +114,7 @@ class Turns:
         self._names = {"answer": {"content": "", "ready": False}, **names}
         self._conversation = connection
         self._interrupts = interrupts
-        self._streams = Streams()
+        self._output = TurnOutput()
         self._loop = EventLoop()
         interrupts.cancel_await = self._loop.cancel
         self._touches = touches
@@ -179,7 +130,8 @@ class Turns:
         self._main.__dict__.update(
             {**self._names, **self._main.__dict__, "FINAL": self._names["FINAL"]}
         )
-        sys.stdout = sys.stderr = self._streams.stream()
+        output = self._output = TurnOutput()
+        sys.stdout = sys.stderr = output
         self._interrupts.install()
         status = "ok"
         try:
@@ -191,24 +143,18 @@ class Turns:
         self._touches.flush()
         if self._conversation.finished:
             status = "final"
-        printed = self._streams.take()
         return {
             "turn": number,
             "status": status,
-            "output": printed.text,
-            "chars": printed.chars,
+            "output": output.text(),
+            "chars": output.chars,
             "duration": time.perf_counter() - start,
         }
 
     def _execute(self, number: int, code: str) -> None:
         filename = cell_filename(number)
         code = code.replace("\r\n", "\n").replace("\r", "\n")
-        linecache.cache[filename] = (
-            len(code),
-            None,
-            [line + "\n" for line in code.split("\n")],
-            filename,
-        )
+        cache_source(code, filename)
         body, last = _compile(code, filename)
         self._evaluate(body)
         if last is not None and (value := self._evaluate(last)) is not None:
@@ -219,13 +165,13 @@ class Turns:
 
     def _evaluate(self, code: CodeType) -> Any:
         result = eval(code, self._main.__dict__)
-        return self._loop.run(result) if code.co_flags & _COROUTINE else result
+        return self._loop.run(result) if code.co_flags & CO_COROUTINE else result
 
     def _report(self, error: BaseException) -> str:
         """Print the error that ended the code, and return the status."""
         if isinstance(error, SystemExit):
             return "ok"
-        if isinstance(error, _CompileError) and error.__cause__ is not None:
+        if isinstance(error, NotCompiledError) and error.__cause__ is not None:
             text = syntax_error(error.__cause__).text
         elif self._conversation.finished:
             return "final"
@@ -235,7 +181,7 @@ class Turns:
                     text = format_safely(error)
             except KeyboardInterrupt:
                 text = "KeyboardInterrupt\n"
-        self._streams.stream().write(text)
+        self._output.write(text)
         return "interrupted" if isinstance(error, KeyboardInterrupt) else "error"
 
 
@@ -244,13 +190,6 @@ def _compile(code: str, filename: str) -> tuple[CodeType, CodeType | None]:
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     try:
         tree = compile(code, filename, "exec", flags | ast.PyCF_ONLY_AST, True)
-        statements, last = list(tree.body), None
-        if statements and isinstance(statements[-1], ast.Expr):
-            shown = statements.pop()
-            assert isinstance(shown, ast.Expr)
-            last = compile(ast.Expression(shown.value), filename, "eval", flags, True)
-        return compile(
-            ast.Module(statements, tree.type_ignores), filename, "exec", flags, True
-        ), last
+        return compile_parts(tree, filename, flags)
     except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
-        raise _CompileError from error
+        raise NotCompiledError from error
