@@ -170,11 +170,6 @@ def test_inspecting_runs_no_object_code_and_changes_nothing(zoo: Looking, name: 
     assert state(zoo) == before
 
 
-def test_released_memory_is_reported(zoo: Looking) -> None:
-    with pytest.raises(KernelError, match="released"):
-        zoo.look.representation(named("released"))
-
-
 def test_self_reference_is_marked(zoo: Looking) -> None:
     _, (child,) = zoo.look.children(named("itself"), 0, 10)
     assert (child.state, child.count) == ("cycle", 0)

@@ -23,41 +23,29 @@ from ..objects import (
     is_subclass,
     mro_of,
 )
-from ..variables import summary
 from .columns import Deadline, InspectionError, number_text
 from .library_columns import NumberColumn
 
 BLOCK = 1_000_000
 MOST_CHARS = 200_000
 
-_BASES = Classes(str, bytes, bytearray, memoryview)
+_BASES = Classes(str, bytes, bytearray)
 
 
 def text_class(value: object) -> Any:
-    """Return ``str``, ``bytes``, ``bytearray`` or ``memoryview``; None for other objects."""
+    """Return ``str``, ``bytes`` or ``bytearray``; None for other objects."""
     return next((base for base in mro_of(type(value)) if base in _BASES), None)
 
 
 def part(value: Any, start: int, end: int) -> Any:
     """Return a part of a text, or of bytes as `bytes`."""
     base = text_class(value)
-    found = base.__getitem__(_as_bytes(value), slice(start, min(end, start + MOST_CHARS)))
+    found = base.__getitem__(value, slice(start, min(end, start + MOST_CHARS)))
     return found if base is str else bytes(found)
 
 
 def length(value: Any) -> int:
-    if text_class(value) is memoryview and summary(value) == "released":
-        return 0
-    return int(text_class(value).__len__(_as_bytes(value)))
-
-
-def _as_bytes(value: Any) -> Any:
-    if type(value) is not memoryview:
-        return value
-    try:
-        return value.cast("B") if value.contiguous else memoryview(b"")
-    except ValueError:
-        raise InspectionError("The memory was released.") from None
+    return int(text_class(value).__len__(value))
 
 
 def find(
@@ -173,24 +161,13 @@ def _is_tensor(value: Any) -> bool:
     return is_one_of(value, "torch", "Tensor") and not value.is_nested
 
 
-_PARTS = {
-    "sparse_coo": ("_indices", "_values"),
-    "sparse_csr": ("crow_indices", "col_indices", "values"),
-    "sparse_csc": ("ccol_indices", "row_indices", "values"),
-    "sparse_bsr": ("crow_indices", "col_indices", "values"),
-    "sparse_bsc": ("ccol_indices", "row_indices", "values"),
-}
-"""The tensors that make up a sparse tensor, by layout."""
-
-
 def facts(value: Any) -> dict[str, Any]:
     found = {"shape": list(map(int, value.shape)), "dtype": str(value.dtype)}
     if not _is_tensor(value):
         layout = "" if value.flags.c_contiguous else "strided"
         return {**found, "device": "", "bytes": int(value.nbytes), "layout": layout}
     layout = str(value.layout).split(".")[-1]
-    parts = [getattr(value.detach(), name)() for name in _PARTS.get(layout, ())] or [value]
-    size = sum(int(part.numel() * part.element_size()) for part in parts)
+    size = int(value.numel() * value.element_size())  # of a sparse tensor, as if it were dense
     words = [] if layout == "strided" and value.is_contiguous() else [layout]
     if value.requires_grad:
         words.append("gradient")

@@ -40,7 +40,7 @@ from .children import (
     resolve_path,
 )
 from .columns import AbandonedError, Column, Deadline, InspectionError, error_text, run_limited
-from .tables import Arrangement, RecordTable, Table, as_table, headings, page
+from .tables import RecordTable, Table, arrange, as_table, headings, page
 
 GROUP = "mahtab_tui.inspectors"
 REFRESH_SECONDS = 10.0
@@ -92,7 +92,8 @@ class Inspection:
         self._numbers = itertools.count(1)
         self._newest: dict[tuple[str, str], int] = {}
         self._computed: dict[str, dict[int, ComputedValue]] = {}
-        self._arrangements: dict[str, Arrangement] = {}
+        self._arranged: dict[str, tuple[Any, Any, Any]] = {}
+        """By client, the table that it last sorted or filtered, how, and the rows."""
         self._answers: dict[str, Callable[[ResolvedPath, Fields, Deadline], Fields]] = {
             "open": self._open,
             "children": self._children,
@@ -142,13 +143,12 @@ class Inspection:
     def _close(self, client: str) -> None:
         with self._lock:
             self._computed.pop(client, None)
-            self._arrangements.pop(client, None)
+            self._arranged.pop(client, None)
             for slot in [slot for slot in self._newest if slot[0] == client]:
                 del self._newest[slot]
 
     def _open(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
-        with self._lock:
-            self._arrangements.pop(asked["client"], None)
+        self._arranged.pop(asked["client"], None)
         shown, problem = [], ""
         try:
             shown = self._inspector_views(at.target, asked["client"])
@@ -188,10 +188,14 @@ class Inspection:
         return {"count": count, "rows": [describe_child(child, at.objects) for child in found]}
 
     def _table(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
-        table = _table_at(at)
-        with self._lock:
-            arrangement = self._arrangements.setdefault(asked["client"], Arrangement())
-        rows = arrangement.rows(at.target, table, asked["sort"], asked["filters"], deadline)
+        table, sort, filters = _table_at(at), asked["sort"], asked["filters"]
+        rows = None
+        if sort or filters:
+            wanted = table.rows, table.columns, sort, filters
+            last, known, rows = self._arranged.get(asked["client"], (None, None, None))
+            if last is not at.target or known != wanted:
+                rows = arrange(table, sort, filters, deadline)
+                self._arranged[asked["client"]] = at.target, wanted, rows
         return page(table, rows, *_page_bounds(asked), asked["columns"], deadline)
 
     def _array(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
