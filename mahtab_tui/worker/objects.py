@@ -107,6 +107,22 @@ def unwrap(function: Any) -> types.FunctionType | None:
     return found
 
 
+def parameter_names(function: types.FunctionType) -> list[str]:
+    """Return the names of all parameters, with stars, as in ``["a", "*", "b", "**c"]``."""
+    code = function.__code__
+    names = code.co_varnames
+    positional, end = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    found, has_rest = list(names[:positional]), bool(code.co_flags & VARARGS)
+    if has_rest:
+        found.append("*" + names[end])
+    elif code.co_kwonlyargcount:
+        found.append("*")
+    found += names[positional:end]
+    if code.co_flags & VARKEYWORDS:
+        found.append("**" + names[end + has_rest])
+    return found
+
+
 def find_in_class(cls: type, name: str) -> Any:
     """Look a name up in a class and its bases; `MISSING` if undefined."""
     for base in mro_of(cls):

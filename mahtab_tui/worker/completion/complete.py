@@ -9,7 +9,6 @@ import keyword
 import os
 import re
 import sys
-import time
 import types
 import warnings
 from collections.abc import Iterable, Iterator
@@ -42,12 +41,9 @@ from .signatures import (
 )
 
 MOST = 200
-SECONDS = 0.3
-"""Seconds after which the list contains only what was found so far."""
 LARGEST = 2_000_000
 """Maximum bytes of source files that are searched for names."""
 _MOST_ENTRIES = 20_000
-_CHECK_EVERY = 256
 _SUFFIXES = (".py", ".so", ".pyd", ".pyc")
 _SERVERS = f"{__package__.rpartition('.')[0]}.servers"
 """The module of MCP servers, whose tools can be completed once they are known."""
@@ -379,10 +375,7 @@ def _fitting(
 ) -> Iterator[tuple[tuple[Any, ...], Candidate]]:
     lower = stem.lower()
     letters = re.compile(".*?".join(map(re.escape, lower)), re.DOTALL) if len(stem) > 1 else None
-    deadline = time.monotonic() + SECONDS
-    for count, candidate in enumerate(candidates):
-        if count % _CHECK_EVERY == 0 and time.monotonic() > deadline:
-            return
+    for candidate in candidates:
         label = candidate.label
         low, spread = label.lower(), 0
         if label.startswith(stem):

@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import json
 import os
-import sys
 import time
 from typing import Any, Callable
 
@@ -87,7 +86,7 @@ class VariableLoader:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # recreating the user's objects may raise anything
-            reason = _failure_reason(error, self._file["python"], group["packages"])
+            reason = _failure_reason(error, self._file["python"])
             self._missing.update(dict.fromkeys((row["name"] for row in group["rows"]), reason))
             return
         for name, value in variables.items():
@@ -125,7 +124,7 @@ def _read(opened: Any, start: int, memory: memoryview) -> None:
             piece = piece[size:]
 
 
-def _failure_reason(error: BaseException, python: str, packages: dict[str, str]) -> str:
+def _failure_reason(error: BaseException, python: str) -> str:
     if isinstance(error, FolderError):
         return str(error)
     if isinstance(error, PythonVersionError):
@@ -134,19 +133,7 @@ def _failure_reason(error: BaseException, python: str, packages: dict[str, str])
         package = error.name.partition(".")[0]
         return f"its package {package} is missing"
     reason = describe_safely(error).text.strip().splitlines()[-1][:MAX_REASON]
-    changed = [
-        f"{package} was {version}, and is {now}"
-        for package, version in packages.items()
-        if (now := _version_of(package)) and now != version
-    ]
-    if python.split(".")[:2] != python_version().split(".")[:2]:
-        changed.append(f"Python was {python}, and is {python_version()}")
-    return f"it cannot be read ({reason})" + (f"; {'; '.join(changed)}" if changed else "")
-
-
-def _version_of(package: str) -> str:
-    version = getattr(sys.modules.get(package), "__version__", "")
-    return version if type(version) is str else ""
+    return f"it cannot be read ({reason}); it was written by Python {python}"
 
 
 WRITE_TIMEOUT = 900.0
@@ -364,7 +351,6 @@ class Writer:
             "stream": len(result.stream),
             "check": compute_digest([result.stream]),
             "blocks": [block.nbytes for block in result.blocks],
-            "packages": result.packages,
         }
         if size <= SMALL_GROUP:
             return json.dumps({"group": reply, "size": size}).encode() + b"\n" + b"".join(parts)
