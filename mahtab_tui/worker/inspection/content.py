@@ -157,8 +157,10 @@ def is_array(value: Any) -> bool:
 
 
 def _is_tensor(value: Any) -> bool:
-    # Nested tensors have no shape.
-    return is_one_of(value, "torch", "Tensor") and not value.is_nested
+    """Return whether a value is a dense tensor; others have no shape, or cannot be sliced."""
+    if not is_one_of(value, "torch", "Tensor") or value.is_nested or value.is_quantized:
+        return False
+    return value.layout is get_if_loaded("torch", "strided")
 
 
 def facts(value: Any) -> dict[str, Any]:
@@ -166,11 +168,10 @@ def facts(value: Any) -> dict[str, Any]:
     if not _is_tensor(value):
         layout = "" if value.flags.c_contiguous else "strided"
         return {**found, "device": "", "bytes": int(value.nbytes), "layout": layout}
-    layout = str(value.layout).split(".")[-1]
-    size = int(value.numel() * value.element_size())  # of a sparse tensor, as if it were dense
-    words = [] if layout == "strided" and value.is_contiguous() else [layout]
+    words = [] if value.is_contiguous() else ["strided"]
     if value.requires_grad:
         words.append("gradient")
+    size = int(value.numel() * value.element_size())
     return {**found, "device": str(value.device), "bytes": size, "layout": ", ".join(words)}
 
 
@@ -181,8 +182,6 @@ def sliced(value: Any, indexes: Sequence[int | None]) -> Any:
     for index, size in zip(indexes, value.shape):
         if index is not None and not 0 <= index < size:
             raise InspectionError("This part of the array no longer exists.")
-    if _is_tensor(value) and value.layout is not get_if_loaded("torch", "strided"):
-        value = as_numpy(value)  # a sparse tensor cannot be sliced
     return as_numpy(value[tuple(slice(None) if index is None else index for index in indexes)])
 
 
@@ -197,17 +196,13 @@ def as_numpy(value: Any) -> Any:
     tensor = value.detach()
     if tensor.is_meta:
         raise InspectionError("The tensor is on the meta device, so it has a shape but no numbers.")
-    strided = tensor.layout is get_if_loaded("torch", "strided")
-    special = tensor.is_quantized or tensor.is_conj() or tensor.is_neg()
-    if strided and tensor.device.type == "cpu" and not special:
+    if tensor.device.type == "cpu" and not tensor.is_conj() and not tensor.is_neg():
         with suppress(TypeError):  # numpy lacks bfloat16 and float8
             return tensor.numpy()
     if tensor.numel() > LARGEST_ARRAY:
         raise InspectionError(
             f"The tensor has more than {LARGEST_ARRAY:,} numbers, too many to fetch or convert at once."
         )
-    tensor = tensor if strided else tensor.to_dense()
-    tensor = tensor.dequantize() if tensor.is_quantized else tensor
     tensor = tensor.resolve_conj().resolve_neg().cpu()
     with suppress(TypeError):
         return tensor.numpy()

@@ -11,7 +11,6 @@ import base64
 import itertools
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -43,8 +42,6 @@ from .columns import AbandonedError, Column, Deadline, InspectionError, error_te
 from .tables import RecordTable, Table, arrange, as_table, headings, page
 
 GROUP = "mahtab_tui.inspectors"
-REFRESH_SECONDS = 10.0
-"""Seconds after which the installed entry points are read again."""
 MOST_VIEWS = 7
 PICTURE = 10.0
 WORK = 10.0
@@ -61,14 +58,12 @@ def find_inspector(value: Any) -> Callable[[Any], Mapping[str, Any]] | None:
     names = [name for cls in mro_of(type(value)) if (name := _full_name(cls))]
     if not names:
         return None
-    path = tuple(entry for entry in sys.path if type(entry) is str)
-    points = _entry_points(path, time.monotonic() // REFRESH_SECONDS)
+    points = _entry_points(tuple(entry for entry in sys.path if type(entry) is str))
     return next((points[name].load() for name in names if name in points), None)
 
 
 @lru_cache(1)
-def _entry_points(path: tuple[str, ...], period: float) -> dict[str, Any]:
-    """Read the installed entry points, again in each period."""
+def _entry_points(path: tuple[str, ...]) -> dict[str, Any]:
     found = late_import("importlib.metadata").entry_points()
     # A dict before Python 3.10.
     points = found.select(group=GROUP) if hasattr(found, "select") else found.get(GROUP, ())
