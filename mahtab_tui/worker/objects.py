@@ -50,9 +50,6 @@ name_of: Callable[[type], str] = type.__dict__["__name__"].__get__
 
 class_dict: Callable[[type], Mapping[Any, Any]] = type.__dict__["__dict__"].__get__
 
-VARARGS, VARKEYWORDS = 0x04, 0x08
-"""Flags of code objects that take ``*args`` and ``**kwargs``."""
-
 _MODULE: Callable[[type], Any] = type.__dict__["__module__"].__get__
 _MOST_DECORATORS = 20
 _DICTS = Classes(dict, types.MappingProxyType)
@@ -112,13 +109,13 @@ def parameter_names(function: types.FunctionType) -> list[str]:
     code = function.__code__
     names = code.co_varnames
     positional, end = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
-    found, has_rest = list(names[:positional]), bool(code.co_flags & VARARGS)
+    found, has_rest = list(names[:positional]), bool(code.co_flags & 0x04)
     if has_rest:
         found.append("*" + names[end])
     elif code.co_kwonlyargcount:
         found.append("*")
     found += names[positional:end]
-    if code.co_flags & VARKEYWORDS:
+    if code.co_flags & 0x08:
         found.append("**" + names[end + has_rest])
     return found
 

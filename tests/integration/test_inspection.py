@@ -431,6 +431,7 @@ outer()
 @pytest.fixture(scope="module")
 def plain_kernel() -> Iterator[ProcessKernel]:
     with looking() as found:
+        assert isinstance(found.cells.kernel, ProcessKernel)
         yield found.cells.kernel
 
 

@@ -167,7 +167,8 @@ def test_columns_of_each_library_are_described(
     assert libraries.table(name, column).cells == (texts,)
     assert libraries.table(name, sort=(column, False)).positions == upwards
     assert libraries.table(name, sort=(column, True)).positions == downwards
-    assert libraries.table(name, **{f"c{column}": "missing"}).positions == missing
+    only_missing = TableArrangement(None, ((column, "missing"),))
+    assert libraries.look.rows(named(name), 0, 100, (), only_missing).positions == missing
     assert libraries.look.figures(named(name), column).missing == len(missing)
 
 

@@ -40,7 +40,6 @@ from ..objects import (
 )
 from .signatures import annotations_of, split_generic
 
-_DEEPEST = 20
 _RESHAPING = frozenset(
     "T transpose pivot pivot_table melt stack unstack value_counts dot to_dict unpivot".split()
 )
@@ -432,13 +431,13 @@ def _is_dispatcher(value: Any) -> bool:
 # Annotations
 
 
-def _annotated(annotation: Any, names: dict[str, Any], receiver: Any, depth: int = 0) -> Any:
+def _annotated(annotation: Any, names: dict[str, Any], receiver: Any) -> Any:
     """Return an `Instance` for an annotation, or `MISSING`. names: the globals of its function."""
-    if depth > _DEEPEST or annotation is type(None):
+    if annotation is type(None):
         return MISSING
 
     def inside(part: Any) -> Any:
-        return _annotated(part, names, receiver, depth + 1)
+        return _annotated(part, names, receiver)
 
     if type(annotation) is str:
         try:

@@ -46,7 +46,7 @@ class Table:
         self._cell_code = cell_code
 
     def name(self, column: int) -> str:
-        return key_text(self._names[column])
+        return str(self._names[column])
 
     def column(self, column: int) -> Column:
         """Raises `InspectionError` for unsupported types."""
@@ -69,8 +69,10 @@ class RecordTable(Table):
     """A list of dicts."""
 
     def __init__(self, value: Any, names: Sequence[str]) -> None:
-        parts: Any = names, lambda column: list(_RecordValues(value, names[column])), Column
-        super().__init__(value, *parts, cell_code="[{row}][{name!r}]")
+        def series(column: int) -> list[Any]:
+            return list(_RecordValues(value, names[column]))
+
+        super().__init__(value, names, series, Column, cell_code="[{row}][{name!r}]")
 
     def column(self, column: int) -> Column:
         return Column(_RecordValues(self._value, self._names[column]), "")
@@ -116,12 +118,15 @@ class PandasTable(Table):
 
     def __init__(self, value: Any) -> None:
         if value.ndim == 2:
+            codes = ".iloc[:, {column}]", ".iloc[{row}, {column}]"
             iloc = value.iloc
-            parts: Any = (value.columns, lambda column: iloc[:, column], column_of)
-            super().__init__(value, *parts, ".iloc[:, {column}]", ".iloc[{row}, {column}]")
+            super().__init__(value, value.columns, lambda at: iloc[:, at], column_of, *codes)
         else:
             cell = ".iloc[{row}]" if hasattr(value, "iloc") else "[{row}]"
             super().__init__(value, [value.name], lambda _: value, column_of, cell_code=cell)
+
+    def name(self, column: int) -> str:
+        return key_text(self._names[column])
 
     def expression(self, column: int) -> str:
         if not self._code:
@@ -159,13 +164,13 @@ def as_table(value: Any) -> Table | None:
     ):
         return PandasTable(value)
     if is_one_of(value, "polars", "DataFrame"):
-        parts = value.columns, value.to_series, _polars_column
-        return Table(value, *parts, "[{name!r}]", "[{row}, {column}]")
+        codes = "[{name!r}]", "[{row}, {column}]"
+        return Table(value, value.columns, value.to_series, _polars_column, *codes)
     if is_one_of(value, "polars", "Series"):
         return Table(value, [value.name], lambda _: value, _polars_column)
     if is_one_of(value, "pyarrow", "Table"):
-        parts = value.column_names, value.column, ArrowColumn
-        return Table(value, *parts, ".column({column})", ".column({column})[{row}].as_py()")
+        codes = ".column({column})", ".column({column})[{row}].as_py()"
+        return Table(value, value.column_names, value.column, ArrowColumn, *codes)
     if is_one_of(value, "pyarrow", "ChunkedArray"):
         return Table(value, [""], lambda _: value, ArrowColumn)
     if is_one_of(value, "numpy", "ndarray") and value.ndim in (1, 2):
@@ -176,11 +181,11 @@ def as_table(value: Any) -> Table | None:
 def _array_table(value: Any) -> Table:
     names = value.dtype.names
     if names is not None:
-        parts = names, lambda column: value[names[column]], _array_column
-        return Table(value, *parts, "[{name!r}]", "[{name!r}][{row}]")
+        codes = "[{name!r}]", "[{name!r}][{row}]"
+        return Table(value, names, lambda at: value[names[at]], _array_column, *codes)
     if value.ndim == 2:
-        parts = range(value.shape[1]), lambda column: value[:, column], _array_column
-        return Table(value, *parts, "[:, {column}]", "[{row}, {column}]")
+        names, codes = range(value.shape[1]), ("[:, {column}]", "[{row}, {column}]")
+        return Table(value, names, lambda at: value[:, at], _array_column, *codes)
     return Table(value, [""], lambda _: value, _array_column)
 
 
