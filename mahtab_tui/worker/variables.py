@@ -41,16 +41,18 @@ if TYPE_CHECKING:
 WIDTH = 60
 """Maximum characters of a summary."""
 
-_PLAIN = Classes(
-    bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict, type(None)
+PLAIN = Classes(
+    *(bool, int, float, complex, str, bytes, bytearray, type(None)),
+    *(list, tuple, set, frozenset, dict),
 )
+"""Built-in classes whose `repr` only contains the objects inside them."""
 _BIG = 1 << 200
 
 
 def variable_kind(value: object) -> str:
     """Return ``module``, ``function``, ``class`` or ``data``."""
     cls = type(value)
-    if cls in _PLAIN:
+    if cls in PLAIN:
         return "data"
     if is_subclass(cls, types.ModuleType):
         return "module"

@@ -100,6 +100,7 @@ _WITH_OPERATORS = (
     ("polars", "Expr"),
     ("polars", "Series"),
     ("numpy", "ndarray"),
+    ("pathlib", "PosixPath"),
 )
 _DISPLAYS: dict[type, type] = {
     **dict.fromkeys((ast.List, ast.ListComp), list),
@@ -176,8 +177,6 @@ def _operation(left: Any, right: Any) -> Any:
         cls = get_class(value)
         if any(cls is get_if_loaded(*each) for each in _WITH_OPERATORS):
             return _with_columns(Instance(cls), value, "")
-    if is_subclass(one, get_if_loaded("pathlib", "PurePath")):
-        return Instance(one)
     if one in NUMBERS and other in NUMBERS:
         return Instance(float if float in (one, other) else int)
     return Instance(one) if one is other and one in _OPERANDS else MISSING
