@@ -109,13 +109,13 @@ def parameter_names(function: types.FunctionType) -> list[str]:
     code = function.__code__
     names = code.co_varnames
     positional, end = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
-    found, has_rest = list(names[:positional]), bool(code.co_flags & 0x04)
+    found, has_rest = list(names[:positional]), bool(code.co_flags & 0x04)  # CO_VARARGS
     if has_rest:
         found.append("*" + names[end])
     elif code.co_kwonlyargcount:
         found.append("*")
     found += names[positional:end]
-    if code.co_flags & 0x08:
+    if code.co_flags & 0x08:  # CO_VARKEYWORDS
         found.append("**" + names[end + has_rest])
     return found
 
@@ -181,6 +181,12 @@ def copy_text_keys(names: Any) -> dict[str, Any]:
     return {name: item for name, item in list(names.items()) if type(name) is str}
 
 
+_POLARS = (
+    ("DataFrame", "_df", "polars.dataframe.frame", "PyDataFrame"),
+    ("Series", "_s", "polars.series.series", "PySeries"),
+)
+"""polars classes, with the attribute of their Rust object and its class."""
+
 _INDEXES = (
     *("Index", "RangeIndex", "MultiIndex", "DatetimeIndex", "TimedeltaIndex"),
     *("PeriodIndex", "IntervalIndex", "CategoricalIndex"),
@@ -188,10 +194,12 @@ _INDEXES = (
 
 
 def as_library_type(value: Any) -> Any:
-    """Return an array, a tensor or a pandas table as the library's own class; any other object
-    unchanged.
+    """Return an array, tensor, or pandas or polars table as the library's own class; any other
+    object unchanged.
 
     Masked arrays are not converted, because their numbers alone would not show which are missing.
+    Subclasses of Arrow tables are empty shells that crash the process when used, so they are not
+    converted either.
     """
     cls = type(value)
     array = get_if_loaded("numpy", "ndarray")
@@ -207,6 +215,12 @@ def as_library_type(value: Any) -> Any:
         base = get_if_loaded("pandas", name)
         if cls is not base and is_subclass(cls, base):
             return _as_pandas_type(value, base)
+    for name, field, module, kind in _POLARS:
+        base, inner = get_if_loaded("polars", name), own_dict(value).get(field)
+        if cls is not base and is_subclass(cls, base) and is_one_of(inner, module, kind):
+            made = object.__new__(base)
+            object.__setattr__(made, field, inner)
+            return made
     return value
 
 
