@@ -28,9 +28,8 @@ from mahtab_tui.search.limits import Limits, merge_limits
 from mahtab_tui.search.log import Emit, Log
 from mahtab_tui.search.search import CancelToken, Search
 from mahtab_tui.worker.answers import Answer, Result, needs_code, search_for_form
-from mahtab_tui.worker.caller_tools import CallerTools
 from mahtab_tui.worker.contexts import read_contexts
-from mahtab_tui.worker.search import SearchFailed
+from mahtab_tui.worker.search import CallerTools, SearchFailed
 from mahtab_tui.worker.search import rlm as rlm_of_kernels
 from mahtab_tui.worker.search_log import TurnLines
 

@@ -27,7 +27,7 @@ _AT_A_TIME = 8
 
 
 class ToolRunner(Protocol):
-    """Runs the functions: `worker.caller_tools.CallerTools`, or the way to it."""
+    """Runs the functions: `worker.search.CallerTools`, or the way to it."""
 
     described: list[DescribedTool]
 

@@ -48,6 +48,7 @@ from .objects import (
 from .table_description import describe_table
 from .variables import (
     HIDDEN_VALUE,
+    PLAIN,
     format_count,
     is_hidden,
     looks_secret,
@@ -257,11 +258,6 @@ def _instance_lines(name: str, value: Any) -> list[str]:
 
 CHARACTERS = 200_000
 DETAIL_SECONDS = 2.0
-_PLAIN = Classes(
-    *(bool, int, float, complex, str, bytes, bytearray, type(None)),
-    *(list, tuple, set, frozenset, dict),
-)
-"""Classes whose `repr` only contains the objects inside them."""
 
 
 def describe_detail(
@@ -287,7 +283,7 @@ def describe_detail(
     if is_hidden(name, value):
         error = f"The value of {name} is hidden, because its name looks like a secret's."
         return {**result, "text": HIDDEN_VALUE, "error": error}
-    is_plain = type(value) in _PLAIN
+    is_plain = type(value) in PLAIN
 
     def write() -> tuple[str, bool]:
         if run_code:
@@ -311,4 +307,4 @@ def describe_detail(
 
 
 def _write_item(value: Any) -> str:
-    return repr(value) if type(value) in _PLAIN else describe_type(value)
+    return repr(value) if type(value) in PLAIN else describe_type(value)

@@ -50,9 +50,6 @@ name_of: Callable[[type], str] = type.__dict__["__name__"].__get__
 
 class_dict: Callable[[type], Mapping[Any, Any]] = type.__dict__["__dict__"].__get__
 
-VARARGS, VARKEYWORDS = 0x04, 0x08
-"""Flags of code objects that take ``*args`` and ``**kwargs``."""
-
 _MODULE: Callable[[type], Any] = type.__dict__["__module__"].__get__
 _MOST_DECORATORS = 20
 _DICTS = Classes(dict, types.MappingProxyType)
@@ -104,6 +101,22 @@ def unwrap(function: Any) -> types.FunctionType | None:
         if type(inner) is not types.FunctionType:
             break
         found = inner
+    return found
+
+
+def parameter_names(function: types.FunctionType) -> list[str]:
+    """Return the names of all parameters, with stars, as in ``["a", "*", "b", "**c"]``."""
+    code = function.__code__
+    names = code.co_varnames
+    positional, end = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    found, has_rest = list(names[:positional]), bool(code.co_flags & 0x04)  # CO_VARARGS
+    if has_rest:
+        found.append("*" + names[end])
+    elif code.co_kwonlyargcount:
+        found.append("*")
+    found += names[positional:end]
+    if code.co_flags & 0x08:  # CO_VARKEYWORDS
+        found.append("**" + names[end + has_rest])
     return found
 
 

@@ -245,7 +245,7 @@ def _index(column: tuple[Any, ...], name: Any, frequency: str | None) -> Any:
 
 
 def _encode_levels(value: Any) -> tuple[Any, ...]:
-    codes = [each.to_numpy() if hasattr(each, "to_numpy") else each for each in value.codes]
+    codes = list(map(sys.modules["numpy"].asarray, value.codes))
     return "MultiIndex", list(value.levels), codes, list(value.names)
 
 

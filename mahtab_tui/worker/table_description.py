@@ -17,7 +17,7 @@ from .inspection.children import (
 )
 from .inspection.columns import Column, cell_text, number_text
 from .inspection.library_columns import column_of, dtype_text, has_foreign_zone
-from .inspection.tables import ArrowTable, PolarsTable
+from .inspection.tables import as_table
 from .objects import (
     MISSING,
     SCALARS,
@@ -69,11 +69,7 @@ def describe_table(name: str, value: Any) -> list[str] | None:
         return _index_lines(name, value)
     if is_one_of(value, "polars", "Series"):
         return _polars_series_lines(name, kind, value)
-    if is_one_of(value, "numpy", "ndarray"):
-        return _array_lines(name, kind, value)
-    if is_one_of(value, "scipy.sparse", *_SPARSE):
-        return _sparse_lines(name, kind, value)
-    return None
+    return _array_lines(name, kind, value) if is_one_of(value, "numpy", "ndarray") else None
 
 
 # Tables of any library
@@ -429,7 +425,7 @@ def _index_lines(name: str, value: Any) -> list[str]:
 
 def _typed_lines(name: str, kind: str, value: Any) -> list[str]:
     is_polars = is_one_of(value, "polars", "DataFrame")
-    head = PolarsTable(value.slice(0, _ROWS)) if is_polars else ArrowTable(value.slice(0, _ROWS))
+    head: Any = as_table(value.slice(0, _ROWS))
     sample = value.slice(0, _SAMPLED_ROWS)
     rows = len(value)
     dtypes = value.dtypes if is_polars else value.schema.types
@@ -463,7 +459,8 @@ def _typed_lines(name: str, kind: str, value: Any) -> list[str]:
 def _polars_series_lines(name: str, kind: str, value: Any) -> list[str]:
     readable = _is_plain(value.dtype)
     missing = value.null_count() if readable else 0
-    column = PolarsTable(value.slice(0, _ROWS)).column(0) if readable else None
+    head: Any = as_table(value.slice(0, _ROWS))
+    column = head.column(0) if readable else None
     dtype = _type_text(value.dtype)
     cells = _build_column(value.name, dtype, missing, column, len(value), "null").cells
     label = f", name {_literal(value.name)}" if value.name else ""
@@ -496,9 +493,6 @@ def _type_text(dtype: Any) -> str:
 
 
 # Arrays
-
-_LAYOUTS = ("csr", "csc", "coo", "bsr", "dia", "dok", "lil")
-_SPARSE = tuple(f"{layout}_{kind}" for layout in _LAYOUTS for kind in ("matrix", "array"))
 
 
 def _array_lines(name: str, kind: str, value: Any) -> list[str]:
@@ -551,13 +545,3 @@ def _item(item: Any) -> str:
     if type(item) is float:
         return f"{item:.6g}"
     return f"({', '.join(map(_item, item))})" if type(item) is tuple else _literal(item)
-
-
-def _sparse_lines(name: str, kind: str, value: Any) -> list[str]:
-    names = own_dict(value)
-    shape: Any = names.get("_shape")
-    data: Any = names.get("data")
-    if type(shape) is not tuple or not is_one_of(data, "numpy", "ndarray"):
-        return [f"{name}: {kind}"]
-    dtype, stored = one_line(str(data.dtype), _CELL_WIDTH), _many(data.size, "stored values")
-    return [f"{name}: {kind}, {dtype}, shape {tuple(map(int, shape))}, {stored}"]

@@ -56,14 +56,11 @@ def _editor() -> list[str]:
 
 def _git_needs_terminal(words: list[str]) -> bool:
     command = next((word for word in words if not word.startswith("-")), "")
-    options = set(words)
     if command == "commit":
         without = ("-m", "-am", "-F", "--message", "--file", "--no-edit", "-C", "--fixup")
         return not any(word.startswith(without) for word in words)
-    if command == "rebase":
-        return bool(options & {"-i", "--interactive"})
-    if command in ("add", "checkout", "restore", "reset", "stash"):
-        return bool(options & {"-p", "-i", "--patch", "--interactive"})
+    if command in ("rebase", "add", "checkout", "restore", "reset", "stash"):
+        return not {"-p", "-i", "--patch", "--interactive"}.isdisjoint(words)
     return command in ("mergetool", "difftool")
 
 
@@ -126,7 +123,6 @@ def _report_exit(code: int) -> None:
 
 
 _LINE_END = re.compile(r"\r?\n")
-_DECLARED = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _MARKS = (
     (b"\xff\xfe\0\0", "utf-32"),
     (b"\0\0\xfe\xff", "utf-32"),
@@ -216,16 +212,12 @@ def _detect_encoding(data: bytes) -> str:
             return encoding
     text = data.decode("utf-8", "surrogateescape")
     invalid = sum("\udc80" <= each <= "\udcff" for each in text)
-    if not invalid or b"\0" in data:
+    if b"\0" in data or invalid * 2 <= sum(each > "\x7f" for each in text):
         return "utf-8"
-    declarations = map(_DECLARED.match, data.split(b"\n", 2)[:2])
-    declared = next((found[1].decode() for found in declarations if found), "")
-    mostly_invalid = invalid * 2 > sum(each > "\x7f" for each in text)
-    for encoding in (declared, "cp1252"):
-        with suppress(LookupError, ValueError):
-            if encoding and data.decode(encoding).encode(encoding) == data:
-                return encoding if encoding == declared or mostly_invalid else "utf-8"
-    return "latin-1" if mostly_invalid else "utf-8"
+    with suppress(ValueError):
+        data.decode("cp1252")
+        return "cp1252"
+    return "latin-1"
 
 
 def _write(path: str, text: str, encoding: str) -> None:

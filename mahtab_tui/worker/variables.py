@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any, Callable
 from .compiling import can_change_objects, names_in
 from .objects import (
     FUNCTIONS,
-    VARARGS,
-    VARKEYWORDS,
     Classes,
     as_library_type,
     class_module,
@@ -28,6 +26,7 @@ from .objects import (
     mro_of,
     name_of,
     own_dict,
+    parameter_names,
     unwrap,
 )
 from .stdlib import late_import
@@ -42,16 +41,18 @@ if TYPE_CHECKING:
 WIDTH = 60
 """Maximum characters of a summary."""
 
-_PLAIN = Classes(
-    bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict, type(None)
+PLAIN = Classes(
+    *(bool, int, float, complex, str, bytes, bytearray, type(None)),
+    *(list, tuple, set, frozenset, dict),
 )
+"""Built-in classes whose `repr` only contains the objects inside them."""
 _BIG = 1 << 200
 
 
 def variable_kind(value: object) -> str:
     """Return ``module``, ``function``, ``class`` or ``data``."""
     cls = type(value)
-    if cls in _PLAIN:
+    if cls in PLAIN:
         return "data"
     if is_subclass(cls, types.ModuleType):
         return "module"
@@ -123,20 +124,7 @@ def _sized(value: Any) -> str:
 
 def _function(value: Any) -> str:
     function = unwrap(value)
-    if function is None:
-        return ""
-    code = function.__code__
-    names = list(code.co_varnames)
-    positional, end = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
-    shown, star = names[:positional], bool(code.co_flags & VARARGS)
-    if star:
-        shown.append("*" + names[end])
-    elif code.co_kwonlyargcount:
-        shown.append("*")
-    shown += names[positional:end]
-    if code.co_flags & VARKEYWORDS:
-        shown.append("**" + names[end + star])
-    return one_line(f"({', '.join(shown)})")
+    return "" if function is None else one_line(f"({', '.join(parameter_names(function))})")
 
 
 _TYPES: dict[type, Callable[[Any], str]] = {

@@ -35,6 +35,13 @@ class SavedSession:
         self._cells = cells.number
         return cells.kernel.keep(carried, (), PATIENCE)
 
+    def leave(self, code: str, python: str | None = None) -> None:
+        """Run a cell in a kernel of its own, and write the namespace."""
+        cells = self.kernel(python)
+        cells.text(code)
+        self.keep(cells)
+        cells.kernel.close()
+
     def again(self, cells: Cells, python: str | None = None) -> tuple[Cells, dict[str, str]]:
         """Write the namespace, and read it into a new kernel: that, and the reasons for what is not
         back."""

@@ -170,11 +170,6 @@ def test_inspecting_runs_no_object_code_and_changes_nothing(zoo: Looking, name: 
     assert state(zoo) == before
 
 
-def test_released_memory_is_reported(zoo: Looking) -> None:
-    with pytest.raises(KernelError, match="released"):
-        zoo.look.representation(named("released"))
-
-
 def test_self_reference_is_marked(zoo: Looking) -> None:
     _, (child,) = zoo.look.children(named("itself"), 0, 10)
     assert (child.state, child.count) == ("cycle", 0)
@@ -279,11 +274,8 @@ def test_dicts_with_very_many_keys_are_not_columns(odd: Looking) -> None:
         "wide, wider = [dict.fromkeys(map(str, range(5_000)))], [dict.fromkeys(map(str, range(5_001)))]"
     )
     odd.run("apart = [{str(n * 2_000 + k): 1 for k in range(2_000)} for n in range(3)]")
-    assert [odd.look.open(named(name)).views[0] for name in ("wide", "wider", "apart")] == [
-        "table",
-        "tree",
-        "tree",
-    ]
+    views = [odd.look.open(named(name)).views[0] for name in ("wide", "wider", "apart")]
+    assert views == ["table", "tree", "tree"]
 
 
 @pytest.mark.parametrize(
@@ -356,22 +348,8 @@ def test_all_numbers_of_a_large_array_in_columns_are_counted(odd: Looking) -> No
     with pytest.raises(KernelError, match="is not contiguous"):
         odd.look.array_figures(named("tall"))
     odd.run("tall = np.arange(10)[::3]")
-    assert (odd.look.array_figures(named("tall")).max, odd.look.array(named("tall")).layout) == (
-        "9",
-        "strided",
-    )
-
-
-def test_two_filters_apply_together_in_every_library(odd: Looking) -> None:
-    odd.run(
-        "data = {'a': [1, 2, 3, 4], 'b': [4, 3, 2, 1]}; p, q, r = pd.DataFrame(data), pl.DataFrame(data), pa.table(data)"
-    )
-    odd.run("s = [{'a': n + 1, 'b': 4 - n} for n in range(4)]")
-    for name in "pqrs":
-        page = odd.look.rows(
-            named(name), 0, 10, [0], TableArrangement((1, False), ((0, "> 1"), (1, "> 1")))
-        )
-        assert page.positions == (2, 1)
+    assert odd.look.array_figures(named("tall")).max == "9"
+    assert odd.look.array(named("tall")).layout == "strided"
 
 
 def test_sorting_emits_no_warnings(odd: Looking) -> None:
@@ -405,19 +383,10 @@ def test_custom_version_class_is_read_without_running_its_code(
     odd.run(
         "own = types.ModuleType('own'); own.__version__ = Version('2.13.0+cpu'); number = types.ModuleType('number'); number.__version__ = 3"
     )
-    assert (
-        odd.look.source(named("own")).signature,
-        odd.look.source(named("number")).signature,
-    ) == ("version 2.13.0+cpu", "")
-    assert {
-        variable.name: variable.summary
-        for variable in odd.cells.kernel.variables()
-        if variable.name in ("own", "number", "asked")
-    } == {
-        "own": "2.13.0+cpu",
-        "number": "",
-        "asked": "0 items",
-    }
+    signatures = [odd.look.source(named(name)).signature for name in ("own", "number")]
+    assert signatures == ["version 2.13.0+cpu", ""]
+    summaries = {variable.name: variable.summary for variable in odd.cells.kernel.variables()}
+    assert [summaries[name] for name in ("own", "number", "asked")] == ["2.13.0+cpu", "", "0 items"]
 
 
 def test_late_property_value_is_dropped_after_its_screen_closes() -> None:
@@ -440,9 +409,7 @@ def test_late_property_value_is_dropped_after_its_screen_closes() -> None:
                 look.close()
                 own.run("closed.set()")
                 error = asked.exception()
-            return isinstance(error, KernelError) and "No one is waiting for this answer" in str(
-                error
-            )
+            return "No one is waiting for this answer" in str(error)
 
         wait_for(was_late)
         assert own.cells.run("print(len(made))").output == "0\n"

@@ -190,12 +190,10 @@ t3 = torch.arange(24.).reshape(2, 3, 4)
 brain = torch.tensor([1., 2., 3.]).bfloat16()
 tiny = torch.tensor([1., 2., 3.]).to(torch.float8_e4m3fn)
 coo = torch.eye(3).to_sparse()
-csr = torch.eye(3).to_sparse_csr()
 whole = torch.tensor([True, False, True])
 parameter = torch.nn.Parameter(torch.ones(2, 2))
 complexes = torch.tensor([1 + 2j]).conj()
 turned = torch.tensor([1 + 2j, 1 + 3j]).conj().imag
-quantized = torch.quantize_per_tensor(torch.tensor([0., 1.]), 0.5, 0, torch.qint8)
 empty = torch.empty(0, 3)
 meta = torch.empty(3, 3, device="meta")
 large = torch.zeros(60_000_000)
@@ -219,6 +217,11 @@ deep = torch.Tensor._make_subclass(Deep, torch.ones(3))
 """
 
 
+needs_torch = pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="torch is not installed"
+)
+
+
 @pytest.fixture(scope="module")
 def tensors() -> Iterator[Looking]:
     with looking() as made:
@@ -234,7 +237,7 @@ def figures(looked: Looking, name: str) -> ArrayStatistics:
     return looked.look.array_figures(named(name))
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+@needs_torch
 @pytest.mark.parametrize(
     ("name", "low", "high", "mean"),
     [
@@ -243,12 +246,9 @@ def figures(looked: Looking, name: str) -> ArrayStatistics:
         ("t3", "0", "23", "11.5"),
         ("brain", "1", "3", "2"),
         ("tiny", "1", "3", "2"),
-        ("coo", "0", "1", "0.3333"),
-        ("csr", "0", "1", "0.3333"),
         ("whole", "False", "True", "0.6667"),
         ("parameter", "1", "1", "1"),
         ("turned", "-3", "-2", "-2.5"),
-        ("quantized", "0", "1", "0.5"),
         ("large", "0", "0", "0"),
         ("own", "1", "1", "1"),
     ],
@@ -262,55 +262,47 @@ def test_every_kind_of_tensor_has_statistics_and_can_be_drawn(
     assert sum(tensors.look.plot(named(name), "histogram", 40, 10).ys) > 0
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+@needs_torch
 def test_tensor_facts_are_reported(tensors: Looking) -> None:
     assert facts(tensors, "m") == ArrayFacts((2, 2), "torch.float32", "cpu", 16, "gradient")
     assert facts(tensors, "brain") == ArrayFacts((3,), "torch.bfloat16", "cpu", 6, "")
-    assert facts(tensors, "coo") == ArrayFacts(
-        (3, 3), "torch.float32", "cpu", 3 * 2 * 8 + 3 * 4, "sparse_coo"
-    )
     assert facts(tensors, "across").layout == "strided"
     assert facts(tensors, "meta").device == "meta"
     assert tensors.look.open(named("scalar")).views[0] == "repr"
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+@needs_torch
 def test_variable_list_shows_tensor_shape_and_type(tensors: Looking) -> None:
     summaries = {variable.name: variable.summary for variable in tensors.cells.kernel.variables()}
     assert summaries["parameter"] == "torch.float32 (2, 2) cpu"
     assert summaries["v"] == "torch.float32 (4) cpu"
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
-@pytest.mark.parametrize(
-    ("name", "slices", "cells"),
-    [("t3", [1, None, 2], ("14", "18", "22")), ("coo", [None, None], ("1", "0", "0"))],
-)
-def test_slices_are_read_as_tables(
-    tensors: Looking, name: str, slices: list[int | None], cells: tuple[str, ...]
-) -> None:
-    path = (*named(name), ["slice", slices])
+@needs_torch
+def test_slices_are_read_as_tables(tensors: Looking) -> None:
+    path = (*named("t3"), ["slice", [1, None, 2]])
     page = tensors.look.rows(path, 0, 3, [0], TableArrangement())
-    assert tuple(str(cell).rstrip("0").rstrip(".") or "0" for cell in page.cells[0]) == cells
+    assert page.cells == (("14.0", "18.0", "22.0"),)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+@needs_torch
 def test_tensors_without_numbers_are_explained(tensors: Looking) -> None:
     with pytest.raises(KernelError, match="meta device"):
         figures(tensors, "meta")
     assert figures(tensors, "empty").min == ""
     assert "plot" not in tensors.look.open(named("complexes")).views
     assert facts(tensors, "complexes").dtype == "torch.complex64"
-    assert tensors.look.open(named("nested")).views[0] == "tree"
+    for name in ("nested", "coo"):
+        assert tensors.look.open(named(name)).views[0] == "tree"
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+@needs_torch
 def test_no_code_of_a_subclass_runs(tensors: Looking) -> None:
     assert facts(tensors, "own") == ArrayFacts((3,), "torch.float32", "cpu", 12, "")
     assert tensors.look.open(named("deep")).views[0] == "tree"
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+@needs_torch
 def test_missing_numpy_is_explained_in_a_sentence() -> None:
     with looking() as made:
         made.run(

@@ -34,13 +34,8 @@ def frame() -> Iterator[Looking]:
 
 def test_a_frame_opens_as_a_table_with_names_types_labels_and_texts(frame: Looking) -> None:
     opened = frame.look.open(named("df"))
-    assert (opened.type, opened.rows, opened.columns, opened.views[0], opened.expression) == (
-        "DataFrame",
-        5,
-        5,
-        "table",
-        "df",
-    )
+    assert (opened.type, opened.views[0], opened.expression) == ("DataFrame", "table", "df")
+    assert (opened.rows, opened.columns) == (5, 5)
     headings = frame.look.headings(named("df"), range(5))
     assert [heading.name for heading in headings] == ["city", "people", "share", "day", "open"]
     assert [heading.right for heading in headings] == [False, True, True, False, False]
@@ -118,6 +113,9 @@ def libraries() -> Iterator[Looking]:
         yield found
 
 
+ZERO = "00:00:00"
+
+
 @pytest.mark.parametrize(
     ("name", "column", "texts", "upwards", "downwards", "missing"),
     [
@@ -132,7 +130,7 @@ def libraries() -> Iterator[Looking]:
         (
             "arrow",
             4,
-            ("2026-01-02 00:00:00", None, "2025-01-01 00:00:00"),
+            (f"2026-01-02 {ZERO}", None, f"2025-01-01 {ZERO}"),
             (2, 0, 1),
             (0, 2, 1),
             (1,),
@@ -169,12 +167,8 @@ def test_columns_of_each_library_are_described(
     assert libraries.table(name, column).cells == (texts,)
     assert libraries.table(name, sort=(column, False)).positions == upwards
     assert libraries.table(name, sort=(column, True)).positions == downwards
-    assert (
-        libraries.look.rows(
-            named(name), 0, 100, (), TableArrangement(None, ((column, "missing"),))
-        ).positions
-        == missing
-    )
+    only_missing = TableArrangement(None, ((column, "missing"),))
+    assert libraries.look.rows(named(name), 0, 100, (), only_missing).positions == missing
     assert libraries.look.figures(named(name), column).missing == len(missing)
 
 
@@ -198,11 +192,8 @@ object, string, category, polar, arrows, ids, many, odd = frames.values()
     long = f"{'u' * 23}… ×1"
     for name in ("object", "string", "polar", "arrows", "category"):
         figures = libraries.look.figures(named(name), 0)
-        assert (figures.missing, figures.top[:2], len(figures.top)) == (
-            1,
-            ("berlin ×5", "rome ×3"),
-            4,
-        ), name
+        assert (figures.missing, len(figures.top)) == (1, 4), name
+        assert figures.top[:2] == ("berlin ×5", "rome ×3")
         assert set(figures.top[2:]) <= {"bonn ×1", long, "v ×1"}
     assert libraries.look.figures(named("ids"), 0).top == ("all 2,000 differ",)
     assert libraries.look.figures(named("many"), 0).top == (), (

@@ -34,10 +34,9 @@ from mahtab_tui.search.api import Searcher, rlm
 from mahtab_tui.search.log import SessionLog
 from mahtab_tui.search.requests import read_call, read_final, read_tool_call
 from mahtab_tui.worker.answers import Answer
-from mahtab_tui.worker.caller_tools import CallerTools
 from mahtab_tui.worker.contexts import ContextError
 from mahtab_tui.worker.sandbox.names import NotPlainError, plain_data
-from mahtab_tui.worker.search import SearchFailed
+from mahtab_tui.worker.search import CallerTools, SearchFailed
 from mahtab_tui.worker.search_log import unpack_events
 from tests import tags
 from tests.integration.kernels import RecordingHost

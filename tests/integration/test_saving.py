@@ -19,10 +19,10 @@ from tests.waiting import alive, descendants, wait_for
 
 
 @pytest.fixture
-def saved_namespace(home: Path, project: Path) -> Iterator[SavedSession]:
-    saved_namespace = SavedSession(home)
-    yield saved_namespace
-    saved_namespace.close()
+def saved(home: Path, project: Path) -> Iterator[SavedSession]:
+    saved = SavedSession(home)
+    yield saved
+    saved.close()
 
 
 @pytest.mark.parametrize(
@@ -74,22 +74,20 @@ def saved_namespace(home: Path, project: Path) -> Iterator[SavedSession]:
         ("v = 'a'; _private = 1", "v, _private"),
     ],
 )
-def test_namespace_is_restored_unchanged(
-    saved_namespace: SavedSession, code: str, look: str
-) -> None:
-    first = saved_namespace.kernel()
+def test_namespace_is_restored_unchanged(saved: SavedSession, code: str, look: str) -> None:
+    first = saved.kernel()
     first.text(code)
-    saved_namespace.keep(first)
+    saved.keep(first)
     before = first.text(look)
     first.kernel.close()
-    cells = saved_namespace.kernel()
+    cells = saved.kernel()
     assert restored(cells) == {}
     assert cells.text(look) == before
 
 
-def test_views_and_frames_share_their_memory(saved_namespace: SavedSession) -> None:
+def test_views_and_frames_share_their_memory(saved: SavedSession) -> None:
     pytest.importorskip("pandas")
-    first = saved_namespace.kernel()
+    first = saved.kernel()
     first.text(
         "import numpy as np, pandas as pd\na = np.arange(50_000.0); v = a[10:20]; t = a.reshape(100, 500).T; o = np.array([[1], 'x'], dtype=object)"
     )
@@ -102,7 +100,7 @@ def test_views_and_frames_share_their_memory(saved_namespace: SavedSession) -> N
     before = first.text(
         "df.describe(), df.y.value_counts(), when[0], f.flags.f_contiguous, f.flags.writeable, o, small"
     )
-    cells, missing = saved_namespace.again(first)
+    cells, missing = saved.again(first)
     assert missing == {}
     assert (
         cells.text(
@@ -118,14 +116,14 @@ def test_views_and_frames_share_their_memory(saved_namespace: SavedSession) -> N
     assert {"df", "part", "inside"} in together
 
 
-def test_tables_of_other_libraries_are_restored(saved_namespace: SavedSession) -> None:
+def test_tables_of_other_libraries_are_restored(saved: SavedSession) -> None:
     pytest.importorskip("polars")
     pytest.importorskip("pyarrow")
-    first = saved_namespace.kernel()
+    first = saved.kernel()
     first.text(
         "import polars as pl, pyarrow as pa\nv = pl.DataFrame({'a': range(5000)}); lazy = v.lazy().filter(pl.col('a') > 4990); t = pa.table({'b': list(range(5000))})"
     )
-    cells, missing = saved_namespace.again(first)
+    cells, missing = saved.again(first)
     assert missing == {}
     assert (
         cells.text("v['a'].sum(), lazy.collect().height, t.num_rows, t['b'][4999].as_py()")
@@ -133,52 +131,47 @@ def test_tables_of_other_libraries_are_restored(saved_namespace: SavedSession) -
     )
 
 
-def test_unchanged_variables_are_not_rewritten(saved_namespace: SavedSession) -> None:
-    first = saved_namespace.kernel()
+def test_unchanged_variables_are_not_rewritten(saved: SavedSession) -> None:
+    first = saved.kernel()
     first.text(
         "import array\nclass C:\n    def f(self): return 1\nbig = array.array('b', bytes(3_000_000)); other = [C(), array.array('b', bytes(100_000))]"
     )
-    saved_namespace.keep(first)
-    before = saved_namespace.files()
+    saved.keep(first)
+    before = saved.files()
     assert len(before) == 3
     first.text("x = 1; other[1][0] = 7")
-    saved_namespace.keep(first)
-    after = saved_namespace.files()
+    saved.keep(first)
+    after = saved.files()
     assert len(after) == 3
     assert len(before.items() & after.items()) == 1, "the large one is the same file"
     first.text("pass")
-    saved_namespace.keep(first)
-    assert saved_namespace.files() == after
+    saved.keep(first)
+    assert saved.files() == after
 
 
-def test_name_rebound_by_a_cell_meanwhile_is_not_overwritten(saved_namespace: SavedSession) -> None:
-    first = saved_namespace.kernel()
-    first.text("v = 1; w = 2")
-    saved_namespace.keep(first)
-    first.kernel.close()
-    cells = saved_namespace.kernel()
+def test_name_rebound_by_a_cell_meanwhile_is_not_overwritten(saved: SavedSession) -> None:
+    saved.leave("v = 1; w = 2")
+    cells = saved.kernel()
     cells.text("v = 'mine'")
     assert restored(cells) == {"v": "a cell has made a new one since"}
     assert cells.text("v, w") == "('mine', 2)\n"
 
 
-def test_source_of_functions_is_restored(saved_namespace: SavedSession) -> None:
-    first = saved_namespace.kernel()
+def test_source_of_functions_is_restored(saved: SavedSession) -> None:
+    first = saved.kernel()
     first.text("def f():\n    return 1 / 0")
-    cells, _ = saved_namespace.again(first)
+    cells, _ = saved.again(first)
     assert "return 1 / 0" in cells.run("f()").output
     assert "return 1 / 0" in cells.text("import inspect; print(inspect.getsource(f))")
 
 
 @pytest.mark.parametrize("python", interpreters())
-def test_every_python_version_saves_and_restores(
-    python: str, saved_namespace: SavedSession
-) -> None:
-    first = saved_namespace.kernel(python)
+def test_every_python_version_saves_and_restores(python: str, saved: SavedSession) -> None:
+    first = saved.kernel(python)
     first.text(
         "class C:\n    def f(self): return n\nn = 3; v = [C()]; v.append(v[0]); g = lambda: v"
     )
-    cells, missing = saved_namespace.again(first, python)
+    cells, missing = saved.again(first, python)
     assert missing == {}
     assert (
         cells.text("v[0].f(), v[0] is v[1], type(v[0]) is C, g() is v") == "(3, True, True, True)\n"
@@ -186,21 +179,21 @@ def test_every_python_version_saves_and_restores(
 
 
 def test_other_python_restores_only_data_and_leaves_code_for_the_first(
-    saved_namespace: SavedSession,
+    saved: SavedSession,
 ) -> None:
     others = [str(param.values[0]) for param in interpreters()]  # type: ignore[attr-defined]
     if len(others) < 2:
         pytest.skip("there is one Python only")
     old, new = others[0], others[-1]
-    first = saved_namespace.kernel(old)
+    first = saved.kernel(old)
     first.text("data = {'a': [1, 2]}\ndef f(): return 1\nclass C:\n    def f(self): return 2")
-    cells, missing = saved_namespace.again(first, new)
+    cells, missing = saved.again(first, new)
     assert set(missing) == {"f", "C"}
     assert "it contains code of Python" in missing["f"]
     assert cells.text("data; data['a'].append(3); data") == "{'a': [1, 2, 3]}\n"
-    saved_namespace.keep(cells, *(file.name for file in listed(cells).files))
+    saved.keep(cells, *(file.name for file in listed(cells).files))
     cells.kernel.close()
-    third = saved_namespace.kernel(old)
+    third = saved.kernel(old)
     assert restored(third) == {}
     assert third.text("data, f(), C().f()") == "({'a': [1, 2, 3]}, 1, 2)\n"
 
@@ -239,18 +232,18 @@ view, good = memoryview(b'abc'), 1
 
 
 @pytest.fixture
-def small_saved_namespace(home: Path, project: Path) -> Iterator[SavedSession]:
-    saved_namespace = SavedSession(home, megabytes=20)
-    yield saved_namespace
-    saved_namespace.close()
+def limited(home: Path, project: Path) -> Iterator[SavedSession]:
+    saved = SavedSession(home, megabytes=20)
+    yield saved
+    saved.close()
 
 
 def test_object_that_raises_hangs_exits_or_lies_loses_only_itself(
-    small_saved_namespace: SavedSession,
+    limited: SavedSession,
 ) -> None:
-    first = small_saved_namespace.kernel()
+    first = limited.kernel()
     first.text(HOSTILE)
-    cells, missing = small_saved_namespace.again(first)
+    cells, missing = limited.again(first)
     assert set(missing) == {"raises", "hangs", "lies", "ends", "deep"}
     assert missing["raises"] == "it cannot be pickled (ValueError: not me)"
     assert "took longer than" in missing["hangs"]
@@ -262,10 +255,10 @@ def test_object_that_raises_hangs_exits_or_lies_loses_only_itself(
     assert first.host.late.empty(), "nothing was printed"
 
 
-def test_unsaveable_external_resources_are_named(small_saved_namespace: SavedSession) -> None:
-    first = small_saved_namespace.kernel()
+def test_unsaveable_external_resources_are_named(limited: SavedSession) -> None:
+    first = limited.kernel()
     first.text(OUTSIDE)
-    cells, missing = small_saved_namespace.again(first)
+    cells, missing = limited.again(first)
     assert missing == {
         "sock": "a connection cannot be saved",
         "gen": "a generator or coroutine cannot be saved",
@@ -279,20 +272,18 @@ def test_unsaveable_external_resources_are_named(small_saved_namespace: SavedSes
     assert cells.text("good, next(numbers())") == "(1, 1)\n"
 
 
-def test_secret_looking_name_is_not_written(small_saved_namespace: SavedSession) -> None:
-    first = small_saved_namespace.kernel()
+def test_secret_looking_name_is_not_written(limited: SavedSession) -> None:
+    first = limited.kernel()
     first.text("api_key = 'abracadabra'; x = 1")
-    _, missing = small_saved_namespace.again(first)
+    _, missing = limited.again(first)
     assert missing == {"api_key": "its name looks like a secret's"}
-    assert not any(
-        b"abracadabra" in path.read_bytes() for path in small_saved_namespace.folder.iterdir()
-    )
+    assert not any(b"abracadabra" in path.read_bytes() for path in limited.folder.iterdir())
 
 
 def test_hidden_typed_text_is_not_written_in_any_variable(
-    small_saved_namespace: SavedSession,
+    limited: SavedSession,
 ) -> None:
-    first = small_saved_namespace.kernel()
+    first = limited.kernel()
     first.host.answer = lambda name, args: "hunter two/2" if args["prompt"] == "Key: " else "q"
     first.text(
         "import base64, getpass, json, numpy as np\nword, pin = getpass.getpass('Key: '), getpass.getpass('Pin: ')"
@@ -303,7 +294,7 @@ def test_hidden_typed_text_is_not_written_in_any_variable(
         "wide, raw = np.array([word] * 2000), np.frombuffer(b'x' * 50_000 + word.encode(), 'u1').copy()\n"
         "def use(word=word): return word"
     )
-    _, missing = small_saved_namespace.again(first)
+    _, missing = limited.again(first)
     names = (
         "answer",
         "header",
@@ -318,7 +309,7 @@ def test_hidden_typed_text_is_not_written_in_any_variable(
         "word",
     )
     assert missing == dict.fromkeys(names, "it contains text that was typed hidden")
-    saved = b"".join(path.read_bytes() for path in small_saved_namespace.folder.iterdir())
+    saved = b"".join(path.read_bytes() for path in limited.folder.iterdir())
     assert b"quiz" in saved
     for form in (
         b"hunter two/2",
@@ -328,12 +319,12 @@ def test_hidden_typed_text_is_not_written_in_any_variable(
         assert form not in saved
 
 
-def test_largest_variables_are_dropped_first(small_saved_namespace: SavedSession) -> None:
-    first = small_saved_namespace.kernel()
+def test_largest_variables_are_dropped_first(limited: SavedSession) -> None:
+    first = limited.kernel()
     first.text(
         "import array\nlarge, middle, small, text = (array.array('b', bytes(n * 2**20)) for n in (25, 14, 8, 2))"
     )
-    cells, missing = small_saved_namespace.again(first)
+    cells, missing = limited.again(first)
     assert set(missing) == {"large", "middle"}
     assert (
         missing["middle"]
@@ -343,27 +334,25 @@ def test_largest_variables_are_dropped_first(small_saved_namespace: SavedSession
     assert cells.text("len(small), len(text)") == f"({8 * 2**20}, {2 * 2**20})\n"
 
 
-def test_full_disk_preserves_the_saved_variables(small_saved_namespace: SavedSession) -> None:
-    first = small_saved_namespace.kernel()
+def test_full_disk_preserves_the_saved_variables(limited: SavedSession) -> None:
+    first = limited.kernel()
     first.text("v = 'old' * 10_000; w = 1")
-    small_saved_namespace.keep(first)
-    before = {path.name: path.read_bytes() for path in small_saved_namespace.folder.iterdir()}
+    limited.keep(first)
+    before = {path.name: path.read_bytes() for path in limited.folder.iterdir()}
     first.text(
         "import resource, signal, array\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nlimits = resource.getrlimit(resource.RLIMIT_FSIZE)"
     )
     first.text(
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1])); big = array.array('b', bytes(5_000_000))"
     )
-    assert small_saved_namespace.keep(first).error == "File too large"
-    assert {
-        path.name: path.read_bytes() for path in small_saved_namespace.folder.iterdir()
-    } == before
+    assert limited.keep(first).error == "File too large"
+    assert {path.name: path.read_bytes() for path in limited.folder.iterdir()} == before
     first.text("resource.setrlimit(resource.RLIMIT_FSIZE, limits)")
-    assert small_saved_namespace.keep(first).error == ""
-    assert len(small_saved_namespace.files()) == 3
+    assert limited.keep(first).error == ""
+    assert len(limited.files()) == 3
 
 
-def writing(cells: Cells, saved_namespace: SavedSession) -> threading.Thread:
+def writing(cells: Cells, saved: SavedSession) -> threading.Thread:
     """Start to write a namespace with an object that hangs; returns when it does."""
     cells.text(
         "import os, time\nclass Hangs:\n    def __reduce__(self): open('hangs', 'w').close(); time.sleep(3600)\nhangs = Hangs(); more = 'x' * 100_000"
@@ -371,7 +360,7 @@ def writing(cells: Cells, saved_namespace: SavedSession) -> threading.Thread:
 
     def write() -> None:
         try:
-            saved_namespace.keep(cells)
+            saved.keep(cells)
         except KernelError:  # the kernel is killed meanwhile
             return
 
@@ -382,12 +371,12 @@ def writing(cells: Cells, saved_namespace: SavedSession) -> threading.Thread:
 
 
 def test_killed_kernel_preserves_the_saved_variables_and_leaves_no_process(
-    small_saved_namespace: SavedSession,
+    limited: SavedSession,
 ) -> None:
-    first = small_saved_namespace.kernel()
+    first = limited.kernel()
     first.text("v = 'old'")
-    small_saved_namespace.keep(first)
-    thread = writing(first, small_saved_namespace)
+    limited.keep(first)
+    thread = writing(first, limited)
     pid = first.kernel.info().pid
     started = descendants(pid)
     assert len(started) >= 2
@@ -396,11 +385,11 @@ def test_killed_kernel_preserves_the_saved_variables_and_leaves_no_process(
     wait_for(lambda: not any(map(alive, started)))
     thread.join()
     first.kernel.close()
-    cells = small_saved_namespace.kernel()
+    cells = limited.kernel()
     assert restored(cells) == {}
     assert cells.text("v") == "'old'\n"
-    small_saved_namespace.keep(cells)
-    assert not list(small_saved_namespace.folder.glob("*.new"))
+    limited.keep(cells)
+    assert not list(limited.folder.glob("*.new"))
 
 
 def niceness(pid: int) -> int:
@@ -408,19 +397,17 @@ def niceness(pid: int) -> int:
 
 
 def test_killed_writer_is_reported_and_preserves_the_saved_variables(
-    small_saved_namespace: SavedSession,
+    limited: SavedSession,
 ) -> None:
-    first = small_saved_namespace.kernel()
+    first = limited.kernel()
     first.text("v = 'old'")
-    small_saved_namespace.keep(first)
-    before = (small_saved_namespace.folder / "index.json").read_bytes()
+    limited.keep(first)
+    before = (limited.folder / "index.json").read_bytes()
     results: list[str] = []
     first.text(
         "import os, time\nclass Hangs:\n    def __reduce__(self): open('hangs', 'w').close(); time.sleep(3600)\nhangs = Hangs()"
     )
-    thread = threading.Thread(
-        target=lambda: results.append(small_saved_namespace.keep(first).error)
-    )
+    thread = threading.Thread(target=lambda: results.append(limited.keep(first).error))
     thread.start()
     wait_for(Path("hangs").exists)
     kernel = first.kernel.info().pid
@@ -429,27 +416,27 @@ def test_killed_writer_is_reported_and_preserves_the_saved_variables(
             os.kill(pid, signal.SIGKILL)
     thread.join(PATIENCE)
     assert results == ["the process that writes them was killed"]
-    assert (small_saved_namespace.folder / "index.json").read_bytes() == before
+    assert (limited.folder / "index.json").read_bytes() == before
     assert first.text("v") == "'old'\n"
 
 
-def test_cells_run_during_saving(small_saved_namespace: SavedSession) -> None:
-    first = small_saved_namespace.kernel()
-    thread = writing(first, small_saved_namespace)
+def test_cells_run_during_saving(limited: SavedSession) -> None:
+    first = limited.kernel()
+    thread = writing(first, limited)
     assert first.text("1 + 1") == "2\n"
     assert thread.is_alive()
     thread.join()
 
 
-def test_restoring_can_be_stopped_without_loss(small_saved_namespace: SavedSession) -> None:
-    first = small_saved_namespace.kernel()
+def test_restoring_can_be_stopped_without_loss(limited: SavedSession) -> None:
+    first = limited.kernel()
     first.text(
         "import time\nclass Slow:\n    def __setstate__(self, state): open('slow', 'w').close(); time.sleep(0 if fast() else 3600)\ndef fast():\n    import os\n    return os.path.exists('fast')"
     )
     first.text("slow = Slow(); slow.x = 'x' * 100_000; other = 1")
-    small_saved_namespace.keep(first)
+    limited.keep(first)
     first.kernel.close()
-    cells = small_saved_namespace.kernel()
+    cells = limited.kernel()
     (name,) = [
         file.name
         for file in listed(cells).files
@@ -465,43 +452,37 @@ def test_restoring_can_be_stopped_without_loss(small_saved_namespace: SavedSessi
     assert restored(cells) == {"slow": "reading it was stopped"}
     stopping.join()
     assert cells.text("other") == "1\n"
-    small_saved_namespace.keep(cells, name)
+    limited.keep(cells, name)
     cells.kernel.close()
     Path("fast").touch()
-    third = small_saved_namespace.kernel()
+    third = limited.kernel()
     assert restored(third) == {}
     assert third.text("type(slow) is Slow, other") == "(True, 1)\n"
 
 
 def test_missing_package_is_named_and_the_variable_stays_saved(
-    small_saved_namespace: SavedSession, project: Path
+    limited: SavedSession, project: Path
 ) -> None:
     (project / "own_package.py").write_text("class Thing: x = 5\n")
-    first = small_saved_namespace.kernel()
-    first.text("import own_package\nthing = own_package.Thing(); other = 1")
-    small_saved_namespace.keep(first)
-    first.kernel.close()
+    limited.leave("import own_package\nthing = own_package.Thing(); other = 1")
     (project / "own_package.py").rename(project / "elsewhere.txt")
-    cells = small_saved_namespace.kernel()
+    cells = limited.kernel()
     reason = "its package own_package is missing"
     assert restored(cells) == {"own_package": reason, "thing": reason}
     assert cells.text("other") == "1\n"
-    small_saved_namespace.keep(cells, *(file.name for file in listed(cells).files))
+    limited.keep(cells, *(file.name for file in listed(cells).files))
     cells.kernel.close()
     (project / "elsewhere.txt").rename(project / "own_package.py")
-    third = small_saved_namespace.kernel()
+    third = limited.kernel()
     assert restored(third) == {}
     assert third.text("thing.x") == "5\n"
 
 
 def test_undo_across_a_restore_is_refused_with_a_sentence(
-    small_saved_namespace: SavedSession,
+    limited: SavedSession,
 ) -> None:
-    first = small_saved_namespace.kernel()
-    first.text("v = [1]")
-    small_saved_namespace.keep(first)
-    first.kernel.close()
-    cells = small_saved_namespace.kernel()
+    limited.leave("v = [1]")
+    cells = limited.kernel()
     cells.text("w = [2]; w.append(3)")
     assert restored(cells) == {}
     with pytest.raises(KernelError, match="variables have come back since"):
@@ -512,20 +493,13 @@ def test_undo_across_a_restore_is_refused_with_a_sentence(
 
 
 @pytest.mark.parametrize("file", ["session-1", "session-1/index.json", "data", ""])
-def test_files_writable_by_others_are_not_read(
-    small_saved_namespace: SavedSession, file: str
-) -> None:
-    first = small_saved_namespace.kernel()
-    first.text("v = 1")
-    small_saved_namespace.keep(first)
-    first.kernel.close()
+def test_files_writable_by_others_are_not_read(limited: SavedSession, file: str) -> None:
+    limited.leave("v = 1")
     path = (
-        next(small_saved_namespace.folder.glob("*.variables"))
-        if file == "data"
-        else small_saved_namespace.folder.parent / file
+        next(limited.folder.glob("*.variables")) if file == "data" else limited.folder.parent / file
     )
     path.chmod(path.stat().st_mode | 0o020)
-    cells = small_saved_namespace.kernel()
+    cells = limited.kernel()
     if file == "data":
         assert "others can write" in restored(cells)["v"]
     else:
@@ -534,68 +508,57 @@ def test_files_writable_by_others_are_not_read(
     assert "NameError" in cells.run("v").output
 
 
-def test_files_of_another_user_are_not_read(small_saved_namespace: SavedSession) -> None:
+def test_files_of_another_user_are_not_read(limited: SavedSession) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can give a file away")
-    first = small_saved_namespace.kernel()
-    first.text("v = 1")
-    small_saved_namespace.keep(first)
-    first.kernel.close()
-    os.chown(small_saved_namespace.folder / "index.json", 12345, -1)
+    limited.leave("v = 1")
+    os.chown(limited.folder / "index.json", 12345, -1)
     with pytest.raises(KernelError, match="belongs to another user"):
-        small_saved_namespace.kernel().kernel.saved_namespace()
+        limited.kernel().kernel.saved_namespace()
 
 
 def test_links_and_copies_of_another_session_are_not_read(
-    small_saved_namespace: SavedSession, tmp_path: Path
+    limited: SavedSession, tmp_path: Path
 ) -> None:
-    first = small_saved_namespace.kernel()
-    first.text("v = 1")
-    small_saved_namespace.keep(first)
-    first.kernel.close()
-    index = small_saved_namespace.folder / "index.json"
+    limited.leave("v = 1")
+    index = limited.folder / "index.json"
     index.rename(tmp_path / "index.json")
     index.symlink_to(tmp_path / "index.json")
     with pytest.raises(KernelError):
-        small_saved_namespace.kernel().kernel.saved_namespace()
+        limited.kernel().kernel.saved_namespace()
     index.unlink()
     text = (tmp_path / "index.json").read_bytes().partition(b"\n")[2]
     index.write_bytes(b"0" * 64 + b"\n" + text)
     index.chmod(0o600)
     with pytest.raises(KernelError, match="not written there by a session of yours"):
-        small_saved_namespace.kernel().kernel.saved_namespace()
+        limited.kernel().kernel.saved_namespace()
 
 
-def test_swapped_pickle_is_not_read(small_saved_namespace: SavedSession) -> None:
-    first = small_saved_namespace.kernel()
-    first.text("v = 1")
-    small_saved_namespace.keep(first)
-    first.kernel.close()
-    (path,) = small_saved_namespace.folder.glob("*.variables")
+def test_swapped_pickle_is_not_read(limited: SavedSession) -> None:
+    limited.leave("v = 1")
+    (path,) = limited.folder.glob("*.variables")
     path.write_bytes(b"cos\nsystem\n(S'touch pwned'\ntR.".ljust(path.stat().st_size, b"\0"))
-    cells = small_saved_namespace.kernel()
+    cells = limited.kernel()
     assert restored(cells) == {"v": "its file is damaged: it is not what was written"}
     assert not Path("pwned").exists()
     path.write_bytes(b"")
     assert restored(cells) == {"v": "its file is damaged: it ends too early"}
 
 
-def test_saved_files_are_private_to_the_user(small_saved_namespace: SavedSession) -> None:
-    first = small_saved_namespace.kernel()
+def test_saved_files_are_private_to_the_user(limited: SavedSession) -> None:
+    first = limited.kernel()
     first.text("import os; os.umask(0); v = 'x' * 100_000; w = 1")
-    small_saved_namespace.keep(first)
-    assert small_saved_namespace.folder.stat().st_mode & 0o777 == 0o700
-    assert {path.stat().st_mode & 0o777 for path in small_saved_namespace.folder.iterdir()} == {
-        0o600
-    }
+    limited.keep(first)
+    assert limited.folder.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in limited.folder.iterdir()} == {0o600}
 
 
-def test_twenty_thousand_names_use_two_files(small_saved_namespace: SavedSession) -> None:
-    first = small_saved_namespace.kernel()
+def test_twenty_thousand_names_use_two_files(limited: SavedSession) -> None:
+    first = limited.kernel()
     first.text("globals().update((f'v{i}', [i]) for i in range(20_000))")
-    cells, missing = small_saved_namespace.again(first)
+    cells, missing = limited.again(first)
     assert missing == {}
-    assert len(small_saved_namespace.files()) == 1
+    assert len(limited.files()) == 1
     assert cells.text("v0, v19999") == "([0], [19999])\n"
 
 

@@ -87,6 +87,7 @@ class Counted:
 
 
 DAY = date(2026, 3, 1)
+PAID = Invoice(id=1, day=DAY, total=2)
 NOON = datetime(2026, 3, 1, 12)
 UTC_NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ID = UUID("12345678-1234-5678-1234-567812345678")
@@ -118,17 +119,8 @@ Number = NewType("Number", int)
         (int | str, "seven", "seven"),
         (Literal["yes", "no"], '"no"', "no"),
         (Level, '"high"', Level.HIGH),
-        (
-            Line,
-            '{"text": "a", "parts": [{"text": "b", "level": "high"}]}',
-            Line("a", Level.LOW, [Line("b", Level.HIGH)]),
-        ),
-        (Invoice, '{"id": 1, "day": "2026-03-01", "total": 2}', Invoice(id=1, day=DAY, total=2)),
-        (
-            list[Invoice],
-            '[{"id": 1, "day": "2026-03-01", "total": 2}]',
-            [Invoice(id=1, day=DAY, total=2)],
-        ),
+        (Line, '{"text": "a", "parts": [{"text": "b"}]}', Line("a", parts=[Line("b")])),
+        (list[Invoice], '[{"id": 1, "day": "2026-03-01", "total": 2}]', [PAID]),
     ],
 )
 def test_answer_is_parsed_as_the_requested_type(wanted: Any, text: str, value: object) -> None:
@@ -140,7 +132,6 @@ def test_answer_is_parsed_as_the_requested_type(wanted: Any, text: str, value: o
 @pytest.mark.parametrize(
     ("wanted", "given", "value"),
     [
-        (Spam, "spam", "spam"),
         (Spam, "Spam", "spam"),
         (Spam, "'spam'.", "spam"),
         (list[Spam], ["ham", "spam"], ["ham", "spam"]),
@@ -151,13 +142,11 @@ def test_answer_is_parsed_as_the_requested_type(wanted: Any, text: str, value: o
         (Literal["yes", True], True, True),
         (Level, "high", Level.HIGH),
         (Level, "HIGH", Level.HIGH),
-        (Level, Level.HIGH, Level.HIGH),
         (list[Level], ["low", "HIGH"], [Level.LOW, Level.HIGH]),
         (Level | None, None, None),
         (date, DAY, DAY),
         (date, "2026-03-01", DAY),
         (date, datetime(2026, 3, 1), DAY),
-        (list[date], [DAY], [DAY]),
         (dict[date, int], {DAY: 1}, {DAY: 1}),
         (datetime, NOON, NOON),
         (datetime, "2026-03-01T12:00:00Z", UTC_NOON),
@@ -171,15 +160,12 @@ def test_answer_is_parsed_as_the_requested_type(wanted: Any, text: str, value: o
         (int | str, "7 or so", "7 or so"),
         (list[int | str], ["7", 7], ["7", 7]),
         (float, 2, 2.0),
-        (float, "nan", nan),
         (list[float], [nan, 1, inf], [nan, 1.0, inf]),
         (bool, "yes", True),
         (bool, False, False),
         (Decimal, Decimal("1.10"), Decimal("1.1")),
-        (list[Decimal], [Decimal("1.10"), Decimal("2.5")], [Decimal("1.10"), Decimal("2.5")]),
         (bytes, b"\xff", b"\xff"),
         (bytes, "words", b"words"),
-        (list[bytes], [b"\xff"], [b"\xff"]),
         (UUID, ID, ID),
         (dict[UUID, Path], {str(ID): Path("a/b")}, {ID: Path("a/b")}),
         (Path, "a/b", Path("a/b")),
@@ -188,16 +174,14 @@ def test_answer_is_parsed_as_the_requested_type(wanted: Any, text: str, value: o
         (Collection[str], ("a", "b"), ["a", "b"]),
         (tuple[int, str], (1, "a"), (1, "a")),
         (dict[tuple[int, int], str], {(1, 2): "a"}, {(1, 2): "a"}),
-        (dict[int, int], {1: 2, 3: 4}, {1: 2, 3: 4}),
         (dict[Any, int], {1: 2, "1": 3}, {1: 2, "1": 3}),
         (Mapping[str, Any], {"a": DAY}, {"a": "2026-03-01"}),
         (Point, Point(1, 2), Point(1, 2)),
         (Point, {"x": 1}, Point(1)),
-        (list[Point], [Point(1, 2)], [Point(1, 2)]),
         (Person, {"name": "Ann"}, {"name": "Ann"}),
         (Person, {"name": "Ann", "age": "7"}, {"name": "Ann", "age": 7}),
         (Line, Line("a", Level.HIGH), Line("a", Level.HIGH)),
-        (Invoice, {"id": 1, "day": DAY, "total": 2}, Invoice(id=1, day=DAY, total=2)),
+        (Invoice, {"id": 1, "day": DAY, "total": 2}, PAID),
         (Annotated[int, Field(ge=0)], 3, 3),
         (Annotated[int, Field(ge=0)], -3, WrongForm),
         (list[Annotated[str, "a name"]], ["a"], ["a"]),
@@ -237,16 +221,8 @@ def test_natural_spellings_of_a_value_are_read(wanted: Any, given: object, value
         (Level, '"middling"', 'must be "low" or "high"'),
         (date, '"soon"', "must be a date such as"),
         (Line, '{"level": "low", "size": 3}', "'text' is missing; there is no 'size'"),
-        (
-            Line,
-            '{"text": "a", "parts": [{"text": 5}]}',
-            r"the answer.parts\[0\].text must be a string, not 5",
-        ),
-        (
-            list[Invoice],
-            '[{"id": 1, "day": "2026-03-01", "total": 0}]',
-            r"(?s)the answer\[0\]: .*nobody pays so little",
-        ),
+        (Line, '{"text": "a", "parts": [{"text": 5}]}', r"parts\[0\].text must be a string, not 5"),
+        (Invoice, '{"id": 1, "day": "2026-03-01", "total": 0}', "nobody pays so little"),
         (Invoice, '{"id": 1}', r"(?s)the answer: .*day.*Field required"),
         (list, "[" * 100_000, r'not "\[\[\['),
         (int, "9" * 10_000, 'an integer, not "999'),

@@ -10,7 +10,6 @@ import decimal
 import enum
 import pathlib
 import sqlite3
-import time
 import typing
 from collections.abc import Callable
 from typing import Any
@@ -37,12 +36,7 @@ def lines(value: Any, name: str = "it", limit: int = LIMIT) -> list[str]:
 
 CARS = pd.DataFrame(
     {
-        "Name": [
-            "chevrolet chevelle malibu",
-            "buick skylark 320",
-            None,
-            *(f"car {n}" for n in range(403)),
-        ],
+        "Name": ["chevrolet chevelle malibu", "buick skylark 320", None, *map(str, range(403))],
         "Miles_per_Gallon": [18.0, 15.0, *[None] * 8, *[20.5] * 396],
         "Cylinders": [8] * 406,
         "Origin": pd.Series(["USA", "Japan"] * 203, dtype=object),
@@ -53,9 +47,7 @@ CARS = pd.DataFrame(
 def test_frame_is_described_with_types_and_head() -> None:
     assert lines(CARS, "cars") == [
         "cars: DataFrame, 406 rows x 4 columns",
-        f"Name                    {CARS.dtypes['Name']}  (1 missing)".replace(
-            "    object", " object"
-        ),
+        f"Name                {CARS.dtypes['Name']!s:>7}  (1 missing)",
         "Miles_per_Gallon    float64  (8 missing)",
         "Cylinders             int64",
         "Origin               object  values: 'USA', 'Japan'",
@@ -123,20 +115,13 @@ SIMPLE: list[tuple[Any, list[str]]] = [
     ({"lr": 0.1, "steps": 100}, ["it: dict, 2 items: {'lr': 0.1, 'steps': 100}"]),
     ({}, ["it: dict, 0 items"]),
     (
-        {
-            "user": {"id": 1, "name": "Ann"},
-            "items": [{"a": 1, "b": 2, "c": 3}] * 12,
-            "text": "x" * 100,
-            "none": None,
-            "t": (1, "a"),
-        },
+        {"user": {"id": 1}, "items": [{"a": 1, "b": 2}] * 12, "text": "x" * 100, "t": (None, "a")},
         [
-            "it: dict, 5 items",
-            "  'user': {'id': int, 'name': str}",
-            "  'items': [dict with keys 'a', 'b', 'c'] x 12",
+            "it: dict, 4 items",
+            "  'user': {'id': int}",
+            "  'items': [dict with keys 'a', 'b'] x 12",
             f"  'text': '{'x' * 60}…'",
-            "  'none': None",
-            "  't': [1, 'a']",
+            "  't': [None, 'a']",
         ],
     ),
     (
@@ -302,13 +287,9 @@ def test_columns_of_all_kinds_and_names_that_look_like_secrets() -> None:
     text = describe_value("it", KINDS, LIMIT)
     rows = [line.split() for line in text.split("\n")]
     assert ["any", "object"] in rows
-    assert any(row[:1] == ["n"] and row[1:] == ["Int64", "(1", "missing)"] for row in rows)
-    assert "' padded'" in text
-    assert f"{'x' * 39}…" in text
-    assert "{'a': int}" in text
-    assert "[1, 2]" in text
-    assert "(0, 1]" in text
-    assert "NaT" in text
+    assert ["n", "Int64", "(1", "missing)"] in rows
+    for shown in ("' padded'", f"{'x' * 39}…", "{'a': int}", "[1, 2]", "(0, 1]", "NaT"):
+        assert shown in text
     assert "hunter2" not in text
     assert "sesame" not in text
 
@@ -345,14 +326,8 @@ def test_a_description_is_cut_after_a_line(limit: int) -> None:
 
 def test_description_lines_are_always_printable() -> None:
     for text in HOSTILE:
-        for value in (
-            text,
-            {text: text},
-            [text],
-            pd.DataFrame({text: [text]}),
-            pl.Series(text, [text]),
-            Point(text),  # type: ignore[arg-type]
-        ):
+        tables = pd.DataFrame({text: [text]}), pl.Series(text, [text])
+        for value in (text, {text: text}, [text], Point(text), *tables):  # type: ignore[arg-type]
             assert all(line.isprintable() for line in lines(value))
 
 
@@ -390,18 +365,6 @@ def test_missing_values_are_counted_while_there_is_time(monkeypatch: pytest.Monk
         "b      int64",
     ]
     assert lines(CARS)[2] == "Miles_per_Gallon    float64  (8 missing)"
-
-
-def test_a_large_table_is_described_quickly(capsys: pytest.CaptureFixture[str]) -> None:
-    numbers = np.random.default_rng(1).random((1_000_000, 10))
-    numbers[::7] = np.nan
-    frame = pd.DataFrame(numbers, columns=list("abcdefghij"))
-    start = time.perf_counter()
-    found = lines(frame)
-    took = time.perf_counter() - start
-    assert found[1].endswith("missing)")
-    with capsys.disabled():
-        print(f"\n1,000,000 rows x 10 columns: {took * 1000:.0f} ms")
 
 
 # Nothing of the user's runs.

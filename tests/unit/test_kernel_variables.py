@@ -31,31 +31,11 @@ def boom(*args: Any, **kwargs: Any) -> Any:
 
 
 HOSTILE_METHODS = dict.fromkeys(
-    (
-        "__repr__",
-        "__str__",
-        "__len__",
-        "__getattr__",
-        "__getattribute__",
-        "__eq__",
-        "__hash__",
-        "__bool__",
-        "__format__",
-        "__iter__",
-        "__dir__",
-    ),
+    "__repr__ __str__ __len__ __getattr__ __getattribute__ __eq__ __hash__ __bool__ __format__ __iter__ __dir__".split(),
     boom,
 )
-Hostile = type(
-    "Hostile",
-    (),
-    {
-        **HOSTILE_METHODS,
-        "__class__": property(boom),
-        "shape": property(boom),
-        "dtype": property(boom),
-    },
-)
+PROPERTIES = dict.fromkeys(("__class__", "shape", "dtype"), property(boom))
+Hostile = type("Hostile", (), {**HOSTILE_METHODS, **PROPERTIES})
 HostileList = type("HostileList", (list,), HOSTILE_METHODS)
 HostileDict = type("HostileDict", (dict,), HOSTILE_METHODS)
 HostileStr = type("HostileStr", (str,), HOSTILE_METHODS)
@@ -104,11 +84,7 @@ HOSTILE: dict[str, Callable[[], Any]] = {
     "dict": lambda: HostileDict(a=1),
     "text": lambda: HostileStr("x"),
     "class": lambda: Hostile,
-    "of a metaclass": lambda: type(
-        "Meta",
-        (type,),
-        {"__repr__": boom, "__getattribute__": boom, "__eq__": boom, "__hash__": boom},
-    )("C", (), {}),
+    "of a metaclass": lambda: type("Meta", (type,), HOSTILE_METHODS)("C", (), {}),
 }
 """Makers, by name: even a test runner would touch the objects themselves."""
 
@@ -157,13 +133,8 @@ def test_a_text_is_one_printable_line_of_bounded_width(text: str) -> None:
 
 
 def test_kinds_are_distinguished() -> None:
-    assert [variable_kind(value) for value in (math, math.sin, boom, Hostile, 1)] == [
-        "module",
-        "function",
-        "function",
-        "class",
-        "data",
-    ]
+    kinds = "module function function class data".split()
+    assert [variable_kind(value) for value in (math, math.sin, boom, Hostile, 1)] == kinds
     assert type_name(Hostile()) == "Hostile"
 
 
@@ -238,31 +209,13 @@ def helper(table): return table.a.sum()
 @pytest.mark.parametrize(
     "code",
     [
-        *(
-            "df.sort_values('a')",
-            "df.dropna()",
-            "df.rename(columns={'a': 'z'})",
-            "df.assign(n=1)",
-            "df[['a', 'b']].apply(lambda column: column.max())",
-        ),
-        *(
-            "df.pivot_table(index='a', values='b')",
-            "df.plot(x='a', y='b')",
-            "df.to_csv()",
-            "df.isin([1])",
-            "helper(df)",
-            "np.sort(df.a)",
-            "repr(df)",
-        ),
-        *(
-            "df['c'].str.upper()",
-            "df.groupby('c').a.sum()",
-            "df.T",
-            "df.describe()",
-            "df.to_dict()",
-            "list(df.itertuples())",
-            "pd.concat([df, df])",
-        ),
+        "df.sort_values('a'); df.dropna(); df.rename(columns={'a': 'z'}); df.assign(n=1)",
+        "df[['a', 'b']].apply(lambda column: column.max())",
+        "df.pivot_table(index='a', values='b'); df.isin([1]); df.groupby('c').a.sum()",
+        "df.plot(x='a', y='b')",
+        "df.to_csv(); df.to_dict(); list(df.itertuples()); repr(df)",
+        "helper(df); np.sort(df.a); df['c'].str.upper()",
+        "df.T; df.describe(); pd.concat([df, df])",
     ],
 )
 def test_operations_that_copy_a_table_are_not_reported_as_changes(code: str) -> None:
@@ -272,26 +225,20 @@ def test_operations_that_copy_a_table_are_not_reported_as_changes(code: str) -> 
 @pytest.mark.parametrize(
     "code",
     [
-        *(
-            "df.loc[0, 'a'] = 7",
-            "df.loc[0, 'b'] = -2.0",
-            "df.loc[0, 'c'] = 'w'",
-            "df.loc[0, 'd'] = 'v'",
-            "df.loc[1, 'f'] = 2",
-            "df.loc[2, 'g'] = 1",
-        ),
-        *(
-            "df['e'] = df['e'] + pd.Timedelta(days=1)",
-            "df.columns = list('tuvwxyz')",
-            "df.index.name = 'row'",
-            "df.insert(0, 'new', 1)",
-            "df.pop('a')",
-        ),
-        *(
-            "df.update(pd.DataFrame({'a': [9, 9, 9]}))",
-            "df.attrs['unit'] = 'm'",
-            "df['a'] = [1, 2, 3]",
-        ),
+        "df.loc[0, 'a'] = 7",
+        "df.loc[0, 'b'] = -2.0",
+        "df.loc[0, 'c'] = 'w'",
+        "df.loc[0, 'd'] = 'v'",
+        "df.loc[1, 'f'] = 2",
+        "df.loc[2, 'g'] = 1",
+        "df['e'] = df['e'] + pd.Timedelta(days=1)",
+        "df.columns = list('tuvwxyz')",
+        "df.index.name = 'row'",
+        "df.insert(0, 'new', 1)",
+        "df.pop('a')",
+        "df.update(pd.DataFrame({'a': [9, 9, 9]}))",
+        "df.attrs['unit'] = 'm'",
+        "df['a'] = [1, 2, 3]",
     ],
 )
 def test_mutations_of_a_table_are_reported(code: str) -> None:
@@ -378,14 +325,6 @@ def test_slow_representation_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> No
     assert "did not end" in describe({"it": Slow()}, "it")["error"]
 
 
-def test_inspecting_changes_nothing() -> None:
-    value = {"a": [1, 2], "b": HostileList([3])}
-    before = (id(value), list(value), list.__len__(value["b"]))
-    describe({"it": value}, "it")
-    NamespaceTracker({"it": value}).listing()
-    assert (id(value), list(value), list.__len__(value["b"])) == before
-
-
 def test_unknown_name_is_an_error() -> None:
     with pytest.raises(KeyError):
         describe({}, "it")
@@ -401,18 +340,10 @@ def test_the_docstring_of_a_function_a_class_and_a_method() -> None:
         def method(self) -> None:
             """Of a method."""
 
-    found = {
-        "function": function,
-        "Thing": Thing,
-        "method": Thing().method,
-        "thing": Thing(),
-        "length": len,
-    }
-    docs = {name: describe(found, name)["doc"] for name in found}
-    assert docs["length"].startswith("Return the number of items")
-    assert [docs[name] for name in ("function", "Thing", "method", "thing")] == [
-        "Of a function.",
-        "Of a class.",
-        "Of a method.",
-        "Of a class.",
-    ]
+    def doc(value: Any) -> str:
+        return str(describe({"it": value}, "it")["doc"])
+
+    assert doc(len).startswith("Return the number of items")
+    assert doc(function) == "Of a function."
+    assert doc(Thing().method) == "Of a method."
+    assert doc(Thing) == doc(Thing()) == "Of a class."

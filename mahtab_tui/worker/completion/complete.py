@@ -9,11 +9,10 @@ import keyword
 import os
 import re
 import sys
-import time
 import types
 import warnings
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from contextlib import suppress
 from heapq import nsmallest
 from typing import Any, Callable, NamedTuple
 
@@ -42,12 +41,9 @@ from .signatures import (
 )
 
 MOST = 200
-SECONDS = 0.3
-"""Seconds after which the list contains only what was found so far."""
 LARGEST = 2_000_000
 """Maximum bytes of source files that are searched for names."""
 _MOST_ENTRIES = 20_000
-_CHECK_EVERY = 256
 _SUFFIXES = (".py", ".so", ".pyd", ".pyc")
 _SERVERS = f"{__package__.rpartition('.')[0]}.servers"
 """The module of MCP servers, whose tools can be completed once they are known."""
@@ -379,10 +375,7 @@ def _fitting(
 ) -> Iterator[tuple[tuple[Any, ...], Candidate]]:
     lower = stem.lower()
     letters = re.compile(".*?".join(map(re.escape, lower)), re.DOTALL) if len(stem) > 1 else None
-    deadline = time.monotonic() + SECONDS
-    for count, candidate in enumerate(candidates):
-        if count % _CHECK_EVERY == 0 and time.monotonic() > deadline:
-            return
+    for candidate in candidates:
         label = candidate.label
         low, spread = label.lower(), 0
         if label.startswith(stem):
@@ -497,12 +490,13 @@ def _module_names(package: str) -> Iterator[Candidate]:
         names.update(sys.builtin_module_names, getattr(sys, "stdlib_module_names", ()))
         names.update(name for name in list(sys.modules) if "." not in name)
     for folder in _folders(package):
-        try:
-            names |= _list_modules(folder, os.stat(folder).st_mtime_ns)
-        except OSError:
-            continue
-    for name in names:
-        if name.isidentifier() and name != "__main__":
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                name, dot, _ = entry.name.partition(".")
+                if entry.name.endswith(_SUFFIXES) or (not dot and entry.is_dir()):
+                    names.add(name)
+    for name in names.difference(("__init__", "__pycache__", "__main__")):
+        if name.isidentifier():
             yield Candidate(name, _module_describer(f"{package}.{name}" if package else name))
 
 
@@ -541,18 +535,6 @@ def _folders(package: str) -> list[str]:
     parent, _, name = package.rpartition(".")
     folders = (os.path.join(folder, name) for folder in _folders(parent))
     return [folder for folder in folders if os.path.isdir(folder)]
-
-
-@lru_cache(512)
-def _list_modules(folder: str, changed: int) -> frozenset[str]:
-    """List the modules in a folder. changed: its modification time, part of the cache key."""
-    names = set()
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            name, dot, _ = entry.name.partition(".")
-            if entry.name.endswith(_SUFFIXES) or (not dot and entry.is_dir()):
-                names.add(name)
-    return frozenset(names - {"__init__", "__pycache__"})
 
 
 def _names_in_source(module: str) -> frozenset[str]:

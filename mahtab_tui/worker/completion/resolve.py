@@ -11,7 +11,7 @@ import warnings
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import lru_cache
+from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Any, Callable, NamedTuple
 
@@ -40,7 +40,6 @@ from ..objects import (
 )
 from .signatures import annotations_of, split_generic
 
-_DEEPEST = 20
 _RESHAPING = frozenset(
     "T transpose pivot pivot_table melt stack unstack value_counts dot to_dict unpivot".split()
 )
@@ -55,47 +54,40 @@ _GROUPED = {
 """Results of pandas' groups and windows, by their class."""
 
 _KNOWN = {
-    "str": "list[str]: split rsplit splitlines; tuple[str,str,str]: partition rpartition; bytes: encode; int: count find rfind index rindex;"
-    " bool: isalpha isdigit isalnum isupper islower istitle isspace isnumeric isdecimal isidentifier startswith endswith; str: capitalize"
-    " casefold center expandtabs format format_map join ljust lower lstrip replace rjust rstrip strip swapcase title translate upper zfill"
-    " removeprefix removesuffix",
-    "bytes": "str: decode hex; list[bytes]: split rsplit splitlines; bytes: strip lstrip rstrip replace join lower upper; int: find count index",
+    "str": "list[str]: split rsplit splitlines; tuple[str,str,str]: partition rpartition; bytes: encode; int: count *find *index;"
+    " bool: is* startswith endswith; str: [a-z]*",
+    "bytes": "str: decode hex; list[bytes]: split rsplit splitlines; int: count *find *index; bool: is* startswith endswith; bytes: [a-z]*",
     "list": "list: copy; int: count index",
     "dict": "dict: copy fromkeys; tuple: popitem",
     "builtins": "list: sorted dir; int: len id hash ord round; str: repr chr ascii bin hex oct format input; dict: vars globals locals;"
-    " io.TextIOWrapper: open; bool: all any callable isinstance issubclass hasattr",
+    " io.TextIOWrapper: open; bool: all any callable is* hasattr",
     "io.TextIOWrapper": "str: read readline; list[str]: readlines; io.TextIOWrapper: __enter__",
     "re": "re.Pattern: compile; re.Match: match search fullmatch; list[str]: findall split; str: sub escape",
     "re.Pattern": "re.Match: match search fullmatch; list[str]: findall split; str: sub",
     "re.Match": "str: group expand; tuple: groups span; dict: groupdict; int: start end",
     "json": "str: dumps",
     "os": "str: getcwd; list[str]: listdir",
-    "posixpath": "str: join abspath basename dirname expanduser normpath realpath relpath; bool: exists isfile isdir; int: getsize",
-    "pathlib.Path": "str: read_text as_posix as_uri; bytes: read_bytes; bool: exists is_file is_dir is_absolute; pathlib.Path: absolute"
-    " resolve expanduser joinpath with_suffix with_name with_stem relative_to rename cwd home parent; io.TextIOWrapper: open; os.stat_result:"
-    " stat; str: name stem suffix; list[str]: suffixes; tuple[str]: parts",
-    "datetime.datetime": "datetime.datetime: now utcnow today fromtimestamp fromisoformat strptime combine replace astimezone; datetime.date:"
-    " date; datetime.time: time; str: strftime isoformat ctime; float: timestamp; int: weekday isoweekday year month day hour minute second",
-    "datetime.date": "datetime.date: today fromtimestamp fromisoformat replace; str: strftime isoformat ctime; int: weekday year month day",
+    "posixpath": "str: join *path *name expanduser; bool: exists is*; int: getsize",
+    "pathlib.Path": "str: read_text as_* name stem suffix; bytes: read_bytes; bool: exists is_*; pathlib.Path: absolute resolve expanduser"
+    " joinpath with_* relative_to rename cwd home parent; io.TextIOWrapper: open; os.stat_result: stat; list[str]: suffixes; tuple[str]: parts",
+    "datetime.datetime": "datetime.datetime: *now today from* strptime combine replace astimezone; datetime.date: date; datetime.time: time;"
+    " str: strftime isoformat ctime; float: timestamp; int: *weekday year month day hour minute second",
+    "datetime.date": "datetime.date: today from* replace; str: strftime isoformat ctime; int: *weekday year month day",
     "collections.Counter": "list[tuple]: most_common; collections.Counter: copy",
-    "numpy": "numpy.ndarray: array asarray arange zeros ones empty full zeros_like ones_like full_like linspace logspace geomspace eye identity"
-    " concatenate stack vstack hstack sort unique reshape ravel where repeat tile cumsum diff clip round dot matmul transpose argsort loadtxt"
-    " genfromtxt flip roll abs absolute sqrt exp log log10 sin cos isnan",
-    "numpy.ndarray": "numpy.ndarray: reshape astype copy ravel flatten transpose round clip cumsum cumprod repeat argsort swapaxes squeeze dot"
-    " T real imag; list: tolist; tuple[int]: shape; int: ndim size nbytes itemsize; numpy.dtype: dtype; bytes: tobytes",
+    "numpy": "bool: all* any* array_eq*; int: count_nonzero; numpy.ndarray: [a-z]*",
+    "numpy.ndarray": "list: tolist; tuple[int]: shape; int: ndim size nbytes itemsize; numpy.dtype: dtype; bytes: tobytes; numpy.ndarray: T real"
+    " imag reshape astype copy ravel flatten transpose round clip cum* repeat argsort swapaxes squeeze dot",
     "pandas.DataFrame": "pandas.Series: sum mean median std var min max count nunique dtypes all any; pandas.api.typing.Rolling: rolling;"
     " pandas.Index: index columns; str: to_string to_json to_html to_markdown to_csv; pandas.DataFrame: corr cov describe",
     "pandas.Series": "float: mean median std var sem skew kurt; pandas.Index: index; str: to_string to_json to_csv; list: tolist to_list;"
     " pandas.api.typing.Rolling: rolling; int: nunique count; numpy.ndarray: unique",
     "pandas.Index": "list: tolist to_list; pandas.Series: to_series",
     "pandas": "pandas.Series: to_datetime to_numeric to_timedelta cut qcut; pandas.DatetimeIndex: date_range",
-    "pandas.core.strings.accessor.StringMethods": "pandas.Series: upper lower strip lstrip rstrip title capitalize len split replace contains"
-    " startswith endswith extract findall get slice zfill pad cat match fullmatch count isdigit isnumeric removeprefix removesuffix; "
-    "pandas.DataFrame: get_dummies extractall",
+    "pandas.core.strings.accessor.StringMethods": "pandas.DataFrame: get_dummies extractall; pandas.Series: [a-z]*",
 }
 """Results of functions, methods and attributes that are written in C or have no annotation: by
-class or module, each result with its names. For an inherited method, the class of the object
-counts."""
+class or module, each result with patterns of names, of which the first one that fits counts. For an
+inherited method, the class of the object counts."""
 
 
 _SEQUENCES = Classes(list, tuple)
@@ -108,6 +100,7 @@ _WITH_OPERATORS = (
     ("polars", "Expr"),
     ("polars", "Series"),
     ("numpy", "ndarray"),
+    ("pathlib", "PosixPath"),
 )
 _DISPLAYS: dict[type, type] = {
     **dict.fromkeys((ast.List, ast.ListComp), list),
@@ -184,8 +177,6 @@ def _operation(left: Any, right: Any) -> Any:
         cls = get_class(value)
         if any(cls is get_if_loaded(*each) for each in _WITH_OPERATORS):
             return _with_columns(Instance(cls), value, "")
-    if is_subclass(one, get_if_loaded("pathlib", "PurePath")):
-        return Instance(one)
     if one in NUMBERS and other in NUMBERS:
         return Instance(float if float in (one, other) else int)
     return Instance(one) if one is other and one in _OPERANDS else MISSING
@@ -409,17 +400,11 @@ def _label(cls: type) -> str:
 
 
 def _in_table(owner: str, name: str) -> Any:
-    written = _results(owner).get(name)
-    return MISSING if written is None else _annotated(written, {}, MISSING)
-
-
-@lru_cache(None)
-def _results(owner: str) -> dict[str, str]:
-    found = {}
-    for group in filter(None, _KNOWN.get(owner, "").split(";")):
-        written, _, names = group.partition(":")
-        found.update(dict.fromkeys(names.split(), written.strip()))
-    return found
+    for group in _KNOWN.get(owner, "").split(";"):
+        written, _, patterns = group.partition(":")
+        if any(fnmatchcase(name, pattern) for pattern in patterns.split()):
+            return _annotated(written.strip(), {}, MISSING)
+    return MISSING
 
 
 def _name(function: Any) -> tuple[str, str]:
@@ -445,13 +430,13 @@ def _is_dispatcher(value: Any) -> bool:
 # Annotations
 
 
-def _annotated(annotation: Any, names: dict[str, Any], receiver: Any, depth: int = 0) -> Any:
+def _annotated(annotation: Any, names: dict[str, Any], receiver: Any) -> Any:
     """Return an `Instance` for an annotation, or `MISSING`. names: the globals of its function."""
-    if depth > _DEEPEST or annotation is type(None):
+    if annotation is type(None):
         return MISSING
 
     def inside(part: Any) -> Any:
-        return _annotated(part, names, receiver, depth + 1)
+        return _annotated(part, names, receiver)
 
     if type(annotation) is str:
         try:

@@ -19,8 +19,6 @@ from ..objects import (
     MISSING,
     SCALARS,
     SLOTS,
-    VARARGS,
-    VARKEYWORDS,
     Classes,
     class_dict,
     class_module,
@@ -31,6 +29,7 @@ from ..objects import (
     is_module,
     name_of,
     own_dict,
+    parameter_names,
     unwrap,
 )
 from ..servers import OmittedArgument
@@ -256,37 +255,27 @@ def function_of(value: Any) -> tuple[Any, int]:
 
 
 def parameters(
-    function: types.FunctionType, bound: int = 0, *, annotated: bool = True
+    function: types.FunctionType, bound: int, *, annotated: bool = True
 ) -> list[Parameter]:
     code, annotations = function.__code__, annotations_of(function) if annotated else {}
-    names = code.co_varnames
     positional, only = code.co_argcount, code.co_posonlyargcount
-    end = positional + code.co_kwonlyargcount
     defaults = function.__defaults__ or ()
     given = {
-        **dict(zip(names[positional - len(defaults) : positional], defaults)),
+        **dict(zip(code.co_varnames[positional - len(defaults) : positional], defaults)),
         **(function.__kwdefaults__ or {}),
     }
-
-    def write(name: str, keyword: bool) -> Parameter:
-        text = f"{name}: {format_annotation(annotations[name])}" if name in annotations else name
+    found = []
+    for index, name in enumerate(parameter_names(function)):
+        if index < min(bound, positional):
+            continue
+        text = name
+        if name in annotations:
+            text += f": {format_annotation(annotations[name])}"
         if name in given:
             text += f"{' = ' if name in annotations else '='}{_format_default(given[name])}"
-        return Parameter(name, text, keyword)
-
-    found = []
-    for index in range(bound, positional):
-        found.append(write(names[index], index >= only))
+        found.append(Parameter(name, text, index >= only and not name.startswith("*")))
         if index == only - 1:
             found.append(Parameter("/", "/", keyword=False))
-    if code.co_flags & VARARGS:
-        found.append(Parameter(names[end], "*" + names[end], keyword=False))
-    elif code.co_kwonlyargcount:
-        found.append(Parameter("*", "*", keyword=False))
-    found += [write(name, True) for name in names[positional:end]]
-    if code.co_flags & VARKEYWORDS:
-        name = names[end + bool(code.co_flags & VARARGS)]
-        found.append(Parameter(name, "**" + name, keyword=False))
     return found
 
 

@@ -146,12 +146,12 @@ def _describe_size(value: Any) -> str:
 
 def stored_fields(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the public attributes of an object, from its ``__dict__`` and ``__slots__``."""
-    names = dict.fromkeys(copy_text_keys(own_dict(value)))
+    names = copy_text_keys(own_dict(value))
     for base in mro_of(type(value)):
         if "__slots__" in class_dict(base):
-            slots = copy_text_keys(class_dict(base)).items()
+            slots = copy_text_keys(class_dict(base))
             names.update(
-                (label, None) for label, item in slots if type(item) is types.MemberDescriptorType
+                {n: 0 for n, item in slots.items() if type(item) is types.MemberDescriptorType}
             )
     for label in names:
         found = MISSING if label.startswith("_") else stored_attribute(value, label)
@@ -224,7 +224,7 @@ def list_children(value: Any, start: int, stop: int) -> list[Child]:
     names = dict(enumerate(field_names(type(value)))) if base is tuple else {}
     try:
         if base is dict:
-            entries = list(enumerate(_entries(value, start, stop), start))
+            entries = enumerate(islice(dict.items(value), start, stop), start)
             return [Child(["item", at], _key_label(key), item, key) for at, (key, item) in entries]
         if base in _SEQUENCES:
             items = base.__getitem__(value, slice(start, stop))
@@ -272,14 +272,6 @@ def describe_child(child: Child, above: Iterable[object]) -> dict[str, Any]:
 
 def _quote(text: str) -> str:
     return f"'{one_line(text, _LABEL_WIDTH)}'"
-
-
-def _entries(value: Any, start: int, stop: int) -> list[tuple[Any, Any]]:
-    size, entries = dict.__len__(value), dict.items(value)
-    stop = min(stop, size)
-    if start <= size // 2:
-        return list(islice(entries, start, stop))
-    return list(islice(reversed(entries), size - stop, max(size - stop, size - start)))[::-1]
 
 
 def _key_label(key: Any) -> str:

@@ -23,41 +23,29 @@ from ..objects import (
     is_subclass,
     mro_of,
 )
-from ..variables import summary
 from .columns import Deadline, InspectionError, number_text
 from .library_columns import NumberColumn
 
 BLOCK = 1_000_000
 MOST_CHARS = 200_000
 
-_BASES = Classes(str, bytes, bytearray, memoryview)
+_BASES = Classes(str, bytes, bytearray)
 
 
 def text_class(value: object) -> Any:
-    """Return ``str``, ``bytes``, ``bytearray`` or ``memoryview``; None for other objects."""
+    """Return ``str``, ``bytes`` or ``bytearray``; None for other objects."""
     return next((base for base in mro_of(type(value)) if base in _BASES), None)
 
 
 def part(value: Any, start: int, end: int) -> Any:
     """Return a part of a text, or of bytes as `bytes`."""
     base = text_class(value)
-    found = base.__getitem__(_as_bytes(value), slice(start, min(end, start + MOST_CHARS)))
+    found = base.__getitem__(value, slice(start, min(end, start + MOST_CHARS)))
     return found if base is str else bytes(found)
 
 
 def length(value: Any) -> int:
-    if text_class(value) is memoryview and summary(value) == "released":
-        return 0
-    return int(text_class(value).__len__(_as_bytes(value)))
-
-
-def _as_bytes(value: Any) -> Any:
-    if type(value) is not memoryview:
-        return value
-    try:
-        return value.cast("B") if value.contiguous else memoryview(b"")
-    except ValueError:
-        raise InspectionError("The memory was released.") from None
+    return int(text_class(value).__len__(value))
 
 
 def find(
@@ -169,18 +157,10 @@ def is_array(value: Any) -> bool:
 
 
 def _is_tensor(value: Any) -> bool:
-    # Nested tensors have no shape.
-    return is_one_of(value, "torch", "Tensor") and not value.is_nested
-
-
-_PARTS = {
-    "sparse_coo": ("_indices", "_values"),
-    "sparse_csr": ("crow_indices", "col_indices", "values"),
-    "sparse_csc": ("ccol_indices", "row_indices", "values"),
-    "sparse_bsr": ("crow_indices", "col_indices", "values"),
-    "sparse_bsc": ("ccol_indices", "row_indices", "values"),
-}
-"""The tensors that make up a sparse tensor, by layout."""
+    """Return whether a value is a dense tensor; others have no shape, or cannot be sliced."""
+    if not is_one_of(value, "torch", "Tensor") or value.is_nested or value.is_quantized:
+        return False
+    return value.layout is get_if_loaded("torch", "strided")
 
 
 def facts(value: Any) -> dict[str, Any]:
@@ -188,12 +168,10 @@ def facts(value: Any) -> dict[str, Any]:
     if not _is_tensor(value):
         layout = "" if value.flags.c_contiguous else "strided"
         return {**found, "device": "", "bytes": int(value.nbytes), "layout": layout}
-    layout = str(value.layout).split(".")[-1]
-    parts = [getattr(value.detach(), name)() for name in _PARTS.get(layout, ())] or [value]
-    size = sum(int(part.numel() * part.element_size()) for part in parts)
-    words = [] if layout == "strided" and value.is_contiguous() else [layout]
+    words = [] if value.is_contiguous() else ["strided"]
     if value.requires_grad:
         words.append("gradient")
+    size = int(value.numel() * value.element_size())
     return {**found, "device": str(value.device), "bytes": size, "layout": ", ".join(words)}
 
 
@@ -204,8 +182,6 @@ def sliced(value: Any, indexes: Sequence[int | None]) -> Any:
     for index, size in zip(indexes, value.shape):
         if index is not None and not 0 <= index < size:
             raise InspectionError("This part of the array no longer exists.")
-    if _is_tensor(value) and value.layout is not get_if_loaded("torch", "strided"):
-        value = as_numpy(value)  # a sparse tensor cannot be sliced
     return as_numpy(value[tuple(slice(None) if index is None else index for index in indexes)])
 
 
@@ -220,17 +196,13 @@ def as_numpy(value: Any) -> Any:
     tensor = value.detach()
     if tensor.is_meta:
         raise InspectionError("The tensor is on the meta device, so it has a shape but no numbers.")
-    strided = tensor.layout is get_if_loaded("torch", "strided")
-    special = tensor.is_quantized or tensor.is_conj() or tensor.is_neg()
-    if strided and tensor.device.type == "cpu" and not special:
+    if tensor.device.type == "cpu" and not tensor.is_conj() and not tensor.is_neg():
         with suppress(TypeError):  # numpy lacks bfloat16 and float8
             return tensor.numpy()
     if tensor.numel() > LARGEST_ARRAY:
         raise InspectionError(
             f"The tensor has more than {LARGEST_ARRAY:,} numbers, too many to fetch or convert at once."
         )
-    tensor = tensor if strided else tensor.to_dense()
-    tensor = tensor.dequantize() if tensor.is_quantized else tensor
     tensor = tensor.resolve_conj().resolve_neg().cpu()
     with suppress(TypeError):
         return tensor.numpy()

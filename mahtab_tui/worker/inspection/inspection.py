@@ -11,7 +11,6 @@ import base64
 import itertools
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -40,11 +39,9 @@ from .children import (
     resolve_path,
 )
 from .columns import AbandonedError, Column, Deadline, InspectionError, error_text, run_limited
-from .tables import Arrangement, RecordTable, Table, as_table, headings, page
+from .tables import RecordTable, Table, arrange, as_table, headings, page
 
 GROUP = "mahtab_tui.inspectors"
-REFRESH_SECONDS = 10.0
-"""Seconds after which the installed entry points are read again."""
 MOST_VIEWS = 7
 PICTURE = 10.0
 WORK = 10.0
@@ -61,14 +58,12 @@ def find_inspector(value: Any) -> Callable[[Any], Mapping[str, Any]] | None:
     names = [name for cls in mro_of(type(value)) if (name := _full_name(cls))]
     if not names:
         return None
-    path = tuple(entry for entry in sys.path if type(entry) is str)
-    points = _entry_points(path, time.monotonic() // REFRESH_SECONDS)
+    points = _entry_points(tuple(entry for entry in sys.path if type(entry) is str))
     return next((points[name].load() for name in names if name in points), None)
 
 
 @lru_cache(1)
-def _entry_points(path: tuple[str, ...], period: float) -> dict[str, Any]:
-    """Read the installed entry points, again in each period."""
+def _entry_points(path: tuple[str, ...]) -> dict[str, Any]:
     found = late_import("importlib.metadata").entry_points()
     # A dict before Python 3.10.
     points = found.select(group=GROUP) if hasattr(found, "select") else found.get(GROUP, ())
@@ -92,7 +87,8 @@ class Inspection:
         self._numbers = itertools.count(1)
         self._newest: dict[tuple[str, str], int] = {}
         self._computed: dict[str, dict[int, ComputedValue]] = {}
-        self._arrangements: dict[str, Arrangement] = {}
+        self._arranged: dict[str, tuple[Any, Any, Any]] = {}
+        """By client, the table that it last sorted or filtered, how, and the rows."""
         self._answers: dict[str, Callable[[ResolvedPath, Fields, Deadline], Fields]] = {
             "open": self._open,
             "children": self._children,
@@ -142,13 +138,12 @@ class Inspection:
     def _close(self, client: str) -> None:
         with self._lock:
             self._computed.pop(client, None)
-            self._arrangements.pop(client, None)
+            self._arranged.pop(client, None)
             for slot in [slot for slot in self._newest if slot[0] == client]:
                 del self._newest[slot]
 
     def _open(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
-        with self._lock:
-            self._arrangements.pop(asked["client"], None)
+        self._arranged.pop(asked["client"], None)
         shown, problem = [], ""
         try:
             shown = self._inspector_views(at.target, asked["client"])
@@ -188,10 +183,14 @@ class Inspection:
         return {"count": count, "rows": [describe_child(child, at.objects) for child in found]}
 
     def _table(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
-        table = _table_at(at)
-        with self._lock:
-            arrangement = self._arrangements.setdefault(asked["client"], Arrangement())
-        rows = arrangement.rows(at.target, table, asked["sort"], asked["filters"], deadline)
+        table, sort, filters = _table_at(at), asked["sort"], asked["filters"]
+        rows = None
+        if sort or filters:
+            wanted = table.rows, table.columns, sort, filters
+            last, known, rows = self._arranged.get(asked["client"], (None, None, None))
+            if last is not at.target or known != wanted:
+                rows = arrange(table, sort, filters, deadline)
+                self._arranged[asked["client"]] = at.target, wanted, rows
         return page(table, rows, *_page_bounds(asked), asked["columns"], deadline)
 
     def _array(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:

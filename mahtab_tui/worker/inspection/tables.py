@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from ..objects import as_library_type, has_own_indexes, is_index, is_one_of, is_own_type
 from .columns import Column, Deadline, InspectionError, cell_text, parse_condition
@@ -24,52 +24,61 @@ SAMPLED_RECORDS = 200
 class Table:
     """A table. Columns are read one by one, because there may be thousands."""
 
-    def __init__(self, value: Any, names: Sequence[Any] | None) -> None:
-        """names: of its columns; None if the value itself is the only one."""
+    def __init__(
+        self,
+        value: Any,
+        names: Sequence[Any],
+        series: Callable[[int], Any],
+        column: Callable[[Any], Column],
+        code: str = "",
+        cell_code: str = "[{row}]",
+    ) -> None:
+        """series: returns the library's object for a column, by its index. column: reads such an
+        object; raises `InspectionError` for unsupported types. code, cell_code: formats of the code
+        for a column, and for a value, from name, row and column; empty if unknown."""
+        self.series = series
+        self.rows: int = len(value)
+        self.columns: int = len(names)
         self._value = value
         self._names = names
-        self.rows: int = len(value)
-        self.columns: int = 1 if names is None else len(names)
+        self._column = column
+        self._code = code
+        self._cell_code = cell_code
 
     def name(self, column: int) -> str:
-        return "" if self._names is None else str(self._names[column])
+        return str(self._names[column])
 
     def column(self, column: int) -> Column:
         """Raises `InspectionError` for unsupported types."""
-        raise NotImplementedError
+        return self._column(self.series(column))
 
     def labels(self, rows: Sequence[int]) -> list[str] | None:
         """Return the labels of some rows; None if the rows are only numbered."""
         return None
 
-    def series(self, column: int) -> Any:
-        return self._value if self._names is None else self._value[self._names[column]]
-
     def expression(self, column: int) -> str:
         """Return code for a column, such as ``["price"]``; empty if unknown."""
-        return "" if self._names is None else f"[{self._names[column]!r}]"
+        return self._code.format(name=self._names[column], column=column)
 
     def cell_expression(self, row: int, column: int) -> str:
         """Return code for a value; empty if unknown."""
-        return f"{self.expression(column)}[{row}]"
+        return self._cell_code.format(name=self._names[column], row=row, column=column)
 
 
 class RecordTable(Table):
+    """A list of dicts."""
+
+    def __init__(self, value: Any, names: Sequence[str]) -> None:
+        def series(column: int) -> list[Any]:
+            return list(_RecordValues(value, names[column]))
+
+        super().__init__(value, names, series, Column, cell_code="[{row}][{name!r}]")
+
     def column(self, column: int) -> Column:
-        return Column(_RecordValues(self._value, self.name(column)), "")
-
-    def series(self, column: int) -> Any:
-        values = _RecordValues(self._value, self.name(column))
-        return [values[row] for row in range(len(values))]
-
-    def expression(self, column: int) -> str:
-        return ""
-
-    def cell_expression(self, row: int, column: int) -> str:
-        return f"[{row}][{self.name(column)!r}]"
+        return Column(_RecordValues(self._value, self._names[column]), "")
 
 
-class _RecordValues:
+class _RecordValues(Sequence[Any]):
     def __init__(self, records: list[Any], key: str) -> None:
         self._records = records
         self._key = key
@@ -77,7 +86,7 @@ class _RecordValues:
     def __len__(self) -> int:
         return len(self._records)
 
-    def __getitem__(self, row: int) -> Any:
+    def __getitem__(self, row: Any) -> Any:
         record = self._records[row]
         if type(record) is not dict:
             return None
@@ -104,79 +113,28 @@ def _record_table(value: Any) -> RecordTable | None:
     return RecordTable(value, list(names)) if names else None
 
 
-class ArrowTable(Table):
-    def __init__(self, value: Any) -> None:
-        super().__init__(value, getattr(value, "column_names", None))
-
-    def column(self, column: int) -> Column:
-        return ArrowColumn(self.series(column))
-
-    def series(self, column: int) -> Any:
-        return self._value if self._names is None else self._value.column(column)
-
-    def expression(self, column: int) -> str:
-        return f".column({column})"
-
-    def cell_expression(self, row: int, column: int) -> str:
-        return f"[{row}]" if self._names is None else f".column({column})[{row}].as_py()"
-
-
-class PolarsTable(Table):
-    def __init__(self, value: Any) -> None:
-        super().__init__(value, getattr(value, "columns", None))
-
-    def name(self, column: int) -> str:
-        return str(self._value.name) if self._names is None else super().name(column)
-
-    def column(self, column: int) -> Column:
-        series = self.series(column)
-        return Column(series) if str(series.dtype) == "Object" else PolarsColumn(series)
-
-    def series(self, column: int) -> Any:
-        return self._value if self._names is None else self._value.to_series(column)
-
-    def cell_expression(self, row: int, column: int) -> str:
-        return f"[{row}]" if self._names is None else f"[{row}, {column}]"
-
-
-class MatrixTable(Table):
-    """A numpy array; its columns are those of its second dimension, or its fields."""
-
-    def __init__(self, value: Any) -> None:
-        self._is_matrix = value.dtype.names is None and value.ndim == 2
-        super().__init__(value, range(value.shape[1]) if self._is_matrix else value.dtype.names)
-
-    def column(self, column: int) -> Column:
-        values = self.series(column)
-        if values.dtype.kind in "biufcmMUS" and values.ndim == 1:
-            return NumberColumn(values)
-        if values.dtype.kind in "OT":
-            return Column(values)
-        raise InspectionError(f"Values of the type {values.dtype} are not supported.")
-
-    def series(self, column: int) -> Any:
-        return self._value[:, column] if self._is_matrix else super().series(column)
-
-    def expression(self, column: int) -> str:
-        return f"[:, {column}]" if self._is_matrix else super().expression(column)
-
-    def cell_expression(self, row: int, column: int) -> str:
-        if self._is_matrix:
-            return f"[{row}, {column}]"
-        return super().cell_expression(row, column)
-
-
 class PandasTable(Table):
     """A DataFrame, a Series or an Index of pandas."""
 
     def __init__(self, value: Any) -> None:
-        super().__init__(value, value.columns if value.ndim == 2 else None)
+        if value.ndim == 2:
+            codes = ".iloc[:, {column}]", ".iloc[{row}, {column}]"
+            iloc = value.iloc
+            super().__init__(value, value.columns, lambda at: iloc[:, at], column_of, *codes)
+        else:
+            cell = ".iloc[{row}]" if hasattr(value, "iloc") else "[{row}]"
+            super().__init__(value, [value.name], lambda _: value, column_of, cell_code=cell)
 
     def name(self, column: int) -> str:
-        return key_text(self._value.name if self._names is None else self._names[column])
+        return key_text(self._names[column])
 
-    def column(self, column: int) -> Column:
-        return column_of(self.series(column))
+    def expression(self, column: int) -> str:
+        if not self._code:
+            return ""
+        texts = [name if type(name) is str else None for name in self._names]
+        name = texts[column]
+        is_unique = name is not None and texts.count(name) == 1
+        return f"[{name!r}]" if is_unique else super().expression(column)
 
     def labels(self, rows: Sequence[int]) -> list[str] | None:
         index: Any = getattr(self._value, "index", None)
@@ -190,24 +148,6 @@ class PandasTable(Table):
         if not has_levels and has_foreign_zone(index.dtype):
             return [text or "—" for text in column_of(part).texts(range(len(part)))]
         return [key_text(label) for label in part.tolist()]
-
-    def series(self, column: int) -> Any:
-        return self._value if self._names is None else self._value.iloc[:, column]
-
-    def expression(self, column: int) -> str:
-        if self._names is None:
-            return ""
-        names = list(self._names)
-        name = names[column]
-        is_unique = (
-            type(name) is str and sum(type(each) is str and each == name for each in names) == 1
-        )
-        return f"[{name!r}]" if is_unique else f".iloc[:, {column}]"
-
-    def cell_expression(self, row: int, column: int) -> str:
-        if self._names is not None:
-            return f".iloc[{row}, {column}]"
-        return f".iloc[{row}]" if hasattr(self._value, "iloc") else f"[{row}]"
 
 
 def key_text(value: Any) -> str:
@@ -223,13 +163,42 @@ def as_table(value: Any) -> Table | None:
         is_one_of(value, "pandas", "DataFrame", "Series") and has_own_indexes(value)
     ):
         return PandasTable(value)
-    if is_one_of(value, "polars", "DataFrame", "Series"):
-        return PolarsTable(value)
-    if is_one_of(value, "pyarrow", "Table", "ChunkedArray"):
-        return ArrowTable(value)
+    if is_one_of(value, "polars", "DataFrame"):
+        codes = "[{name!r}]", "[{row}, {column}]"
+        return Table(value, value.columns, value.to_series, _polars_column, *codes)
+    if is_one_of(value, "polars", "Series"):
+        return Table(value, [value.name], lambda _: value, _polars_column)
+    if is_one_of(value, "pyarrow", "Table"):
+        codes = ".column({column})", ".column({column})[{row}].as_py()"
+        return Table(value, value.column_names, value.column, ArrowColumn, *codes)
+    if is_one_of(value, "pyarrow", "ChunkedArray"):
+        return Table(value, [""], lambda _: value, ArrowColumn)
     if is_one_of(value, "numpy", "ndarray") and value.ndim in (1, 2):
-        return MatrixTable(value)
+        return _array_table(value)
     return _record_table(value)
+
+
+def _array_table(value: Any) -> Table:
+    names = value.dtype.names
+    if names is not None:
+        codes = "[{name!r}]", "[{name!r}][{row}]"
+        return Table(value, names, lambda at: value[names[at]], _array_column, *codes)
+    if value.ndim == 2:
+        names, codes = range(value.shape[1]), ("[:, {column}]", "[{row}, {column}]")
+        return Table(value, names, lambda at: value[:, at], _array_column, *codes)
+    return Table(value, [""], lambda _: value, _array_column)
+
+
+def _array_column(values: Any) -> Column:
+    if values.dtype.kind in "biufcmMUS" and values.ndim == 1:
+        return NumberColumn(values)
+    if values.dtype.kind in "OT":
+        return Column(values)
+    raise InspectionError(f"Values of the type {values.dtype} are not supported.")
+
+
+def _polars_column(series: Any) -> Column:
+    return Column(series) if str(series.dtype) == "Object" else PolarsColumn(series)
 
 
 # Rows, sorted and filtered
@@ -238,25 +207,6 @@ Sort = Optional[Sequence[Any]]
 """A column, and whether the order is descending; None for the table's own order."""
 Filters = Sequence[Sequence[Any]]
 """Columns, each with a condition typed by the user."""
-
-
-class Arrangement:
-    def __init__(self) -> None:
-        self._last: tuple[Any, Any, Sequence[int]] = None, None, ()
-        """Table, request and rows, read and written as one tuple, because several threads ask."""
-
-    def rows(
-        self, value: Any, table: Table, sort: Sort, filters: Filters, deadline: Deadline
-    ) -> Sequence[int] | None:
-        """Return the positions of rows; None for all in the table's order."""
-        if not sort and not filters:
-            return None
-        wanted = table.rows, table.columns, sort, filters
-        last_value, last_wanted, rows = self._last
-        if value is not last_value or wanted != last_wanted:
-            rows = arrange(table, sort, filters, deadline)
-            self._last = value, wanted, rows
-        return rows
 
 
 def arrange(table: Table, sort: Sort, filters: Filters, deadline: Deadline) -> Sequence[int]:

@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import json
 import os
-import sys
 import time
 from typing import Any, Callable
 
@@ -87,7 +86,7 @@ class VariableLoader:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # recreating the user's objects may raise anything
-            reason = _failure_reason(error, self._file["python"], group["packages"])
+            reason = _failure_reason(error, self._file["python"])
             self._missing.update(dict.fromkeys((row["name"] for row in group["rows"]), reason))
             return
         for name, value in variables.items():
@@ -125,7 +124,7 @@ def _read(opened: Any, start: int, memory: memoryview) -> None:
             piece = piece[size:]
 
 
-def _failure_reason(error: BaseException, python: str, packages: dict[str, str]) -> str:
+def _failure_reason(error: BaseException, python: str) -> str:
     if isinstance(error, FolderError):
         return str(error)
     if isinstance(error, PythonVersionError):
@@ -134,19 +133,7 @@ def _failure_reason(error: BaseException, python: str, packages: dict[str, str])
         package = error.name.partition(".")[0]
         return f"its package {package} is missing"
     reason = describe_safely(error).text.strip().splitlines()[-1][:MAX_REASON]
-    changed = [
-        f"{package} was {version}, and is {now}"
-        for package, version in packages.items()
-        if (now := _version_of(package)) and now != version
-    ]
-    if python.split(".")[:2] != python_version().split(".")[:2]:
-        changed.append(f"Python was {python}, and is {python_version()}")
-    return f"it cannot be read ({reason})" + (f"; {'; '.join(changed)}" if changed else "")
-
-
-def _version_of(package: str) -> str:
-    version = getattr(sys.modules.get(package), "__version__", "")
-    return version if type(version) is str else ""
+    return f"it cannot be read ({reason}); it was written by Python {python}"
 
 
 WRITE_TIMEOUT = 900.0
@@ -233,6 +220,7 @@ class Writer:
         self._kernel = kernel
         self._request = request
         self._most: int = request["megabytes"] * 2**20
+        self._limit = f"more than the {request['megabytes']:,} MB of keep_namespace_mb"
         self._hidden = HiddenTexts(request["hidden"])
         self._pulse = ProgressCounter()
         self._cloudpickle: Any = None
@@ -265,7 +253,14 @@ class Writer:
             if (left := self._unloaded_part(file))["groups"]
         ]
         self._cloudpickle = load_cloudpickle(self._request["cloudpickle"], self._kernel)
-        variables, missing = self._variables()
+        named = {
+            name: value
+            for name, value in self._namespace.items()
+            if type(name) is str and name not in HIDDEN
+        }
+        variables = {name: value for name, value in named.items() if not is_hidden(name, value)}
+        hidden = (name for name in named if name not in variables)
+        missing = dict.fromkeys(hidden, "its name looks like a secret's")
         saved = self._save_groups(variables, missing, sum(file["size"] for file in carried))
         files = [reply["file"] for _, reply, _ in saved if "file" in reply]
         small = [(reply, data) for _, reply, data in saved if "file" not in reply]
@@ -313,7 +308,8 @@ class Writer:
                 largest = max(done, key=lambda each: int(each[1]["size"]))
                 done.remove(largest)
                 size -= largest[1]["size"]
-                reason = _too_large(largest[1]["size"], self._most)
+                megabytes = f"{largest[1]['size'] / 2**20:,.0f} MB"
+                reason = f"{megabytes}, which together with the others is {self._limit}"
                 missing.update(dict.fromkeys(largest[0].names, reason))
         return done
 
@@ -325,19 +321,6 @@ class Writer:
         ]
         return {**file, "groups": groups}
 
-    def _variables(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """Return the variables to save, and names that are not saved, with reasons."""
-        variables: dict[str, Any] = {}
-        missing: dict[str, str] = {}
-        for name, value in self._namespace.items():
-            if type(name) is not str or name in HIDDEN:
-                continue
-            if is_hidden(name, value):
-                missing[name] = "its name looks like a secret's"
-            else:
-                variables[name] = value
-        return variables, missing
-
     def _row(self, name: str) -> dict[str, Any]:
         return self._hidden.redact_row(describe_variable(name, self._namespace[name]))
 
@@ -345,16 +328,14 @@ class Writer:
         """Save a group into a file unless it exists; returns a line of JSON, followed by the bytes
         of a small group. Raises anything that an object raises."""
         if group.size > self._most:
-            raise UnpicklableError(_too_large(group.size, self._most))
+            raise UnpicklableError(self._limit)
         variables = {name: self._namespace[name] for name in group.names}
         try:
             result = pickle_variables(
                 variables, self._namespace, self._cloudpickle, self._most, self._pulse
             )
         except TooLargeError:
-            raise UnpicklableError(
-                f"more than the {self._most // 2**20:,} MB of keep_namespace_mb"
-            ) from None
+            raise UnpicklableError(self._limit) from None
         if self._hidden.found_in(result.stream, result.blocks, self._pulse):
             raise UnpicklableError(HIDDEN_REASON)
         parts: list[Any] = [result.stream, *result.blocks]
@@ -364,7 +345,6 @@ class Writer:
             "stream": len(result.stream),
             "check": compute_digest([result.stream]),
             "blocks": [block.nbytes for block in result.blocks],
-            "packages": result.packages,
         }
         if size <= SMALL_GROUP:
             return json.dumps({"group": reply, "size": size}).encode() + b"\n" + b"".join(parts)
@@ -395,12 +375,3 @@ class Writer:
             "python": python_version(),
             "groups": groups,
         }
-
-
-def _too_large(size: int, most: int) -> str:
-    size_text, limit = f"{size / 2**20:,.0f} MB", f"{most // 2**20:,} MB of keep_namespace_mb"
-    return (
-        f"{size_text} > {limit}"
-        if size > most
-        else f"{size_text}, which together with the others is more than the {limit}"
-    )

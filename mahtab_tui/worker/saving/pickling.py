@@ -17,12 +17,10 @@ from ..objects import (
     ATOMS,
     MISSING,
     address_of,
-    class_module,
     get_if_loaded,
     is_class,
     is_subclass,
     is_table,
-    own_dict,
 )
 from ..stdlib import late_import, load_package
 from ..undo.checkpoint import UnpicklableError, reduce_object
@@ -222,8 +220,6 @@ class Pickled(NamedTuple):
     stream: bytearray
     blocks: list[memoryview]
     """The memory of arrays, and of other objects that pass theirs to a pickle."""
-    packages: dict[str, str]
-    """Name and version of the packages of their classes."""
 
 
 def load_cloudpickle(folder: str, kernel: str = "") -> Any:
@@ -251,7 +247,7 @@ def pickle_variables(
     `TooLargeError`, and anything that an object raises."""
     blocks: list[memoryview] = []
     of_pickle: list[int] = []
-    classes: dict[int, type] = {}
+    classes: dict[int, type] = {}  # kept alive, so that no other class gets the id of one
     files: set[str] = set()
     out = _LimitedBuffer(most)
 
@@ -301,7 +297,7 @@ def pickle_variables(
         name: "".join(linecache.getlines(name)) for name in sorted(files) if _is_cell_file(name)
     }
     head = late_import("pickle").dumps((sources, of_pickle), 5)
-    return Pickled(bytearray(head) + out.data, blocks, _versions(list(classes.values())))
+    return Pickled(bytearray(head) + out.data, blocks)
 
 
 _WORKER = __package__.rpartition(".")[0]
@@ -378,15 +374,6 @@ def _reject_opaque(cls: type) -> None:
     kind = opaque_kind(cls)
     if kind is not None and cls is not _CACHED:
         raise UnpicklableError(f"{kind.noun} cannot be saved")
-
-
-def _versions(classes: list[type]) -> dict[str, str]:
-    versions = {}
-    for package in sorted({class_module(cls).partition(".")[0] for cls in classes}):
-        version = own_dict(sys.modules.get(package)).get("__version__")
-        if type(version) is str:
-            versions[package] = version
-    return versions
 
 
 def _is_plain(array: Any) -> bool:
