@@ -47,7 +47,7 @@ from mahtab_tui.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.detached import AttachedProcess
-    from mahtab_tui.kernel.remote.stations import ConnectedKernel
+    from mahtab_tui.kernel.remote.process import ConnectedKernel
     from mahtab_tui.session.components import Components
     from mahtab_tui.session.loading import DataFile
 
