@@ -301,8 +301,13 @@ class RunningCell:
     thread."""
 
     def __init__(
-        self, cell: int, on_output: OnOutput, limit: int | None, on_display: OnDisplay | None = None
+        self,
+        cell: int,
+        on_output: OnOutput | None,
+        limit: int | None,
+        on_display: OnDisplay | None = None,
     ) -> None:
+        """on_output: None if `listen` names it later."""
         self.cell = cell
         self.result: Future[CellResult] = Future()
         self.seal = ""
@@ -314,6 +319,8 @@ class RunningCell:
         self.interrupting = False
         self._on_output = on_output
         self._on_display = on_display
+        self._lock = threading.RLock()
+        self._unsent: list[Callable[[OnOutput], object]] = []
         self._displays: list[Display] = []
         self._room = DISPLAYED
         self._left = limit
@@ -340,9 +347,15 @@ class RunningCell:
         value = key if _KEY.fullmatch(key) else ""
         display = Display(cast(Mime, mime), cast(str, data), text, value)
         self._displays.append(display)
-        if (on_display := self._on_display) is not None:
-            self._send(lambda: on_display(display))
+        self._send(lambda _: self._on_display and self._on_display(display))
         self._add("display", text)
+
+    def listen(self, on_output: OnOutput, on_display: OnDisplay) -> None:
+        """Pass on the output so far, and what follows."""
+        with self._lock:
+            self._on_output, self._on_display = on_output, on_display
+            for send in self._unsent:
+                self._send(send)
 
     @property
     def seconds(self) -> float:
@@ -367,15 +380,17 @@ class RunningCell:
         if not text:
             return
         self._output.add(kind, text)
-        self._send(lambda: self._on_output(kind, text))
+        self._send(lambda on_output: on_output(kind, text))
 
-    def _send(self, send: Callable[[], None]) -> None:
-        if self._listener_error is not None:
-            return
-        try:
-            send()
-        except BaseException as error:  # of the caller's function; the waiting caller raises it
-            self._listener_error = error
+    def _send(self, send: Callable[[OnOutput], object]) -> None:
+        with self._lock:
+            if self._on_output is None:
+                self._unsent.append(send)
+            elif self._listener_error is None:
+                try:
+                    send(self._on_output)
+                except BaseException as error:  # the waiting caller raises it
+                    self._listener_error = error
 
     def _finish(
         self, status: Status, duration: float, changes: tuple[Change, ...], **fields: Any

@@ -24,7 +24,6 @@ from mahtab_tui.kernel.base import (
     UndoAnswer,
 )
 from mahtab_tui.kernel.launch import ConnectionState, Launcher, LocalLauncher
-from mahtab_tui.kernel.reattach import CLAIMED
 from mahtab_tui.kernel.requests import KernelReady
 from mahtab_tui.kernel.values import (
     RESET,
@@ -37,7 +36,7 @@ from mahtab_tui.kernel.values import (
     SaveTarget,
     Status,
 )
-from mahtab_tui.kernel.worker_process import WorkerProcess
+from mahtab_tui.kernel.worker_process import CLAIMED, WorkerProcess
 from mahtab_tui.system import existing_folder, moved_message
 
 SLOW_DISK = 20_000_000

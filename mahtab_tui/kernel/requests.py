@@ -28,28 +28,31 @@ class OutgoingFullError(ValueError):
     """The kernel does not read, and too much is queued."""
 
 
-class SendQueue:
-    """Sends whole messages over a socket in order. A thread sends what the socket does not accept
-    at once, and ends when the queue is empty. Any thread may call it."""
+class Outbox:
+    """Sends whole messages to a kernel process, in order. A thread sends what the socket does not
+    accept at once, and ends when nothing waits. Any thread may call it."""
 
-    def __init__(self, channel: socket.socket) -> None:
-        self._channel = channel
+    def __init__(self, give_up: Callable[[], None]) -> None:
+        """give_up: called when the kernel does not read answers."""
+        self.channel: socket.socket | None = None
+        """Without one, messages are dropped: the reader thread reports a lost connection."""
+        self._give_up = give_up
         self._lock = threading.Lock()
         self._waiting: deque[memoryview] = deque()
         """The first message is being sent, and stays here until it has been sent."""
         self._size = 0
         self._writer: threading.Thread | None = None
-        self._closed = False
 
     def send(self, data: bytes) -> None:
-        """Send or queue a message. Raises `OutgoingFullError`; ignores a kernel that has ended."""
+        """Send or queue an encoded frame. Raises `OutgoingFullError`; ignores a kernel that has
+        ended."""
         with self._lock:
-            if self._closed:
+            if self.channel is None:
                 return
             view = memoryview(data)
             if not self._waiting:
                 try:
-                    view = view[self._channel.send(view, socket.MSG_DONTWAIT) :]
+                    view = view[self.channel.send(view, socket.MSG_DONTWAIT) :]
                 except BlockingIOError:
                     pass
                 except OSError:
@@ -62,72 +65,54 @@ class SendQueue:
             self._size += len(view)
             if self._writer is None:
                 self._writer = threading.Thread(
-                    target=self._write, name="mahtab-outgoing", daemon=True
+                    target=self._write, args=(self.channel,), name="mahtab-outgoing", daemon=True
                 )
                 self._writer.start()
 
-    def end(self) -> None:
-        """Tell the kernel that no more messages will come."""
-        with contextlib.suppress(OSError):
-            self._channel.shutdown(socket.SHUT_WR)
+    def send_soon(self, frame: Frame) -> None:
+        """Send a frame, unless too much is queued."""
+        with contextlib.suppress(OutgoingFullError):
+            self.send(encode(frame))
+
+    def answer(self, answer: Frame) -> None:
+        """Send an answer. Raises `OutgoingFullError`, after which a shorter one can be sent."""
+        try:
+            self.send(encode(answer))
+        except OutgoingFullError:
+            if "error" not in answer:
+                raise
+            self._give_up()
 
     def close(self) -> None:
         with self._lock:
-            self._closed = True
+            channel, self.channel = self.channel, None
             writer = self._writer
+        if channel is None:
+            return
         with contextlib.suppress(OSError):
-            self._channel.shutdown(socket.SHUT_RDWR)
+            channel.shutdown(socket.SHUT_RDWR)
         if writer is not None:
             writer.join()
-        self._channel.close()
+        channel.close()
 
-    def _write(self) -> None:
+    def _write(self, channel: socket.socket) -> None:
         while True:
             with self._lock:
-                if self._closed or not self._waiting:
+                if self.channel is None or not self._waiting:
                     self._writer = None
                     return
                 first = view = self._waiting[0]
             try:
                 while view:
-                    view = view[self._channel.send(view) :]
-            except OSError:
+                    view = view[channel.send(view) :]
+            except OSError:  # the kernel has ended
                 with self._lock:
-                    self._closed = True
+                    self._waiting.clear()
+                    self._size, self._writer = 0, None
                 return
             with self._lock:
                 self._waiting.popleft()
                 self._size -= len(first)
-
-
-class Outbox:
-    """Frames for a kernel process. Without a connection they are dropped: the reader thread notices
-    a lost one, and reports it."""
-
-    def __init__(self, give_up: Callable[[], None]) -> None:
-        """give_up: called when the kernel does not read answers."""
-        self.queue: SendQueue | None = None
-        self._give_up = give_up
-
-    def send(self, frame: Frame) -> None:
-        self.send_data(encode(frame))
-
-    def send_data(self, data: bytes) -> None:
-        if self.queue is not None:
-            self.queue.send(data)
-
-    def send_soon(self, data: bytes) -> None:
-        with contextlib.suppress(OutgoingFullError):
-            self.send_data(data)
-
-    def answer(self, answer: Frame) -> None:
-        """Send an answer. Raises `OutgoingFullError`, after sending a shorter one."""
-        try:
-            self.send(answer)
-        except OutgoingFullError:
-            if "error" not in answer:
-                raise
-            self._give_up()
 
 
 T = TypeVar("T")

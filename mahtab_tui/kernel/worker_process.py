@@ -1,4 +1,4 @@
-"""A kernel process, from its start to its end."""
+"""A kernel process, from its start to its end, or until another host attaches to it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any, cast
 
 from mahtab_tui.kernel.base import KernelError, KernelHost, OnDisplay, OnOutput, Operations
@@ -25,8 +26,8 @@ from mahtab_tui.kernel.launch import (
     describe_end,
     describe_failed_start,
 )
-from mahtab_tui.kernel.reattach import CLAIMED, DetachState, EventBacklog
 from mahtab_tui.kernel.requests import (
+    NO_ANSWER,
     CallAnswers,
     CellEnd,
     ControlRequests,
@@ -34,7 +35,6 @@ from mahtab_tui.kernel.requests import (
     KernelReady,
     Outbox,
     OutgoingFullError,
-    SendQueue,
     checked,
 )
 from mahtab_tui.kernel.values import CellResult, Lock, RestoredFile, Status
@@ -49,6 +49,115 @@ END_TIMEOUT = 1.0
 
 _RESTORING = -1
 """The number that stands for a cell while variables are restored."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedBefore:
+    """The previous host's report on the saved variables."""
+
+    carried: tuple[str, ...] | None
+    """None if it reported nothing."""
+    lost: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EventBacklog:
+    """Events in order, to replay on attach. `at` is the offset of the output up to an event."""
+
+    acknowledged: int
+    """The offset up to which the output outside cells is stored."""
+    events: tuple[dict[str, Any], ...]
+    """Each is the start of a cell, a display, or the end of a cell."""
+    calls: tuple[HostCall, ...]
+    saved: SavedBefore
+
+
+CLAIMED = "The other terminal now has the kernel and its variables."
+
+
+class DetachState:
+    """State that a later host of the same kernel needs. Any thread may use it, but only the reader
+    thread calls `receive`, `on_cell_end` and `printed_outside`."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self.output: SeekableOutput | None = None
+        """The kernel's output, if it can outlive this host."""
+        self._outbox = outbox
+        self._lock = threading.Lock()
+        self._backlog: Future[EventBacklog] = Future()
+        self._resumed: dict[int, RunningCell] = {}
+        self._stored: list[int] = []
+        self._received = 0
+        self._ends: dict[int, int] = {}
+        """Offset of the end of each unstored cell's output, by cell number."""
+
+    @property
+    def has_received(self) -> bool:
+        return self._backlog.done()
+
+    def receive(self, backlog: EventBacklog, cells: Mapping[int, RunningCell]) -> None:
+        self._resumed = dict(cells)
+        self._backlog.set_result(backlog)
+
+    def end(self, how: str) -> None:
+        if not self._backlog.done():
+            self._backlog.set_exception(KernelError(how))
+
+    def resume_cell(
+        self, cell: int, on_output: OnOutput, on_display: OnDisplay
+    ) -> CellResult | None:
+        """Wait for the end of a cell that began under an earlier host; it may have ended since.
+        Returns None if the kernel does not know it."""
+        with contextlib.suppress(KernelError):
+            wait_for_result(self._backlog)
+        running = self._resumed.pop(cell, None)
+        if running is None:
+            return None
+        running.listen(on_output, on_display)
+        return wait_for_result(running.result)
+
+    def saved(self, seconds: float) -> SavedBefore:
+        """Return the earlier host's report on the saved variables. Raises `KernelError` if it does
+        not arrive in time."""
+        try:
+            return self._backlog.result(seconds).saved
+        except TimeoutError:
+            raise KernelError(NO_ANSWER) from None
+
+    def on_cell_end(self, cell: int) -> None:
+        if self.output is not None:
+            with self._lock:
+                self._ends[cell] = self.output.position
+
+    def printed_outside(self) -> None:
+        """Note that output outside cells is stored."""
+        if self.output is not None:
+            with self._lock:
+                self._received = self.output.position
+            self.acknowledge()
+
+    def on_stored(self, cell: int) -> None:
+        """Note that a cell's end and output are stored, so that the kernel need not send them to
+        another host."""
+        with self._lock:
+            if self.output is None:
+                return
+            self._stored.append(cell)
+            end = self._ends.pop(cell, 0)
+        if self.output.release(end):
+            self.acknowledge()
+
+    def acknowledge(self) -> None:
+        """Tell the kernel what is stored."""
+        self._outbox.send_soon({"op": "stored", **self.news()})
+
+    def news(self) -> Frame:
+        """Return what was stored since the last call. It is sent with the next cell, because a
+        separate frame costs time."""
+        with self._lock:
+            cells, self._stored = self._stored, []
+            received, self._received = self._received, 0
+        return {"stored": cells, "heard": received} if cells or received else {}
 
 
 class WorkerProcess:
@@ -86,8 +195,8 @@ class WorkerProcess:
         self._restoring: RunningCell | None = None
         self._leaving = self._left = False
         """Whether this host wants to detach, and whether it has detached."""
-        self.detach_state = DetachState(self._outbox.send_soon)
-        self._requests = ControlRequests(self._outbox.send)
+        self.detach_state = DetachState(self._outbox)
+        self._requests = ControlRequests(lambda frame: self._outbox.send(encode(frame)))
         self.ask = self._requests.ask
         self._answers = CallAnswers(host, self._outbox.answer)
         self._chunks = Chunks(self._printed)
@@ -139,7 +248,7 @@ class WorkerProcess:
                     running.lost(*(self._intent or over))
                 else:
                     self._cells.add(running)
-            self._outbox.send_data(data)
+            self._outbox.send(data)
         except (FrameError, OutgoingFullError) as error:
             self._cells.remove(running)
             raise KernelError(f"The cell cannot be sent to the kernel: {error}.") from None
@@ -154,7 +263,7 @@ class WorkerProcess:
         return self._detach_handle is not None and self._detach_handle.was_reattached
 
     def send(self, op: str, **fields: Any) -> None:
-        self._outbox.send_soon(encode({"op": op, **fields}))
+        self._outbox.send_soon({"op": op, **fields})
 
     def interrupt(self) -> bool:
         """Stop the innermost running cell, or restoring variables, as Ctrl+C in a terminal does;
@@ -194,9 +303,10 @@ class WorkerProcess:
         with self._lock:
             self._intent = (status, how)
             busy = any(self._cells)
-        if not busy and self._outbox.queue is not None:
+        if not busy and self._process is not None:
             self.send("end")
-            self._outbox.queue.end()
+            with contextlib.suppress(OSError):
+                self._process.channel.shutdown(socket.SHUT_WR)
             self._thread.join(END_TIMEOUT)
         self._signal(signal.SIGKILL)
         self._thread.join()
@@ -251,7 +361,7 @@ class WorkerProcess:
         self._detach_handle = handle
         if handle is not None:
             self.detach_state.output = cast("SeekableOutput", output)
-        outgoing = self._outbox.queue = SendQueue(process.channel)
+        self._outbox.channel = process.channel
         if handle is not None and handle.ready is not None:
             self._on_ready(handle.ready)
         claimed = False
@@ -262,25 +372,25 @@ class WorkerProcess:
                 f"something outside the session wrote to its connection ({str(error) or type(error).__name__})"
             )
         if claimed or self._left:
-            self._let_go(process, outgoing)
+            self._let_go(process)
             return
         code = self._reap(process)
         try:
             self._feed(output.available())
             self._chunks.end()
         finally:
-            outgoing.close()
+            self._outbox.close()
             os.close(process.output)
             if handle is not None:
                 handle.ended()
             self._over(code)
 
-    def _let_go(self, process: Process, outgoing: SendQueue) -> None:
+    def _let_go(self, process: Process) -> None:
         assert self._detach_handle is not None
         with self._lock:
             self._left = True
             cells = list(self._cells)
-        outgoing.close()
+        self._outbox.close()
         os.close(process.output)
         self._detach_handle.leave()
         self._requests.end(CLAIMED)
@@ -390,7 +500,11 @@ class WorkerProcess:
         """Replay the events from before this host attached, with the output of that time. May raise
         any exception if the message is malformed."""
         backlog = checked(EventBacklog, message)
-        cells = backlog.cells()
+        cells = {
+            event["begin"]: RunningCell(event["begin"], None, event["limit"])
+            for event in backlog.events
+            if "begin" in event
+        }
         with self._cells.replaying():
             self.detach_state.receive(backlog, cells)
             output.go_to(backlog.events[0]["at"] if backlog.events else backlog.acknowledged)
@@ -401,7 +515,7 @@ class WorkerProcess:
                 self._feed(output.until(event["at"]))
                 if "begin" in event:
                     self._chunks.flush()
-                    self._cells.add_replayed(cells[event["begin"]][0])
+                    self._cells.add_replayed(cells[event["begin"]])
                     depth += 1
                 elif "shown" in event:
                     self._chunks.flush()

@@ -16,16 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahtab_tui.kernel.base import KernelError, Operations
-from mahtab_tui.kernel.reattach import EventBacklog, SavedBefore
 from mahtab_tui.kernel.requests import (
     LIMIT,
     MOST,
     ControlRequests,
+    Outbox,
     OutgoingFullError,
-    SendQueue,
-    checked,
 )
-from mahtab_tui.kernel.values import NotRestored, Restoration
 from mahtab_tui.sandbox.base import without_surrogates
 from mahtab_tui.worker.frames import MAX_FRAME, Frame, FrameError, FrameReader, encode
 from mahtab_tui.worker.link import FRAMES as FRAMES_KIND
@@ -46,22 +43,6 @@ def test_completion_is_sent_only_after_the_previous_reply() -> None:
     with pytest.raises(KernelError, match="does not answer"):
         requests.ask(Operations.complete, 0.001, code="os.pat", cursor=6)
     assert [frame["code"] for frame in sent] == ["os.pa", "os.pat"]
-
-
-@pytest.mark.parametrize(
-    ("offset", "saved", "not_restored"),
-    [("acknowledged", "saved", "not_restored"), ("told", "kept", "kept_as_is")],
-    ids=["present", "earlier"],
-)
-def test_waiting_kernels_of_earlier_versions_are_understood(
-    offset: str, saved: str, not_restored: str
-) -> None:
-    before = SavedBefore(("x",), ())
-    story = {offset: 5, "events": [], "calls": [], saved: {"carried": ["x"], "lost": []}}
-    assert checked(EventBacklog, story) == EventBacklog(5, (), (), before)
-    reasons = [{"name": "f", "reason": "It is open."}]
-    undone = {"changes": [], not_restored: reasons, "exact": False}
-    assert checked(Restoration, undone) == Restoration((), (NotRestored(**reasons[0]),), False)
 
 
 def test_completion_waits_for_the_previous_reply_within_its_time_limit() -> None:
@@ -127,10 +108,11 @@ MEGABYTE = 2**20
 
 
 @pytest.fixture
-def ends() -> Iterator[tuple[SendQueue, socket.socket]]:
+def ends() -> Iterator[tuple[Outbox, socket.socket]]:
     """The host's side, and the kernel's end of the socket."""
     ours, theirs = socket.socketpair()
-    outgoing = SendQueue(ours)
+    outgoing = Outbox(lambda: None)
+    outgoing.channel = ours
     yield outgoing, theirs
     theirs.close()
     outgoing.close()
@@ -149,7 +131,7 @@ def senders() -> list[threading.Thread]:
 
 @pytest.mark.timeout(60)
 def test_messages_wait_for_the_kernel_and_arrive_in_order(
-    ends: tuple[SendQueue, socket.socket],
+    ends: tuple[Outbox, socket.socket],
 ) -> None:
     outgoing, kernel = ends
     messages = [bytes([number]) * MEGABYTE for number in range(20)]
@@ -164,7 +146,7 @@ def test_messages_wait_for_the_kernel_and_arrive_in_order(
 
 @pytest.mark.timeout(60)
 def test_backlog_is_limited_except_for_one_large_message(
-    ends: tuple[SendQueue, socket.socket],
+    ends: tuple[Outbox, socket.socket],
 ) -> None:
     outgoing, kernel = ends
     outgoing.send(bytes(2 * LIMIT))
@@ -178,7 +160,7 @@ def test_backlog_is_limited_except_for_one_large_message(
 
 @pytest.mark.timeout(60)
 def test_closing_drops_what_waits_and_leaves_no_thread(
-    ends: tuple[SendQueue, socket.socket],
+    ends: tuple[Outbox, socket.socket],
 ) -> None:
     outgoing, _ = ends
     outgoing.send(bytes(10 * MEGABYTE))
@@ -190,7 +172,7 @@ def test_closing_drops_what_waits_and_leaves_no_thread(
 
 @pytest.mark.timeout(60)
 def test_kernel_exit_with_pending_messages_is_no_error(
-    ends: tuple[SendQueue, socket.socket],
+    ends: tuple[Outbox, socket.socket],
 ) -> None:
     outgoing, kernel = ends
     outgoing.send(bytes(10 * MEGABYTE))
