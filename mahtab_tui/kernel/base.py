@@ -42,12 +42,6 @@ class KernelState(StrEnum):
     IDLE = "idle"
     BUSY = "busy"
     DEAD = "dead"
-    CLAIMED_ELSEWHERE = "taken over"
-
-    @property
-    def is_over(self) -> bool:
-        """Whether this program no longer has a kernel."""
-        return self in (KernelState.DEAD, KernelState.CLAIMED_ELSEWHERE)
 
 
 class KernelError(Exception):

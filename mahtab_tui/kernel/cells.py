@@ -236,17 +236,13 @@ class BoundedCell:
         self._may_kill = may_kill
         self._grace = grace
         self._lock = threading.Lock()
-        self._watched = False
-        self._begun = threading.Event()
         self._ended = threading.Event()
         self._stop = threading.Event()
         self.timed_out = False
         self._on_unresponsive = on_unresponsive
 
     def run(self, execute: Callable[[], CellResult]) -> CellResult:
-        self._begun.set()
-        if self._timeout is not None or self._stop.is_set():
-            self._watch()
+        threading.Thread(target=self._bound, name="cell-limit", daemon=True).start()
         try:
             return execute()
         finally:
@@ -258,15 +254,6 @@ class BoundedCell:
         """Interrupt the cell, from any thread, and return immediately. A cell that has not started
         is interrupted when it does."""
         self._stop.set()
-        if self._begun.is_set():
-            self._watch()
-
-    def _watch(self) -> None:
-        with self._lock:
-            if self._watched or self._ended.is_set():
-                return
-            self._watched = True
-        threading.Thread(target=self._bound, name="cell-limit", daemon=True).start()
 
     def _bound(self) -> None:
         timed_out = not self._stop.wait(self._timeout)

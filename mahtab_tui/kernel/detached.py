@@ -274,11 +274,9 @@ class SpooledOutput:
         while self.position < end and (data := self.read(min(end - self.position, PIECE))):
             yield data
 
-    def release(self, offset: int) -> bool:
-        if offset - self._spool.start < RELEASE_SIZE:
-            return False
-        self._spool.release(offset)
-        return True
+    def release(self, offset: int) -> None:
+        if offset - self._spool.start >= RELEASE_SIZE:
+            self._spool.release(offset)
 
 
 UNKNOWN_END = 0

@@ -12,11 +12,11 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from mahtab_tui.kernel.base import KernelError, KernelHost, Operation, Operations
+from mahtab_tui.kernel.base import KernelError, KernelHost, Operation
 from mahtab_tui.kernel.values import Change, OutputKind, Status
 from mahtab_tui.worker.frames import Frame, encode
 
@@ -215,25 +215,12 @@ class CallAnswers(Answers):
         )
 
 
-ONE_BY_ONE = (Operations.complete.name,)
-"""Requests made at each key press. The next one is sent only after the last reply, so that they do
-not pile up in a busy kernel."""
-
-STALE_AFTER = 10.0
-"""Seconds after which the next one is sent anyway, because the last one may be waiting for a lost
-disk."""
-
 MOST = 100
+"""Requests that may wait for a reply, so that they do not pile up in a busy kernel."""
 
 NO_ANSWER = (
     "The kernel does not answer: code that cannot be interrupted keeps its interpreter busy."
 )
-
-
-class _Request(NamedTuple):
-    op: str
-    sent: float
-    reply: Future[Any]
 
 
 class ControlRequests:
@@ -244,61 +231,55 @@ class ControlRequests:
         self._send = send
         self._ids = itertools.count(1)
         self._changed = threading.Condition()
-        self._open: dict[int, _Request] = {}
+        self._open: dict[int, Future[Any]] = {}
         self._ended = ""
 
     def ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
         """Send a request and wait for the reply. timeout: if not the operation's. Raises
         `KernelError` with the kernel's message, or if there is no reply in time."""
-        op = operation.name
         timeout = operation.timeout if timeout is None else timeout
         now = time.monotonic()
         with self._changed:
-            free = self._changed.wait_for(lambda: self._ended or self._may_send(op, now), timeout)
+            free = self._changed.wait_for(lambda: self._ended or len(self._open) < MOST, timeout)
             if self._ended:
                 raise KernelError(self._ended)
             if not free:
                 raise KernelError(NO_ANSWER)
             number = next(self._ids)
-            request = self._open[number] = _Request(op, now, Future())
+            reply = self._open[number] = Future()
         try:
-            self._send({"op": op, "id": number, **fields})
+            self._send({"op": operation.name, "id": number, **fields})
         except ValueError as error:
             self._take(number)
             raise KernelError(f"The kernel cannot be sent a request: {error}.") from None
         try:
-            reply = request.reply.result(max(0.0, now + timeout - time.monotonic()))
+            value = reply.result(max(0.0, now + timeout - time.monotonic()))
         except TimeoutError:
             raise KernelError(NO_ANSWER) from None
-        return checked(operation.result, reply)
+        return checked(operation.result, value)
 
     def on_reply(self, frame: Frame) -> None:
         """Process a reply. Raises `KeyError`, `TypeError` if it is malformed."""
         error = frame.get("error")
         value = frame["value"] if error is None else None
-        request = self._take(frame["id"])
-        if request is None:
+        reply = self._take(frame["id"])
+        if reply is None:
             return
         if error is None:
-            request.reply.set_result(value)
+            reply.set_result(value)
         else:
-            request.reply.set_exception(KernelError(str(error)))
+            reply.set_exception(KernelError(str(error)))
 
     def end(self, how: str) -> None:
         with self._changed:
             self._ended = how
             left, self._open = self._open, {}
             self._changed.notify_all()
-        for request in left.values():
-            request.reply.set_exception(KernelError(how))
+        for reply in left.values():
+            reply.set_exception(KernelError(how))
 
-    def _may_send(self, op: str, now: float) -> bool:
-        recent = (each for each in self._open.values() if now - each.sent < STALE_AFTER)
-        waits = op in ONE_BY_ONE and any(each.op == op for each in recent)
-        return not waits and len(self._open) < MOST
-
-    def _take(self, number: int) -> _Request | None:
+    def _take(self, number: int) -> Future[Any] | None:
         with self._changed:
-            request = self._open.pop(number, None)
+            reply = self._open.pop(number, None)
             self._changed.notify_all()
-        return request
+        return reply

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, cast
@@ -86,8 +86,6 @@ class DetachState:
         self._lock = threading.Lock()
         self._backlog: Future[EventBacklog] = Future()
         self._resumed: dict[int, RunningCell] = {}
-        self._stored: list[int] = []
-        self._received = 0
         self._ends: dict[int, int] = {}
         """Offset of the end of each unstored cell's output, by cell number."""
 
@@ -132,9 +130,7 @@ class DetachState:
     def printed_outside(self) -> None:
         """Note that output outside cells is stored."""
         if self.output is not None:
-            with self._lock:
-                self._received = self.output.position
-            self.acknowledge()
+            self._acknowledge((), self.output.position)
 
     def on_stored(self, cell: int) -> None:
         """Note that a cell's end and output are stored, so that the kernel need not send them to
@@ -142,22 +138,12 @@ class DetachState:
         with self._lock:
             if self.output is None:
                 return
-            self._stored.append(cell)
             end = self._ends.pop(cell, 0)
-        if self.output.release(end):
-            self.acknowledge()
+        self.output.release(end)
+        self._acknowledge((cell,), 0)
 
-    def acknowledge(self) -> None:
-        """Tell the kernel what is stored."""
-        self._outbox.send_soon({"op": "stored", **self.news()})
-
-    def news(self) -> Frame:
-        """Return what was stored since the last call. It is sent with the next cell, because a
-        separate frame costs time."""
-        with self._lock:
-            cells, self._stored = self._stored, []
-            received, self._received = self._received, 0
-        return {"stored": cells, "heard": received} if cells or received else {}
+    def _acknowledge(self, cells: Sequence[int], offset: int) -> None:
+        self._outbox.send_soon({"op": "stored", "stored": cells, "heard": offset})
 
 
 class WorkerProcess:
@@ -170,21 +156,20 @@ class WorkerProcess:
         start: Callable[[], Process],
         host: KernelHost,
         on_end: Callable[[WorkerProcess, str], None],
-        on_claimed: Callable[[WorkerProcess, str], None],
     ) -> None:
-        """start: starts the process, on the reader thread. on_end, on_claimed: called there with a
-        sentence when the process is over and its cells have their results, or when another host
-        has attached to it; not for a process that was never ready."""
+        """start: starts the process, on the reader thread. on_end: called there with a sentence
+        when the process is over or another host has attached to it, and its cells have their
+        results; not for a process that was never ready."""
         self.hello = KernelReady("", executable, cwd, 0)
         self.cwd = cwd
         self._executable = executable
         self._start = start
         self._host = host
         self._on_end = on_end
-        self._on_claimed = on_claimed
         self._started: Future[None] = Future()
         self._ready: Future[None] = Future()
         self._lock = threading.RLock()
+        self._printing = threading.Lock()
         self._outbox = Outbox(lambda: self._break("it does not read the answers to its requests"))
         self._process: Process | None = None
         self._detach_handle: DetachHandle | None = None
@@ -238,7 +223,6 @@ class WorkerProcess:
             "nested": nested,
             "lock": lock,
             "seal": running.seal,
-            **self.detach_state.news(),
         }
         over = (Status.DIED, "The kernel had ended before the cell began.")
         try:
@@ -318,10 +302,9 @@ class WorkerProcess:
         if process is None or self._detach_handle is None:
             self.end(Status.KILLED, "The screen was closed.")
             return
-        self.detach_state.acknowledge()
         if on_purpose:
             self.send("stay")
-        with self._lock:
+        with self._printing, self._lock:  # what was passed on is acknowledged
             self._leaving = self._left = True
         with contextlib.suppress(OSError):
             process.channel.shutdown(socket.SHUT_RDWR)
@@ -386,6 +369,7 @@ class WorkerProcess:
             self._over(code)
 
     def _let_go(self, process: Process) -> None:
+        """Leave the process to other hosts."""
         assert self._detach_handle is not None
         with self._lock:
             self._left = True
@@ -395,13 +379,17 @@ class WorkerProcess:
         self._detach_handle.leave()
         self._requests.end(CLAIMED)
         self.detach_state.end(CLAIMED)
-        if self._leaving:
-            return
+        if not self._leaving:
+            self.claimed = True
+            self._end_cells(cells, Status.KILLED, CLAIMED)
+
+    def _end_cells(self, cells: Sequence[RunningCell], status: Status, how: str) -> None:
         for cell in reversed(cells):
-            cell.lost(Status.KILLED, CLAIMED)
-        self._answers.cancel_all()
-        self.claimed = True
-        self._on_claimed(self, CLAIMED)
+            cell.lost(status, how)
+        try:
+            self._answers.cancel_all()
+        finally:
+            self._on_end(self, how)
 
     def _over(self, code: int) -> None:
         if not self._ready.done():
@@ -414,12 +402,7 @@ class WorkerProcess:
             cells, self._cells = list(self._cells), RunningCells()
         self._requests.end(how)
         self.detach_state.end(how)
-        for cell in reversed(cells):
-            cell.lost(status, how)
-        try:
-            self._answers.cancel_all()
-        finally:
-            self._on_end(self, how)
+        self._end_cells(cells, status, how)
 
     def _read(self, process: Process, output: Output) -> bool:
         """Read until the end; returns whether another host has attached to the kernel."""
@@ -488,8 +471,9 @@ class WorkerProcess:
         elif not self._ready.done():
             self._early.append(text)
         else:
-            self._host.background_output(text)
-            self.detach_state.printed_outside()
+            with self._printing:
+                self._host.background_output(text)
+                self.detach_state.printed_outside()
 
     def _on_ready(self, hello: KernelReady) -> None:
         self.hello = hello

@@ -233,7 +233,7 @@ class SessionKernelHost:
             ),
         )
         self._cells.follow(info.state)
-        if info.state.is_over and self._parts.servers is not None:
+        if info.state is KernelState.DEAD and self._parts.servers is not None:
             self._parts.servers.cancel()
 
     def background_output(self, text: str) -> None:

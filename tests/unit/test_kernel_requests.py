@@ -32,42 +32,6 @@ from tests.waiting import wait_for
 # Requests to a kernel that may not answer: few wait at a time, and none for good.
 
 
-def test_completion_is_sent_only_after_the_previous_reply() -> None:
-    sent: list[Frame] = []
-    requests = ControlRequests(sent.append)
-    for _ in range(60):
-        with pytest.raises(KernelError, match="does not answer"):
-            requests.ask(Operations.complete, 0.001, code="os.pa", cursor=5)
-    assert len(sent) == 1
-    requests.on_reply({"op": "reply", "id": sent[0]["id"], "value": "too late for anybody"})
-    with pytest.raises(KernelError, match="does not answer"):
-        requests.ask(Operations.complete, 0.001, code="os.pat", cursor=6)
-    assert [frame["code"] for frame in sent] == ["os.pa", "os.pat"]
-
-
-def test_completion_waits_for_the_previous_reply_within_its_time_limit() -> None:
-    sent: list[Frame] = []
-    requests = ControlRequests(sent.append)
-    starts: list[int] = []
-    threads = [
-        threading.Thread(
-            target=lambda: starts.append(requests.ask(Operations.complete, 60).start), daemon=True
-        )
-        for _ in range(2)
-    ]
-    for thread in threads:
-        thread.start()
-    value = {"items": [], "more": 0}
-    for number in (1, 2):
-        wait_for(lambda number=number: len(sent) == number)  # type: ignore[misc]
-        requests.on_reply(
-            {"op": "reply", "id": sent[-1]["id"], "value": {**value, "start": number}}
-        )
-    for thread in threads:
-        thread.join(60)
-    assert sorted(starts) == [1, 2]
-
-
 def test_requests_are_limited_to_what_a_kernel_can_answer() -> None:
     sent: list[Frame] = []
     requests = ControlRequests(sent.append)
@@ -75,6 +39,10 @@ def test_requests_are_limited_to_what_a_kernel_can_answer() -> None:
         with pytest.raises(KernelError, match="does not answer"):
             requests.ask(Operations.variables, 0)
     assert len(sent) == MOST
+    requests.on_reply({"op": "reply", "id": sent[0]["id"], "value": "too late for anybody"})
+    with pytest.raises(KernelError, match="does not answer"):
+        requests.ask(Operations.variables, 0)
+    assert len(sent) == MOST + 1
 
 
 def test_reply_without_a_value_is_refused_and_waiters_learn_of_the_end() -> None:

@@ -277,12 +277,10 @@ class RemoteOutput:
     def go_to(self, offset: int) -> None:
         self.position = max(self.position, offset)
 
-    def release(self, offset: int) -> bool:
-        if offset - self._stored < RELEASE_SIZE:
-            return False
-        self._stored = offset
-        self._acknowledge(offset)
-        return True
+    def release(self, offset: int) -> None:
+        if offset - self._stored >= RELEASE_SIZE:
+            self._stored = offset
+            self._acknowledge(offset)
 
     def _fill(self) -> bool:
         """Read from the pipe, waiting if it is empty; returns False at its end."""

@@ -34,8 +34,6 @@ from ..objects import (
 from .library_parts import (
     BY_BASE,
     DTYPE,
-    HASH,
-    HASH_MODULES,
     IMMUTABLE,
     REDUCED,
     REDUCED_CLASSES,
@@ -224,20 +222,13 @@ class Kinds:
     def _immutable_parts(self, cls: type) -> tuple[Part, ...] | None:
         """Return what tells an object of a class whose objects never change from another; None for
         other classes."""
-        names = class_dict(cls)
         if is_subclass(cls, get_if_loaded("numpy", "generic")) and not is_subclass(
             cls, get_if_loaded("numpy", "void")
         ):
             return (SCALAR,)
         if is_subclass(cls, get_if_loaded("numpy", "dtype")):
             return (DTYPE,)
-        if (
-            class_module(cls) in HASH_MODULES
-            and not names.get("__slots__")
-            and "hexdigest" in names
-        ):
-            return (HASH,)
-        if "n_sequence_fields" in names and is_subclass(cls, tuple):  # os.stat_result
+        if "n_sequence_fields" in class_dict(cls) and is_subclass(cls, tuple):  # os.stat_result
             return (Part(lambda value: list(tuple.__iter__(value))),)
         if any(is_subclass(cls, base) for base in _NEVER):
             return ()
@@ -397,7 +388,7 @@ class Graph:
     def finalizable(self) -> set[int]:
         """Return the addresses of objects that must not be kept alive: something happens when they
         end, or when what they hold does."""
-        unseen = [child for child in self._find_holders() if child not in self.nodes]
+        unseen = [child for child in self.find_holders() if child not in self.nodes]
         return self.ancestors([*self._finalizable, *unseen])
 
     def retained_objects(self) -> list[Any]:
@@ -416,13 +407,10 @@ class Graph:
         """Return the given addresses, and those of all objects that hold one of them, directly or
         not."""
         start = set(start)
-        return ancestors(start, self._find_holders()) if start else start
+        return ancestors(start, self.find_holders()) if start else start
 
-    def holders(self, address: int) -> list[int]:
-        """Return the addresses of the objects that hold an object."""
-        return self._find_holders().get(address, [])
-
-    def _find_holders(self) -> dict[int, list[int]]:
+    def find_holders(self) -> dict[int, list[int]]:
+        """Return the addresses of the objects that hold an object, by its address."""
         if self._holders is None:
             self._holders = {}
             for address, node in self.nodes.items():

@@ -217,9 +217,8 @@ class UndoHistory:
         step.changes_inside, step.mentioned = True, mentioned
         try:
             self._kinds = self._kinds.current()
-            earlier = next((each.libraries for each in self._steps[-2::-1] if each.libraries), [])
             step.libraries = take_library_snapshots(
-                mentioned, self._namespace, self._kinds.is_user_defined, earlier
+                mentioned, self._namespace, self._kinds.is_user_defined
             )
             self._fill(step)
         except (
@@ -280,11 +279,8 @@ class UndoHistory:
         self._bytes_in_use = sum(block.size for block in unused)
 
     def _find_step(self, serial: int) -> Step:
-        every = [
-            *self._steps,
-            *(step for each in self._redo for step in (each.before, *each.steps)),
-        ]
-        return next(step for step in every if step.serial == serial)
+        undone = [step for each in self._redo for step in (each.before, *each.steps)]
+        return next(step for step in (*self._steps, *undone) if step.serial == serial)
 
     def audit(self, event: str, args: tuple[Any, ...]) -> None:
         """Note what a cell does outside the kernel, from an audit event of the interpreter. This
@@ -414,14 +410,12 @@ class UndoHistory:
         self._redo = []
 
     def _end_checkpoint(self, step: Step) -> None:
-        """End the checkpoint of a step, if it has one; freeing its memory takes a while."""
         if step.checkpoint is not None:
             step.checkpoint.end()
             self._ended.append(step.checkpoint)
             step.checkpoint = None
 
     def _steps_from(self, cell: int) -> list[Step]:
-        """Return the step of a cell, and all later ones."""
         for index, step in enumerate(self._steps):
             if step.cell == cell:
                 return self._steps[index:]

@@ -85,8 +85,6 @@ class LibrarySnapshot(NamedTuple):
     holder: Any
     label: str
     values: dict[str, Any]
-    addresses: list[int]
-    """The addresses of all names and objects."""
 
     def iter_changes(self, mentioned: Collection[str]) -> Iterator[tuple[str, Any, Any]]:
         """Yield the attributes that were replaced since, and their values then and now (`MISSING`
@@ -111,11 +109,6 @@ class LibrarySnapshot(NamedTuple):
                 and f"{self.label}.{name}" not in _KERNEL_ATTRIBUTES
             ):
                 yield name, then, value
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether an object of it is known to have ended; another one may have its address."""
-        return any(type(value) is ReleasedObject and value.ended for value in self.values.values())
 
     def set_attribute(self, name: str, value: Any) -> None:
         """Set an attribute; `MISSING` deletes it."""
@@ -165,15 +158,9 @@ _CHANGEABLE = 1 << 9
 
 
 def take_library_snapshots(
-    mentioned: Iterable[str],
-    namespace: dict[str, Any],
-    is_own: Callable[[Any], bool],
-    earlier: Iterable[LibrarySnapshot],
+    mentioned: Iterable[str], namespace: dict[str, Any], is_own: Callable[[Any], bool]
 ) -> list[LibrarySnapshot]:
-    """Return the modules and classes of libraries that code mentions, as they are.
-
-    earlier: those of the step before.
-    """
+    """Return the modules and classes of libraries that code mentions, as they are."""
     names = tuple(mentioned)
     pending = [
         *(sys.modules.get(name) for name in _ALWAYS),
@@ -192,34 +179,24 @@ def take_library_snapshots(
             found[address_of(value)] = value
         elif _FLAGS(value) & _CHANGEABLE:
             found[address_of(value)] = value
-    known = {address_of(library.holder): library for library in earlier}
-    return [take_library_snapshot(value, known.get(address)) for address, value in found.items()]
+    return [take_library_snapshot(value) for value in found.values()]
 
 
-def take_library_snapshot(holder: Any, earlier: LibrarySnapshot | None = None) -> LibrarySnapshot:
-    """Return a module or class as it is; objects that may have to end are not kept alive by this.
-
-    earlier: is returned if nothing has changed, so that steps share it.
-    """
-    values = _attributes(holder)
-    addresses = [*map(address_of, values), *map(address_of, values.values())]
-    if earlier is not None and addresses == earlier.addresses and not earlier.has_ended:
-        return earlier
-    if not _WITHOUT_FINALIZER.issuperset(map(address_of, map(type, values.values()))):
-        values = {
-            name: value if _has_no_finalizer(value) else ReleasedObject(value)
-            for name, value in values.items()
-        }
+def take_library_snapshot(holder: Any) -> LibrarySnapshot:
+    """Return a module or class as it is; objects that may have to end are not kept alive by this."""
+    values = {
+        name: value if _has_no_finalizer(value) else ReleasedObject(value)
+        for name, value in _attributes(holder).items()
+    }
     label = (
         f"{class_module(holder)}.{name_of(holder)}"
         if is_class(holder)
         else str(own_dict(holder).get("__name__"))
     )
-    return LibrarySnapshot(holder, label, values, addresses)
+    return LibrarySnapshot(holder, label, values)
 
 
 def _has_no_finalizer(value: Any) -> bool:
-    """Return whether nothing happens when an object ends."""
     if type(value) in (list, tuple, set, frozenset):
         return len(value) < _MAX_ITEMS and ATOMS.issuperset(map(address_of, map(type, value)))
     return address_of(type(value)) in _WITHOUT_FINALIZER

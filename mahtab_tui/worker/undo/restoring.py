@@ -75,7 +75,6 @@ def format_label(name: Any) -> str:
 
 
 def _unpack(data: bytes) -> array[int]:
-    """Unpack numbers of eight bytes."""
     found = array("q")
     found.frombytes(data)
     return found
@@ -144,9 +143,12 @@ class CheckpointResponder:
         alive, changed = set(_unpack(alive_data)), set(_unpack(changed_data))
         # Also send containers of freed objects: what stands at that address now is
         # something else.
-        pending = [address for address in nodes if address not in alive]
+        pending, holders = (
+            [address for address in nodes if address not in alive],
+            graph.find_holders(),
+        )
         while pending:
-            for holder in graph.holders(pending.pop()):
+            for holder in holders.get(pending.pop(), ()):
                 if holder in alive and holder not in changed:
                     if graph.kinds.kind(nodes[holder].value).can_change:
                         changed.add(holder)
