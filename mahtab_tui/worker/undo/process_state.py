@@ -315,41 +315,22 @@ def _is_ours(thread: Any) -> bool:
     return type(found) is str and f"{found}.".startswith(f"{package}.")
 
 
-class FilePosition(NamedTuple):
-    """How far a file is read or written."""
-
-    is_open: bool
-    read: int | None = None
-    """Where it is read, if that can be set."""
-    written: int | None = None
-    """How far it was written."""
+_CLOSED = -1
 
 
-def _read_position(value: Any) -> FilePosition | None:
-    """Return the position of a file; None if it is not known."""
+def _read_position(value: Any) -> int | None:
+    """Return how far a file is read or written; None if that is not known."""
     cls = file_class(type(value))  # whose methods are used, whatever a derived class says
     try:
         if cls.closed.__get__(value):
-            return FilePosition(False)
+            return _CLOSED
         if not cls.seekable(value):
-            return FilePosition(True)
-        if not cls.writable(value):
-            return FilePosition(True, read=cls.tell(value))
-        binary = hasattr(cls, "buffer")
-        return FilePosition(
-            True, written=cls.buffer.__get__(value).tell() if binary else cls.tell(value)
-        )
+            return 0
+        # Asking a text file that is written would write what waits in it.
+        is_text = cls.writable(value) and hasattr(cls, "buffer")
+        return int(cls.buffer.__get__(value).tell() if is_text else cls.tell(value))
     except (OSError, ValueError, AttributeError):
         return None
-
-
-def _find_obstacle(then: FilePosition | None, now: FilePosition | None) -> str:
-    if now is not None and not now.is_open:
-        return "it was closed"
-    if then is None or now is None or not then.is_open:
-        return "its position cannot be restored"
-    known = then.read is not None and now.read is not None
-    return "" if known else "what was written to a file stays"
 
 
 def _layout(tensor: Any) -> tuple[Any, ...]:
@@ -388,8 +369,12 @@ _TENSOR = _SideKind(
 _FILE = _SideKind(
     _read_position,
     lambda then, now: bool(then == now),
-    lambda file, position: file.seek(position.read),
-    _find_obstacle,
+    lambda file, position: None,
+    lambda then, now: (
+        "it was closed"
+        if now == _CLOSED
+        else "its position stays, and what was written to a file stays"
+    ),
 )
 
 
