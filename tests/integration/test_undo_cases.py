@@ -50,7 +50,6 @@ from tests.integration.undo import kinds, undone
             "s.getvalue(), s.tell()",
         ),
         ("import array; a = array.array('i', [1, 2])", "a[0] = 5; a.append(9)", "a"),
-        ("import ctypes; a = (ctypes.c_int * 3)(1, 2, 3)", "a[0] = 5", "list(a)"),
         ("from decimal import Decimal; a = [Decimal(1000)]", "a[0] += 1; a[0] += 1", "a"),
         (
             "import enum\nclass E(enum.Enum):\n    A = 1",

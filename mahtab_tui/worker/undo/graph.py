@@ -204,15 +204,12 @@ class Kinds:
         else:
             parts, known = self._mutable_parts(cls)
             ends = not known
-        of_ctypes = class_module(type(cls)) == "_ctypes"
-        if of_ctypes and not _has_pointers(cls):
-            known, ends = True, False
         bases, is_weak = mro_of(cls), is_subclass(cls, weakref.ref)
         plain = is_weak or class_module(cls).partition(".")[0] in _PLAIN
         return Kind(
             parts,
             self._is_user_class(cls),
-            of_ctypes or any(part.has_memory for part in parts),
+            any(part.has_memory for part in parts),
             known,
             is_weak,
             not plain and (ends or any("__del__" in class_dict(base) for base in bases)),
@@ -287,15 +284,6 @@ class Kinds:
             *((f"module {name}", module) for name, module in self._modules.items()),
             *((label, value) for label, value in of_matplotlib if value is not MISSING),
         ]
-
-
-def _has_pointers(cls: Any) -> bool:
-    """Return whether objects of a ctypes class point to memory that is not their own."""
-    kind, fields = getattr(cls, "_type_", None), getattr(cls, "_fields_", ())
-    if isinstance(kind, str):
-        return kind in "PzZOX"
-    inside = [kind, *(field[1] for field in fields)] if hasattr(cls, "_length_") or fields else []
-    return not inside or any(_has_pointers(each) for each in inside if each is not None)
 
 
 class Node(NamedTuple):

@@ -202,37 +202,6 @@ def _put_random(value: Any, state: Any) -> None:
     get_if_loaded("random", "Random").setstate(value, state)
 
 
-_CONTEXT = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
-
-
-def _context(value: Any) -> Values:
-    signals = [
-        [signal.__name__ for signal, on in found.items() if on]
-        for found in (value.flags, value.traps)
-    ]
-    return [*(getattr(value, name) for name in _CONTEXT), *map(_pickle, signals)]
-
-
-def _put_context(value: Any, values: Values) -> None:
-    *fields, flags, traps = values
-    put_attributes(*_CONTEXT)(value, fields)
-    for found, names in ((value.flags, flags), (value.traps, traps)):
-        on = _unpickle([names])
-        for signal in found:
-            found[signal] = signal.__name__ in on
-
-
-def _element(value: Any) -> Values:
-    return [value.tag, value.text, value.tail, value.attrib, *value]
-
-
-def _put_element(value: Any, values: Values) -> None:
-    value.tag, value.text, value.tail, value.attrib, *inside = values
-    value[:] = inside
-
-
-CONTEXT = Part(_context, _put_context)
-
 BY_BASE: dict[tuple[str, str], tuple[Part, ...]] = by_class(
     {
         "numpy: ndarray": (Part(_array, _put_array, size=_objects_in, has_memory=True),),
@@ -241,8 +210,6 @@ BY_BASE: dict[tuple[str, str], tuple[Part, ...]] = by_class(
         "numpy.random: BitGenerator": (
             Part(lambda value: [_pickle(value.state)], _put_bits, _unpickle),
         ),
-        "decimal: Context": (CONTEXT,),
-        "xml.etree.ElementTree: Element": (Part(_element, _put_element),),
         "random: Random": (Part(_random, _put_random, _unpickle),),
         "array: array": (
             Part(_array_of_module, _put_array_of_module, size=_words("array", "array")),

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any, Callable, NamedTuple, TypeVar
 
-from ..objects import MISSING, as_library_type, class_module, get_if_loaded, is_subclass
+from ..objects import MISSING, as_library_type, get_if_loaded, is_subclass
 
 T = TypeVar("T")
 
@@ -57,9 +57,6 @@ def find_memory(value: Any) -> Span | None:
     something that is no array."""
     if is_subclass(type(value), get_if_loaded("torch", "Tensor")):
         return tensor_memory(value)
-    if class_module(type(type(value))) == "_ctypes":
-        start, size = ctypes.addressof(value), ctypes.sizeof(value)
-        return Span(start, start + size) if size else None
     array = get_if_loaded("numpy", "ndarray")
     if array is MISSING or not is_subclass(type(value), array):
         return None

@@ -37,7 +37,6 @@ from ..objects import (
     name_of,
     own_dict,
 )
-from .library_parts import CONTEXT
 from .parts import file_class
 
 
@@ -537,8 +536,8 @@ _SETTINGS = (
     Setting("numpy.random", _numpy_random, _write_numpy_random),
     Setting(
         "decimal context",
-        lambda: CONTEXT.read(sys.modules["decimal"].getcontext()),
-        lambda wanted: CONTEXT.prepare(sys.modules["decimal"].getcontext(), wanted)(),
+        lambda: sys.modules["decimal"].getcontext().__reduce__()[1],
+        lambda wanted: sys.modules["decimal"].setcontext(sys.modules["decimal"].Context(*wanted)),
     ),
     _function_setting("sys", "getrecursionlimit", "setrecursionlimit"),
     _function_setting("sys", "getswitchinterval", "setswitchinterval"),
