@@ -242,7 +242,6 @@ class Kernel(Protocol):
 
     @contextmanager
     def _busy(self, nested: bool) -> Iterator[None]:
-        """Report to the host that a cell runs within this context, unless it is inside another."""
         if nested:
             yield
             return

@@ -164,7 +164,6 @@ class TerminalOutput:
         self._recent, self._size = [text[cut:]], len(text) - cut
 
     def _end_prints(self) -> None:
-        """Make the text so far final, because other output follows."""
         if self._screen is None:
             self._recent.append(self._unfinished)
         else:
@@ -338,7 +337,6 @@ class RunningCell:
         self._add("display", text)
 
     def listen(self, on_output: OnOutput, on_display: OnDisplay) -> None:
-        """Pass on the output so far, and what follows."""
         with self._lock:
             self._on_output, self._on_display = on_output, on_display
             for send in self._unsent:
@@ -410,7 +408,6 @@ class RunningCells:
             self._cells.append(cell)
 
     def add_replayed(self, cell: RunningCell) -> None:
-        """Add a cell that began under an earlier host, before those started by this one."""
         with self._lock:
             assert self._replayed is not None
             self._cells.insert(len(self._replayed), cell)

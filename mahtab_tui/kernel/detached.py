@@ -284,8 +284,6 @@ UNKNOWN_END = 0
 
 
 class SpoolHandle:
-    """The `launch.DetachHandle` of a kernel on this machine."""
-
     def __init__(
         self, spool: Spool, lifeline: socket.socket, path: Path, kernel: WaitingKernel | None = None
     ) -> None:
@@ -302,7 +300,6 @@ class SpoolHandle:
         os.close(self._spool.file)
 
     def ended(self) -> None:
-        """Release everything, because the kernel has ended."""
         self.leave()
         remove_files(self._path)
 

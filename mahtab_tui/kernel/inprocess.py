@@ -397,7 +397,6 @@ class InProcessKernel(Kernel):
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread.ident or 0), error)
 
     def _send(self, frame: Frame) -> None:
-        """Handle messages that a worker process would send through its socket."""
         if frame["op"] == "call" and frame["name"] == "display":
             self._shown(frame["args"])
             self._calls.deliver({"op": "answer", "id": frame["id"], "value": None})

@@ -173,8 +173,6 @@ class SeekableOutput(Output, Protocol):
 
 
 class PipeOutput:
-    """Output that is gone once it has been read."""
-
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe
 

@@ -328,7 +328,6 @@ class ProcessKernel(Kernel):
         self.set_size(*self._size)  # it may have changed meanwhile
 
     def _begin(self, text: str) -> None:
-        """Prepare a new process, and report that it is ready. Cells wait until then."""
         with self._changed:
             worker, startup = self._worker, self._startup
             if startup:

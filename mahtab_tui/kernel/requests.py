@@ -70,7 +70,6 @@ class Outbox:
                 self._writer.start()
 
     def send_soon(self, frame: Frame) -> None:
-        """Send a frame, unless too much is queued."""
         with contextlib.suppress(OutgoingFullError):
             self.send(encode(frame))
 

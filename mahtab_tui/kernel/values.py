@@ -242,8 +242,6 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Completions:
-    """The completions at a cursor, best first."""
-
     start: int
     """The start, in characters, of the text that a completion replaces; its end is the cursor."""
     items: tuple[Completion, ...]
@@ -276,8 +274,6 @@ class _Origin(NamedTuple):
 
 
 class Provenance:
-    """Tracks authors of names, from the changes of cells."""
-
     def __init__(self) -> None:
         self._origins: dict[str, _Origin] = {}
         self._replaced: list[tuple[int, str, _Origin]] = []

@@ -128,7 +128,6 @@ class DetachState:
                 self._ends[cell] = self.output.position
 
     def printed_outside(self) -> None:
-        """Note that output outside cells is stored."""
         if self.output is not None:
             self._acknowledge((), self.output.position)
 
@@ -147,8 +146,6 @@ class DetachState:
 
 
 class WorkerProcess:
-    """A kernel process. Methods may be called from any thread."""
-
     def __init__(
         self,
         executable: str,
@@ -369,7 +366,6 @@ class WorkerProcess:
             self._over(code)
 
     def _let_go(self, process: Process) -> None:
-        """Leave the process to other hosts."""
         assert self._detach_handle is not None
         with self._lock:
             self._left = True

@@ -119,8 +119,6 @@ class ProcessSandboxes:
 
 
 class ProcessSandbox:
-    """A node's Python: a process, and a new one after a kill."""
-
     def __init__(
         self,
         child: ChildProcess,

@@ -226,7 +226,6 @@ class JupyterCell:
             self.fail(name, "the kernel did not report how the cell ended")
 
     def fail(self, error: str, message: str) -> None:
-        """End it with an error, in place of the kernel's reply."""
         self.reply({"status": "error", "ename": error, "evalue": message})
 
     def end_without_connection(self) -> None:
@@ -282,7 +281,6 @@ class JupyterCell:
         self.running.add_output(text)
 
     def _cleared(self) -> None:
-        """Remove the printed lines, as far as a terminal could."""
         self._clear = False
         self.running.add_output("\r" + (f"\x1b[{self._rows}A" if self._rows else "") + "\x1b[J")
         self._rows = 0

@@ -394,7 +394,6 @@ class Conversation:
             self._requests.on_reply(checked(dict[str, Any], json.loads(content["data"]["frame"])))
 
     def _on_marker(self, content: Mapping[str, Any]) -> None:
-        """Handle the start or end of a nested cell, or a cancelled call."""
         if content.get("token") != self._token:
             return
         try:

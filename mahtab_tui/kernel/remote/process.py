@@ -66,8 +66,6 @@ _MAX_NOTE = 10_000
 
 
 class Station(NamedTuple):
-    """How to find a remote kernel."""
-
     address: str
     label: str
     name: str
@@ -128,8 +126,6 @@ def _read_note(path: Path) -> KernelNote | None:
 
 
 class ConnectedKernel(NamedTuple):
-    """A remote kernel that its host is connected to."""
-
     station: Station
     host: str
     transport: Transport
@@ -524,7 +520,6 @@ class RemoteProcess:
         return ""
 
     def _forward(self) -> bool:
-        """Send the session's data to the kernel; returns False at its end."""
         data = self._inner.recv(LINK_PIECE)
         self._link.send(FRAMES if data else END, data)
         self._all_sent = not data

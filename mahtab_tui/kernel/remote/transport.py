@@ -102,8 +102,6 @@ class AskpassServer:
 
 
 class Bundle(NamedTuple):
-    """A zip file with the folders ``worker`` and ``cloudpickle``."""
-
     data: bytes
     digest: str
 
@@ -203,8 +201,6 @@ class KernelClaimed(KernelError):
 
 
 class Transport:
-    """A connection to a kernel's station."""
-
     def __init__(
         self,
         address: Address,
@@ -271,13 +267,11 @@ class Transport:
         return self._read(deadline)
 
     def finish(self, seconds: float) -> None:
-        """Let the command send the remaining data, and end by itself."""
         self._files[0].close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._child.wait(seconds)
 
     def close(self) -> None:
-        """End the command, with its child processes on this machine."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._child.pid, signal.SIGKILL)
         self._child.wait()
@@ -316,7 +310,6 @@ class Transport:
             raise KernelError(f"{self._address.label} does not respond like a kernel.") from None
 
     def _greeting(self, deadline: float) -> list[str]:
-        """Read up to the loader's line, skipping anything printed before it."""
         read = 0
         while True:
             line = self._line(deadline)

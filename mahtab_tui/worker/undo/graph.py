@@ -117,8 +117,6 @@ def _user_modules() -> dict[str, types.ModuleType]:
 
 
 class Kind(NamedTuple):
-    """Facts about all objects of a class."""
-
     parts: tuple[Part, ...]
     is_user_defined: bool = False
     """Whether the class is the user's own, and may be changed too."""
@@ -148,8 +146,6 @@ _OF_USER = {
 
 
 class Kinds:
-    """The kind of each class that was met."""
-
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
         self._modules_loaded = len(sys.modules)
@@ -267,7 +263,6 @@ class Kinds:
         )
 
     def _is_user_class(self, cls: Any) -> bool:
-        """Return whether a class was defined in a cell, or in a module of the user's own."""
         module = class_module(cls)
         return module in self._modules or module == self._namespace.get("__name__", "__main__")
 
@@ -287,8 +282,6 @@ class Kinds:
 
 
 class Node(NamedTuple):
-    """One object."""
-
     value: Any
     fixed_state: int
     """The immutable part of its state, as a number."""
@@ -312,8 +305,6 @@ class Node(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Limits of a walk that a cell waits for."""
-
     work: int
     """Number of objects to read in one go; that many values inside an object (see `VALUES`) count
     as one more."""
@@ -407,7 +398,6 @@ class Graph:
         return self._holders
 
     def _node(self, value: Any, pending: Values, most: float) -> Node:
-        """Read an object; add those inside it to `pending`."""
         kind = self.kinds.kind(value)
         children: list[int] = []
         fixed = loose = 0

@@ -58,7 +58,6 @@ class MemoryUse:
 
 
 def _rollup(process: str) -> dict[str, int]:
-    """Return the sums over a process's memory, in bytes; empty if Linux does not tell."""
     try:
         with open(f"/proc/{process}/smaps_rollup", encoding="ascii") as lines:
             next(lines)
@@ -154,8 +153,6 @@ class UndoError(Exception):
 
 
 class Undone(NamedTuple):
-    """An undo that can be redone."""
-
     before: Step
     """The state before the undo."""
     steps: list[Step]
@@ -234,7 +231,6 @@ class UndoHistory:
         return Step(self._serial, cell, dict(self._namespace), self._memory)
 
     def _fill(self, step: Step) -> None:
-        """Note the state for a step, and fork its checkpoint."""
         step.process = ProcessState()
         graph = Graph(self._kinds, states=False, clock=time.thread_time)
         first = [step.names[name] for name in step.mentioned if name in step.names]
@@ -340,7 +336,6 @@ class UndoHistory:
         raise UndoError(f"Nothing was changed{why}")
 
     def preview(self, cell: int) -> dict[str, Any]:
-        """Return what `undo` would do."""
         steps = self._steps_from(cell)
         while True:
             try:
@@ -349,7 +344,6 @@ class UndoHistory:
                 continue
 
     def undo(self, cell: int) -> dict[str, Any]:
-        """Restore the state before a cell."""
         removed = self._steps_from(cell)
         plan = self._plan(removed)
         report = plan.report(self._namespace)
@@ -376,7 +370,6 @@ class UndoHistory:
         return report
 
     def redo(self) -> dict[str, Any]:
-        """Restore the state before the last `undo`."""
         if not self._redo:
             raise UndoError(
                 "There is nothing to redo: cells have run since the last undo, or nothing was undone."
@@ -391,7 +384,6 @@ class UndoHistory:
         return report
 
     def end(self) -> None:
-        """Drop all steps."""
         self._forget_redo()
         for step in self._steps:
             self._end_checkpoint(step)

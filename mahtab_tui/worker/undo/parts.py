@@ -52,7 +52,6 @@ class Part(NamedTuple):
     """Such an object may be an array (see `memory.find_memory`)."""
 
     def prepare(self, value: Any, values: Values) -> Callable[[], object]:
-        """Return a function that puts values back into an object."""
         assert self.write is not None
         return partial(self.write, value, self.convert(values))
 
@@ -69,8 +68,6 @@ def by_class(table: dict[str, T]) -> dict[tuple[str, str], T]:
 
 
 class OpaqueKind(NamedTuple):
-    """A kind of object that an undo does not touch."""
-
     noun: str
     """Name for one of them in sentences."""
     reason: str

@@ -41,15 +41,11 @@ from .parts import file_class
 
 
 class NotRestored(NamedTuple):
-    """Something that an undo does not restore."""
-
     name: str
     reason: str
 
 
 class Action(NamedTuple):
-    """A step of an undo, and its reverse."""
-
     apply: Callable[[], object]
     revert: Callable[[], object]
 
@@ -63,7 +59,6 @@ class ReleasedObject:
 
     @property
     def ended(self) -> bool:
-        """Whether it is known to have ended."""
         return self._reference is not None and self._reference() is None
 
     def value(self, now: Any) -> Any:
@@ -110,7 +105,6 @@ class LibrarySnapshot(NamedTuple):
                 yield name, then, value
 
     def set_attribute(self, name: str, value: Any) -> None:
-        """Set an attribute; `MISSING` deletes it."""
         if is_class(self.holder):
             if value is MISSING:
                 type.__delattr__(self.holder, name)
@@ -206,8 +200,6 @@ def _attributes(holder: Any) -> dict[str, Any]:
 
 
 class Difference(NamedTuple):
-    """An object whose state is another one now."""
-
     value: Any
     action: Action
     obstacle: str
@@ -293,7 +285,6 @@ def _find_side_kind(cls: type) -> _SideKind | None:
 
 
 def _threads() -> dict[int, Any]:
-    """Return the threads by number, but for those of the program itself."""
     threading = sys.modules.get("threading")
     if threading is None:
         return {}
@@ -378,8 +369,6 @@ _FILE = _SideKind(
 
 
 class Setting(NamedTuple):
-    """A part of the process's state that code can set."""
-
     label: str
     read: Callable[[], Any]
     """Reads it as plain values that can be compared. May raise anything if it does not exist."""
@@ -562,8 +551,6 @@ _SETTINGS = (
 
 
 class ProcessState:
-    """All settings at one time."""
-
     def __init__(self) -> None:
         self._values = [_read(setting) for setting in _SETTINGS]
         self._libraries = _count_libraries(len(sys.modules))
