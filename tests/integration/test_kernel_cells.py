@@ -51,19 +51,7 @@ ctypes.CDLL(None).puts(b"10 C")
 "end"
 """
     lines = cells.text(code).replace("; ", "\n").splitlines()
-    assert [line.split()[0] for line in lines] == [
-        "1",
-        "2",
-        "3",
-        "4",
-        "5",
-        "6",
-        "7",
-        "8",
-        "9",
-        "10",
-        "'end'",
-    ]
+    assert [line.split()[0] for line in lines] == [*map(str, range(1, 11)), "'end'"]
 
 
 def test_output_streams_while_the_cell_still_runs(cells: Cells) -> None:
