@@ -232,7 +232,8 @@ class ControlRequests:
             if not free:
                 raise KernelError(NO_ANSWER)
             number = next(self._ids)
-            reply = self._open[number] = Future()
+            reply: Future[Any] = Future()
+            self._open[number] = reply
         try:
             self._send({"op": operation.name, "id": number, **fields})
         except ValueError as error:
