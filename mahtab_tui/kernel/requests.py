@@ -161,44 +161,57 @@ def _adapter(kind: Hashable) -> TypeAdapter[Any]:
     return TypeAdapter(cast("Any", kind))
 
 
-class CallAnswers:
-    """The open calls of a kernel's code to the host, each answered on a thread of its own."""
+class Answers:
+    """The open calls of another process, each answered on a thread of its own. send: sends an
+    answer; raises `TypeError` or `ValueError` if it cannot."""
 
-    def __init__(self, host: KernelHost, send: Callable[[Frame], object]) -> None:
-        """send: sends an answer; raises `TypeError` or `ValueError` if it cannot."""
-        self._host = host
+    def __init__(self, send: Callable[[Frame], object]) -> None:
         self._send = send
         self._lock = threading.Lock()
-        self._open: dict[int, str] = {}
-        """The names of the called functions, by the call's number."""
+        self._open: dict[int, Callable[[], object]] = {}
 
-    def begin(self, call: HostCall) -> None:
+    def start(self, number: int, call: Callable[[], Any], cancel: Callable[[], object]) -> None:
         with self._lock:
-            self._open[call.id] = call.name
-        threading.Thread(target=self._answer, args=(call,), name="mahtab-call", daemon=True).start()
+            self._open[number] = cancel
+        threading.Thread(
+            target=self._answer, args=(number, call), name="mahtab-call", daemon=True
+        ).start()
 
     def cancel(self, number: int) -> None:
         with self._lock:
-            name = self._open.pop(number, None)
-        if name is not None:
-            self._host.call_cancelled(name)
+            cancel = self._open.pop(number, None)
+        if cancel is not None:
+            cancel()
 
     def cancel_all(self) -> None:
         for number in list(self._open):
             self.cancel(number)
 
-    def _answer(self, call: HostCall) -> None:
-        answer: Frame = {"op": "answer", "id": call.id}
+    def _answer(self, number: int, call: Callable[[], Any]) -> None:
+        answer: Frame = {"op": "answer", "id": number}
         try:
-            self._send_if_open({**answer, "value": self._host.call(call.name, call.args)})
+            self._send_if_open({**answer, "value": call()})
         except BaseException as error:  # the thread's outermost frame; the caller raises it
             self._send_if_open({**answer, "error": str(error) or type(error).__name__})
         with self._lock:
-            self._open.pop(call.id, None)
+            self._open.pop(number, None)
 
     def _send_if_open(self, answer: Frame) -> None:
         if answer["id"] in self._open:
             self._send(answer)
+
+
+class CallAnswers(Answers):
+    def __init__(self, host: KernelHost, send: Callable[[Frame], object]) -> None:
+        super().__init__(send)
+        self._host = host
+
+    def begin(self, call: HostCall) -> None:
+        self.start(
+            call.id,
+            functools.partial(self._host.call, call.name, call.args),
+            functools.partial(self._host.call_cancelled, call.name),
+        )
 
 
 MOST = 100
