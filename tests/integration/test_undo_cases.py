@@ -339,6 +339,11 @@ def test_finalised_file_is_named_and_an_object_is_restored(cells: Cells) -> None
         ("import mmap; q = mmap.mmap(-1, 64)", "q[0] = 5", "q"),
         ("import zlib; h = {'h': zlib.compressobj()}", "h['h'].compress(b'a')", "h"),
         ("import itertools; i = itertools.cycle('abc')", "next(i)", "i"),
+        ("import ctypes; a = (ctypes.c_int * 3)(1, 2, 3)", "a[0] = 5", "a"),
+        ("import xml.etree.ElementTree as e; t = e.fromstring('<a/>')", "t.text = 'b'", "t"),
+        ("import hashlib; h = hashlib.sha256()", "h.update(b'a')", "h"),
+        ("import decimal; c = decimal.Context()", "c.prec = 3", "c"),
+        ("import numpy; r = numpy.zeros(1, [('a', object)])", "r['a'] = 1", "r"),
     ],
 )
 def test_unsupported_type_is_named(cells: Cells, setup: str, change: str, name: str) -> None:
