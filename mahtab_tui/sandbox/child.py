@@ -110,12 +110,11 @@ class ForkedProcess:
     `asyncio.shield`."""
 
 
-class ForkServer:
-    """A process that has loaded everything and makes sandboxes; belongs to one event loop. It ends
+class SandboxServer:
+    """The connection to a process that makes sandboxes; belongs to one event loop. The process ends
     with its connection, and its sandboxes with it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], channel: socket.socket) -> None:
-        self._process = process
+    def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
         self._loop = asyncio.get_running_loop()
         self._hello: asyncio.Future[dict[str, Any]] = self._loop.create_future()
@@ -125,6 +124,92 @@ class ForkServer:
         self._count = 0
         self.alive = True
         self._loop.add_reader(channel, self._receive)
+
+    async def fork(self, channel: socket.socket, *text: int, load: bool = False) -> ForkedProcess:
+        """Make a sandbox at the other end of a socket. text: the descriptor of its text, if the
+        server has none. load: make a server for the text instead. Raises `SandboxError`."""
+        async with self._turn:
+            if not self.alive:
+                raise SandboxError("The process that makes sandboxes has ended.")
+            self._count += 1
+            answer: asyncio.Future[ForkedProcess] = self._loop.create_future()
+            self._requests[self._count] = answer
+            try:
+                request = json.dumps({"id": self._count, "load": load}).encode()
+                socket.send_fds(self._channel, [request], [channel.fileno(), *text])
+            except OSError as error:
+                del self._requests[self._count]
+                if isinstance(error, ConnectionError):  # it has ended, which the loop learns later
+                    self.close()
+                raise SandboxError(f"A sandbox cannot be started: {error.strerror}.") from error
+            try:
+                return await answer
+            except asyncio.CancelledError:
+                if answer.done() and not answer.cancelled():
+                    _discard(answer.result())
+                raise
+
+    def _receive(self) -> None:
+        try:
+            data, fds = _take_message(self._channel)
+        except BlockingIOError:
+            return
+        except OSError:
+            data, fds = b"", []
+        if not data:
+            SandboxServer.close(self)
+            return
+        message = json.loads(data)
+        number = message.get("id")
+        if message["op"] == "hello":
+            self._hello.set_result(message)
+        elif message["op"] == "forked":
+            self._forked(number, message["pid"], fds)
+        elif message["op"] == "failed":
+            _fail(self._requests.pop(number), f"A sandbox cannot be started: {message['why']}.")
+        elif message["op"] == "ended" and (ended := self._running.pop(number, None)) is not None:
+            ended.set_result(message["code"])
+            self._on_end()
+
+    def _on_end(self) -> None: ...
+
+    def _forked(self, number: int, pid: int, fds: list[int]) -> None:
+        answer = self._requests.pop(number)
+        if not fds:  # we have no descriptors left; the sandbox ends when its socket is closed
+            _fail(answer, f"A sandbox cannot be started: {os.strerror(errno.EMFILE)}.")
+            return
+        self._running[number] = ended = self._loop.create_future()
+        forked = ForkedProcess(pid, fds[0], ended)
+        if answer.cancelled():
+            _discard(forked)
+        else:
+            answer.set_result(forked)
+
+    def close(self) -> None:
+        """End the server and its sandboxes, or note that they have ended."""
+        if not self.alive:
+            return
+        self.alive = False
+        self._loop.remove_reader(self._channel)
+        self._channel.close()
+        if not self._hello.done():
+            self._hello.set_exception(SandboxError(self._start_failure()))
+        for answer in self._requests.values():
+            _fail(answer, "The process that makes sandboxes has ended.")
+        for ended in self._running.values():
+            ended.set_result(_KILLED)
+        self._running.clear()
+
+    def _start_failure(self) -> str:
+        return "There is not enough memory for a sandbox's text."
+
+
+class ForkServer(SandboxServer):
+    """The first process, which has loaded everything."""
+
+    def __init__(self, process: subprocess.Popen[bytes], channel: socket.socket) -> None:
+        super().__init__(channel)
+        self._process = process
 
     @classmethod
     async def start(cls) -> ForkServer:
@@ -157,85 +242,72 @@ class ForkServer:
             raise
         return server
 
-    async def fork(self, channel: socket.socket, text: int) -> ForkedProcess:
-        """Make a sandbox at the other end of a socket. text: the descriptor of its text. Raises
-        `SandboxError`."""
-        async with self._turn:
-            if not self.alive:
-                raise SandboxError("The process that makes sandboxes has ended.")
-            self._count += 1
-            answer: asyncio.Future[ForkedProcess] = self._loop.create_future()
-            self._requests[self._count] = answer
-            try:
-                request = json.dumps({"id": self._count}).encode()
-                socket.send_fds(self._channel, [request], [channel.fileno(), text])
-            except OSError as error:
-                del self._requests[self._count]
-                if isinstance(error, ConnectionError):  # it has ended, which the loop learns later
-                    self.close()
-                raise SandboxError(f"A sandbox cannot be started: {error.strerror}.") from error
-            try:
-                return await answer
-            except asyncio.CancelledError:
-                if answer.done() and not answer.cancelled():
-                    _discard(answer.result())
-                raise
-
-    def _receive(self) -> None:
+    async def load(self, text: str, file: int) -> TextServer:
+        """Make a server whose sandboxes share a text; wait for its `loaded`. file: the descriptor
+        of the text. Raises `SandboxError`."""
+        ours, theirs = _channel()
         try:
-            data, fds = _take_message(self._channel)
-        except BlockingIOError:
-            return
-        except OSError:
-            data, fds = b"", []
-        if not data:
-            self.close()
-            return
-        message = json.loads(data)
-        number = message.get("id")
-        if message["op"] == "hello":
-            self._hello.set_result(message)
-        elif message["op"] == "forked":
-            self._forked(number, message["pid"], fds)
-        elif message["op"] == "failed":
-            _fail(self._requests.pop(number), f"A sandbox cannot be started: {message['why']}.")
-        elif message["op"] == "ended" and (ended := self._running.pop(number, None)) is not None:
-            ended.set_result(message["code"])
-
-    def _forked(self, number: int, pid: int, fds: list[int]) -> None:
-        answer = self._requests.pop(number)
-        if not fds:  # we have no descriptors left; the sandbox ends when its socket is closed
-            _fail(answer, f"A sandbox cannot be started: {os.strerror(errno.EMFILE)}.")
-            return
-        self._running[number] = ended = self._loop.create_future()
-        forked = ForkedProcess(pid, fds[0], ended)
-        if answer.cancelled():
-            _discard(forked)
-        else:
-            answer.set_result(forked)
+            return TextServer(await self.fork(theirs, file, load=True), ours, text)
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
 
     def close(self) -> None:
-        """End the server and its sandboxes, or note that they have ended."""
-        if not self.alive:
-            return
-        self.alive = False
-        self._loop.remove_reader(self._channel)
-        self._channel.close()
+        super().close()
         self._process.kill()
-        if not self._hello.done():
-            errors = self._process.communicate()[1].decode("utf-8", "replace").strip().splitlines()
-            why = f": {errors[-1][:200]}" if errors else "."
-            self._hello.set_exception(
-                SandboxError(f"{sys.executable} does not work as a sandbox{why}")
-            )
         self._process.wait()
         if self._process.stderr is not None:
             self._process.stderr.close()
-        for answer in self._requests.values():
-            _fail(answer, "The process that makes sandboxes has ended.")
-        for ended in self._running.values():
-            ended.set_result(_KILLED)
-        self._running.clear()
+
+    def _start_failure(self) -> str:
+        self._process.kill()
+        errors = self._process.communicate()[1].decode("utf-8", "replace").strip().splitlines()
+        why = f": {errors[-1][:200]}" if errors else "."
+        return f"{sys.executable} does not work as a sandbox{why}"
+
+
+_IDLE = 60.0
+"""Seconds that a text without a sandbox is kept for the next search."""
+
+
+class TextServer(SandboxServer):
+    """A fork of the first process, whose sandboxes share a text. It ends a while after the last of
+    them."""
+
+    def __init__(self, forked: ForkedProcess, channel: socket.socket, text: str) -> None:
+        super().__init__(channel)
+        self.text = text
+        self._forked_process: ForkedProcess | None = forked
+        self._idle_seconds = _IDLE
+        self._on_end()
+
+    async def loaded(self) -> None:
+        """Wait until it has read its text. Raises `SandboxError`."""
+        try:
+            await self._hello
+        except BaseException:
+            self.close()
+            raise
+
+    def release(self) -> None:
+        self._idle_seconds = 0.0
+        self._on_end()
+
+    def close(self) -> None:
+        super().close()
+        self.text = ""
+        if self._forked_process is not None:
+            _discard(self._forked_process)
+            self._forked_process = None
+
+    def _on_end(self) -> None:
+        self._loop.call_later(self._idle_seconds, self._close_if_idle)
+
+    def _close_if_idle(self) -> None:
+        if not self._running and not self._requests:
+            self.close()
 
 
 def _channel() -> tuple[socket.socket, socket.socket]:

@@ -9,19 +9,30 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from importlib.util import find_spec
+from typing import TypeVar
 
-from mahtab_tui.sandbox.base import SandboxError, Sandboxes, SandboxHost, Text, TurnResult
-from mahtab_tui.sandbox.child import ChildProcess, ForkedProcess, ForkServer
+from mahtab_tui.sandbox.base import SandboxError, Sandboxes, SandboxHost, Text, TextRun, TurnResult
+from mahtab_tui.sandbox.child import (
+    ChildProcess,
+    ForkedProcess,
+    ForkServer,
+    SandboxServer,
+    TextServer,
+)
 from mahtab_tui.worker.frames import Frame
 from mahtab_tui.worker.sandbox import confinement
 from mahtab_tui.worker.sandbox.names import ANSWER_LIMIT
 from mahtab_tui.worker.sandbox.tools import DescribedTool
 
+T = TypeVar("T")
+ServerT = TypeVar("ServerT", bound=SandboxServer)
+
 _START_SECONDS = 60.0
 """How long a process may take to read its text, however large, and lock itself down."""
 
 _SHORT = 1_000_000
-"""Texts of less than this many characters are encoded on the event loop's thread."""
+"""Texts of less than this many characters are encoded on the event loop's thread, and for each
+sandbox again."""
 
 _PIECE = 2**19
 """Characters that are encoded at a time; they fit into a processor's cache."""
@@ -37,6 +48,9 @@ class ProcessSandboxes:
     def __init__(self) -> None:
         self._server: ForkServer | None = None
         self._starting = asyncio.Lock()
+        self._text_server: TextServer | None = None
+        """For the newest long text of a whole search."""
+        self._loading = asyncio.Lock()
         self._sandboxes: set[ProcessSandbox] = set()
         self._closed = False
 
@@ -62,9 +76,10 @@ class ProcessSandboxes:
     async def close(self) -> None:
         self._closed = True
         await asyncio.gather(*(sandbox.close() for sandbox in list(self._sandboxes)))
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        for server in (self._text_server, self._server):
+            if server is not None:
+                server.close()
+        self._text_server = self._server = None
 
     async def _child(self, text: Text, host: SandboxHost, about: Frame) -> ChildProcess:
         """Start a process that holds a text and is ready for its first turn. about: how its code
@@ -74,7 +89,7 @@ class ProcessSandboxes:
         except OSError as error:
             raise SandboxError(f"A sandbox cannot be started: {error.strerror}.") from error
         try:
-            forked = await self._fork(theirs, text.text)
+            forked = await self._fork(theirs, text)
         except BaseException:
             ours.close()
             raise
@@ -95,27 +110,60 @@ class ProcessSandboxes:
             raise
         return child
 
-    async def _fork(self, channel: socket.socket, text: str) -> ForkedProcess:
-        file = await _write_memory_file(text)
+    async def _fork(self, channel: socket.socket, text: Text) -> ForkedProcess:
+        whole = text.origin == (TextRun(0, 0, len(text.text)),)
+        if whole and len(text.text) >= _SHORT:
+            start = partial(self._text_server_for, text.text)
+            return await _use_server(start, lambda server: server.fork(channel))
+        file = await _write_memory_file(text.text)
         try:
-            server = await self._running_server()
-            try:
-                return await server.fork(channel, file)
-            except SandboxError:
-                if server.alive:
-                    raise
-            # It had died, which was noticed only now.
-            return await (await self._running_server()).fork(channel, file)
+            return await _use_server(
+                self._running_server, lambda server: server.fork(channel, file)
+            )
         finally:
             os.close(file)
+
+    async def _text_server_for(self, text: str) -> TextServer:
+        """Return the server of a text; a text that has been searched before is not sent again."""
+        async with self._loading:
+            before = self._text_server
+            if before is not None and before.alive and before.text == text:
+                return before
+            if before is not None:
+                before.release()
+            file = await _write_memory_file(text)
+            try:
+                server: TextServer = await _use_server(
+                    self._running_server, lambda parent: parent.load(text, file)
+                )
+            finally:
+                os.close(file)  # now, so that its memory is free while the server copies the text
+            self._text_server = server
+            await server.loaded()
+            return server
 
     async def _running_server(self) -> ForkServer:
         async with self._starting:
             if self._closed:
                 raise SandboxError("The sandboxes are closed.")
             if self._server is None or not self._server.alive:
+                if self._server is not None:
+                    self._server.close()
                 self._server = await ForkServer.start()
             return self._server
+
+
+async def _use_server(
+    start: Callable[[], Awaitable[ServerT]], use: Callable[[ServerT], Awaitable[T]]
+) -> T:
+    """Have a server do something; a new one if it has died, which is perhaps noticed only now."""
+    server = await start()
+    try:
+        return await use(server)
+    except SandboxError:
+        if server.alive:
+            raise
+    return await use(await start())
 
 
 class ProcessSandbox:

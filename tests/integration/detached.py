@@ -76,12 +76,6 @@ class Screen:
             cell, on_output=self._output, on_display=self.displays.append, nested=nested
         )
 
-    def resumed(self, cell: int, *, nested: bool = False) -> CellResult:
-        """The result of such a cell, which the kernel knows."""
-        result = self.go_on(cell, nested=nested)
-        assert result is not None
-        return result
-
     def leave(self, *, on_purpose: bool = False) -> None:
         """Leave the kernel as a screen that is killed does; on_purpose: as the user does."""
         self.kernel.close(leave=True, on_purpose=on_purpose)

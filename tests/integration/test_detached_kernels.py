@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -81,7 +82,8 @@ def test_prints_and_displays_while_detached_arrive_in_order() -> None:
     )
     go()
     second = Screen(again=True)
-    result = second.resumed(1)
+    result = second.go_on(1)
+    assert result is not None
     assert result.status is Status.OK
     text = result.output
     assert [text.count(f"before {n}") for n in range(3)] == [1, 1, 1]
@@ -153,7 +155,8 @@ def test_a_million_lines_are_all_replayed() -> None:
     left_with("for n in range(1_000_000): print('line', n)")
     go()
     second = Screen(again=True)
-    result = second.resumed(1)
+    result = second.go_on(1)
+    assert result is not None
     lines = result.output.splitlines()
     assert lines == ["begun", *(f"line {n}" for n in range(1_000_000))]
     second.kernel.close()
@@ -200,8 +203,10 @@ def test_nested_cell_and_its_caller_are_replayed_with_their_own_output() -> None
     first.leave()
     Path("go").touch()
     second = Screen(again=True, answer="because")
-    inner = second.resumed(2, nested=True)
-    outer = second.resumed(1)
+    inner = second.go_on(2, nested=True)
+    outer = second.go_on(1)
+    assert inner is not None
+    assert outer is not None
     assert (inner.output, outer.output) == ("begun\ninner\n", "outer\nafter because\n")
     second.kernel.close()
 
@@ -212,7 +217,8 @@ def test_displays_need_no_host_while_detached_but_a_question_waits() -> None:
     Path("go").touch()
     time.sleep(0.2)
     second = Screen(again=True, answer="Ada")
-    result = second.resumed(1)
+    result = second.go_on(1)
+    assert result is not None
     assert result.output.startswith("begun\nstays\n")
     assert second.run(2, "name").output == "'Ada'\n"
     assert second.host.calls.get()[0] == "input"
@@ -232,13 +238,17 @@ def test_second_screen_claims_the_kernel_and_the_first_is_notified() -> None:
     assert first.run(3, "n").status is Status.DIED
     first.kernel.close()
     Path("go").touch()
-    result = second.resumed(2)
+    result = second.go_on(2)
+    assert result is not None
     assert result.status is Status.OK
     assert second.run(3, "n").output == "1\n"
     second.kernel.close()
 
 
-def test_kernel_claimed_during_a_screens_startup_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("when", ["before it is in its place", "at any time"])
+def test_kernel_claimed_during_a_screens_startup_is_gone(
+    when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = Screen()
     first.run(1, "n = 1")
     first.leave()
@@ -250,11 +260,13 @@ def test_kernel_claimed_during_a_screens_startup_is_gone(monkeypatch: pytest.Mon
         wait_for(lambda: worker.claimed)
         become(self, worker, executable)
 
-    monkeypatch.setattr(ProcessKernel, "_set_worker", late)
+    if when == "before it is in its place":
+        monkeypatch.setattr(ProcessKernel, "_set_worker", late)
     second = ProcessKernel(launcher=launcher)
     OPEN.append(second)
-    with pytest.raises(KernelError, match=CLAIMED):
+    with suppress(KernelError):
         second.start(RecordingHost())
+    wait_for(lambda: second.info().state is KernelState.DEAD)
     assert second.execute("n", cell=2, on_output=lambda kind, text: None).status is Status.DIED
     assert third.run(2, "n").output == "1\n"
 
@@ -366,6 +378,13 @@ def test_unusable_folder_is_reported_and_the_kernel_ends_with_its_host(home: Pat
     screen.kernel.close()
 
 
+def test_launcher_offers_its_detached_kernel_once() -> None:
+    left_with("")
+    launcher = LocalDetachable(SESSION, 1.0, attach(SESSION))
+    assert launcher.will_reattach
+    go()
+
+
 @pytest.mark.usefixtures("anywhere")
 @pytest.mark.parametrize("times", [5, pytest.param(100, marks=pytest.mark.slow)])
 def test_hosts_killed_during_a_cell_lose_nothing(project: Path, times: int) -> None:
@@ -395,7 +414,8 @@ def test_answered_call_is_not_repeated() -> None:
     first.leave()
     go()
     second = Screen(again=True, answer="Grace")
-    result = second.resumed(1)
+    result = second.go_on(1)
+    assert result is not None
     assert result.output.endswith("Ada\n")
     assert second.run(2, "0").output == "0\n"
     assert second.host.calls.empty()
@@ -415,7 +435,8 @@ def test_last_message_of_a_dying_host_is_processed() -> None:
     first.leave()
     second = Screen(again=True)
     os.kill(kernel.pid, signal.SIGCONT)
-    result = second.resumed(2)
+    result = second.go_on(2)
+    assert result is not None
     assert result.output == "heard\n"
 
 
@@ -427,7 +448,8 @@ def test_stored_background_output_is_not_replayed_after_a_resumed_cell() -> None
     first.host.wait_for_late("late")
     first.leave()
     second = Screen(again=True)
-    result = second.resumed(1)
+    result = second.go_on(1)
+    assert result is not None
     assert result.output == "begun\n"
     assert second.run(2, "0").output == "0\n"
     assert second.host.late.empty()
@@ -474,5 +496,6 @@ def test_cell_started_during_a_replay_gets_none_of_the_replayed_output() -> None
     go()
     second = Screen(again=True)
     assert second.run(2, "print('own')").output == "own\n"
-    earlier = second.resumed(1)
+    earlier = second.go_on(1)
+    assert earlier is not None
     assert len(earlier.output.splitlines()) == 300_001

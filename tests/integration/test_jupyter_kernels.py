@@ -16,6 +16,7 @@ import pytest
 from mahtab_tui.kernel.base import HostFunction, KernelError, KernelState
 from mahtab_tui.kernel.jupyter.kernel import jupyter_kernel
 from mahtab_tui.kernel.values import CellResult, Status
+from tests.integration.jupyter import start
 from tests.integration.kernels import Cells, RecordingHost
 
 
@@ -103,15 +104,15 @@ def test_error_ends_with_a_useful_hint(cells: Cells) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("code", "mime"),
-    [
-        ("import pandas\npandas.DataFrame({'a': [1]})", "text/html"),
-        ("from PIL import Image\nImage.new('RGB', (2, 2))", "image/png"),
-    ],
-)
-def test_tables_and_pictures_are_displayed(cells: Cells, code: str, mime: str) -> None:
-    assert [each.mime for each in cells.run(code).displays] == [mime]
+def test_table_is_displayed_as_a_table(cells: Cells) -> None:
+    result = cells.run("import pandas\npandas.DataFrame({'a': [1]})")
+    assert [each.mime for each in result.displays] == ["text/html"]
+    assert "<table" in result.displays[0].data
+
+
+def test_picture_is_displayed_as_a_picture(cells: Cells) -> None:
+    result = cells.run("from PIL import Image\nImage.new('RGB', (2, 2))")
+    assert [each.mime for each in result.displays] == ["image/png"]
 
 
 def test_cleared_output_is_replaced(cells: Cells) -> None:
@@ -156,30 +157,33 @@ def test_unsendable_code_is_an_error(cells: Cells) -> None:
     assert cells.text("1 + 1") == "2\n"
 
 
-@pytest.mark.parametrize(
-    ("code", "output", "password"),
-    [
-        ("colour = input('? ')\ncolour", "? blue\n'blue'\n", False),
-        ("import getpass\nlen(getpass.getpass('? '))", "? \n4\n", True),
-    ],
-)
-def test_input_is_requested_and_shown_unless_hidden(
-    cells: Cells, code: str, output: str, password: bool
-) -> None:
+def test_unknown_variable_gives_one_sentence(cells: Cells) -> None:
+    with pytest.raises(KernelError, match="There is no variable named nothing_here"):
+        cells.kernel.inspect("nothing_here")
+
+
+def test_input_is_requested_and_shown(cells: Cells) -> None:
     cells.host.answer = lambda name, args: "blue"
-    assert cells.run(code).output == output
-    assert cells.host.calls.get() == ("input", {"prompt": "? ", "password": password})
+    assert cells.run("colour = input('colour? ')\ncolour").output == "colour? blue\n'blue'\n"
+    assert cells.host.calls.get() == ("input", {"prompt": "colour? ", "password": False})
 
 
-def test_missing_input_and_host_errors_are_raised_in_the_kernel(cells: Cells) -> None:
-    assert "EOFError" in cells.run("input('more? ')").output
+def test_hidden_input_is_not_shown(cells: Cells) -> None:
+    cells.host.answer = lambda name, args: "hush"
+    assert cells.run("import getpass\nlen(getpass.getpass('key: '))").output == "key: \n4\n"
+    assert cells.host.calls.get() == ("input", {"prompt": "key: ", "password": True})
 
+
+def test_reason_for_unavailable_input_is_shown(cells: Cells) -> None:
     def refuse(name: str, args: object) -> None:
         raise RuntimeError("nobody is here")
 
     cells.host.answer = refuse
     assert cells.run("input('more? ')").output.startswith("more? nobody is here\n")
-    assert "nobody is here" in cells.run("shout('x')").output
+
+
+def test_the_end_of_input_is_an_error(cells: Cells) -> None:
+    assert "EOFError" in cells.run("input('more? ')").output
 
 
 def test_code_can_call_the_host(cells: Cells) -> None:
@@ -204,6 +208,14 @@ def test_thread_calling_the_host_gets_an_explanation(cells: Cells) -> None:
         cells.text(code)
         == "In a Jupyter kernel usage() can only be called by the cell itself, not by a thread or a task.\n"
     )
+
+
+def test_host_error_is_raised_in_the_kernel(cells: Cells) -> None:
+    def fail(name: str, args: object) -> None:
+        raise RuntimeError("not today")
+
+    cells.host.answer = fail
+    assert "not today" in cells.run("shout('x')").output
 
 
 def test_a_nested_cell_runs_while_its_caller_waits(cells: Cells) -> None:
@@ -277,8 +289,6 @@ def test_missing_capabilities_are_reported(cells: Cells) -> None:
         cells.kernel.undo(1)
     with pytest.raises(KernelError, match="own interpreter"):
         cells.kernel.activate("python3")
-    with pytest.raises(KernelError, match="There is no variable named nothing_here"):
-        cells.kernel.inspect("nothing_here")
 
 
 @pytest.fixture
@@ -318,14 +328,24 @@ def test_kill_and_reset_start_a_new_kernel(own: Cells) -> None:
     assert "NameError" in own.run("x").output
 
 
-def test_exit_notifies_the_host_and_quitting_ends_the_kernel(own: Cells) -> None:
+def test_exit_notifies_the_host(own: Cells) -> None:
     own.run("exit()")
     assert own.host.calls.get(timeout=30) == ("quit", {})
+
+
+def test_quitting_ends_the_kernel(own: Cells) -> None:
     pid = own.kernel.info().pid
     own.kernel.close()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
     assert own.run("1").detail == "The session was closed."
+
+
+def test_missing_kernelspec_gives_one_sentence() -> None:
+    with pytest.raises(
+        KernelError, match=r"^Jupyter has no kernel named nothing; it has .*python3.*\.$"
+    ):
+        start("jupyter:nothing")
 
 
 def test_a_kernel_killed_while_idle_is_replaced(own: Cells) -> None:

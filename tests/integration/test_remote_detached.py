@@ -54,7 +54,6 @@ def test_note_is_private_and_is_removed_with_the_kernel(road: Road) -> None:
     screen = Screen()
     noted = the_note()
     assert stat.S_IMODE(noted.path.stat().st_mode) == 0o600
-    assert json.loads(noted.path.read_text()).keys() == {"address", "label", "name", "token"}
     assert noted.station.address == road.address.text
     assert noted_kernels("another") == []
     screen.kernel.close()
@@ -161,7 +160,8 @@ def test_disconnected_host_learns_that_another_claimed_the_kernel(
     assert running.result(60).status is Status.KILLED
     assert first.host.wait_for_state(KernelState.DEAD) == CLAIMED
     Path("go").touch()
-    result = second.resumed(1)
+    result = second.go_on(1)
+    assert result is not None
     assert result.output == "begun\n"
     assert len(noted_kernels(SESSION)) == 1
     first.kernel.close()
@@ -250,3 +250,8 @@ def test_output_is_read_by_offset_and_gaps_are_noted() -> None:
     output.end()
     assert output.read() == b""
     assert list(output.until(100)) == []
+
+
+def test_note_contains_only_the_necessary_fields() -> None:
+    Screen()
+    assert json.loads(the_note().path.read_text()).keys() == {"address", "label", "name", "token"}

@@ -5,6 +5,8 @@ It exchanges JSON messages with its host:
     {"op": "hello", "missing"}       from the server at its start; why there can be no sandbox, or ""
     {"id"} + two descriptors         from the host: make a sandbox for this socket and this file of
                                      the text
+    {"id", "load": true} + two       from the host: make a server for this socket, whose sandboxes
+                                     all have this text and share it; its requests have no file
     {"op": "forked", "id", "pid"}    from the server, with a descriptor of the process
     {"op": "failed", "id", "why"}    from the server instead
     {"op": "ended", "id", "code"}    from the server when the process has been reaped
@@ -123,13 +125,15 @@ def load_zones() -> None:
 _CHANNEL, _TEXT, _RULES = 3, 4, 5
 
 
-def run(parent: int, channel: int, text: int, locks: confinement.Locks) -> None:
-    """Become a sandbox; returns only if that fails. channel: a socket. text: a file, which may have surrogates."""
+def run(parent: int, channel: int, text: int | Source, locks: confinement.Locks) -> None:
+    """Become a sandbox; returns only if that fails. channel: a socket. text: a file, which may have surrogates, or its text."""
     try:
         confinement.leave_parent(parent)
-        locks = _keep_only(channel, text, locks)
+        locks = _keep_only(channel, text if isinstance(text, int) else channel, locks)
         channel = _CHANNEL
-        context = _read(_TEXT)
+        context = _read(_TEXT) if isinstance(text, int) else text
+        if context is text:
+            os.close(_TEXT)
         threading.stack_size(confinement.THREAD_STACK)
         confinement.lock(locks, sys.getsizeof(context))
     except (confinement.LockdownError, OSError, MemoryError) as error:
@@ -222,6 +226,14 @@ def main(fd: int) -> None:
     _Server(host, confinement.prepare()).run()
 
 
+def _serve_text(parent: int, channel: int, text: int, locks: confinement.Locks) -> None:
+    """Become a server for a text, until the host closes its socket."""
+    confinement.die_with_parent(signal.SIGKILL)
+    if os.getppid() == parent:
+        locks = _keep_only(channel, text, locks)
+        _Server(socket.socket(fileno=_CHANNEL), locks, _read(_TEXT)).run()
+
+
 def _hide_machine() -> None:
     """Hide folder, environment, interpreter and machine, and add `help` and `exit`, as site.py would."""
     os.chdir("/")
@@ -235,9 +247,12 @@ def _hide_machine() -> None:
 
 
 class _Server:
-    def __init__(self, host: socket.socket, locks: confinement.Locks) -> None:
+    def __init__(
+        self, host: socket.socket, locks: confinement.Locks, text: Source | None = None
+    ) -> None:
         self._host = host
         self._locks = locks
+        self._text = text
         self._poll = select.poll()
         self._poll.register(host, select.POLLIN)
         self._sandboxes: dict[int, tuple[int, int]] = {}
@@ -254,18 +269,23 @@ class _Server:
                     return
 
     def _request(self) -> bool:
-        """Fork a sandbox; False if the host has gone."""
+        """Fork a sandbox, or a server for a text; False if the host has gone."""
         data, fds, _, _ = socket.recv_fds(self._host, 1024, 2)
         if not data:
             return False
-        number, parent = json.loads(data)["id"], os.getpid()
+        request = json.loads(data)
+        number, parent = request["id"], os.getpid()
         try:
-            if len(fds) < 2:  # this process has no descriptors left
+            if len(fds) < (2 if self._text is None else 1):  # this process has no descriptors left
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             pid = os.fork()
             if pid == 0:
                 try:
-                    run(parent, fds[0], fds[1], self._locks)
+                    if request.get("load"):
+                        _serve_text(parent, fds[0], fds[1], self._locks)
+                    else:
+                        text = fds[1] if self._text is None else self._text
+                        run(parent, fds[0], text, self._locks)
                 finally:
                     os._exit(1)
             self._forked(number, pid)
