@@ -29,7 +29,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.detached import WaitingKernel, waiting_kernels
 from mahtab_tui.kernel.detached import attach as attach_to
 from mahtab_tui.kernel.detached import stop as end_kernel
-from mahtab_tui.kernel.remote.stations import KernelNote, attach_remote, noted_kernels, stop_remote
+from mahtab_tui.kernel.remote.process import KernelNote, attach_remote, noted_kernels, stop_remote
 from mahtab_tui.kernel.remote.transport import KernelGone, clean_up, parse
 from mahtab_tui.session.kernel import DetachedKernel, add_recovered_output
 from mahtab_tui.session.kernel_control import (
@@ -58,7 +58,7 @@ from mahtab_tui.store.session_search import find_sessions, wanted_words
 from mahtab_tui.store.sqlite import SessionRow, SqliteStore, count_sessions, list_sessions
 
 if TYPE_CHECKING:
-    from mahtab_tui.kernel.remote.stations import ConnectedKernel
+    from mahtab_tui.kernel.remote.process import ConnectedKernel
 
 kernels_app = typer.Typer(
     help="Kernels on other machines: remove what they left there.", no_args_is_help=True

@@ -42,12 +42,6 @@ class KernelState(StrEnum):
     IDLE = "idle"
     BUSY = "busy"
     DEAD = "dead"
-    CLAIMED_ELSEWHERE = "taken over"
-
-    @property
-    def is_over(self) -> bool:
-        """Whether this program no longer has a kernel."""
-        return self in (KernelState.DEAD, KernelState.CLAIMED_ELSEWHERE)
 
 
 class KernelError(Exception):
@@ -248,7 +242,6 @@ class Kernel(Protocol):
 
     @contextmanager
     def _busy(self, nested: bool) -> Iterator[None]:
-        """Report to the host that a cell runs within this context, unless it is inside another."""
         if nested:
             yield
             return

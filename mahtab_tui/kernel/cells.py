@@ -164,7 +164,6 @@ class TerminalOutput:
         self._recent, self._size = [text[cut:]], len(text) - cut
 
     def _end_prints(self) -> None:
-        """Make the text so far final, because other output follows."""
         if self._screen is None:
             self._recent.append(self._unfinished)
         else:
@@ -236,17 +235,13 @@ class BoundedCell:
         self._may_kill = may_kill
         self._grace = grace
         self._lock = threading.Lock()
-        self._watched = False
-        self._begun = threading.Event()
         self._ended = threading.Event()
         self._stop = threading.Event()
         self.timed_out = False
         self._on_unresponsive = on_unresponsive
 
     def run(self, execute: Callable[[], CellResult]) -> CellResult:
-        self._begun.set()
-        if self._timeout is not None or self._stop.is_set():
-            self._watch()
+        threading.Thread(target=self._bound, name="cell-limit", daemon=True).start()
         try:
             return execute()
         finally:
@@ -258,15 +253,6 @@ class BoundedCell:
         """Interrupt the cell, from any thread, and return immediately. A cell that has not started
         is interrupted when it does."""
         self._stop.set()
-        if self._begun.is_set():
-            self._watch()
-
-    def _watch(self) -> None:
-        with self._lock:
-            if self._watched or self._ended.is_set():
-                return
-            self._watched = True
-        threading.Thread(target=self._bound, name="cell-limit", daemon=True).start()
 
     def _bound(self) -> None:
         timed_out = not self._stop.wait(self._timeout)
@@ -301,8 +287,13 @@ class RunningCell:
     thread."""
 
     def __init__(
-        self, cell: int, on_output: OnOutput, limit: int | None, on_display: OnDisplay | None = None
+        self,
+        cell: int,
+        on_output: OnOutput | None,
+        limit: int | None,
+        on_display: OnDisplay | None = None,
     ) -> None:
+        """on_output: None if `listen` names it later."""
         self.cell = cell
         self.result: Future[CellResult] = Future()
         self.seal = ""
@@ -314,6 +305,8 @@ class RunningCell:
         self.interrupting = False
         self._on_output = on_output
         self._on_display = on_display
+        self._lock = threading.RLock()
+        self._unsent: list[Callable[[OnOutput], object]] = []
         self._displays: list[Display] = []
         self._room = DISPLAYED
         self._left = limit
@@ -340,9 +333,14 @@ class RunningCell:
         value = key if _KEY.fullmatch(key) else ""
         display = Display(cast(Mime, mime), cast(str, data), text, value)
         self._displays.append(display)
-        if (on_display := self._on_display) is not None:
-            self._send(lambda: on_display(display))
+        self._send(lambda _: self._on_display and self._on_display(display))
         self._add("display", text)
+
+    def listen(self, on_output: OnOutput, on_display: OnDisplay) -> None:
+        with self._lock:
+            self._on_output, self._on_display = on_output, on_display
+            for send in self._unsent:
+                self._send(send)
 
     @property
     def seconds(self) -> float:
@@ -367,15 +365,17 @@ class RunningCell:
         if not text:
             return
         self._output.add(kind, text)
-        self._send(lambda: self._on_output(kind, text))
+        self._send(lambda on_output: on_output(kind, text))
 
-    def _send(self, send: Callable[[], None]) -> None:
-        if self._listener_error is not None:
-            return
-        try:
-            send()
-        except BaseException as error:  # of the caller's function; the waiting caller raises it
-            self._listener_error = error
+    def _send(self, send: Callable[[OnOutput], object]) -> None:
+        with self._lock:
+            if self._on_output is None:
+                self._unsent.append(send)
+            elif self._listener_error is None:
+                try:
+                    send(self._on_output)
+                except BaseException as error:  # the waiting caller raises it
+                    self._listener_error = error
 
     def _finish(
         self, status: Status, duration: float, changes: tuple[Change, ...], **fields: Any
@@ -408,7 +408,6 @@ class RunningCells:
             self._cells.append(cell)
 
     def add_replayed(self, cell: RunningCell) -> None:
-        """Add a cell that began under an earlier host, before those started by this one."""
         with self._lock:
             assert self._replayed is not None
             self._cells.insert(len(self._replayed), cell)

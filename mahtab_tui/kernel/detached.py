@@ -12,7 +12,7 @@ import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
@@ -197,7 +197,12 @@ def _attach(kernel: WaitingKernel) -> AttachedProcess:
         raise
     finally:
         theirs.close()
-    return AttachedProcess(kernel, ours, token, descriptors[0], descriptors[1], lifeline)
+    spool = Spool(descriptors[0], descriptors[1])
+    handle = SpoolHandle(spool, lifeline, kernel.path, kernel)
+    watched = os.pidfd_open(kernel.pid)
+    return AttachedProcess(
+        kernel, ours, descriptors[0], token, SpooledOutput(spool), handle, watched
+    )
 
 
 def ask(
@@ -274,11 +279,9 @@ class SpooledOutput:
         while self.position < end and (data := self.read(min(end - self.position, PIECE))):
             yield data
 
-    def release(self, offset: int) -> bool:
-        if offset - self._spool.start < RELEASE_SIZE:
-            return False
-        self._spool.release(offset)
-        return True
+    def release(self, offset: int) -> None:
+        if offset - self._spool.start >= RELEASE_SIZE:
+            self._spool.release(offset)
 
 
 UNKNOWN_END = 0
@@ -286,8 +289,6 @@ UNKNOWN_END = 0
 
 
 class SpoolHandle:
-    """The `launch.DetachHandle` of a kernel on this machine."""
-
     def __init__(
         self, spool: Spool, lifeline: socket.socket, path: Path, kernel: WaitingKernel | None = None
     ) -> None:
@@ -304,39 +305,31 @@ class SpoolHandle:
         os.close(self._spool.file)
 
     def ended(self) -> None:
-        """Release everything, because the kernel has ended."""
         self.leave()
         remove_files(self._path)
 
 
+@dataclass
 class AttachedProcess:
+    kernel: WaitingKernel
+    channel: socket.socket
+    output: int
+    token: bytes
+    reader: Output
+    detach_handle: DetachHandle | None
+    watched: int
+    """A descriptor of the process."""
     shares_clock = True
-
-    def __init__(
-        self,
-        kernel: WaitingKernel,
-        channel: socket.socket,
-        token: bytes,
-        output: int,
-        spool_file: int,
-        lifeline: socket.socket,
-    ) -> None:
-        self.channel, self.token, self.output = channel, token, output
-        spool = Spool(output, spool_file)
-        self.reader: Output = SpooledOutput(spool)
-        self.detach_handle: DetachHandle | None = SpoolHandle(spool, lifeline, kernel.path, kernel)
-        self.kernel = kernel
-        self._watched = os.pidfd_open(kernel.pid)
 
     def signal(self, number: int) -> None:
         """Send a signal, unless the process has ended, because its number may have been reused."""
         with suppress(ProcessLookupError):
-            if number != signal.SIGKILL and select.select([self._watched], [], [], 0)[0]:
+            if number != signal.SIGKILL and select.select([self.watched], [], [], 0)[0]:
                 return
             os.killpg(self.kernel.pid, number)
 
     def wait(self, timeout: float | None = None) -> int:
-        if not select.select([self._watched], [], [], timeout)[0]:
+        if not select.select([self.watched], [], [], timeout)[0]:
             raise subprocess.TimeoutExpired("kernel", timeout or 0.0)
         return UNKNOWN_END
 

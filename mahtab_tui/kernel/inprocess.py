@@ -90,50 +90,46 @@ class CellOutput(io.TextIOBase):
     def __init__(self, hand_on: Callable[[str], None]) -> None:
         super().__init__()
         self._hand_on = hand_on
-        self._changed = threading.Condition()
-        self._pending: list[str] = []
-        self._handing = False
-        self._hurry = False
-        self._closing = False
-        self._ticker = threading.Thread(target=self._tick, name="mahtab-kernel-output", daemon=True)
-        self._ticker.start()
+        self._pieces: queue.SimpleQueue[str | threading.Event | None] = queue.SimpleQueue()
+        """Texts, events to set once all texts before them were passed on, and None for the end."""
+        self._thread = threading.Thread(
+            target=self._pass_on, name="mahtab-kernel-output", daemon=True
+        )
+        self._thread.start()
 
     def writable(self) -> bool:
         return True
 
     def write(self, text: str) -> int:
-        with self._changed:
-            self._pending.append(text)
-            self._changed.notify_all()
+        self._pieces.put(text)
         return len(text)
 
     def drain(self) -> None:
-        with self._changed:
-            self._hurry = True
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: not self._pending and not self._handing)
-            self._hurry = False
+        done = threading.Event()
+        self._pieces.put(done)
+        done.wait()
 
     def end(self) -> None:
-        with self._changed:
-            self._closing = True
-            self._changed.notify_all()
-        self._ticker.join()
+        self._pieces.put(None)
+        self._thread.join()
 
-    def _tick(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._pending or self._closing)
-                text, self._pending = "".join(self._pending), []
-                self._handing = True
-            if text:
-                self._hand_on(text)
-            with self._changed:
-                self._handing = False
-                self._changed.notify_all()
-                if self._closing:
-                    return
-                self._changed.wait_for(lambda: self._hurry or self._closing, DELAY)
+    def _pass_on(self) -> None:
+        texts, due = list[str](), 0.0
+        piece: str | threading.Event | None = ""
+        while piece is not None:
+            try:
+                piece = self._pieces.get(
+                    timeout=max(0.0, due - time.monotonic()) if texts else None
+                )
+            except queue.Empty:
+                piece = ""
+            if isinstance(piece, str):
+                texts.append(piece)
+            if texts and (not isinstance(piece, str) or time.monotonic() >= due):
+                self._hand_on("".join(texts))
+                texts, due = [], time.monotonic() + DELAY
+            if isinstance(piece, threading.Event):
+                piece.set()
 
 
 class RedirectState(NamedTuple):
@@ -401,7 +397,6 @@ class InProcessKernel(Kernel):
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread.ident or 0), error)
 
     def _send(self, frame: Frame) -> None:
-        """Handle messages that a worker process would send through its socket."""
         if frame["op"] == "call" and frame["name"] == "display":
             self._shown(frame["args"])
             self._calls.deliver({"op": "answer", "id": frame["id"], "value": None})

@@ -116,8 +116,6 @@ class ArrayStatistics(ColumnStatistics):
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """The data of a plot."""
-
     kind: Literal["line", "histogram", "heat"]
     xs: tuple[float, ...] = ()
     ys: tuple[float, ...] = ()
@@ -143,8 +141,6 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class TableArrangement:
-    """How a table is sorted and filtered."""
-
     sort: tuple[int, bool] | None = None
     """The column to sort by, and whether the order is descending."""
     filters: tuple[tuple[int, str], ...] = ()
@@ -178,7 +174,6 @@ class InspectorClient:
         return reply["count"], checked(tuple[Child, ...], reply["rows"])
 
     def evaluate(self, path: ObjectPath, name: str) -> Child:
-        """Evaluate a property at the user's request; its code runs with a time limit."""
         return checked(Child, self._ask("evaluate", path, name=name))
 
     def headings(self, path: ObjectPath, columns: Sequence[int]) -> tuple[Heading, ...]:
@@ -225,7 +220,6 @@ class InspectorClient:
     def find(
         self, path: ObjectPath, words: str, start: int, *, backwards: bool
     ) -> tuple[int, int] | None:
-        """Find the next or previous occurrence of words in a text."""
         found = self._ask("find", path, words=words, start=start, backwards=backwards)["found"]
         return None if found is None else (found[0], found[1])
 
@@ -248,7 +242,6 @@ class InspectorClient:
         return reply["text"], reply["cut"]
 
     def close(self) -> None:
-        """Release everything held for this screen."""
         self._ask("close", (), "")
 
     def _ask(

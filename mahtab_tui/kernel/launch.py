@@ -168,14 +168,11 @@ class SeekableOutput(Output, Protocol):
     def until(self, end: int) -> Iterator[bytes]:
         """Yield the bytes before an offset, as far as they have been printed."""
 
-    def release(self, offset: int) -> bool:
-        """Note that output before an offset is stored and no longer needed. Returns whether that
-        was much."""
+    def release(self, offset: int) -> None:
+        """Note that output before an offset is stored and no longer needed."""
 
 
 class PipeOutput:
-    """Output that is gone once it has been read."""
-
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe
 

@@ -170,8 +170,6 @@ def _field_names(kind: Any) -> tuple[str, ...]:
 
 
 class _Output:
-    """Masks a cell's streamed output, each kind separately."""
-
     def __init__(self, secrets: Secrets, hand_on: OnOutput) -> None:
         self._secrets = secrets
         self._hand_on = hand_on

@@ -24,7 +24,6 @@ from mahtab_tui.kernel.base import (
     UndoAnswer,
 )
 from mahtab_tui.kernel.launch import ConnectionState, Launcher, LocalLauncher
-from mahtab_tui.kernel.reattach import CLAIMED
 from mahtab_tui.kernel.requests import KernelReady
 from mahtab_tui.kernel.values import (
     RESET,
@@ -37,7 +36,7 @@ from mahtab_tui.kernel.values import (
     SaveTarget,
     Status,
 )
-from mahtab_tui.kernel.worker_process import WorkerProcess
+from mahtab_tui.kernel.worker_process import CLAIMED, WorkerProcess
 from mahtab_tui.system import existing_folder, moved_message
 
 SLOW_DISK = 20_000_000
@@ -88,8 +87,8 @@ class ProcessKernel(Kernel):
             lambda text: self._host.kernel_state(self.info(), text),
             lambda name, args: self._host.call(name, args),
         )
-        self._size = self._size_sent = (80, 24)
-        """Columns and lines for code, now and when the newest process was started."""
+        self._size = (80, 24)
+        """Columns and lines for code."""
         self._turn = threading.Lock()
         self._swap = threading.Lock()
         """Held while one process replaces another."""
@@ -266,14 +265,12 @@ class ProcessKernel(Kernel):
     # Processes, one after the other
 
     def _ready(self) -> WorkerProcess | None:
-        """Return the process, once it has started; None if there will be none."""
         with self._changed:
             self._changed.wait_for(lambda: self._state is not KernelState.STARTING)
             return self._worker
 
     def _require(self, *, wait: bool = True) -> WorkerProcess:
-        """Return the process. wait: also wait for one that is starting. Raises `KernelError` if
-        there is none."""
+        """wait: also wait for one that is starting. Raises `KernelError` if there is none."""
         worker = self._ready() if wait else self._worker
         if worker is None:
             raise KernelError(self._failure)
@@ -281,18 +278,13 @@ class ProcessKernel(Kernel):
 
     def _report(self, state: KernelState, text: str) -> None:
         with self._changed:
-            if self._state is KernelState.CLAIMED_ELSEWHERE:  # no state follows
-                return
             self._state = state
             self._changed.notify_all()
         self._host.kernel_state(self.info(), text)
 
     def _replace(self, executable: str, why: str, now: str) -> None:
-        """Replace the running process by another one. Raises `KernelError`.
-
-        why: a detail for the results of the old one's cells. now: the notice once the new one is
-        ready, with placeholders for its ready message.
-        """
+        """why: a detail for the results of the old one's cells. now: the notice once the new one is
+        ready, with placeholders for its ready message."""
         with self._swap:
             if self._closed:
                 raise KernelError(self._failure)
@@ -305,20 +297,16 @@ class ProcessKernel(Kernel):
         self._begin(now.format(python=new.hello.python, executable=new.hello.executable))
 
     def _about_new_process(self, event: str) -> str:
-        """Return the sentence about a new process. If variables are saved, the session reports
-        which of them are restored."""
+        # If variables are saved, the session reports which of them are restored.
         return f"{event}{'; its namespace is empty' if self._save_target is None else ''}."
 
     def _launch(self, executable: str) -> WorkerProcess:
         cwd = self._worker.cwd if self._worker is not None else self._cwd
         folder = cwd if self._launcher.label else existing_folder(cwd)  # a station checks itself
-        self._size_sent = self._size
         start = partial(
-            self._launcher.start, executable, folder, self._color, self._size_sent, self._wire
+            self._launcher.start, executable, folder, self._color, self._size, self._wire
         )
-        worker = WorkerProcess(
-            executable, folder, start, self._host, self._on_end, self._on_claimed
-        )
+        worker = WorkerProcess(executable, folder, start, self._host, self._on_end)
         self._starting = worker
         try:
             worker.start()
@@ -332,18 +320,14 @@ class ProcessKernel(Kernel):
 
     def _set_worker(self, worker: WorkerProcess, executable: str) -> None:
         with self._changed:
-            if worker.over:
-                raise KernelError(f"The kernel of {executable} ended as soon as it was ready.")
             if worker.claimed:
                 raise KernelError(CLAIMED)
+            if worker.over:
+                raise KernelError(f"The kernel of {executable} ended as soon as it was ready.")
             self._worker, self._executable = worker, executable
-        if self._size != self._size_sent:  # it was changed meanwhile
-            columns, lines = self._size
-            worker.send("size", columns=columns, lines=lines)
+        self.set_size(*self._size)  # it may have changed meanwhile
 
     def _begin(self, text: str) -> None:
-        """Run the startup code of a new process, and report that it is ready. Cells wait until
-        then."""
         with self._changed:
             worker, startup = self._worker, self._startup
             if startup:
@@ -394,22 +378,17 @@ class ProcessKernel(Kernel):
 
     # Called on a process's reader thread
 
-    def _on_claimed(self, worker: WorkerProcess, how: str) -> None:
-        with self._changed:
-            if self._closed or self._worker not in (worker, None):  # None: right after its start
-                return
-            self._worker = None
-            self._cwd = worker.cwd
-            self._closed, self._failure = True, how  # a new one would wait for the same session
-        self._report(KernelState.CLAIMED_ELSEWHERE, how)
-
     def _on_end(self, worker: WorkerProcess, how: str) -> None:
         with self._changed:
             if self._closed or self._worker is not worker:
                 return
             self._worker = None
             self._cwd = worker.cwd
+            self._closed = worker.claimed  # a new one would wait for the same session
             self._state = KernelState.STARTING
+        if worker.claimed:
+            self._fail(how)
+            return
         try:
             self._host.kernel_state(self._info(worker, KernelState.DEAD), how)
             self._restart()
@@ -417,7 +396,6 @@ class ProcessKernel(Kernel):
             self._fail(f"Could not start a new kernel: {type(error).__name__}: {error}")
 
     def _restart(self) -> None:
-        """Replace a process that died by a new one."""
         for attempt in range(1, ATTEMPTS + 1):
             with self._swap:
                 if self._closed or self._worker is not None:
@@ -439,6 +417,5 @@ class ProcessKernel(Kernel):
 
 
 def startup_failure(result: CellResult) -> str:
-    """Return the sentence about startup code that failed, with its output."""
     output = result.output[-STARTUP_OUTPUT:].rstrip()
     return f"The code that every kernel starts with failed:\n{output}"

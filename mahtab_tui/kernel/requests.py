@@ -12,11 +12,11 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from mahtab_tui.kernel.base import KernelError, KernelHost, Operation, Operations
+from mahtab_tui.kernel.base import KernelError, KernelHost, Operation
 from mahtab_tui.kernel.values import Change, OutputKind, Status
 from mahtab_tui.worker.frames import Frame, encode
 
@@ -28,28 +28,31 @@ class OutgoingFullError(ValueError):
     """The kernel does not read, and too much is queued."""
 
 
-class SendQueue:
-    """Sends whole messages over a socket in order. A thread sends what the socket does not accept
-    at once, and ends when the queue is empty. Any thread may call it."""
+class Outbox:
+    """Sends whole messages to a kernel process, in order. A thread sends what the socket does not
+    accept at once, and ends when nothing waits. Any thread may call it."""
 
-    def __init__(self, channel: socket.socket) -> None:
-        self._channel = channel
+    def __init__(self, give_up: Callable[[], None]) -> None:
+        """give_up: called when the kernel does not read answers."""
+        self.channel: socket.socket | None = None
+        """Without one, messages are dropped: the reader thread reports a lost connection."""
+        self._give_up = give_up
         self._lock = threading.Lock()
         self._waiting: deque[memoryview] = deque()
         """The first message is being sent, and stays here until it has been sent."""
         self._size = 0
         self._writer: threading.Thread | None = None
-        self._closed = False
 
     def send(self, data: bytes) -> None:
-        """Send or queue a message. Raises `OutgoingFullError`; ignores a kernel that has ended."""
+        """Send or queue an encoded frame. Raises `OutgoingFullError`; ignores a kernel that has
+        ended."""
         with self._lock:
-            if self._closed:
+            if self.channel is None:
                 return
             view = memoryview(data)
             if not self._waiting:
                 try:
-                    view = view[self._channel.send(view, socket.MSG_DONTWAIT) :]
+                    view = view[self.channel.send(view, socket.MSG_DONTWAIT) :]
                 except BlockingIOError:
                     pass
                 except OSError:
@@ -62,72 +65,53 @@ class SendQueue:
             self._size += len(view)
             if self._writer is None:
                 self._writer = threading.Thread(
-                    target=self._write, name="mahtab-outgoing", daemon=True
+                    target=self._write, args=(self.channel,), name="mahtab-outgoing", daemon=True
                 )
                 self._writer.start()
 
-    def end(self) -> None:
-        """Tell the kernel that no more messages will come."""
-        with contextlib.suppress(OSError):
-            self._channel.shutdown(socket.SHUT_WR)
+    def send_soon(self, frame: Frame) -> None:
+        with contextlib.suppress(OutgoingFullError):
+            self.send(encode(frame))
+
+    def answer(self, answer: Frame) -> None:
+        """Send an answer. Raises `OutgoingFullError`, after which a shorter one can be sent."""
+        try:
+            self.send(encode(answer))
+        except OutgoingFullError:
+            if "error" not in answer:
+                raise
+            self._give_up()
 
     def close(self) -> None:
         with self._lock:
-            self._closed = True
+            channel, self.channel = self.channel, None
             writer = self._writer
+        if channel is None:
+            return
         with contextlib.suppress(OSError):
-            self._channel.shutdown(socket.SHUT_RDWR)
+            channel.shutdown(socket.SHUT_RDWR)
         if writer is not None:
             writer.join()
-        self._channel.close()
+        channel.close()
 
-    def _write(self) -> None:
+    def _write(self, channel: socket.socket) -> None:
         while True:
             with self._lock:
-                if self._closed or not self._waiting:
+                if self.channel is None or not self._waiting:
                     self._writer = None
                     return
                 first = view = self._waiting[0]
             try:
                 while view:
-                    view = view[self._channel.send(view) :]
-            except OSError:
+                    view = view[channel.send(view) :]
+            except OSError:  # the kernel has ended
                 with self._lock:
-                    self._closed = True
+                    self._waiting.clear()
+                    self._size, self._writer = 0, None
                 return
             with self._lock:
                 self._waiting.popleft()
                 self._size -= len(first)
-
-
-class Outbox:
-    """Frames for a kernel process. Without a connection they are dropped: the reader thread notices
-    a lost one, and reports it."""
-
-    def __init__(self, give_up: Callable[[], None]) -> None:
-        """give_up: called when the kernel does not read answers."""
-        self.queue: SendQueue | None = None
-        self._give_up = give_up
-
-    def send(self, frame: Frame) -> None:
-        self.send_data(encode(frame))
-
-    def send_data(self, data: bytes) -> None:
-        if self.queue is not None:
-            self.queue.send(data)
-
-    def send_soon(self, data: bytes) -> None:
-        with contextlib.suppress(OutgoingFullError):
-            self.send_data(data)
-
-    def answer(self, answer: Frame) -> None:
-        """Send an answer. Raises `OutgoingFullError`, after sending a shorter one."""
-        try:
-            self.send(answer)
-        except OutgoingFullError:
-            if "error" not in answer:
-                raise
-            self._give_up()
 
 
 T = TypeVar("T")
@@ -230,25 +214,12 @@ class CallAnswers(Answers):
         )
 
 
-ONE_BY_ONE = (Operations.complete.name,)
-"""Requests made at each key press. The next one is sent only after the last reply, so that they do
-not pile up in a busy kernel."""
-
-STALE_AFTER = 10.0
-"""Seconds after which the next one is sent anyway, because the last one may be waiting for a lost
-disk."""
-
 MOST = 100
+"""Requests that may wait for a reply, so that they do not pile up in a busy kernel."""
 
 NO_ANSWER = (
     "The kernel does not answer: code that cannot be interrupted keeps its interpreter busy."
 )
-
-
-class _Request(NamedTuple):
-    op: str
-    sent: float
-    reply: Future[Any]
 
 
 class ControlRequests:
@@ -259,61 +230,56 @@ class ControlRequests:
         self._send = send
         self._ids = itertools.count(1)
         self._changed = threading.Condition()
-        self._open: dict[int, _Request] = {}
+        self._open: dict[int, Future[Any]] = {}
         self._ended = ""
 
     def ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
         """Send a request and wait for the reply. timeout: if not the operation's. Raises
         `KernelError` with the kernel's message, or if there is no reply in time."""
-        op = operation.name
         timeout = operation.timeout if timeout is None else timeout
         now = time.monotonic()
         with self._changed:
-            free = self._changed.wait_for(lambda: self._ended or self._may_send(op, now), timeout)
+            free = self._changed.wait_for(lambda: self._ended or len(self._open) < MOST, timeout)
             if self._ended:
                 raise KernelError(self._ended)
             if not free:
                 raise KernelError(NO_ANSWER)
             number = next(self._ids)
-            request = self._open[number] = _Request(op, now, Future())
+            reply: Future[Any] = Future()
+            self._open[number] = reply
         try:
-            self._send({"op": op, "id": number, **fields})
+            self._send({"op": operation.name, "id": number, **fields})
         except ValueError as error:
             self._take(number)
             raise KernelError(f"The kernel cannot be sent a request: {error}.") from None
         try:
-            reply = request.reply.result(max(0.0, now + timeout - time.monotonic()))
+            value = reply.result(max(0.0, now + timeout - time.monotonic()))
         except TimeoutError:
             raise KernelError(NO_ANSWER) from None
-        return checked(operation.result, reply)
+        return checked(operation.result, value)
 
     def on_reply(self, frame: Frame) -> None:
         """Process a reply. Raises `KeyError`, `TypeError` if it is malformed."""
         error = frame.get("error")
         value = frame["value"] if error is None else None
-        request = self._take(frame["id"])
-        if request is None:
+        reply = self._take(frame["id"])
+        if reply is None:
             return
         if error is None:
-            request.reply.set_result(value)
+            reply.set_result(value)
         else:
-            request.reply.set_exception(KernelError(str(error)))
+            reply.set_exception(KernelError(str(error)))
 
     def end(self, how: str) -> None:
         with self._changed:
             self._ended = how
             left, self._open = self._open, {}
             self._changed.notify_all()
-        for request in left.values():
-            request.reply.set_exception(KernelError(how))
+        for reply in left.values():
+            reply.set_exception(KernelError(how))
 
-    def _may_send(self, op: str, now: float) -> bool:
-        recent = (each for each in self._open.values() if now - each.sent < STALE_AFTER)
-        waits = op in ONE_BY_ONE and any(each.op == op for each in recent)
-        return not waits and len(self._open) < MOST
-
-    def _take(self, number: int) -> _Request | None:
+    def _take(self, number: int) -> Future[Any] | None:
         with self._changed:
-            request = self._open.pop(number, None)
+            reply = self._open.pop(number, None)
             self._changed.notify_all()
-        return request
+        return reply

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 Origin = Literal["user", "assistant"]
 OutputKind = Literal["stdout", "value", "traceback", "display"]
@@ -137,19 +137,6 @@ class Restoration:
     not_restored: tuple[NotRestored, ...]
     exact: bool
 
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Callable[[Any], Any]) -> Any:
-        """Accept the field's name in waiting kernels of earlier versions."""
-        from pydantic_core import core_schema  # not needed by searches, which load this file
-
-        def rename(given: Any) -> Any:
-            if not isinstance(given, dict) or "kept_as_is" not in given:
-                return given
-            rest = {name: value for name, value in given.items() if name != "kept_as_is"}
-            return {"not_restored": given["kept_as_is"], **rest}
-
-        return core_schema.no_info_before_validator_function(rename, handler(source))
-
 
 @dataclass(frozen=True, slots=True)
 class UndoStep:
@@ -255,8 +242,6 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Completions:
-    """The completions at a cursor, best first."""
-
     start: int
     """The start, in characters, of the text that a completion replaces; its end is the cursor."""
     items: tuple[Completion, ...]
@@ -289,8 +274,6 @@ class _Origin(NamedTuple):
 
 
 class Provenance:
-    """Tracks authors of names, from the changes of cells."""
-
     def __init__(self) -> None:
         self._origins: dict[str, _Origin] = {}
         self._replaced: list[tuple[int, str, _Origin]] = []

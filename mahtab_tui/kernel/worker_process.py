@@ -1,4 +1,4 @@
-"""A kernel process, from its start to its end."""
+"""A kernel process, from its start to its end, or until another host attaches to it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any, cast
 
 from mahtab_tui.kernel.base import KernelError, KernelHost, OnDisplay, OnOutput, Operations
@@ -25,8 +26,8 @@ from mahtab_tui.kernel.launch import (
     describe_end,
     describe_failed_start,
 )
-from mahtab_tui.kernel.reattach import CLAIMED, DetachState, EventBacklog
 from mahtab_tui.kernel.requests import (
+    NO_ANSWER,
     CallAnswers,
     CellEnd,
     ControlRequests,
@@ -34,7 +35,6 @@ from mahtab_tui.kernel.requests import (
     KernelReady,
     Outbox,
     OutgoingFullError,
-    SendQueue,
     checked,
 )
 from mahtab_tui.kernel.values import CellResult, Lock, RestoredFile, Status
@@ -51,9 +51,101 @@ _RESTORING = -1
 """The number that stands for a cell while variables are restored."""
 
 
-class WorkerProcess:
-    """A kernel process. Methods may be called from any thread."""
+@dataclass(frozen=True, slots=True)
+class SavedBefore:
+    """The previous host's report on the saved variables."""
 
+    carried: tuple[str, ...] | None
+    """None if it reported nothing."""
+    lost: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EventBacklog:
+    """Events in order, to replay on attach. `at` is the offset of the output up to an event."""
+
+    acknowledged: int
+    """The offset up to which the output outside cells is stored."""
+    events: tuple[dict[str, Any], ...]
+    """Each is the start of a cell, a display, or the end of a cell."""
+    calls: tuple[HostCall, ...]
+    saved: SavedBefore
+
+
+CLAIMED = "The other terminal now has the kernel and its variables."
+
+
+class DetachState:
+    """State that a later host of the same kernel needs. Any thread may use it, but only the reader
+    thread calls `receive`, `on_cell_end` and `printed_outside`."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self.output: SeekableOutput | None = None
+        """The kernel's output, if it can outlive this host."""
+        self._outbox = outbox
+        self._lock = threading.Lock()
+        self._backlog: Future[EventBacklog] = Future()
+        self._resumed: dict[int, RunningCell] = {}
+        self._ends: dict[int, int] = {}
+        """Offset of the end of each unstored cell's output, by cell number."""
+
+    @property
+    def has_received(self) -> bool:
+        return self._backlog.done()
+
+    def receive(self, backlog: EventBacklog, cells: Mapping[int, RunningCell]) -> None:
+        self._resumed = dict(cells)
+        self._backlog.set_result(backlog)
+
+    def end(self, how: str) -> None:
+        if not self._backlog.done():
+            self._backlog.set_exception(KernelError(how))
+
+    def resume_cell(
+        self, cell: int, on_output: OnOutput, on_display: OnDisplay
+    ) -> CellResult | None:
+        """Wait for the end of a cell that began under an earlier host; it may have ended since.
+        Returns None if the kernel does not know it."""
+        with contextlib.suppress(KernelError):
+            wait_for_result(self._backlog)
+        running = self._resumed.pop(cell, None)
+        if running is None:
+            return None
+        running.listen(on_output, on_display)
+        return wait_for_result(running.result)
+
+    def saved(self, seconds: float) -> SavedBefore:
+        """Return the earlier host's report on the saved variables. Raises `KernelError` if it does
+        not arrive in time."""
+        try:
+            return self._backlog.result(seconds).saved
+        except TimeoutError:
+            raise KernelError(NO_ANSWER) from None
+
+    def on_cell_end(self, cell: int) -> None:
+        if self.output is not None:
+            with self._lock:
+                self._ends[cell] = self.output.position
+
+    def printed_outside(self) -> None:
+        if self.output is not None:
+            self._acknowledge((), self.output.position)
+
+    def on_stored(self, cell: int) -> None:
+        """Note that a cell's end and output are stored, so that the kernel need not send them to
+        another host."""
+        with self._lock:
+            if self.output is None:
+                return
+            end = self._ends.pop(cell, 0)
+        self.output.release(end)
+        self._acknowledge((cell,), 0)
+
+    def _acknowledge(self, cells: Sequence[int], offset: int) -> None:
+        self._outbox.send_soon({"op": "stored", "stored": cells, "heard": offset})
+
+
+class WorkerProcess:
     def __init__(
         self,
         executable: str,
@@ -61,21 +153,20 @@ class WorkerProcess:
         start: Callable[[], Process],
         host: KernelHost,
         on_end: Callable[[WorkerProcess, str], None],
-        on_claimed: Callable[[WorkerProcess, str], None],
     ) -> None:
-        """start: starts the process, on the reader thread. on_end, on_claimed: called there with a
-        sentence when the process is over and its cells have their results, or when another host
-        has attached to it; not for a process that was never ready."""
+        """start: starts the process, on the reader thread. on_end: called there with a sentence
+        when the process is over or another host has attached to it, and its cells have their
+        results; not for a process that was never ready."""
         self.hello = KernelReady("", executable, cwd, 0)
         self.cwd = cwd
         self._executable = executable
         self._start = start
         self._host = host
         self._on_end = on_end
-        self._on_claimed = on_claimed
         self._started: Future[None] = Future()
         self._ready: Future[None] = Future()
         self._lock = threading.RLock()
+        self._printing = threading.Lock()
         self._outbox = Outbox(lambda: self._break("it does not read the answers to its requests"))
         self._process: Process | None = None
         self._detach_handle: DetachHandle | None = None
@@ -86,8 +177,8 @@ class WorkerProcess:
         self._restoring: RunningCell | None = None
         self._leaving = self._left = False
         """Whether this host wants to detach, and whether it has detached."""
-        self.detach_state = DetachState(self._outbox.send_soon)
-        self._requests = ControlRequests(self._outbox.send)
+        self.detach_state = DetachState(self._outbox)
+        self._requests = ControlRequests(lambda frame: self._outbox.send(encode(frame)))
         self.ask = self._requests.ask
         self._answers = CallAnswers(host, self._outbox.answer)
         self._chunks = Chunks(self._printed)
@@ -129,7 +220,6 @@ class WorkerProcess:
             "nested": nested,
             "lock": lock,
             "seal": running.seal,
-            **self.detach_state.news(),
         }
         over = (Status.DIED, "The kernel had ended before the cell began.")
         try:
@@ -139,7 +229,7 @@ class WorkerProcess:
                     running.lost(*(self._intent or over))
                 else:
                     self._cells.add(running)
-            self._outbox.send_data(data)
+            self._outbox.send(data)
         except (FrameError, OutgoingFullError) as error:
             self._cells.remove(running)
             raise KernelError(f"The cell cannot be sent to the kernel: {error}.") from None
@@ -154,7 +244,7 @@ class WorkerProcess:
         return self._detach_handle is not None and self._detach_handle.was_reattached
 
     def send(self, op: str, **fields: Any) -> None:
-        self._outbox.send_soon(encode({"op": op, **fields}))
+        self._outbox.send_soon({"op": op, **fields})
 
     def interrupt(self) -> bool:
         """Stop the innermost running cell, or restoring variables, as Ctrl+C in a terminal does;
@@ -194,9 +284,10 @@ class WorkerProcess:
         with self._lock:
             self._intent = (status, how)
             busy = any(self._cells)
-        if not busy and self._outbox.queue is not None:
+        if not busy and self._process is not None:
             self.send("end")
-            self._outbox.queue.end()
+            with contextlib.suppress(OSError):
+                self._process.channel.shutdown(socket.SHUT_WR)
             self._thread.join(END_TIMEOUT)
         self._signal(signal.SIGKILL)
         self._thread.join()
@@ -208,10 +299,9 @@ class WorkerProcess:
         if process is None or self._detach_handle is None:
             self.end(Status.KILLED, "The screen was closed.")
             return
-        self.detach_state.acknowledge()
         if on_purpose:
             self.send("stay")
-        with self._lock:
+        with self._printing, self._lock:  # what was passed on is acknowledged
             self._leaving = self._left = True
         with contextlib.suppress(OSError):
             process.channel.shutdown(socket.SHUT_RDWR)
@@ -251,7 +341,7 @@ class WorkerProcess:
         self._detach_handle = handle
         if handle is not None:
             self.detach_state.output = cast("SeekableOutput", output)
-        outgoing = self._outbox.queue = SendQueue(process.channel)
+        self._outbox.channel = process.channel
         if handle is not None and handle.ready is not None:
             self._on_ready(handle.ready)
         claimed = False
@@ -262,36 +352,40 @@ class WorkerProcess:
                 f"something outside the session wrote to its connection ({str(error) or type(error).__name__})"
             )
         if claimed or self._left:
-            self._let_go(process, outgoing)
+            self._let_go(process)
             return
         code = self._reap(process)
         try:
             self._feed(output.available())
             self._chunks.end()
         finally:
-            outgoing.close()
+            self._outbox.close()
             os.close(process.output)
             if handle is not None:
                 handle.ended()
             self._over(code)
 
-    def _let_go(self, process: Process, outgoing: SendQueue) -> None:
+    def _let_go(self, process: Process) -> None:
         assert self._detach_handle is not None
         with self._lock:
             self._left = True
             cells = list(self._cells)
-        outgoing.close()
+        self._outbox.close()
         os.close(process.output)
         self._detach_handle.leave()
         self._requests.end(CLAIMED)
         self.detach_state.end(CLAIMED)
-        if self._leaving:
-            return
+        if not self._leaving:
+            self.claimed = True
+            self._end_cells(cells, Status.KILLED, CLAIMED)
+
+    def _end_cells(self, cells: Sequence[RunningCell], status: Status, how: str) -> None:
         for cell in reversed(cells):
-            cell.lost(Status.KILLED, CLAIMED)
-        self._answers.cancel_all()
-        self.claimed = True
-        self._on_claimed(self, CLAIMED)
+            cell.lost(status, how)
+        try:
+            self._answers.cancel_all()
+        finally:
+            self._on_end(self, how)
 
     def _over(self, code: int) -> None:
         if not self._ready.done():
@@ -304,12 +398,7 @@ class WorkerProcess:
             cells, self._cells = list(self._cells), RunningCells()
         self._requests.end(how)
         self.detach_state.end(how)
-        for cell in reversed(cells):
-            cell.lost(status, how)
-        try:
-            self._answers.cancel_all()
-        finally:
-            self._on_end(self, how)
+        self._end_cells(cells, status, how)
 
     def _read(self, process: Process, output: Output) -> bool:
         """Read until the end; returns whether another host has attached to the kernel."""
@@ -378,8 +467,9 @@ class WorkerProcess:
         elif not self._ready.done():
             self._early.append(text)
         else:
-            self._host.background_output(text)
-            self.detach_state.printed_outside()
+            with self._printing:
+                self._host.background_output(text)
+                self.detach_state.printed_outside()
 
     def _on_ready(self, hello: KernelReady) -> None:
         self.hello = hello
@@ -390,7 +480,11 @@ class WorkerProcess:
         """Replay the events from before this host attached, with the output of that time. May raise
         any exception if the message is malformed."""
         backlog = checked(EventBacklog, message)
-        cells = backlog.cells()
+        cells = {
+            event["begin"]: RunningCell(event["begin"], None, event["limit"])
+            for event in backlog.events
+            if "begin" in event
+        }
         with self._cells.replaying():
             self.detach_state.receive(backlog, cells)
             output.go_to(backlog.events[0]["at"] if backlog.events else backlog.acknowledged)
@@ -401,7 +495,7 @@ class WorkerProcess:
                 self._feed(output.until(event["at"]))
                 if "begin" in event:
                     self._chunks.flush()
-                    self._cells.add_replayed(cells[event["begin"]][0])
+                    self._cells.add_replayed(cells[event["begin"]])
                     depth += 1
                 elif "shown" in event:
                     self._chunks.flush()

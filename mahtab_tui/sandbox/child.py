@@ -101,8 +101,6 @@ _KILLED = -signal.SIGKILL
 
 @dataclass(frozen=True)
 class ForkedProcess:
-    """A process that the fork server has made."""
-
     pid: int
     handle: int
     """A descriptor of the process (`pidfd`), so that signals cannot hit another. Its owner closes
@@ -371,8 +369,6 @@ _MAX_OUTPUT = 20_000
 
 
 class ChildProcess(asyncio.Protocol):
-    """The engine's side of a process that the fork server has made."""
-
     def __init__(self, forked: ForkedProcess, host: SandboxHost) -> None:
         self._loop = asyncio.get_running_loop()
         self._forked = forked

@@ -249,7 +249,6 @@ class MontySandbox:
         return "ok"
 
     async def _to_end(self, session: AsyncMontySession, code: str) -> Any:
-        """Run the code and answer its calls. Returns the value of its last expression."""
         from pydantic_monty import AsyncFunctionSnapshot, MontyComplete
 
         # Names that the interpreter does not know come back as calls, whatever their values are here.

@@ -166,8 +166,6 @@ async def _use_server(
 
 
 class ProcessSandbox:
-    """A node's Python: a process, and a new one after a kill."""
-
     def __init__(
         self,
         child: ChildProcess,

@@ -320,7 +320,7 @@ class Cells:
     def follow(self, state: KernelState) -> None:
         """Handle a change of the kernel's state: when it dies, its names are gone; a new one may
         start with some."""
-        if state.is_over:
+        if state is KernelState.DEAD:
             self._dead = True
             self._namespace_store.kernel_died()
             self.provenance.clear()

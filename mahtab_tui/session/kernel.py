@@ -47,7 +47,7 @@ from mahtab_tui.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.detached import AttachedProcess
-    from mahtab_tui.kernel.remote.stations import ConnectedKernel
+    from mahtab_tui.kernel.remote.process import ConnectedKernel
     from mahtab_tui.session.components import Components
     from mahtab_tui.session.loading import DataFile
 
@@ -233,7 +233,7 @@ class SessionKernelHost:
             ),
         )
         self._cells.follow(info.state)
-        if info.state.is_over and self._parts.servers is not None:
+        if info.state is KernelState.DEAD and self._parts.servers is not None:
             self._parts.servers.cancel()
 
     def background_output(self, text: str) -> None:

@@ -14,7 +14,7 @@ from mahtab_tui.bus.records import AssistantReplIn, Notice, ReplIn, UserReplIn, 
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.detached import WaitingKernel, stop, waiting_kernels
-from mahtab_tui.kernel.remote.stations import KernelNote, noted_kernels
+from mahtab_tui.kernel.remote.process import KernelNote, noted_kernels
 from mahtab_tui.store.database import locked_sessions, suppress_all_but_corruption
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.sqlite import list_sessions, records_with_tag

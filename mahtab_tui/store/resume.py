@@ -237,7 +237,7 @@ def remove_session(row: SessionRow) -> None:
     """Delete a session's records and variables. Raises `SessionNotFound` if a program has it open or
     its kernel is waiting, and `StoreError`."""
     from mahtab_tui.kernel.detached import recovered_output, waiting_kernels
-    from mahtab_tui.kernel.remote.stations import noted_kernels
+    from mahtab_tui.kernel.remote.process import noted_kernels
     from mahtab_tui.store.session_index import delete_session
 
     if any(not kernel.has_host for kernel in waiting_kernels(row.id)) or (

@@ -178,7 +178,6 @@ class Worker:
         if op in ("execute", "restore"):
             self._open.add(frame["cell"])
             if self.holder is not None and op == "execute":
-                self._on_detach_message(frame)
                 self.holder.backlog.begin(frame)
         elif op == "keep":
             self._get_keeper()
@@ -219,7 +218,7 @@ class Worker:
         """Note what the host has stored, or that it will leave the kernel."""
         if self.holder is None:
             return
-        if "stored" in frame:
+        if frame["op"] == "stored":
             self.holder.backlog.on_stored(frame["stored"], frame["heard"])
         elif frame["op"] == "end":
             self.holder.is_ending = True

@@ -10,8 +10,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.remote.process import RemoteLauncher
-from mahtab_tui.kernel.remote.stations import attach_remote, noted_kernels
+from mahtab_tui.kernel.remote.process import RemoteLauncher, attach_remote, noted_kernels
 from tests.benchmarks.screen import OURS, key_echo
 from tests.benchmarks.table import Row, median, p99
 from tests.e2e.terminal import Terminal

@@ -9,9 +9,7 @@ from pathlib import Path
 from mahtab_tui.kernel.detached import attach
 from mahtab_tui.kernel.launch import Launcher
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.remote import stations
-from mahtab_tui.kernel.remote.process import RemoteLauncher
-from mahtab_tui.kernel.remote.stations import noted_kernels
+from mahtab_tui.kernel.remote.process import RemoteLauncher, attach_remote, noted_kernels
 from mahtab_tui.kernel.remote.transport import Address
 from mahtab_tui.kernel.values import CellResult, Display, SaveTarget
 from mahtab_tui.session.kernel import LocalDetachable
@@ -89,7 +87,7 @@ class Screen:
 def _launcher(again: bool, hours: float) -> Launcher:
     if ELSEWHERE:
         found = (
-            [stations.attach_remote(noted, no_answer) for noted in noted_kernels(SESSION)]
+            [attach_remote(noted, no_answer) for noted in noted_kernels(SESSION)]
             if again
             else [None]
         )

@@ -12,8 +12,7 @@ import time
 from pathlib import Path
 
 from mahtab_tui.kernel.detached import stop, waiting_kernels
-from mahtab_tui.kernel.remote import stations
-from mahtab_tui.kernel.remote.stations import noted_kernels
+from mahtab_tui.kernel.remote.process import noted_kernels, stop_remote
 from mahtab_tui.kernel.remote.transport import parse
 from tests.integration.detached import ELSEWHERE, SESSION, Screen, no_answer
 
@@ -68,5 +67,5 @@ if __name__ == "__main__":
         for kernel in waiting_kernels(SESSION):
             stop(kernel)
         for noted in noted_kernels(SESSION):
-            stations.stop_remote(noted, no_answer)
+            stop_remote(noted, no_answer)
         os._exit(0 if sys.exc_info()[0] is None else 1)

@@ -20,9 +20,8 @@ from mahtab_tui.bus.records import Kernel, UserReplIn
 from mahtab_tui.kernel.base import KernelError, KernelState
 from mahtab_tui.kernel.detached import attach, recovered_output, stop, waiting_kernels
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.reattach import CLAIMED
 from mahtab_tui.kernel.values import SaveTarget, Status
-from mahtab_tui.kernel.worker_process import WorkerProcess
+from mahtab_tui.kernel.worker_process import CLAIMED, WorkerProcess
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.kernel import LocalDetachable
@@ -233,7 +232,7 @@ def test_second_screen_claims_the_kernel_and_the_first_is_notified() -> None:
     running = first.begin(2, WAIT)
     second = Screen(again=True)
     assert running.result(60).status is Status.KILLED
-    assert first.host.wait_for_state(KernelState.CLAIMED_ELSEWHERE) == CLAIMED
+    assert first.host.wait_for_state(KernelState.DEAD) == CLAIMED
     with pytest.raises(KernelError, match=CLAIMED):
         first.kernel.reset()  # a second kernel would wait for the same session
     assert first.run(3, "n").status is Status.DIED
@@ -265,10 +264,9 @@ def test_kernel_claimed_during_a_screens_startup_is_gone(
         monkeypatch.setattr(ProcessKernel, "_set_worker", late)
     second = ProcessKernel(launcher=launcher)
     OPEN.append(second)
-    host = RecordingHost()
     with suppress(KernelError):
-        second.start(host)
-    assert host.wait_for_state(KernelState.CLAIMED_ELSEWHERE) == CLAIMED
+        second.start(RecordingHost())
+    wait_for(lambda: second.info().state is KernelState.DEAD)
     assert second.execute("n", cell=2, on_output=lambda kind, text: None).status is Status.DIED
     assert third.run(2, "n").output == "1\n"
 

@@ -94,9 +94,6 @@ def test_exit_notifies_the_host_and_ends_the_cell(cells: Cells, code: str) -> No
     result = cells.run(f"{code}\nprint('not reached')")
     assert (result.status, result.output) == (Status.OK, "")
     assert cells.host.calls.get_nowait()[0] == "quit"
-
-
-def test_exit_without_a_call_explains_its_usage(cells: Cells) -> None:
     assert "exit()" in cells.text("exit")
 
 
@@ -192,7 +189,7 @@ got"""
     assert cells.text(code).endswith("['a', 'b']\n")
 
 
-def test_host_functions_survive_a_cell_that_empties_builtins(
+def test_host_functions_survive_a_cell_that_empties_builtins_and_show_no_internal_frames(
     cells: Cells,
 ) -> None:
     cells.host.given = [
@@ -206,6 +203,14 @@ def test_host_functions_survive_a_cell_that_empties_builtins(
     cells.run("import builtins; builtins.__dict__.clear()")
     assert cells.text("find('y', limit=2)") == "search {'what': 'y', 'limit': 2}\n"
     assert cells.text("find.__doc__") == "'Find something.'\n"
+
+    def fail(name: str, args: Mapping[str, Any]) -> str:
+        raise ValueError("nothing there")
+
+    cells.host.answer = fail
+    output = cells.run("find('z')").output
+    assert output.endswith("RuntimeError: nothing there\n")
+    assert output.count("File ") == 1
 
 
 def test_host_function_receives_json_values(cells: Cells) -> None:
@@ -225,19 +230,6 @@ def test_host_function_receives_json_values(cells: Cells) -> None:
         "a",
         "bad",
     ]
-
-
-def test_host_function_error_shows_no_internal_frames(cells: Cells) -> None:
-    cells.host.given = [HostFunction("find", "find", (), "Find something.")]
-    cells.kernel.reset()
-
-    def answer(name: str, args: Mapping[str, Any]) -> str:
-        raise ValueError("nothing there")
-
-    cells.host.answer = answer
-    output = cells.run("find()").output
-    assert output.endswith("RuntimeError: nothing there\n")
-    assert output.count("File ") == 1
 
 
 # Stopping a cell: what waits, what computes, what children do; and never a cell that is not meant.

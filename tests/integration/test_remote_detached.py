@@ -21,12 +21,11 @@ import pytest
 from mahtab_tui.kernel.base import KernelError, KernelState
 from mahtab_tui.kernel.detached import recovered_output, sockets_folder
 from mahtab_tui.kernel.launch import RELEASE_SIZE
-from mahtab_tui.kernel.reattach import CLAIMED
-from mahtab_tui.kernel.remote import process, stations
-from mahtab_tui.kernel.remote.process import RemoteOutput
-from mahtab_tui.kernel.remote.stations import KernelNote, noted_kernels
+from mahtab_tui.kernel.remote import process
+from mahtab_tui.kernel.remote.process import KernelNote, RemoteOutput, noted_kernels
 from mahtab_tui.kernel.remote.transport import KernelGone
 from mahtab_tui.kernel.values import Status
+from mahtab_tui.kernel.worker_process import CLAIMED
 from mahtab_tui.worker.spool import Spool, format_omission
 from tests.integration.detached import ELSEWHERE, OPEN, SESSION, Screen, no_answer
 from tests.integration.remote import Road
@@ -78,7 +77,7 @@ def test_detached_kernel_is_ended_from_another_machine(road: Road, busy: bool) -
     if busy:
         screen.begin(2, "print('begun', flush=True); time.sleep(1000)")
     screen.leave()
-    stations.stop_remote(the_note(), no_answer)
+    process.stop_remote(the_note(), no_answer)
     assert not alive(pid)
     assert noted_kernels() == []
     assert [(cell, output) for cell, output, _ in recovered_output(SESSION)] == (
@@ -95,8 +94,8 @@ def test_kernel_that_ended_meanwhile_is_gone(road: Road) -> None:
     with pytest.raises(
         KernelGone, match=r"the kernel (has ended in the meantime|is not there any more)"
     ):
-        stations.attach_remote(the_note(), no_answer)
-    stations.stop_remote(the_note(), no_answer)
+        process.attach_remote(the_note(), no_answer)
+    process.stop_remote(the_note(), no_answer)
 
 
 def test_station_ending_during_a_connection_attempt_is_gone(tmp_path: Path) -> None:
@@ -125,7 +124,7 @@ def test_output_of_a_kernel_that_ended_during_a_cell_is_fetched_once(road: Road)
     Path("go").touch()
     wait_for(lambda: not alive(pid))
     with pytest.raises(KernelGone, match="has ended in the meantime"):
-        stations.attach_remote(the_note(), no_answer)
+        process.attach_remote(the_note(), no_answer)
     ((number, output, path),) = recovered_output(SESSION)
     assert number == 2
     assert output.decode().splitlines() == ["begun", *(f"line {n}" for n in range(100_000))]
@@ -138,9 +137,9 @@ def test_wrong_token_gets_nothing_and_changes_nothing() -> None:
     noted = the_note()
     stranger = noted._replace(station=noted.station._replace(token="0" * 32))
     with pytest.raises(KernelError):
-        stations.attach_remote(stranger, no_answer)
+        process.attach_remote(stranger, no_answer)
     with pytest.raises(KernelError):
-        stations.stop_remote(stranger, no_answer)
+        process.stop_remote(stranger, no_answer)
     assert screen.run(1, "6 * 7").output == "42\n"
 
 
@@ -159,7 +158,7 @@ def test_disconnected_host_learns_that_another_claimed_the_kernel(
     (road.folder / "refuse").unlink()
     second = Screen(again=True)
     assert running.result(60).status is Status.KILLED
-    assert first.host.wait_for_state(KernelState.CLAIMED_ELSEWHERE) == CLAIMED
+    assert first.host.wait_for_state(KernelState.DEAD) == CLAIMED
     Path("go").touch()
     result = second.go_on(1)
     assert result is not None
@@ -245,9 +244,8 @@ def test_output_is_read_by_offset_and_gaps_are_noted() -> None:
     assert output.read() == b"d"
     threading.Timer(0.05, lambda: output.write(b"late")).start()
     assert b"".join(output.until(33)) == b"late"
-    assert not output.release(5)
-    assert output.release(RELEASE_SIZE)
-    assert not output.release(RELEASE_SIZE + 5)
+    for offset in (5, RELEASE_SIZE, RELEASE_SIZE + 5):
+        output.release(offset)
     assert stored == [RELEASE_SIZE]
     output.end()
     assert output.read() == b""

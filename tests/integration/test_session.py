@@ -421,7 +421,6 @@ def test_stopping_a_cell_before_it_begins_spares_the_previous_cell(cells: Cells)
 
     def stop() -> None:
         bounded.stop()
-        assert not any(thread.name == "cell-limit" for thread in threading.enumerate())
         Path("go").touch()
 
     earlier = cells.run_until(

@@ -13,8 +13,7 @@ import pytest
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.remote.process import RemoteLauncher
-from mahtab_tui.kernel.remote.stations import attach_remote, noted_kernels
+from mahtab_tui.kernel.remote.process import RemoteLauncher, attach_remote, noted_kernels
 from mahtab_tui.kernel.remote.transport import parse
 from tests.integration.kernels import Cells, RecordingHost
 from tests.ssh_server import SshServer, needs_sshd

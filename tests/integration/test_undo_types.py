@@ -264,7 +264,6 @@ def as_before(cells: Cells, setup: str, change: str, look: str) -> None:
     assert cells.text(look) == before
 
 
-@pytest.mark.xdist_group("undo with libraries")
 @pytest.mark.parametrize(
     "change",
     [
@@ -293,7 +292,6 @@ def test_polars(library_cells: Cells, change: str) -> None:
     )
 
 
-@pytest.mark.xdist_group("undo with libraries")
 def test_arrow(library_cells: Cells) -> None:
     pytest.importorskip("pyarrow")
     as_before(
@@ -304,7 +302,6 @@ def test_arrow(library_cells: Cells) -> None:
     )
 
 
-@pytest.mark.xdist_group("undo with libraries")
 @pytest.mark.parametrize(
     "change",
     [
@@ -333,7 +330,6 @@ def test_torch(library_cells: Cells, change: str) -> None:
     library_cells.text("optimizer.step(); torch.ones(500, 500) @ torch.ones(500, 500)")
 
 
-@pytest.mark.xdist_group("undo with libraries")
 def test_scikit_learn(library_cells: Cells) -> None:
     pytest.importorskip("sklearn")
     setup = (
@@ -353,7 +349,6 @@ def test_scikit_learn(library_cells: Cells) -> None:
     )
 
 
-@pytest.mark.xdist_group("undo with libraries")
 def test_numpy_random_numbers(library_cells: Cells) -> None:
     pytest.importorskip("numpy")
     setup = "import numpy as np; np.random.seed(1); r = np.random.default_rng(2); q = np.random.RandomState(3)"
@@ -365,7 +360,6 @@ def test_numpy_random_numbers(library_cells: Cells) -> None:
     )
 
 
-@pytest.mark.xdist_group("undo with libraries")
 def test_figure_is_restored(library_cells: Cells) -> None:
     pytest.importorskip("matplotlib")
     setup = "import matplotlib; matplotlib.use('agg'); import matplotlib.pyplot as plt; fig, ax = plt.subplots(); line, = ax.plot([1, 2, 3]); ax.set_title('a')"
@@ -382,7 +376,6 @@ def test_figure_is_restored(library_cells: Cells) -> None:
     assert library_cells.text("fig.canvas.draw(); len(fig.canvas.buffer_rgba()) > 0") == "True\n"
 
 
-@pytest.mark.xdist_group("undo with libraries")
 def test_open_figures_and_settings_of_matplotlib(library_cells: Cells) -> None:
     pytest.importorskip("matplotlib")
     # Leftovers of earlier drawings are collected first: figures have weak references to them.
@@ -395,7 +388,6 @@ def test_open_figures_and_settings_of_matplotlib(library_cells: Cells) -> None:
     )
 
 
-@pytest.mark.xdist_group("undo with libraries")
 def test_duckdb_in_memory_is_named(library_cells: Cells) -> None:
     pytest.importorskip("duckdb")
     library_cells.text("import duckdb; c = duckdb.connect(); c.execute('create table t (a int)')")
@@ -408,7 +400,6 @@ def test_duckdb_in_memory_is_named(library_cells: Cells) -> None:
     )
 
 
-@pytest.mark.xdist_group("undo with libraries")
 def test_threads_of_libraries_and_executors_still_work(library_cells: Cells) -> None:
     library_cells.text(
         "from concurrent.futures import ThreadPoolExecutor; pool = ThreadPoolExecutor(2); pool.submit(sum, [1]).result()"

@@ -16,16 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahtab_tui.kernel.base import KernelError, Operations
-from mahtab_tui.kernel.reattach import EventBacklog, SavedBefore
 from mahtab_tui.kernel.requests import (
     LIMIT,
     MOST,
     ControlRequests,
+    Outbox,
     OutgoingFullError,
-    SendQueue,
-    checked,
 )
-from mahtab_tui.kernel.values import NotRestored, Restoration
 from mahtab_tui.sandbox.base import without_surrogates
 from mahtab_tui.worker.frames import MAX_FRAME, Frame, FrameError, FrameReader, encode
 from mahtab_tui.worker.link import FRAMES as FRAMES_KIND
@@ -35,58 +32,6 @@ from tests.waiting import wait_for
 # Requests to a kernel that may not answer: few wait at a time, and none for good.
 
 
-def test_completion_is_sent_only_after_the_previous_reply() -> None:
-    sent: list[Frame] = []
-    requests = ControlRequests(sent.append)
-    for _ in range(60):
-        with pytest.raises(KernelError, match="does not answer"):
-            requests.ask(Operations.complete, 0.001, code="os.pa", cursor=5)
-    assert len(sent) == 1
-    requests.on_reply({"op": "reply", "id": sent[0]["id"], "value": "too late for anybody"})
-    with pytest.raises(KernelError, match="does not answer"):
-        requests.ask(Operations.complete, 0.001, code="os.pat", cursor=6)
-    assert [frame["code"] for frame in sent] == ["os.pa", "os.pat"]
-
-
-@pytest.mark.parametrize(
-    ("offset", "saved", "not_restored"),
-    [("acknowledged", "saved", "not_restored"), ("told", "kept", "kept_as_is")],
-    ids=["present", "earlier"],
-)
-def test_waiting_kernels_of_earlier_versions_are_understood(
-    offset: str, saved: str, not_restored: str
-) -> None:
-    before = SavedBefore(("x",), ())
-    story = {offset: 5, "events": [], "calls": [], saved: {"carried": ["x"], "lost": []}}
-    assert checked(EventBacklog, story) == EventBacklog(5, (), (), before)
-    reasons = [{"name": "f", "reason": "It is open."}]
-    undone = {"changes": [], not_restored: reasons, "exact": False}
-    assert checked(Restoration, undone) == Restoration((), (NotRestored(**reasons[0]),), False)
-
-
-def test_completion_waits_for_the_previous_reply_within_its_time_limit() -> None:
-    sent: list[Frame] = []
-    requests = ControlRequests(sent.append)
-    starts: list[int] = []
-    threads = [
-        threading.Thread(
-            target=lambda: starts.append(requests.ask(Operations.complete, 60).start), daemon=True
-        )
-        for _ in range(2)
-    ]
-    for thread in threads:
-        thread.start()
-    value = {"items": [], "more": 0}
-    for number in (1, 2):
-        wait_for(lambda number=number: len(sent) == number)  # type: ignore[misc]
-        requests.on_reply(
-            {"op": "reply", "id": sent[-1]["id"], "value": {**value, "start": number}}
-        )
-    for thread in threads:
-        thread.join(60)
-    assert sorted(starts) == [1, 2]
-
-
 def test_requests_are_limited_to_what_a_kernel_can_answer() -> None:
     sent: list[Frame] = []
     requests = ControlRequests(sent.append)
@@ -94,6 +39,10 @@ def test_requests_are_limited_to_what_a_kernel_can_answer() -> None:
         with pytest.raises(KernelError, match="does not answer"):
             requests.ask(Operations.variables, 0)
     assert len(sent) == MOST
+    requests.on_reply({"op": "reply", "id": sent[0]["id"], "value": "too late for anybody"})
+    with pytest.raises(KernelError, match="does not answer"):
+        requests.ask(Operations.variables, 0)
+    assert len(sent) == MOST + 1
 
 
 def test_reply_without_a_value_is_refused_and_waiters_learn_of_the_end() -> None:
@@ -127,10 +76,11 @@ MEGABYTE = 2**20
 
 
 @pytest.fixture
-def ends() -> Iterator[tuple[SendQueue, socket.socket]]:
+def ends() -> Iterator[tuple[Outbox, socket.socket]]:
     """The host's side, and the kernel's end of the socket."""
     ours, theirs = socket.socketpair()
-    outgoing = SendQueue(ours)
+    outgoing = Outbox(lambda: None)
+    outgoing.channel = ours
     yield outgoing, theirs
     theirs.close()
     outgoing.close()
@@ -149,7 +99,7 @@ def senders() -> list[threading.Thread]:
 
 @pytest.mark.timeout(60)
 def test_messages_wait_for_the_kernel_and_arrive_in_order(
-    ends: tuple[SendQueue, socket.socket],
+    ends: tuple[Outbox, socket.socket],
 ) -> None:
     outgoing, kernel = ends
     messages = [bytes([number]) * MEGABYTE for number in range(20)]
@@ -164,7 +114,7 @@ def test_messages_wait_for_the_kernel_and_arrive_in_order(
 
 @pytest.mark.timeout(60)
 def test_backlog_is_limited_except_for_one_large_message(
-    ends: tuple[SendQueue, socket.socket],
+    ends: tuple[Outbox, socket.socket],
 ) -> None:
     outgoing, kernel = ends
     outgoing.send(bytes(2 * LIMIT))
@@ -178,7 +128,7 @@ def test_backlog_is_limited_except_for_one_large_message(
 
 @pytest.mark.timeout(60)
 def test_closing_drops_what_waits_and_leaves_no_thread(
-    ends: tuple[SendQueue, socket.socket],
+    ends: tuple[Outbox, socket.socket],
 ) -> None:
     outgoing, _ = ends
     outgoing.send(bytes(10 * MEGABYTE))
@@ -190,7 +140,7 @@ def test_closing_drops_what_waits_and_leaves_no_thread(
 
 @pytest.mark.timeout(60)
 def test_kernel_exit_with_pending_messages_is_no_error(
-    ends: tuple[SendQueue, socket.socket],
+    ends: tuple[Outbox, socket.socket],
 ) -> None:
     outgoing, kernel = ends
     outgoing.send(bytes(10 * MEGABYTE))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 import os
 import signal
@@ -10,6 +9,7 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import numpy
 import pytest
 
 from mahtab_tui.bus.conversation import Cell, Entry, Question, Words
@@ -154,8 +154,8 @@ def forked() -> Iterator[Forked]:
         os.waitpid(pid, 0)
 
 
-def filled(byte: bytes) -> Any:
-    return ctypes.create_string_buffer(byte * SIZE, SIZE)
+def array(buffer: bytearray | mmap.mmap, start: int = 0) -> Any:
+    return numpy.frombuffer(buffer, numpy.uint8, SIZE, start)
 
 
 def plan_of(*arrays: Any) -> Plan:
@@ -175,14 +175,14 @@ def plan_of(*arrays: Any) -> Plan:
 )
 def test_memory_is_restored_to_the_last_byte(forked: Forked) -> None:
     """Also where it does not begin at a page."""
-    guarded = ctypes.create_string_buffer(SIZE + 2 * PAGE)
-    inside = (ctypes.c_char * SIZE).from_buffer(guarded, 17)
-    inside.raw = b"a" * SIZE
+    guarded = bytearray(SIZE + 2 * PAGE)
+    inside = array(guarded, 17)
+    inside[:] = 1
     then = forked()
-    guarded.raw = b"+" * len(guarded)
+    guarded[:] = b"+" * len(guarded)
     plan_of(inside).apply({}, then, forked())
-    assert inside.raw == b"a" * SIZE
-    assert set(guarded.raw[:17] + guarded.raw[17 + SIZE :]) == {ord("+")}
+    assert set(inside.tobytes()) == {1}
+    assert set(guarded[:17] + guarded[17 + SIZE :]) == {ord("+")}
 
 
 @pytest.mark.skipif(
@@ -190,15 +190,15 @@ def test_memory_is_restored_to_the_last_byte(forked: Forked) -> None:
     reason="only Linux tells what another process's memory holds",
 )
 def test_unreadable_part_leaves_everything_unchanged(forked: Forked) -> None:
-    first = filled(b"a")
     room = mmap.mmap(-1, SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    first, last = array(bytearray(SIZE)), array(bytearray(SIZE))
     then = forked(without=room)
-    lost = (ctypes.c_char * SIZE).from_buffer(room)
-    last = filled(b"c")
-    first.raw, lost.raw = b"b" * SIZE, b"l" * SIZE
+    lost = array(room)
+    for number, each in enumerate((first, lost, last), 1):
+        each[:] = number
     with pytest.raises(UnreadableMemoryError):
         plan_of(first, lost, last).apply({}, then, forked())
-    assert (first.raw, lost.raw, last.raw) == (b"b" * SIZE, b"l" * SIZE, b"c" * SIZE)
+    assert [set(each.tobytes()) for each in (first, lost, last)] == [{1}, {2}, {3}]
 
 
 @pytest.mark.skipif(
@@ -209,8 +209,8 @@ def test_unreadable_memory_stays_even_if_it_cannot_be_rolled_back(forked: Forked
     """No further process could be forked, so that nothing that was put back can be taken back."""
     room = mmap.mmap(-1, SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     then = forked(without=room)
-    lost = (ctypes.c_char * SIZE).from_buffer(room)
-    lost.raw = b"l" * SIZE
+    lost = array(room)
+    lost[:] = 1
     with pytest.raises(UnreadableMemoryError):
         plan_of(lost).apply({}, then, None)
-    assert lost.raw == b"l" * SIZE
+    assert set(lost.tobytes()) == {1}

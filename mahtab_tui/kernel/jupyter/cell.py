@@ -196,13 +196,11 @@ class JupyterCell:
         self._reply: Mapping[str, Any] | None = None
         self._idle = 0.0
         """Time at which its output ended, on the clock of `time.monotonic`; 0 before."""
-        self._begun = False
         self._error: Mapping[str, Any] | None = None
         self._clear = False
         self._rows = 0
 
     def add_message(self, kind: str, content: Mapping[str, Any]) -> None:
-        self._begun = True
         if kind == "stream":
             self._print(str(content.get("text", "")))
         elif kind in ("display_data", "update_display_data", "execute_result"):
@@ -222,26 +220,22 @@ class JupyterCell:
         self._settle()
 
     def expect_reply(self) -> None:
-        """Expect the reply soon, because a kernel with an internal failure may end a cell without
-        one."""
+        """Fail if its output has ended long ago, as after an internal failure of a kernel."""
         if self._idle and time.monotonic() - self._idle > REPLY and self._reply is None:
             name = "KeyboardInterrupt" if self.running.interrupting else "RuntimeError"
             self.fail(name, "the kernel did not report how the cell ended")
 
     def fail(self, error: str, message: str) -> None:
-        """End it with an error, in place of the kernel's reply."""
         self.reply({"status": "error", "ename": error, "evalue": message})
 
-    def connection_was_lost(self) -> str:
-        """Return why this cell has no end although the kernel has finished it, as a sentence. Empty
-        if only the end of its output is missing."""
-        if self._reply is not None:
+    def end_without_connection(self) -> None:
+        """End it, because the kernel has finished it while there was no connection."""
+        if self._reply is not None:  # only the end of its output is missing
             self._idle = time.monotonic()
             self._settle()
-            return ""
-        if self._begun:
-            return "The connection was lost while it ran: how it ended is unknown, and some of its output may be missing."
-        return "The connection was lost as the cell was sent: whether it ran is unknown."
+        elif not self.replied.done():
+            how = "The connection was lost: how the cell ended is unknown, and some of its output may be missing."
+            self.replied.set_exception(KernelError(how))
 
     def payloads(self) -> bool:
         """Show the help contained in the reply; returns whether the cell has called `exit()`."""
@@ -258,8 +252,8 @@ class JupyterCell:
         return any(each.get("source") == "ask_exit" for each in payloads)
 
     def finish(self, content: Mapping[str, Any], duration: float) -> None:
-        """Finish the cell. content: its changes and the working directory, as reported by the
-        kernel's helper. Raises `KernelError` if that is malformed."""
+        """content: its changes and the working directory, as reported by the kernel's helper.
+        Raises `KernelError` if that is malformed."""
         reply = self._reply or {}
         error = self._error or (reply if reply.get("status") == "error" else None)
         status, pieces = Status.OK, []
@@ -287,7 +281,6 @@ class JupyterCell:
         self.running.add_output(text)
 
     def _cleared(self) -> None:
-        """Remove the printed lines, as far as a terminal could."""
         self._clear = False
         self.running.add_output("\r" + (f"\x1b[{self._rows}A" if self._rows else "") + "\x1b[J")
         self._rows = 0

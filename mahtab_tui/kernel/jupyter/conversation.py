@@ -231,11 +231,8 @@ class Conversation:
         raise KernelError(self._over)
 
     def on_reconnect(self, lost: float) -> None:
-        """Make sure that a cell ends whose end was lost with the connection.
-
-        lost: when the connection was lost, on the clock of `time.monotonic`. Cells sent after that
-        are complete.
-        """
+        """End a cell whose end was lost with the connection. lost: when that was, on the clock of
+        `time.monotonic`; cells sent later are complete."""
         with self._lock:
             cell = self._cells[0] if self._cells else None
         if cell is not None and cell.sent and cell.sent_at < lost:
@@ -245,12 +242,10 @@ class Conversation:
 
     def _recover_cell(self, cell: JupyterCell) -> None:
         with suppress(KernelError):  # the connection was lost again, or the kernel has ended
-            self._request(
-                "shell", "kernel_info_request", {}
-            ).result()  # it answers after the cell's end
+            # The kernel answers after the cell's end.
+            self._request("shell", "kernel_info_request", {}).result()
             time.sleep(LATE)
-            if not cell.replied.done() and (how := cell.connection_was_lost()):
-                cell.replied.set_exception(KernelError(how))
+            cell.end_without_connection()
 
     def run_nested(self, code: str, running: RunningCell) -> CellResult:
         cell = JupyterCell(running, "")
@@ -399,7 +394,6 @@ class Conversation:
             self._requests.on_reply(checked(dict[str, Any], json.loads(content["data"]["frame"])))
 
     def _on_marker(self, content: Mapping[str, Any]) -> None:
-        """Handle the start or end of a nested cell, or a cancelled call."""
         if content.get("token") != self._token:
             return
         try:

@@ -44,8 +44,6 @@ WANTED = "give jupyter:NAME, jupyter+https://HOST/PATH or existing:CONNECTION.js
 
 
 class ServerAddress(NamedTuple):
-    """A kernel on a server, which we start or join there."""
-
     url: str
     """Without a token, and without a slash at its end."""
     token: str

@@ -26,8 +26,6 @@ SHUTDOWN = 1.5
 
 
 class Sockets:
-    """The channels of a client. Used only on its own thread."""
-
     def __init__(self, client: BlockingKernelClient, on_message: OnMessage) -> None:
         self._client = client
         self._on_message = on_message

@@ -37,6 +37,20 @@ if there is no answer."""
 
 _LONGEST = 4_000
 
+_ASKPASS = """\
+import os, socket, sys
+with socket.socket(socket.AF_UNIX) as asking:
+    asking.connect(os.environ["MAHTAB_ASKPASS"])
+    asking.sendall(" ".join(sys.argv[1:]).encode(errors="replace"))
+    asking.shutdown(socket.SHUT_WR)
+    answer = b"".join(iter(lambda: asking.recv(4096), b""))
+if not answer:
+    sys.exit(1)
+sys.stdout.buffer.write(answer[1:] + b"\\n")
+"""
+"""Run by ssh and sudo when they need a password: asks the user through the socket, and prints the
+answer."""
+
 
 class AskpassServer:
     """A private folder with a program for SSH_ASKPASS and SUDO_ASKPASS, and the socket on which it
@@ -48,11 +62,8 @@ class AskpassServer:
         self.waits = False
         self._folder = tempfile.mkdtemp(prefix="mahtab-")
         program, path = os.path.join(self._folder, "askpass"), os.path.join(self._folder, "s")
-        script = Path(__file__).with_name("askpass.py")
-        Path(program).write_text(
-            f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -S {shlex.quote(str(script))} "$@"\n',
-            "utf-8",
-        )
+        command = shlex.join([sys.executable, "-I", "-S", "-c", _ASKPASS])
+        Path(program).write_text(f'#!/bin/sh\nexec {command} "$@"\n', "utf-8")
         os.chmod(program, 0o700)
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(path)
@@ -91,8 +102,6 @@ class AskpassServer:
 
 
 class Bundle(NamedTuple):
-    """A zip file with the folders ``worker`` and ``cloudpickle``."""
-
     data: bytes
     digest: str
 
@@ -192,8 +201,6 @@ class KernelClaimed(KernelError):
 
 
 class Transport:
-    """A connection to a kernel's station."""
-
     def __init__(
         self,
         address: Address,
@@ -260,13 +267,11 @@ class Transport:
         return self._read(deadline)
 
     def finish(self, seconds: float) -> None:
-        """Let the command send the remaining data, and end by itself."""
         self._files[0].close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._child.wait(seconds)
 
     def close(self) -> None:
-        """End the command, with its child processes on this machine."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._child.pid, signal.SIGKILL)
         self._child.wait()
@@ -305,7 +310,6 @@ class Transport:
             raise KernelError(f"{self._address.label} does not respond like a kernel.") from None
 
     def _greeting(self, deadline: float) -> list[str]:
-        """Read up to the loader's line, skipping anything printed before it."""
         read = 0
         while True:
             line = self._line(deadline)

@@ -50,7 +50,6 @@ _STATES = {
     "idle": ("●", "$good"),
     "busy": ("●", "$moon"),
     "dead": ("✗", "$bad"),
-    "taken over": ("○", "$warning"),
 }
 _APPROVAL = {
     "ask": "ask first",
@@ -211,7 +210,7 @@ class HeaderBar(Widget):
             return "starting", None
         activities, waiting = self._following
         state, activity = self._state, activities.current
-        if state in ("dead", "taken over"):
+        if state == "dead":
             return state, None
         if (since := waiting.since) is not None:
             return "waiting for you", since

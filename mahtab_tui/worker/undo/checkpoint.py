@@ -45,8 +45,6 @@ class CheckpointError(Exception):
 
 
 class Checkpoint:
-    """A forked process, as seen by the kernel."""
-
     def __init__(self, pid: int, fd: int) -> None:
         self.pid = pid
         self._fd = fd
@@ -86,14 +84,12 @@ class Checkpoint:
         self._fd = -1
 
     def has_exited(self) -> bool:
-        """Return whether the process has ended and its memory is free."""
         try:
             return os.waitpid(self.pid, os.WNOHANG)[0] == self.pid
         except OSError:  # awaited by somebody else
             return True
 
     def wait(self) -> None:
-        """Wait until the process has ended and its memory is free."""
         with contextlib.suppress(OSError):  # awaited by somebody else
             os.waitpid(self.pid, 0)
 

@@ -34,8 +34,6 @@ from ..objects import (
 from .library_parts import (
     BY_BASE,
     DTYPE,
-    HASH,
-    HASH_MODULES,
     IMMUTABLE,
     REDUCED,
     REDUCED_CLASSES,
@@ -119,8 +117,6 @@ def _user_modules() -> dict[str, types.ModuleType]:
 
 
 class Kind(NamedTuple):
-    """Facts about all objects of a class."""
-
     parts: tuple[Part, ...]
     is_user_defined: bool = False
     """Whether the class is the user's own, and may be changed too."""
@@ -150,8 +146,6 @@ _OF_USER = {
 
 
 class Kinds:
-    """The kind of each class that was met."""
-
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
         self._modules_loaded = len(sys.modules)
@@ -206,15 +200,12 @@ class Kinds:
         else:
             parts, known = self._mutable_parts(cls)
             ends = not known
-        of_ctypes = class_module(type(cls)) == "_ctypes"
-        if of_ctypes and not _has_pointers(cls):
-            known, ends = True, False
         bases, is_weak = mro_of(cls), is_subclass(cls, weakref.ref)
         plain = is_weak or class_module(cls).partition(".")[0] in _PLAIN
         return Kind(
             parts,
             self._is_user_class(cls),
-            of_ctypes or any(part.has_memory for part in parts),
+            any(part.has_memory for part in parts),
             known,
             is_weak,
             not plain and (ends or any("__del__" in class_dict(base) for base in bases)),
@@ -224,20 +215,13 @@ class Kinds:
     def _immutable_parts(self, cls: type) -> tuple[Part, ...] | None:
         """Return what tells an object of a class whose objects never change from another; None for
         other classes."""
-        names = class_dict(cls)
         if is_subclass(cls, get_if_loaded("numpy", "generic")) and not is_subclass(
             cls, get_if_loaded("numpy", "void")
         ):
             return (SCALAR,)
         if is_subclass(cls, get_if_loaded("numpy", "dtype")):
             return (DTYPE,)
-        if (
-            class_module(cls) in HASH_MODULES
-            and not names.get("__slots__")
-            and "hexdigest" in names
-        ):
-            return (HASH,)
-        if "n_sequence_fields" in names and is_subclass(cls, tuple):  # os.stat_result
+        if "n_sequence_fields" in class_dict(cls) and is_subclass(cls, tuple):  # os.stat_result
             return (Part(lambda value: list(tuple.__iter__(value))),)
         if any(is_subclass(cls, base) for base in _NEVER):
             return ()
@@ -279,7 +263,6 @@ class Kinds:
         )
 
     def _is_user_class(self, cls: Any) -> bool:
-        """Return whether a class was defined in a cell, or in a module of the user's own."""
         module = class_module(cls)
         return module in self._modules or module == self._namespace.get("__name__", "__main__")
 
@@ -298,18 +281,7 @@ class Kinds:
         ]
 
 
-def _has_pointers(cls: Any) -> bool:
-    """Return whether objects of a ctypes class point to memory that is not their own."""
-    kind, fields = getattr(cls, "_type_", None), getattr(cls, "_fields_", ())
-    if isinstance(kind, str):
-        return kind in "PzZOX"
-    inside = [kind, *(field[1] for field in fields)] if hasattr(cls, "_length_") or fields else []
-    return not inside or any(_has_pointers(each) for each in inside if each is not None)
-
-
 class Node(NamedTuple):
-    """One object."""
-
     value: Any
     fixed_state: int
     """The immutable part of its state, as a number."""
@@ -333,8 +305,6 @@ class Node(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Limits of a walk that a cell waits for."""
-
     work: int
     """Number of objects to read in one go; that many values inside an object (see `VALUES`) count
     as one more."""
@@ -397,7 +367,7 @@ class Graph:
     def finalizable(self) -> set[int]:
         """Return the addresses of objects that must not be kept alive: something happens when they
         end, or when what they hold does."""
-        unseen = [child for child in self._find_holders() if child not in self.nodes]
+        unseen = [child for child in self.find_holders() if child not in self.nodes]
         return self.ancestors([*self._finalizable, *unseen])
 
     def retained_objects(self) -> list[Any]:
@@ -416,13 +386,10 @@ class Graph:
         """Return the given addresses, and those of all objects that hold one of them, directly or
         not."""
         start = set(start)
-        return ancestors(start, self._find_holders()) if start else start
+        return ancestors(start, self.find_holders()) if start else start
 
-    def holders(self, address: int) -> list[int]:
-        """Return the addresses of the objects that hold an object."""
-        return self._find_holders().get(address, [])
-
-    def _find_holders(self) -> dict[int, list[int]]:
+    def find_holders(self) -> dict[int, list[int]]:
+        """Return the addresses of the objects that hold an object, by its address."""
         if self._holders is None:
             self._holders = {}
             for address, node in self.nodes.items():
@@ -431,7 +398,6 @@ class Graph:
         return self._holders
 
     def _node(self, value: Any, pending: Values, most: float) -> Node:
-        """Read an object; add those inside it to `pending`."""
         kind = self.kinds.kind(value)
         children: list[int] = []
         fixed = loose = 0

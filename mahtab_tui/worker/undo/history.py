@@ -58,7 +58,6 @@ class MemoryUse:
 
 
 def _rollup(process: str) -> dict[str, int]:
-    """Return the sums over a process's memory, in bytes; empty if Linux does not tell."""
     try:
         with open(f"/proc/{process}/smaps_rollup", encoding="ascii") as lines:
             next(lines)
@@ -154,8 +153,6 @@ class UndoError(Exception):
 
 
 class Undone(NamedTuple):
-    """An undo that can be redone."""
-
     before: Step
     """The state before the undo."""
     steps: list[Step]
@@ -217,9 +214,8 @@ class UndoHistory:
         step.changes_inside, step.mentioned = True, mentioned
         try:
             self._kinds = self._kinds.current()
-            earlier = next((each.libraries for each in self._steps[-2::-1] if each.libraries), [])
             step.libraries = take_library_snapshots(
-                mentioned, self._namespace, self._kinds.is_user_defined, earlier
+                mentioned, self._namespace, self._kinds.is_user_defined
             )
             self._fill(step)
         except (
@@ -235,7 +231,6 @@ class UndoHistory:
         return Step(self._serial, cell, dict(self._namespace), self._memory)
 
     def _fill(self, step: Step) -> None:
-        """Note the state for a step, and fork its checkpoint."""
         step.process = ProcessState()
         graph = Graph(self._kinds, states=False, clock=time.thread_time)
         first = [step.names[name] for name in step.mentioned if name in step.names]
@@ -280,11 +275,8 @@ class UndoHistory:
         self._bytes_in_use = sum(block.size for block in unused)
 
     def _find_step(self, serial: int) -> Step:
-        every = [
-            *self._steps,
-            *(step for each in self._redo for step in (each.before, *each.steps)),
-        ]
-        return next(step for step in every if step.serial == serial)
+        undone = [step for each in self._redo for step in (each.before, *each.steps)]
+        return next(step for step in (*self._steps, *undone) if step.serial == serial)
 
     def audit(self, event: str, args: tuple[Any, ...]) -> None:
         """Note what a cell does outside the kernel, from an audit event of the interpreter. This
@@ -344,7 +336,6 @@ class UndoHistory:
         raise UndoError(f"Nothing was changed{why}")
 
     def preview(self, cell: int) -> dict[str, Any]:
-        """Return what `undo` would do."""
         steps = self._steps_from(cell)
         while True:
             try:
@@ -353,7 +344,6 @@ class UndoHistory:
                 continue
 
     def undo(self, cell: int) -> dict[str, Any]:
-        """Restore the state before a cell."""
         removed = self._steps_from(cell)
         plan = self._plan(removed)
         report = plan.report(self._namespace)
@@ -380,7 +370,6 @@ class UndoHistory:
         return report
 
     def redo(self) -> dict[str, Any]:
-        """Restore the state before the last `undo`."""
         if not self._redo:
             raise UndoError(
                 "There is nothing to redo: cells have run since the last undo, or nothing was undone."
@@ -395,7 +384,6 @@ class UndoHistory:
         return report
 
     def end(self) -> None:
-        """Drop all steps."""
         self._forget_redo()
         for step in self._steps:
             self._end_checkpoint(step)
@@ -414,14 +402,12 @@ class UndoHistory:
         self._redo = []
 
     def _end_checkpoint(self, step: Step) -> None:
-        """End the checkpoint of a step, if it has one; freeing its memory takes a while."""
         if step.checkpoint is not None:
             step.checkpoint.end()
             self._ended.append(step.checkpoint)
             step.checkpoint = None
 
     def _steps_from(self, cell: int) -> list[Step]:
-        """Return the step of a cell, and all later ones."""
         for index, step in enumerate(self._steps):
             if step.cell == cell:
                 return self._steps[index:]

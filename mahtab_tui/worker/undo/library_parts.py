@@ -27,8 +27,9 @@ def _array(array: Any) -> Values:
     if plain.flags.writeable and _is_mapped(base):
         raise ValueError("others may write to its memory")
     if plain.dtype.hasobject:
-        for leaf in _leaves(plain):
-            values += leaf.ravel().tolist() if leaf.dtype.hasobject else [leaf.tobytes()]
+        if plain.dtype.names is not None:
+            raise ValueError("undo does not handle records of objects")
+        values += plain.ravel().tolist()
     return values
 
 
@@ -38,12 +39,6 @@ def _is_mapped(base: Any) -> bool:
     while type(base) is memoryview:
         base = base.obj
     return is_subclass(type(base), get_if_loaded("mmap", "mmap"))
-
-
-def _leaves(plain: Any) -> list[Any]:
-    """Return views of the fields of an array of records; other arrays are one."""
-    names = plain.dtype.names
-    return [plain] if names is None else [leaf for name in names for leaf in _leaves(plain[name])]
 
 
 def _objects_in(array: Any) -> int:
@@ -69,13 +64,9 @@ def _put_array(array: Any, values: Values) -> None:
         numpy.ndarray.strides.__set__(array, strides)
     if items:
         _set_writeable(array, True)
-        for leaf in _leaves(plain_array(array)):
-            if leaf.dtype.hasobject:
-                for index, item in zip(numpy.ndindex(leaf.shape), items):
-                    leaf[index] = item
-                del items[: leaf.size]
-            else:
-                leaf[...] = numpy.frombuffer(items.pop(0), leaf.dtype).reshape(leaf.shape)
+        plain = plain_array(array)
+        for index, item in zip(numpy.ndindex(plain.shape), items):
+            plain[index] = item
     _set_writeable(array, writeable)
 
 
@@ -166,7 +157,6 @@ def _put_stream(value: Any, values: Values) -> None:
 
 
 def _words(module: str, name: str) -> Callable[[Any], int]:
-    """Return the function that tells how large such an object is, in multiples of eight bytes."""
     return lambda value: int(get_if_loaded(module, name).__sizeof__(value)) // 8
 
 
@@ -181,7 +171,6 @@ def _put_array_of_module(value: Any, values: Values) -> None:
 
 
 def _pickle(value: Any) -> bytes:
-    """Return a library's own value as bytes."""
     return bytes(late_import("pickle").dumps(value, 4))
 
 
@@ -213,38 +202,6 @@ def _put_random(value: Any, state: Any) -> None:
     get_if_loaded("random", "Random").setstate(value, state)
 
 
-_CONTEXT = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
-
-
-def _context(value: Any) -> Values:
-    """Return the settings of a context of the module decimal."""
-    signals = [
-        [signal.__name__ for signal, on in found.items() if on]
-        for found in (value.flags, value.traps)
-    ]
-    return [*(getattr(value, name) for name in _CONTEXT), *map(_pickle, signals)]
-
-
-def _put_context(value: Any, values: Values) -> None:
-    *fields, flags, traps = values
-    put_attributes(*_CONTEXT)(value, fields)
-    for found, names in ((value.flags, flags), (value.traps, traps)):
-        on = _unpickle([names])
-        for signal in found:
-            found[signal] = signal.__name__ in on
-
-
-def _element(value: Any) -> Values:
-    return [value.tag, value.text, value.tail, value.attrib, *value]
-
-
-def _put_element(value: Any, values: Values) -> None:
-    value.tag, value.text, value.tail, value.attrib, *inside = values
-    value[:] = inside
-
-
-CONTEXT = Part(_context, _put_context)
-
 BY_BASE: dict[tuple[str, str], tuple[Part, ...]] = by_class(
     {
         "numpy: ndarray": (Part(_array, _put_array, size=_objects_in, has_memory=True),),
@@ -253,8 +210,6 @@ BY_BASE: dict[tuple[str, str], tuple[Part, ...]] = by_class(
         "numpy.random: BitGenerator": (
             Part(lambda value: [_pickle(value.state)], _put_bits, _unpickle),
         ),
-        "decimal: Context": (CONTEXT,),
-        "xml.etree.ElementTree: Element": (Part(_element, _put_element),),
         "random: Random": (Part(_random, _put_random, _unpickle),),
         "array: array": (
             Part(_array_of_module, _put_array_of_module, size=_words("array", "array")),
@@ -363,13 +318,3 @@ IMMUTABLE: dict[tuple[str, str], Read | None] = by_class(
 them tell their changes."""
 SCALAR = Part(_scalar)
 DTYPE = Part(_text)
-HASH = Part(
-    lambda value: [
-        value.name,
-        value.copy().hexdigest(1) if value.digest_size == 0 else value.hexdigest(),
-    ]
-)
-"""The value of a hash, of a module of `HASH_MODULES`."""
-HASH_MODULES = tuple(
-    f"_{name}" for name in "hashlib md5 sha1 sha2 sha256 sha512 sha3 blake2".split()
-)

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any, Callable, NamedTuple, TypeVar
 
-from ..objects import MISSING, as_library_type, class_module, get_if_loaded, is_subclass
+from ..objects import MISSING, as_library_type, get_if_loaded, is_subclass
 
 T = TypeVar("T")
 
@@ -28,8 +28,6 @@ _UNTOUCHED = b"\0"
 
 
 class Span(NamedTuple):
-    """Bytes from `start` up to `end`, by address."""
-
     start: int
     end: int
 
@@ -38,7 +36,6 @@ class Span(NamedTuple):
         return self.end - self.start
 
     def chunks(self) -> Iterator[Span]:
-        """Divide it into parts of at most `CHUNK` bytes."""
         for start in range(self.start, self.end, CHUNK):
             yield Span(start, min(start + CHUNK, self.end))
 
@@ -57,9 +54,6 @@ def find_memory(value: Any) -> Span | None:
     something that is no array."""
     if is_subclass(type(value), get_if_loaded("torch", "Tensor")):
         return tensor_memory(value)
-    if class_module(type(type(value))) == "_ctypes":
-        start, size = ctypes.addressof(value), ctypes.sizeof(value)
-        return Span(start, start + size) if size else None
     array = get_if_loaded("numpy", "ndarray")
     if array is MISSING or not is_subclass(type(value), array):
         return None
@@ -118,7 +112,6 @@ def _written_since_fork(blocks: Iterable[Span]) -> list[Span]:
 
 
 def _merge(spans: Iterable[Span]) -> list[Span]:
-    """Sort spans, and merge those that overlap."""
     result: list[Span] = []
     for span in sorted(spans):
         if result and span.start <= result[-1].end:
@@ -129,7 +122,6 @@ def _merge(spans: Iterable[Span]) -> list[Span]:
 
 
 def _clip(spans: list[Span], block: Span) -> list[Span]:
-    """Return the parts of spans that lie in a block."""
     inside = (span for span in spans if span.start < block.end and span.end > block.start)
     return [Span(max(span.start, block.start), min(span.end, block.end)) for span in inside]
 
@@ -171,8 +163,6 @@ class DirtyPages:
         return checkpoint
 
     def written_since(self, serial: int, blocks: Iterable[Span]) -> dict[Span, list[Span]]:
-        """Return the parts of each block that may have been written since the checkpoint of a step
-        was forked."""
         blocks = list(blocks)
         intervals = [each for each in self._intervals if each.serial >= serial]
         spans = _merge(
@@ -184,7 +174,6 @@ class DirtyPages:
         }
 
     def forget(self, oldest: int) -> None:
-        """Forget what was written before the checkpoint of this step."""
         self._intervals = [each for each in self._intervals if each.serial >= oldest]
 
     def _before_fork(self, more: frozenset[Span] = frozenset()) -> None:
@@ -219,7 +208,6 @@ class CheckpointMemory:
         ]
 
     def differs(self, span: Span) -> bool:
-        """Return whether a part of its memory differs from ours."""
         for chunk in span.chunks():
             self._read(chunk, ctypes.addressof(self._buffer))
             start, size = ctypes.c_void_p(chunk.start), ctypes.c_size_t(chunk.size)

@@ -33,8 +33,6 @@ inside it, because the walk cannot read that many objects."""
 
 
 class Mutations(NamedTuple):
-    """Changes made by a cell inside objects."""
-
     changed: frozenset[str]
     unknown: frozenset[str]
     """Names mentioned by the cell whose objects could not be compared completely."""
@@ -70,7 +68,6 @@ class MutationDetector:
         self._digests = {} if self._step is not None else _digests(blocks)
 
     def compare(self) -> Mutations:
-        """Compare with the current objects."""
         named = self._mutable_names()
         graph, whole = self._walk(named)
         whole = whole and self._complete
@@ -127,7 +124,6 @@ class MutationDetector:
         )
 
     def _digests_of_plain(self) -> dict[str, int]:
-        """Return digests of the mentioned containers of plain values."""
         until = time.thread_time() + WALK_SECONDS
         found = {
             name: _plain_digest(self._namespace.get(name))
@@ -137,7 +133,6 @@ class MutationDetector:
         return {name: number for name, number in found.items() if number is not None}
 
     def _mutable_names(self) -> dict[str, Any]:
-        """Return the names whose objects can change inside."""
         items = list(self._namespace.items())
         return {
             name: value
@@ -186,7 +181,6 @@ class MutationDetector:
 
 
 def _digests(blocks: set[Span]) -> dict[Span, int]:
-    """Return the digests of blocks, the smallest first, as far as `MAX_COMPARED_BYTES` go."""
     found = {}
     left = MAX_COMPARED_BYTES
     for block in sorted(blocks, key=lambda block: block.size):

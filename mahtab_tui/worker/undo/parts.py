@@ -4,13 +4,7 @@
     list, deque, tuple, set, dict       its items
     instances of classes                `__dict__` and slots
     functions, cells, classes           code, defaults, contents, attributes
-    arrays and tables                   see `tables`
-
-kind of object                      parts
-list, deque, tuple, set, dict       its items
-instances of classes                `__dict__` and slots
-functions, cells, classes           code, defaults, contents, attributes
-arrays and tables                   see `library_parts`
+    arrays and tables                   see `library_parts`
 
 An undo leaves opaque objects alone. It compares only how far they have got; if that differs, they
 are named as not restored."""
@@ -44,8 +38,6 @@ Read = Callable[[Any], Values]
 
 
 class Part(NamedTuple):
-    """One part of a kind of object."""
-
     read: Read
     write: Callable[[Any, Any], object] | None = None
     """Puts values back into an object; None where an object of this kind never changes. Runs no
@@ -60,7 +52,6 @@ class Part(NamedTuple):
     """Such an object may be an array (see `memory.find_memory`)."""
 
     def prepare(self, value: Any, values: Values) -> Callable[[], object]:
-        """Return a function that puts values back into an object."""
         assert self.write is not None
         return partial(self.write, value, self.convert(values))
 
@@ -77,8 +68,6 @@ def by_class(table: dict[str, T]) -> dict[tuple[str, str], T]:
 
 
 class OpaqueKind(NamedTuple):
-    """A kind of object that an undo does not touch."""
-
     noun: str
     """Name for one of them in sentences."""
     reason: str
@@ -140,7 +129,6 @@ def _mapped(value: Any) -> Values:
 
 
 def _rest(value: Any) -> Values:
-    """Return the rest of an iterator over keys or items."""
     cls: Any = type(value)
     return list(cls.__reduce__(value)[1][0])
 
@@ -471,14 +459,6 @@ def _sequence(cls: Any) -> Read:
     return lambda value: list(cls.__iter__(value))
 
 
-def _put_slice(items: Any, values: Values) -> None:
-    list.__setitem__(items, slice(None), values)
-
-
-def _put_bytes(data: Any, values: Values) -> None:
-    bytearray.__setitem__(data, slice(None), values[0])
-
-
 _EMPTY: tuple[Any, ...] = ([], (), "", "\u0100", b"", bytearray(), range(0), range(2**70))
 _ITERATORS: tuple[Any, ...] = (
     *dict.fromkeys(type(iter(empty)) for empty in _EMPTY),
@@ -509,7 +489,14 @@ BUILTINS: tuple[tuple[type, Part], ...] = (
         ),
     ),
     (dict, Part(_items, _put_dict, pairs, size=dict.__len__)),
-    (list, Part(list.copy, _put_slice, size=list.__len__)),
+    (
+        list,
+        Part(
+            list.copy,
+            lambda items, values: list.__setitem__(items, slice(None), values),
+            size=list.__len__,
+        ),
+    ),
     (tuple, Part(_sequence(tuple), size=tuple.__len__)),
     (set, Part(_sequence(set), _put_set, set, ordered=False, size=set.__len__)),
     (frozenset, Part(_sequence(frozenset), ordered=False, size=frozenset.__len__)),
@@ -518,7 +505,7 @@ BUILTINS: tuple[tuple[type, Part], ...] = (
         bytearray,
         Part(
             lambda value: [bytes(bytearray.copy(value))],
-            _put_bytes,
+            lambda data, values: bytearray.__setitem__(data, slice(None), values[0]),
             size=lambda value: bytearray.__len__(value) // 8,
         ),
     ),

@@ -37,20 +37,15 @@ from ..objects import (
     name_of,
     own_dict,
 )
-from .library_parts import CONTEXT
 from .parts import file_class
 
 
 class NotRestored(NamedTuple):
-    """Something that an undo does not restore."""
-
     name: str
     reason: str
 
 
 class Action(NamedTuple):
-    """A step of an undo, and its reverse."""
-
     apply: Callable[[], object]
     revert: Callable[[], object]
 
@@ -64,7 +59,6 @@ class ReleasedObject:
 
     @property
     def ended(self) -> bool:
-        """Whether it is known to have ended."""
         return self._reference is not None and self._reference() is None
 
     def value(self, now: Any) -> Any:
@@ -85,8 +79,6 @@ class LibrarySnapshot(NamedTuple):
     holder: Any
     label: str
     values: dict[str, Any]
-    addresses: list[int]
-    """The addresses of all names and objects."""
 
     def iter_changes(self, mentioned: Collection[str]) -> Iterator[tuple[str, Any, Any]]:
         """Yield the attributes that were replaced since, and their values then and now (`MISSING`
@@ -112,13 +104,7 @@ class LibrarySnapshot(NamedTuple):
             ):
                 yield name, then, value
 
-    @property
-    def has_ended(self) -> bool:
-        """Whether an object of it is known to have ended; another one may have its address."""
-        return any(type(value) is ReleasedObject and value.ended for value in self.values.values())
-
     def set_attribute(self, name: str, value: Any) -> None:
-        """Set an attribute; `MISSING` deletes it."""
         if is_class(self.holder):
             if value is MISSING:
                 type.__delattr__(self.holder, name)
@@ -165,15 +151,9 @@ _CHANGEABLE = 1 << 9
 
 
 def take_library_snapshots(
-    mentioned: Iterable[str],
-    namespace: dict[str, Any],
-    is_own: Callable[[Any], bool],
-    earlier: Iterable[LibrarySnapshot],
+    mentioned: Iterable[str], namespace: dict[str, Any], is_own: Callable[[Any], bool]
 ) -> list[LibrarySnapshot]:
-    """Return the modules and classes of libraries that code mentions, as they are.
-
-    earlier: those of the step before.
-    """
+    """Return the modules and classes of libraries that code mentions, as they are."""
     names = tuple(mentioned)
     pending = [
         *(sys.modules.get(name) for name in _ALWAYS),
@@ -192,34 +172,24 @@ def take_library_snapshots(
             found[address_of(value)] = value
         elif _FLAGS(value) & _CHANGEABLE:
             found[address_of(value)] = value
-    known = {address_of(library.holder): library for library in earlier}
-    return [take_library_snapshot(value, known.get(address)) for address, value in found.items()]
+    return [take_library_snapshot(value) for value in found.values()]
 
 
-def take_library_snapshot(holder: Any, earlier: LibrarySnapshot | None = None) -> LibrarySnapshot:
-    """Return a module or class as it is; objects that may have to end are not kept alive by this.
-
-    earlier: is returned if nothing has changed, so that steps share it.
-    """
-    values = _attributes(holder)
-    addresses = [*map(address_of, values), *map(address_of, values.values())]
-    if earlier is not None and addresses == earlier.addresses and not earlier.has_ended:
-        return earlier
-    if not _WITHOUT_FINALIZER.issuperset(map(address_of, map(type, values.values()))):
-        values = {
-            name: value if _has_no_finalizer(value) else ReleasedObject(value)
-            for name, value in values.items()
-        }
+def take_library_snapshot(holder: Any) -> LibrarySnapshot:
+    """Return a module or class as it is; objects that may have to end are not kept alive by this."""
+    values = {
+        name: value if _has_no_finalizer(value) else ReleasedObject(value)
+        for name, value in _attributes(holder).items()
+    }
     label = (
         f"{class_module(holder)}.{name_of(holder)}"
         if is_class(holder)
         else str(own_dict(holder).get("__name__"))
     )
-    return LibrarySnapshot(holder, label, values, addresses)
+    return LibrarySnapshot(holder, label, values)
 
 
 def _has_no_finalizer(value: Any) -> bool:
-    """Return whether nothing happens when an object ends."""
     if type(value) in (list, tuple, set, frozenset):
         return len(value) < _MAX_ITEMS and ATOMS.issuperset(map(address_of, map(type, value)))
     return address_of(type(value)) in _WITHOUT_FINALIZER
@@ -230,8 +200,6 @@ def _attributes(holder: Any) -> dict[str, Any]:
 
 
 class Difference(NamedTuple):
-    """An object whose state is another one now."""
-
     value: Any
     action: Action
     obstacle: str
@@ -317,7 +285,6 @@ def _find_side_kind(cls: type) -> _SideKind | None:
 
 
 def _threads() -> dict[int, Any]:
-    """Return the threads by number, but for those of the program itself."""
     threading = sys.modules.get("threading")
     if threading is None:
         return {}
@@ -338,41 +305,22 @@ def _is_ours(thread: Any) -> bool:
     return type(found) is str and f"{found}.".startswith(f"{package}.")
 
 
-class FilePosition(NamedTuple):
-    """How far a file is read or written."""
-
-    is_open: bool
-    read: int | None = None
-    """Where it is read, if that can be set."""
-    written: int | None = None
-    """How far it was written."""
+_CLOSED = -1
 
 
-def _read_position(value: Any) -> FilePosition | None:
-    """Return the position of a file; None if it is not known."""
+def _read_position(value: Any) -> int | None:
+    """Return how far a file is read or written; None if that is not known."""
     cls = file_class(type(value))  # whose methods are used, whatever a derived class says
     try:
         if cls.closed.__get__(value):
-            return FilePosition(False)
+            return _CLOSED
         if not cls.seekable(value):
-            return FilePosition(True)
-        if not cls.writable(value):
-            return FilePosition(True, read=cls.tell(value))
-        binary = hasattr(cls, "buffer")
-        return FilePosition(
-            True, written=cls.buffer.__get__(value).tell() if binary else cls.tell(value)
-        )
+            return 0
+        # Asking a text file that is written would write what waits in it.
+        is_text = cls.writable(value) and hasattr(cls, "buffer")
+        return int(cls.buffer.__get__(value).tell() if is_text else cls.tell(value))
     except (OSError, ValueError, AttributeError):
         return None
-
-
-def _find_obstacle(then: FilePosition | None, now: FilePosition | None) -> str:
-    if now is not None and not now.is_open:
-        return "it was closed"
-    if then is None or now is None or not then.is_open:
-        return "its position cannot be restored"
-    known = then.read is not None and now.read is not None
-    return "" if known else "what was written to a file stays"
 
 
 def _layout(tensor: Any) -> tuple[Any, ...]:
@@ -411,14 +359,16 @@ _TENSOR = _SideKind(
 _FILE = _SideKind(
     _read_position,
     lambda then, now: bool(then == now),
-    lambda file, position: file.seek(position.read),
-    _find_obstacle,
+    lambda file, position: None,
+    lambda then, now: (
+        "it was closed"
+        if now == _CLOSED
+        else "its position stays, and what was written to a file stays"
+    ),
 )
 
 
 class Setting(NamedTuple):
-    """A part of the process's state that code can set."""
-
     label: str
     read: Callable[[], Any]
     """Reads it as plain values that can be compared. May raise anything if it does not exist."""
@@ -575,8 +525,8 @@ _SETTINGS = (
     Setting("numpy.random", _numpy_random, _write_numpy_random),
     Setting(
         "decimal context",
-        lambda: CONTEXT.read(sys.modules["decimal"].getcontext()),
-        lambda wanted: CONTEXT.prepare(sys.modules["decimal"].getcontext(), wanted)(),
+        lambda: sys.modules["decimal"].getcontext().__reduce__()[1],
+        lambda wanted: sys.modules["decimal"].setcontext(sys.modules["decimal"].Context(*wanted)),
     ),
     _function_setting("sys", "getrecursionlimit", "setrecursionlimit"),
     _function_setting("sys", "getswitchinterval", "setswitchinterval"),
@@ -601,8 +551,6 @@ _SETTINGS = (
 
 
 class ProcessState:
-    """All settings at one time."""
-
     def __init__(self) -> None:
         self._values = [_read(setting) for setting in _SETTINGS]
         self._libraries = _count_libraries(len(sys.modules))

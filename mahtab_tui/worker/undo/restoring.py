@@ -75,7 +75,6 @@ def format_label(name: Any) -> str:
 
 
 def _unpack(data: bytes) -> array[int]:
-    """Unpack numbers of eight bytes."""
     found = array("q")
     found.frombytes(data)
     return found
@@ -144,9 +143,12 @@ class CheckpointResponder:
         alive, changed = set(_unpack(alive_data)), set(_unpack(changed_data))
         # Also send containers of freed objects: what stands at that address now is
         # something else.
-        pending = [address for address in nodes if address not in alive]
+        pending, holders = (
+            [address for address in nodes if address not in alive],
+            graph.find_holders(),
+        )
         while pending:
-            for holder in graph.holders(pending.pop()):
+            for holder in holders.get(pending.pop(), ()):
                 if holder in alive and holder not in changed:
                     if graph.kinds.kind(nodes[holder].value).can_change:
                         changed.add(holder)
@@ -213,7 +215,6 @@ class CheckpointResponder:
         ]
 
     def _labels(self, addresses: Iterable[int]) -> list[str]:
-        """Return the names, and other labels, that lead to the given objects."""
         reached = self._graph.ancestors(addresses)
         named = [*self._names.items(), *self._graph.kinds.shared_objects]
         return [format_label(name) for name, value in named if address_of(value) in reached]
@@ -289,7 +290,6 @@ class Plan:
                 yield Action(part.prepare(value, values), part.prepare(value, part.read(value)))
 
     def _pieces(self) -> Iterator[tuple[Span, Span]]:
-        """Yield what to copy: where it is in the checkpoint, and where here."""
         for copy in self.copies:
             memory = find_memory(copy.array)
             if memory is None or memory.size != copy.memory.size:
@@ -327,7 +327,6 @@ class Plan:
         return {"changes": changes, "not_restored": unrestored, "exact": not unrestored}
 
     def find_names(self, value: Any) -> list[str]:
-        """Return the names through which an object can be reached."""
         reached = self.graph.ancestors([address_of(value)])
         return [name for name, each in self.names.items() if address_of(each) in reached]
 
