@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import wraps
@@ -12,8 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, runtime_
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage, SystemMessage
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
 
 from mahtab_tui.agent.conversation import Conversation, MessageHistory, section_sizes
 from mahtab_tui.agent.graph import (
@@ -23,7 +20,7 @@ from mahtab_tui.agent.graph import (
     build_graph,
     create_initial_state,
 )
-from mahtab_tui.agent.host import AgentHost, ApprovalRequest, ConversationSummary, StoredMessage
+from mahtab_tui.agent.host import AgentHost, ConversationSummary, StoredMessage
 from mahtab_tui.agent.model_calls import report_window
 from mahtab_tui.agent.nodes import Nodes
 from mahtab_tui.bus.answers import parse_response
@@ -65,32 +62,24 @@ class _Turn:
         self._stream: StreamingHandler | None = None
 
     def run(self, graph: ReplGraph) -> None:
-        thread = uuid.uuid4().hex
-        config: Any = {"configurable": {"thread_id": thread}, "recursion_limit": RECURSION_LIMIT}
         given: Any = dict(self._state)
+        stream: Any = graph.stream(
+            given, {"recursion_limit": RECURSION_LIMIT}, stream_mode=["updates", "custom"]
+        )
         try:
-            while given is not None:
-                request: ApprovalRequest | None = None
-                stream: Any = graph.stream(given, config, stream_mode=["updates", "custom"])
-                for mode, data in stream:
-                    try:
-                        if mode == "custom":
-                            self._show(data)
-                        elif "__interrupt__" in data:
-                            request = ApprovalRequest(**data["__interrupt__"][0].value)
-                        else:
-                            for node, update in data.items():
-                                self._update(node, update)
-                    except BaseException:
-                        self._host.cancelled.set()  # or the graph would wait for the running node
-                        raise
-                given = request and Command(resume=self._host.decide(request)._asdict())
+            for mode, data in stream:
+                try:
+                    if mode == "custom":
+                        self._show(data)
+                    else:
+                        for node, update in data.items():
+                            self._update(node, update)
+                except BaseException:
+                    self._host.cancelled.set()  # or the graph would wait for the running node
+                    raise
         except BaseException:
             self._end("failed")
             raise
-        finally:
-            assert isinstance(graph.checkpointer, InMemorySaver)
-            graph.checkpointer.delete_thread(thread)
         failure = self._state["failure"]
         if failure:
             emit(self._host.log, Notice(failure, level="error"))

@@ -11,7 +11,6 @@ import pytest
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
-from langgraph.checkpoint.memory import InMemorySaver
 
 from mahtab_tui.agent import (
     Callbacks,
@@ -229,22 +228,7 @@ def test_non_streaming_model_is_drawn_too(desk: Desk) -> None:
     assert "".join(record.text for record in desk.of(tags.ASSISTANT_CHAT_STREAM)) == "All at once."
 
 
-def test_no_checkpoint_is_left(desk: Desk) -> None:
-    lines = [
-        code("a = 1") | {"match": "what is it"},
-        COMPLETE,
-        words("Done.", match="from what was printed"),
-        {"error": "Away.", "match": "fail"},
-    ]
-    graph = create_repl_graph(desk.replay(*(line | {"repeat": True} for line in lines)), desk.host)
-    for prompt in ("what is it?", "fail", "what is it?"):
-        run_graph(graph, create_initial_state(prompt), desk.host)
-    saver = graph.checkpointer
-    assert isinstance(saver, InMemorySaver)
-    assert not any((saver.storage, saver.writes, saver.blobs))
-
-
-def test_no_checkpoint_is_left_when_a_callback_raises(desk: Desk) -> None:
+def test_turn_fails_when_a_callback_raises(desk: Desk) -> None:
     def refuse(token: str) -> None:
         raise LookupError("no room")
 
@@ -253,8 +237,6 @@ def test_no_checkpoint_is_left_when_a_callback_raises(desk: Desk) -> None:
     )
     with pytest.raises(LookupError):
         run_graph(graph, create_initial_state("what is it?"), desk.host, Callbacks(on_token=refuse))
-    assert isinstance(graph.checkpointer, InMemorySaver)
-    assert not graph.checkpointer.storage
     assert desk.host.cancelled.is_set(), "the model need not go on"
     assert desk.doings() == ["thinking", "failed"]
 
