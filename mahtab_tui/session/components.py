@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
-import stat
-import tempfile
-import time
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from mahtab_tui.bus.logger import setup_logging
@@ -82,29 +76,11 @@ def context_use(room: int, sizes: Mapping[str, int]) -> ContextUse:
     return ContextUse(room, tuple(parts))
 
 
-_MAX_AGE = 24 * 60 * 60
-"""Age in seconds after which temporary files and folders are removed."""
-
-
 def remove_leftovers() -> None:
-    """Remove unused lock files and sockets, old temporary pictures, and folders that earlier
-    versions created for `claude`. Waits for sockets."""
+    """Remove unused lock files and sockets. Waits for sockets."""
     locked_sessions()
     with contextlib.suppress(SharingError):
         running_sessions()
-    try:
-        temporary = Path(tempfile.gettempdir())
-    except OSError:  # nothing is writable
-        return
-    for left in (*temporary.glob("mahtab-claude-*"), *temporary.glob("mahtab-picture-*")):
-        with contextlib.suppress(OSError):
-            found = left.lstat()
-            if found.st_uid != os.getuid() or time.time() - found.st_mtime <= _MAX_AGE:
-                continue
-            if stat.S_ISREG(found.st_mode):
-                left.unlink()
-            else:
-                shutil.rmtree(left)
 
 
 class Components:
