@@ -105,7 +105,6 @@ class Components:
         self.prompt.resume(past, same_kernel=same_kernel)
         self.masked = MaskedKernel(backend.kernel, self.secrets)
         self.kernel: Kernel = self.masked
-        kernel = self.kernel
         self.info = SessionInfo(log, settings, session.name, session.first_model.result())
         self.inbox = Inbox(log)
         self.approvals: UserRequests[Decision] = UserRequests()
@@ -148,7 +147,6 @@ class Components:
                 session.notebook_file,
                 past,
                 session.all_records,
-                lambda: kernel.info().language,
             )
             log.addHandler(self.notebook)
         self.cell_thread = CellThread(self, session.ready, session.files)

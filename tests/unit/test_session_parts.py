@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import os
 import socket
 import subprocess
 import sys
