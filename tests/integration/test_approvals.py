@@ -530,16 +530,6 @@ def test_kernel_reset_during_a_review_leaves_nothing_to_undo(
     assert reviews(it)[-2:] == ["waiting", "kept"]
 
 
-def test_code_with_hidden_characters_is_refused(open_session: OpenSession) -> None:
-    it = open_session(
-        "Look.\n\n```python\nitems.append('\x1bP')\n```\n", "Done.", approval="review"
-    )
-    ask(it)
-    it.store.wait(tags.APPROVAL, state="refused")
-    end(it)
-    assert (reviews(it), it.value("items")) == ([], "[1]")
-
-
 def test_agent_code_asks_first(open_session: OpenSession) -> None:
     it = open_session(approval="review")
     it.run("items = [1]")
