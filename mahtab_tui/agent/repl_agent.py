@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, runtime_
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage, SystemMessage
 
-from mahtab_tui.agent.conversation import Conversation, MessageHistory, section_sizes
+from mahtab_tui.agent.conversation import MessageHistory, section_sizes
 from mahtab_tui.agent.graph import (
     AgentState,
     ReflectionMode,
@@ -214,8 +214,8 @@ class ReplAgent:
         self._skills = dict(skills or {})
         self._turn_lock = threading.Lock()
         self._current: Future[str] | None = None
-        self._conversation = Conversation(StoredMessage(*message) for message in history)
-        self._history = MessageHistory(host, self._conversation, max_history, summary)
+        stored = (StoredMessage(*message) for message in history)
+        self._history = MessageHistory(host, stored, max_history, summary)
         if isinstance(session, AgentSession):
             session.adopt(self)
 
@@ -375,15 +375,15 @@ class ReplAgent:
             emit(host.log, UserChat(prompt, turn=turn))
         known = "\n".join(str(message.text) for message in self.messages if message.type != "ai")
         question = host.add_context(turn, prompt, known)
-        self._conversation.ask(question)
+        self._history.ask(question)
         system = self._system_message()
-        messages = self._history.as_messages(
+        messages = self._history.prepare(
             nodes.llm, nodes.reflection_llm or nodes.llm, system, turn, nodes.known_limit
         )
         # A summary may have replaced the messages with them.
         texts = [str(message.text) for message in messages]
         if changed := changed_sections(self._sections(), texts):
-            self._conversation.extend_question(before=make_encodable(changed))
+            self._history.extend_question(before=make_encodable(changed))
             messages = self.messages
         state = create_initial_state(
             prompt,
@@ -398,8 +398,8 @@ class ReplAgent:
         finally:
             # Nodes may have added to the question.
             asked, now = str(messages[-1].text), str(state["messages"][sent - 1].text)
-            self._conversation.extend_question(after=now[len(asked) :])
-            self._conversation.add(turn, state["messages"][sent:])
+            self._history.extend_question(after=now[len(asked) :])
+            self._history.add(turn, state["messages"][sent:])
         if state["failure"]:
             raise ModelError(state["failure"])
         results = state["execution_results"]
@@ -421,7 +421,7 @@ class ReplAgent:
         for name, text in self._sections().items():
             if name in sizes and not sizes[name] and text:
                 sizes[name] = estimated_tokens([text])
-        in_questions = estimated_tokens(self._conversation.variable_texts())
+        in_questions = estimated_tokens(self._history.variable_texts())
         sizes["words"] = max(0, sizes["words"] - in_questions)
         listed = estimated_tokens([render_variables(variables)]) if variables else 0
         sizes["variables"] = in_questions + listed
