@@ -89,7 +89,8 @@ def clean(
 
 def list_detached_kernels() -> Iterator[str]:
     """Return a heading and a line for each kernel that waits for a screen, longest wait first."""
-    waiting = [*local_detached_kernels(), *reversed(waiting_remote_kernels())]
+    waiting: list[WaitingKernel | KernelNote] = [*local_detached_kernels()]
+    waiting += reversed(waiting_remote_kernels())
     if waiting:
         yield "Running in the background (mahtab-tui --resume ID reattaches, sessions stop ID stops one):"
     for kernel in waiting:

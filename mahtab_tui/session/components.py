@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,8 +29,11 @@ from mahtab_tui.session.variables import PrivateNames, VariableHistory
 from mahtab_tui.store.database import locked_sessions
 
 if TYPE_CHECKING:
+    from mahtab_tui.bus.records import Record
+    from mahtab_tui.session.info import Frontend
     from mahtab_tui.session.notebooks import Notebook
     from mahtab_tui.session.session import Session
+    from mahtab_tui.settings.model import Settings
 
 _PARTS = {
     "program": ("How to work here", ""),
@@ -87,6 +90,13 @@ class Components:
     """Builds the components in dependency order. While it is created, a component uses only those
     above it."""
 
+    settings: Settings
+    past: Sequence[Record]
+    frontend: Frontend
+    by_program: bool
+    no_trace: bool
+    kernel: Kernel
+
     def __init__(self, session: Session) -> None:
         backend = session.backend.get()
         self.settings = settings = session.settings
@@ -104,7 +114,7 @@ class Components:
         same_kernel = backend.kernel.was_reattached
         self.prompt.resume(past, same_kernel=same_kernel)
         self.masked = MaskedKernel(backend.kernel, self.secrets)
-        self.kernel: Kernel = self.masked
+        self.kernel = self.masked
         self.info = SessionInfo(log, settings, session.name, session.first_model.result())
         self.inbox = Inbox(log)
         self.approvals: UserRequests[Decision] = UserRequests()

@@ -55,7 +55,8 @@ def stop_surplus_kernels() -> None:
 
 def summarize_detached_kernels() -> dict[str, str]:
     """Return, by session, what each kernel without a screen is doing."""
-    kernels = [*waiting_remote_kernels(), *local_detached_kernels()]
+    kernels: list[WaitingKernel | KernelNote] = [*waiting_remote_kernels()]
+    kernels += local_detached_kernels()
     return {kernel.session: describe_kernel(kernel) for kernel in kernels}
 
 
@@ -75,8 +76,11 @@ def stop_detached_kernel(session: str) -> str:
 def describe_detached_kernels() -> Iterator[str]:
     """Yield a sentence for each kernel without a screen: what it is doing, where, and how to resume
     or stop it."""
-    used = [kernel for kernel in local_detached_kernels() if kernel.has_run]
-    for kernel in (*used, *waiting_remote_kernels()):
+    kernels: list[WaitingKernel | KernelNote] = [
+        kernel for kernel in local_detached_kernels() if kernel.has_run
+    ]
+    kernels += waiting_remote_kernels()
+    for kernel in kernels:
         id, what = kernel.session, f"{describe_kernel(kernel)}{foreign_folder(kernel.session)}"
         how = f"Resume: mahtab-tui --resume {id}. Stop: mahtab-tui sessions stop {id}"
         yield f"Session {id} has a kernel in the background, {what}. {how}"

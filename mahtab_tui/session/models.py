@@ -21,6 +21,7 @@ from mahtab_tui.system import IMPORTS
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import AnyMessage
 
     from mahtab_tui.session.components import Components
     from mahtab_tui.session.session import Session
@@ -119,14 +120,15 @@ class Suggestions:
         except KernelError:  # the kernel is busy
             variables = ()
         with IMPORTS.turn():
-            from langchain_core.messages import convert_to_messages
+            from langchain_core.messages import HumanMessage, SystemMessage
 
             from mahtab_tui.agent.model_calls import call_model
         if self._llm is None:
             self._llm = self._make_llm()
-        request = suggestion_request(self._secrets.redact_for_model(text), variables, python)
+        text = self._secrets.redact_for_model(text)
+        (_, rules), (_, request) = suggestion_request(text, variables, python)
         host = _Suggesting(self._log, _Unwanted(wanted), self._secrets, self._spending)
-        messages = convert_to_messages(request)
+        messages: list[AnyMessage] = [SystemMessage(rules), HumanMessage(request)]
         answer = call_model(host, self._llm, messages, None, "suggestion", lambda sentence: None)
         if answer.failure:
             raise ModelError(answer.failure)

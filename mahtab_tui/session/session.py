@@ -82,17 +82,17 @@ class Session(Parts):
             from mahtab_tui.session.info import SessionBackend
 
             kernel = Lazy.of(SessionBackend(kernel, store))
-        self.backend = kernel
+        self.backend: Lazy[SessionBackend] = kernel
         self.ready: Future[bool] = Future()
         """Whether the first kernel's Python has pandas, once it is ready. Raises `KernelError` if
         the kernel could not start."""
         self._closed = False
         self.frontend = frontend
-        self.name = name
-        self.files = files
-        self.notebook_file = notebook
+        self.name: str = name
+        self.files: Sequence[DataFile] = files
+        self.notebook_file: NotebookFile | None = notebook
         self.by_program = by_program
-        self.first_model = chosen_model(settings)
+        self.first_model: Future[str] = chosen_model(settings)
         self.listeners: list[Callable[[logging.Logger], None]] = []
         self._components = Lazy(self._build)
 
