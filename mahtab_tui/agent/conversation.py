@@ -346,8 +346,8 @@ class _Summary(NamedTuple):
 
 
 class MessageHistory(Conversation):
-    """A conversation that is reduced to what a model can read. A summary is reused as long as possible, so
-    that the prompt changes as little as possible between questions."""
+    """A conversation that is reduced to what a model can read. A summary is reused as long as
+    possible, so that the prompt changes as little as possible between questions."""
 
     def __init__(
         self,

@@ -217,11 +217,7 @@ def build_graph(nodes: Nodes) -> ReplGraph:
     ):
         graph.add_node(node.__name__, node)
     graph.add_edge(START, "generate")
-    graph.add_conditional_edges(
-        "generate",
-        after_generate,
-        targets("tools", "extract_code"),
-    )
+    graph.add_conditional_edges("generate", after_generate, targets("tools", "extract_code"))
     graph.add_edge("tools", "extract_code")
     graph.add_conditional_edges(
         "extract_code", should_execute, targets("approve", "generate", "close", "end")
@@ -233,10 +229,6 @@ def build_graph(nodes: Nodes) -> ReplGraph:
         targets("approve", "reflect", "instruct", "generate", "close", "end"),
     )
     graph.add_edge("instruct", "generate")
-    graph.add_conditional_edges(
-        "reflect",
-        after_check,
-        targets("generate", "close", "end"),
-    )
+    graph.add_conditional_edges("reflect", after_check, targets("generate", "close", "end"))
     graph.add_edge("close", END)
     return graph.compile()

@@ -304,14 +304,8 @@ class NamespaceStore:
 
 def describe_restored(back: list[str], missing: list[NotSaved]) -> str:
     """Describe which variables were restored, and which were not and why."""
-    count = (
-        "No variables"
-        if not back
-        else "1 variable"
-        if len(back) == 1
-        else f"{len(back):,} variables"
-    )
-    restored = f"{count} restored"
+    count = f"{len(back):,}" if back else "No"
+    restored = f"{count} variable{'s' * (len(back) != 1)} restored"
     if not missing:
         return f"{restored}."
     named = ", ".join(
