@@ -345,21 +345,21 @@ class _Summary(NamedTuple):
     of: int
 
 
-class MessageHistory:
-    """A conversation reduced to what a model can read. A summary is reused as long as possible, so
-    that the prompt changes as little as possible between questions."""
+class MessageHistory(Conversation):
+    """A conversation that is reduced to what a model can read. A summary is reused as long as
+    possible, so that the prompt changes as little as possible between questions."""
 
     def __init__(
         self,
         host: AgentHost,
-        conversation: Conversation,
+        history: Iterable[StoredMessage],
         max_history: int,
         summary: ConversationSummary | None = None,
     ) -> None:
         """max_history: number of questions sent in full. summary: summarises an earlier part of the
         session."""
+        super().__init__(history)
         self._host = host
-        self._conversation = conversation
         self.max_history = max_history
         self._summary: _Summary | None = None
         self._dropped = 0
@@ -368,7 +368,7 @@ class MessageHistory:
         self._short = 0
         """Outputs in messages before this index are shortened."""
         if summary is not None:
-            end = conversation.first_question_after(summary.turn)
+            end = self.first_question_after(summary.turn)
             self._summary = _Summary(end, summary.text, self._hash(end))
 
     @property
@@ -383,7 +383,7 @@ class MessageHistory:
             return [HumanMessage(before), *messages]
         return [HumanMessage(f"{before}\n\n{messages[0].text}"), *messages[1:]]
 
-    def as_messages(
+    def prepare(
         self,
         llm: BaseChatModel,
         summariser: BaseChatModel,
@@ -400,7 +400,7 @@ class MessageHistory:
             failure = self._summarise(summariser, self._dropped, turn)
         if failure is None or self._fits(room):
             return self.messages
-        questions = self._conversation.questions(self._host.hidden)
+        questions = self.questions(self._host.hidden)
         if estimate_size(self.messages) > room:
             self._short = max(self._short, questions[-1])
         if self._fits(room):
@@ -416,12 +416,12 @@ class MessageHistory:
         return self.messages
 
     def _sent_from(self, start: int) -> list[AnyMessage]:
-        return self._conversation.as_messages(self._host.hidden, start, short=self._short)
+        return self.as_messages(self._host.hidden, start, short=self._short)
 
     def compact(self, summariser: BaseChatModel, keep: str, turn: int) -> str | None:
         """Summarise all questions but the last one now. Returns an empty string, the reason why
         nothing was summarised, or None if it was stopped. keep: what the summary must contain."""
-        questions = self._conversation.questions(self._host.hidden)
+        questions = self.questions(self._host.hidden)
         if not questions or questions[-1] <= self._summary_end:
             return "nothing before the last question is left to summarise"
         return self._summarise(summariser, questions[-1], turn, keep, must_shorten=True)
@@ -438,7 +438,7 @@ class MessageHistory:
 
     def _fits(self, room: int) -> bool:
         start = self._start
-        count = sum(index >= start for index in self._conversation.questions(self._host.hidden))
+        count = sum(index >= start for index in self.questions(self._host.hidden))
         return count <= self.max_history and estimate_size(self.messages) <= room
 
     def _valid_summary(self) -> _Summary | None:
@@ -446,7 +446,7 @@ class MessageHistory:
         return summary if summary is not None and summary.of == self._hash(summary.end) else None
 
     def _hash(self, end: int) -> int:
-        messages = self._conversation.as_messages(self._host.hidden, 0, end)
+        messages = self.as_messages(self._host.hidden, 0, end)
         return hash(tuple(str(message.text) for message in messages))
 
     def _summarise(
@@ -457,7 +457,7 @@ class MessageHistory:
         host, summary = self._host, self._valid_summary()
         emit(host.log, Agent(state="summarising", turn=turn, step=0, party=host.party))
         begin = summary.end if summary else 0
-        messages = self._conversation.as_messages(host.hidden, begin, end, short=end)
+        messages = self.as_messages(host.hidden, begin, end, short=end)
         request = prompts.summary_request(
             summary.text if summary else "",
             [(message.type, str(message.text)) for message in fit(messages, input_limit(llm) // 2)],
@@ -481,7 +481,7 @@ class MessageHistory:
             return f"the summary would not be shorter ({before:,} → {after:,} tokens)"
         notice = f"From now on the model gets only a summary of {self._text_before(end)} (about {before:,} → {after:,} tokens)."
         emit(host.log, Notice(f"{notice} Nothing changes on your screen.\n{text}"))
-        emit(host.log, Summary(text, turn=self._conversation.turn_before(end)))
+        emit(host.log, Summary(text, turn=self.turn_before(end)))
         return ""
 
     def _drop(self, end: int, why: str) -> None:
@@ -491,7 +491,7 @@ class MessageHistory:
         emit(self._host.log, Notice(notice, level="warning"))
 
     def _text_before(self, end: int) -> str:
-        last = self._conversation.turn_before(end)
+        last = self.turn_before(end)
         return (
             "the beginning of the conversation"
             if last is None

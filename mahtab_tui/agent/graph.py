@@ -29,13 +29,11 @@ import langchain_core.tools
 import langchain_core.tracers.run_collector
 import langchain_core.tracers.stdout  # noqa: F401
 from langchain_core.messages import AnyMessage, HumanMessage
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from mahtab_tui.agent.host import ExecutionResult, ToolCall
-from mahtab_tui.bus.records import AnswerFigure
+from mahtab_tui.bus.records import AnswerFigure, Decision
 
 if TYPE_CHECKING:
     from mahtab_tui.agent.nodes import Nodes
@@ -67,8 +65,8 @@ class AgentState(TypedDict):
     """Whether the model completed it."""
     code_blocks: list[str]
     block: int
-    decision: dict[str, Any] | None
-    """The user's `Decision` on that block."""
+    decision: Decision | None
+    """The user's decision on that block."""
     execution_results: list[ExecutionResult]
     """Results of all blocks of the turn so far, including those that did not run."""
     turn_count: int
@@ -197,7 +195,6 @@ def is_complete(state: AgentState) -> bool:
 
 
 def build_graph(nodes: Nodes) -> ReplGraph:
-
     def after_blocks(state: AgentState) -> str:
         return after_execute(state, nodes)
 
@@ -234,9 +231,4 @@ def build_graph(nodes: Nodes) -> ReplGraph:
     graph.add_edge("instruct", "generate")
     graph.add_conditional_edges("reflect", after_check, targets("generate", "close", "end"))
     graph.add_edge("close", END)
-    # The only class of ours in the state. Classes that are not named here cannot be read back in
-    # later versions.
-    serde = JsonPlusSerializer(
-        allowed_msgpack_modules=[(AnswerFigure.__module__, AnswerFigure.__name__)]
-    )
-    return graph.compile(checkpointer=InMemorySaver(serde=serde))
+    return graph.compile()

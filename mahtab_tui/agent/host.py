@@ -94,20 +94,25 @@ class ConversationSummary(NamedTuple):
     text: str
 
 
-class AgentHost(Protocol):
-    """The session, as seen by the agent."""
+class ModelHost(Protocol):
+    """The bus, the secrets and the spending of a call of a model."""
 
     log: logging.Logger
     cancelled: threading.Event
     """Set to stop the turn; the agent clears it when a turn starts."""
     secrets: Secrets
     """Masked in messages to the model."""
+    spending: Spending
+    """Counts and limits what models cost."""
+
+
+class AgentHost(ModelHost, Protocol):
+    """The session, as seen by the agent."""
+
     hidden: HiddenEntries
     """Parts of the conversation that the user has hidden."""
     pictures: dict[str, EncodedPicture]
     """Pictures attached to questions, by the ids in the attachments."""
-    spending: Spending
-    """Counts and limits what models cost."""
 
     @property
     def party(self) -> str:

@@ -14,7 +14,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
 
-from mahtab_tui.agent.host import AgentHost, ToolCall
+from mahtab_tui.agent.host import ModelHost, ToolCall
 from mahtab_tui.agent.tool_calls import join_chunks
 from mahtab_tui.bus.answers import strip_copied_tags
 from mahtab_tui.bus.records import Usage, Window, emit
@@ -144,11 +144,11 @@ class ModelAnswer(NamedTuple):
 
 
 def call_model(
-    host: AgentHost,
+    host: ModelHost,
     llm: BaseChatModel,
     messages: Sequence[AnyMessage],
-    turn: int,
-    source: Literal["agent", "reflection", "summary"],
+    turn: int | None,
+    source: Literal["agent", "reflection", "summary", "suggestion"],
     on_pause: Callable[[str], object],
     on_token: OnToken = lambda token: None,
     options: Mapping[str, Any] | None = None,
@@ -191,7 +191,7 @@ def _sent_texts(
 
 
 def report_window(
-    host: AgentHost,
+    host: ModelHost,
     llm: BaseChatModel,
     messages: Sequence[AnyMessage],
     usage: Usage | None = None,

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
-from langgraph.types import StreamWriter, interrupt
+from langgraph.types import StreamWriter
 
 from mahtab_tui.agent.conversation import estimate_size, fit
 from mahtab_tui.agent.graph import (
@@ -243,21 +243,20 @@ class Nodes:
         return {"sent_back": True, "messages": messages, "next": "generate"}
 
     def approve(self, state: AgentState, writer: StreamWriter) -> Update:
-        """Wait for the user's approval, unless the code must not run at all. LangGraph runs this
-        node again from its start to resume it."""
+        """Wait for the user's approval, unless the code must not run at all."""
         request = make_request(state)
         if normalize_code(request.code) in _earlier_results(state):
-            return {"decision": Decision("run")._asdict()}  # it will not run, see `_run`
+            return {"decision": Decision("run")}  # it will not run, see `_run`
         if not (why := refusal(request.code)):
-            return {"decision": interrupt(request._asdict())}
+            return {"decision": self._session.decide(request)}
         writer(request.record(self._session.party).changed(state="refused"))
         _warn(writer, f"Code from {self._session.party} was not run. {why}")
-        return {"decision": Decision("refuse", reason=why)._asdict()}
+        return {"decision": Decision("refuse", reason=why)}
 
     def execute(self, state: AgentState) -> Update:
         """Carry out the user's decision about the block; after the last block, the results become a
         message for the model."""
-        decision = Decision(**(state["decision"] or {"action": "stop"}))
+        decision = state["decision"] or Decision("stop")
         results = list(state["execution_results"])
         blocks = len(state["code_blocks"])
         stopped = decision.action == "stop" or self._session.cancelled.is_set()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import wraps
@@ -12,10 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, runtime_
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage, SystemMessage
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
 
-from mahtab_tui.agent.conversation import Conversation, MessageHistory, section_sizes
+from mahtab_tui.agent.conversation import MessageHistory, section_sizes
 from mahtab_tui.agent.graph import (
     AgentState,
     ReflectionMode,
@@ -23,7 +20,7 @@ from mahtab_tui.agent.graph import (
     build_graph,
     create_initial_state,
 )
-from mahtab_tui.agent.host import AgentHost, ApprovalRequest, ConversationSummary, StoredMessage
+from mahtab_tui.agent.host import AgentHost, ConversationSummary, StoredMessage
 from mahtab_tui.agent.model_calls import report_window
 from mahtab_tui.agent.nodes import Nodes
 from mahtab_tui.bus.answers import parse_response
@@ -65,32 +62,24 @@ class _Turn:
         self._stream: StreamingHandler | None = None
 
     def run(self, graph: ReplGraph) -> None:
-        thread = uuid.uuid4().hex
-        config: Any = {"configurable": {"thread_id": thread}, "recursion_limit": RECURSION_LIMIT}
         given: Any = dict(self._state)
+        stream: Any = graph.stream(
+            given, {"recursion_limit": RECURSION_LIMIT}, stream_mode=["updates", "custom"]
+        )
         try:
-            while given is not None:
-                request: ApprovalRequest | None = None
-                stream: Any = graph.stream(given, config, stream_mode=["updates", "custom"])
-                for mode, data in stream:
-                    try:
-                        if mode == "custom":
-                            self._show(data)
-                        elif "__interrupt__" in data:
-                            request = ApprovalRequest(**data["__interrupt__"][0].value)
-                        else:
-                            for node, update in data.items():
-                                self._update(node, update)
-                    except BaseException:
-                        self._host.cancelled.set()  # or the graph would wait for the running node
-                        raise
-                given = request and Command(resume=self._host.decide(request)._asdict())
+            for mode, data in stream:
+                try:
+                    if mode == "custom":
+                        self._show(data)
+                    else:
+                        for node, update in data.items():
+                            self._update(node, update)
+                except BaseException:
+                    self._host.cancelled.set()  # or the graph would wait for the running node
+                    raise
         except BaseException:
             self._end("failed")
             raise
-        finally:
-            assert isinstance(graph.checkpointer, InMemorySaver)
-            graph.checkpointer.delete_thread(thread)
         failure = self._state["failure"]
         if failure:
             emit(self._host.log, Notice(failure, level="error"))
@@ -225,8 +214,8 @@ class ReplAgent:
         self._skills = dict(skills or {})
         self._turn_lock = threading.Lock()
         self._current: Future[str] | None = None
-        self._conversation = Conversation(StoredMessage(*message) for message in history)
-        self._history = MessageHistory(host, self._conversation, max_history, summary)
+        stored = (StoredMessage(*message) for message in history)
+        self._history = MessageHistory(host, stored, max_history, summary)
         if isinstance(session, AgentSession):
             session.adopt(self)
 
@@ -386,15 +375,15 @@ class ReplAgent:
             emit(host.log, UserChat(prompt, turn=turn))
         known = "\n".join(str(message.text) for message in self.messages if message.type != "ai")
         question = host.add_context(turn, prompt, known)
-        self._conversation.ask(question)
+        self._history.ask(question)
         system = self._system_message()
-        messages = self._history.as_messages(
+        messages = self._history.prepare(
             nodes.llm, nodes.reflection_llm or nodes.llm, system, turn, nodes.known_limit
         )
         # A summary may have replaced the messages with them.
         texts = [str(message.text) for message in messages]
         if changed := changed_sections(self._sections(), texts):
-            self._conversation.extend_question(before=make_encodable(changed))
+            self._history.extend_question(before=make_encodable(changed))
             messages = self.messages
         state = create_initial_state(
             prompt,
@@ -409,8 +398,8 @@ class ReplAgent:
         finally:
             # Nodes may have added to the question.
             asked, now = str(messages[-1].text), str(state["messages"][sent - 1].text)
-            self._conversation.extend_question(after=now[len(asked) :])
-            self._conversation.add(turn, state["messages"][sent:])
+            self._history.extend_question(after=now[len(asked) :])
+            self._history.add(turn, state["messages"][sent:])
         if state["failure"]:
             raise ModelError(state["failure"])
         results = state["execution_results"]
@@ -432,7 +421,7 @@ class ReplAgent:
         for name, text in self._sections().items():
             if name in sizes and not sizes[name] and text:
                 sizes[name] = estimated_tokens([text])
-        in_questions = estimated_tokens(self._conversation.variable_texts())
+        in_questions = estimated_tokens(self._history.variable_texts())
         sizes["words"] = max(0, sizes["words"] - in_questions)
         listed = estimated_tokens([render_variables(variables)]) if variables else 0
         sizes["variables"] = in_questions + listed

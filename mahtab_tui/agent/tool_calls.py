@@ -101,12 +101,8 @@ def join_chunks(pieces: Iterable[BaseMessage]) -> tuple[AIMessage, list[ToolCall
     return call_message("", calls).model_copy(update=update), calls
 
 
-def _call_chunks(piece: BaseMessage) -> list[Any]:
-    return list(getattr(piece, "tool_call_chunks", ()))
-
-
 def _raw_calls(piece: BaseMessage) -> list[tuple[str | None, str | None, str]]:
-    if chunks := _call_chunks(piece):
+    if chunks := getattr(piece, "tool_call_chunks", ()):
         return [(chunk["id"], chunk["name"], chunk["args"] or "{}") for chunk in chunks]
     valid = getattr(piece, "tool_calls", ())
     invalid = getattr(piece, "invalid_tool_calls", ())

@@ -33,12 +33,9 @@ from mahtab_tui.kernel.remote.process import KernelNote, attach_remote, noted_ke
 from mahtab_tui.kernel.remote.transport import KernelGone, clean_up, parse
 from mahtab_tui.session.kernel import DetachedKernel, add_recovered_output
 from mahtab_tui.session.kernel_control import (
-    cpu_seconds,
-    describe_age,
-    describe_work,
+    describe_kernel,
     foreign_folder,
     local_detached_kernels,
-    memory_use,
     waiting_remote_kernels,
 )
 from mahtab_tui.session.sharing import SharingError, running_sessions
@@ -92,15 +89,13 @@ def clean(
 
 def list_detached_kernels() -> Iterator[str]:
     """Return a heading and a line for each kernel that waits for a screen, longest wait first."""
-    waiting = local_detached_kernels()
-    elsewhere = waiting_remote_kernels()
-    if waiting or elsewhere:
+    waiting: list[WaitingKernel | KernelNote] = [*local_detached_kernels()]
+    waiting += reversed(waiting_remote_kernels())
+    if waiting:
         yield "Running in the background (mahtab-tui --resume ID reattaches, sessions stop ID stops one):"
     for kernel in waiting:
-        use = f"{memory_use(kernel.pid)}, CPU {cpu_seconds(kernel.pid):,.0f} s"
-        yield f"  {one_line(kernel.session)}  {use}  {describe_work(kernel)}{foreign_folder(kernel.session)}"
-    for noted in reversed(elsewhere):
-        yield f"  {one_line(noted.session)}  on {one_line(noted.station.label)}, started {describe_age(noted)} ago{foreign_folder(noted.session)}"
+        folder = foreign_folder(kernel.session)
+        yield f"  {one_line(kernel.session)}  {describe_kernel(kernel)}{folder}"
 
 
 def _stop_remote(kernel: KernelNote) -> None:

@@ -4,7 +4,6 @@ commands."""
 from __future__ import annotations
 
 import base64
-import codecs
 import io
 import itertools
 import os
@@ -27,24 +26,18 @@ from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.inspector_client import InspectorClient
 from mahtab_tui.kernel.values import Completions
 from mahtab_tui.knowledge.code import CodeError, list_files
-from mahtab_tui.knowledge.confined_folder import (
-    BinaryFile,
-    byte_order_mark,
-    decode,
-    marked_encoding,
-    single_byte_encoding,
-)
+from mahtab_tui.knowledge.confined_folder import BinaryFile, byte_order_mark
 from mahtab_tui.llm.pictures import (
     HEAD,
     LARGEST_FILE,
     MOST,
     EncodedPicture,
     PictureError,
-    PictureSize,
     is_picture,
     scale_picture,
     size_from_head,
 )
+from mahtab_tui.session.loading import HEAD_BYTES, guess_encoding
 from mahtab_tui.session.variables import PrivateNames
 from mahtab_tui.system import tie_to_parent
 
@@ -166,11 +159,9 @@ COMMAND_SECONDS = 30.0
 _BYTES = 4 * LONGEST
 """Maximum bytes to read from a file; the rest would not fit the text anyway."""
 _SEARCHED = 200_000_000
-"""Maximum bytes of a file to search for lines."""
+"""Maximum characters of a file to search for lines."""
 _WIDEST = 4
 """Maximum bytes of a character."""
-_WITHIN_CHARACTERS = bytes(range(0x80, 0xC0))
-"""Bytes that never start a character in UTF-8."""
 _OUTLINED = 300
 """Maximum number of files of a folder to list."""
 _LISTING_SECONDS = 5.0
@@ -205,41 +196,32 @@ def read_text(
     """Return the text of a file or of some of its lines, and its size in words. Raises `OSError`
     and `BinaryFile`."""
     with open_without_links(path) as file:
+        encoding = guess_encoding(file.read(HEAD_BYTES))
+        if not encoding:
+            raise BinaryFile
+        file.seek(0)
         if mention.start is None:
-            return _read_ends(file, os.fstat(file.fileno()).st_size), size
+            return _read_ends(file, os.fstat(file.fileno()).st_size, encoding), size
         end = None if mention.end is None else max(mention.start, mention.end)
-        lines: list[bytes] = []
-        room, rest = _BYTES, ""
-        every = _read_lines(_utf8_reader(file), stopped)
-        for line in itertools.islice(every, mention.start - 1, end):
+        text = io.TextIOWrapper(file, encoding, "replace", newline="\n")
+        lines: list[str] = []
+        room = LONGEST
+        for line in itertools.islice(_read_lines(text, stopped), mention.start - 1, end):
             lines.append(line[:room])
             room -= len(line)
             if room <= 0:
-                rest = "\n[… the rest is left out]"
                 break
     if not lines:
         return "[the file has no such lines]", "0 lines"
-    data = b"".join(lines)
-    text = _decode_ends(data, b"")[0] if rest else decode(data)
-    return shorten_middle(text) + rest, f"{len(lines):,} line{'s' * (len(lines) != 1)}"
+    rest = "\n[… the rest is left out]" if room <= 0 else ""
+    return "".join(lines) + rest, f"{len(lines):,} line{'s' * (len(lines) != 1)}"
 
 
-def _utf8_reader(file: IO[bytes]) -> Callable[[int], bytes]:
-    """Return a function that reads a line, limited to a number of bytes or characters. In UTF-16
-    and UTF-32 a newline byte need not end a line, so they are converted to UTF-8."""
-    encoding = marked_encoding(file.read(4))
-    file.seek(0)
-    if encoding in (None, "utf-8-sig"):
-        return file.readline
-    text = io.TextIOWrapper(file, encoding, "replace", newline="\n")
-    return lambda most: text.readline(most).encode()
-
-
-def _read_lines(readline: Callable[[int], bytes], stopped: Callable[[], bool]) -> Iterator[bytes]:
-    """Yield lines, each truncated to `_BYTES`. Raises `OSError` after `_SEARCHED` bytes, and if
-    stopped."""
+def _read_lines(text: io.TextIOWrapper, stopped: Callable[[], bool]) -> Iterator[str]:
+    """Yield lines, each truncated to `LONGEST`. Raises `OSError` after `_SEARCHED` characters, and
+    if stopped."""
     whole, searched = True, 0
-    for piece in iter(lambda: readline(_BYTES), b""):
+    for piece in iter(lambda: text.readline(LONGEST), ""):
         searched += len(piece)
         if searched > _SEARCHED:
             raise OSError(0, f"lines are looked for in the first {format_size(_SEARCHED)} only")
@@ -247,39 +229,20 @@ def _read_lines(readline: Callable[[int], bytes], stopped: Callable[[], bool]) -
             raise OSError(0, "stopped")
         if whole:
             yield piece
-        whole = piece.endswith(b"\n")
+        whole = piece.endswith("\n")
 
 
-def _read_ends(file: IO[bytes], size: int) -> str:
+def _read_ends(file: IO[bytes], size: int, encoding: str) -> str:
     """Return the text of a file; only head and tail if it is large."""
     if size <= _BYTES:
-        return shorten_middle(decode(file.read(_BYTES)))
+        return shorten_middle(file.read(_BYTES).decode(encoding, "replace"))
     head = file.read(_BYTES // 2)
     file.seek((size - _BYTES // 2) // _WIDEST * _WIDEST)
     tail = file.read(_BYTES // 2 + _WIDEST)
-    between = f"\n[… {size - len(head) - len(tail):,} bytes left out …]\n"
-    return shorten_middle(between.join(_decode_ends(head, tail)))
-
-
-def _decode_ends(head: bytes, tail: bytes) -> tuple[str, str]:
-    """Decode both ends of a file with the same encoding, dropping partial characters. Raises
-    `BinaryFile`."""
-    if (mark := byte_order_mark(head)) not in (b"", codecs.BOM_UTF8):
-        return decode(head), decode(mark + tail)
-    if b"\0" in head or b"\0" in tail:
-        raise BinaryFile
-    begun = len(tail) - len(tail.lstrip(_WITHIN_CHARACTERS))
-    whole_tail = tail[begun:] if begun < _WIDEST else tail
-    try:
-        return _decode_prefix(head.removeprefix(mark)), _decode_prefix(whole_tail)
-    except UnicodeDecodeError:
-        encoding = single_byte_encoding(head + tail)
-        return head.decode(encoding), tail.decode(encoding)
-
-
-def _decode_prefix(data: bytes) -> str:
-    """Decode data that may end in the middle of a character. Raises `UnicodeDecodeError`."""
-    return codecs.getincrementaldecoder("utf-8")().decode(data)
+    left = f"\n[… {size - len(head) - len(tail):,} bytes left out …]\n"
+    ends = head, byte_order_mark(head) + tail
+    # A character that was cut through becomes replacement characters.
+    return shorten_middle(left.join(d.decode(encoding, "replace").strip("\ufffd") for d in ends))
 
 
 def shorten_middle(text: str) -> str:
@@ -311,8 +274,8 @@ def outline(folder: Path, stopped: Callable[[], bool]) -> tuple[str, str]:
 
 
 def run_command(command: str, cwd: str, stopped: Callable[[], bool]) -> tuple[str, str]:
-    """Run a command; returns its output and errors, and its exit code or size in words. When the
-    time is up, it is killed together with its children."""
+    """Run a command; returns its output and errors, and its exit code or size in words. It is
+    killed together with its children after `COMMAND_SECONDS`."""
     with tempfile.TemporaryFile() as output:
         running = subprocess.Popen(
             tie_to_parent(["/bin/sh", "-c", command]),
@@ -340,7 +303,7 @@ def run_command(command: str, cwd: str, stopped: Callable[[], bool]) -> tuple[st
             running.wait()
         size = output.seek(0, os.SEEK_END)
         output.seek(0)
-        text = escape_output(_read_ends(output, size))
+        text = escape_output(_read_ends(output, size, "utf-8"))
     ended = why or (f"exit code {running.returncode}" if running.returncode else "")
     parts = text.rstrip("\n"), f"[{ended}]" if ended else ""
     return "\n".join(filter(None, parts)), ended or format_size(size)
@@ -348,8 +311,6 @@ def run_command(command: str, cwd: str, stopped: Callable[[], bool]) -> tuple[st
 
 CellPictures = Callable[[int], Sequence[str]]
 """Returns the pictures (base64) that a cell has displayed, by its number. Raises `StoreError`."""
-SizedPicture = tuple[EncodedPicture, str]
-"""A picture and its size in words: pixels and bytes."""
 
 
 def measure_file(path: Path) -> str | None:
@@ -359,11 +320,13 @@ def measure_file(path: Path) -> str | None:
         if not is_picture(file.read(HEAD)):
             return None
         file.seek(0)
-        return _format_measures(size_from_head(file), os.fstat(file.fileno()).st_size)
+        found, size = size_from_head(file), os.fstat(file.fileno()).st_size
+    frame = ", first frame" if found.moves else ""
+    return f"{found.width:,} × {found.height:,} px, {format_size(size)}{frame}"
 
 
-def load_file(path: Path) -> SizedPicture:
-    """Load a picture file. Raises `PictureError` and `OSError`."""
+def load_file(path: Path) -> tuple[EncodedPicture, str]:
+    """Load a picture file; also returns its size in words. Raises `PictureError` and `OSError`."""
     with open_without_links(path) as file:
         data = file.read(LARGEST_FILE + 1)
     if len(data) > LARGEST_FILE:
@@ -372,33 +335,13 @@ def load_file(path: Path) -> SizedPicture:
     return _with_size(data)
 
 
-def measure_variable(kernel: Kernel, name: str) -> str | None:
-    """Return the size of a variable's picture without drawing it; None if the variable is not a
-    picture. Raises `KernelError`."""
-    found = InspectorClient(kernel).measure((("name", name),))
-    if found is None:
-        return None
-    width, height = found
-    return f"{width:,} × {height:,} px" if width else "drawn when sent"
-
-
-def measure_display(data: str) -> str:
-    """Return the pixels and bytes of a displayed picture. Raises `PictureError`."""
-    return _format_measures(size_from_head(io.BytesIO(base64.b64decode(data))), len(data) * 3 // 4)
-
-
-def _with_size(data: bytes) -> SizedPicture:
+def _with_size(data: bytes) -> tuple[EncodedPicture, str]:
     was, picture = size_from_head(io.BytesIO(data)), scale_picture(data)
     scaled = max(was.width, was.height) != max(picture.width, picture.height)
     of = f" of {was.width:,} × {was.height:,}" if scaled else ""
     frame = ", first frame" if was.moves else ""
     size = f"{picture.width:,} × {picture.height:,} px{of}, {format_size(picture.bytes)}{frame}"
     return picture, size
-
-
-def _format_measures(measures: PictureSize, size: int) -> str:
-    frame = ", first frame" if measures.moves else ""
-    return f"{measures.width:,} × {measures.height:,} px, {format_size(size)}{frame}"
 
 
 # Attachments
@@ -557,11 +500,13 @@ class Attachments:
             return MentionChip(label, "private: not sent", missing=True)
         if name not in variables:
             return None
-        size = None
+        measured = None
         with suppress(KernelError):
-            size = measure_variable(self._kernel, name)
-        if size is None:
+            measured = InspectorClient(self._kernel).measure((("name", name),))
+        if measured is None:
             return MentionChip(label, variables[name])
+        width, height = measured
+        size = f"{width:,} × {height:,} px" if width else "drawn when sent"
         return MentionChip(label, f"{variables[name]}, {size}", picture=True)
 
     def _cells_chip(self, mention: Mention) -> MentionChip:
@@ -569,13 +514,12 @@ class Attachments:
         if self._private is not None and any(map(self._private.is_private_cell, cells)):
             return MentionChip(label, "not sent: it uses a private variable", missing=True)
         try:
-            sizes = [measure_display(data) for cell in cells for data in self._cell_pictures(cell)]
-        except (StoreError, PictureError) as error:
+            shown = sum(len(self._cell_pictures(cell)) for cell in cells)
+        except StoreError as error:
             return MentionChip(label, str(error), missing=True)
-        if not sizes:
+        if not shown:
             return MentionChip(label, "it has shown no picture", missing=True)
-        size = sizes[0] if len(sizes) == 1 else f"{len(sizes)} pictures"
-        return MentionChip(label, size, picture=True)
+        return MentionChip(label, "1 picture" if shown == 1 else f"{shown} pictures", picture=True)
 
     def _names_cells(self, mention: Mention) -> bool:
         """Return whether it mentions pictures of cells. A file of that name takes precedence."""
@@ -583,15 +527,13 @@ class Attachments:
             mention.kind == "path"
             and mention.name == CELL
             and mention.start is not None
-            and not self._path(CELL).exists()
+            and not Path(self._kernel.info().local_folder, CELL).exists()
         )
-
-    def _path(self, name: str) -> Path:
-        return Path(self._kernel.info().local_folder, os.path.expanduser(name))
 
     def _resolve(self, name: str) -> tuple[Path, str]:
         """Resolve a path; see `resolve_links`. Also raises `OSError`."""
-        return resolve_links(self._path(name), (Path.cwd(), Path(self._kernel.info().local_folder)))
+        folder = Path(self._kernel.info().local_folder)
+        return resolve_links(folder / os.path.expanduser(name), (Path.cwd(), folder))
 
     def _attachments(
         self, mention: Mention, chip: MentionChip, stopped: Callable[[], bool]
@@ -641,16 +583,6 @@ class Attachments:
     def _attach_variable(self, name: str, chip: MentionChip) -> Attachment:
         """Return the details of a variable, and its picture if it has one that can be drawn, which
         may run its own code."""
-        text = self._detail(name)
-        if not chip.picture:
-            return Attachment(chip.label, chip.size, text)
-        try:
-            picture, size = _with_size(InspectorClient(self._kernel).picture((("name", name),)))
-        except (KernelError, PictureError) as error:
-            return Attachment(chip.label, chip.size, f"{text}\n[It is not shown: {error}]")
-        return Attachment(chip.label, size, text, picture=picture)
-
-    def _detail(self, name: str) -> str:
         detail = self._kernel.inspect(name)
         cut = f"\n[… {detail.cut:,} more characters]" if detail.cut else ""
         parts = [
@@ -660,7 +592,14 @@ class Attachments:
             detail.source or f"{detail.text}{cut}",
             detail.error,
         ]
-        return shorten_middle("\n".join(part for part in parts if part))
+        text = shorten_middle("\n".join(part for part in parts if part))
+        if not chip.picture:
+            return Attachment(chip.label, chip.size, text)
+        try:
+            picture, size = _with_size(InspectorClient(self._kernel).picture((("name", name),)))
+        except (KernelError, PictureError) as error:
+            return Attachment(chip.label, chip.size, f"{text}\n[It is not shown: {error}]")
+        return Attachment(chip.label, size, text, picture=picture)
 
 
 def _mentioned_cells(mention: Mention) -> range:

@@ -28,7 +28,6 @@ from mahtab_tui.kernel.values import (
     Variable,
 )
 from mahtab_tui.session.info import change_row, variable_row
-from mahtab_tui.worker import toolbox
 
 if TYPE_CHECKING:
     from mahtab_tui.session.components import Components
@@ -93,7 +92,6 @@ class Cells:
         self._log = parts.log
         self._kernel = parts.kernel
         self._namespace_store = parts.namespace_store
-        self._tools = parts.tools
         self._private = parts.private
         self._frontend = parts.frontend
         cells = (each for each in parts.past if isinstance(each, ReplIn | ReplOut))
@@ -101,8 +99,6 @@ class Cells:
         """The number of the newest cell."""
         self._numbers = itertools.count(self.last + 1)
         self._number_lock = threading.Lock()
-        self.servers: frozenset[str] = frozenset()
-        """Names of MCP servers in the current namespace."""
         self.interrupted: list[Callable[[int], object]] = []
         """Called with the number of each interrupted cell."""
         self._authors: dict[int, tuple[str, str]] = {}
@@ -401,10 +397,6 @@ class Cells:
             self.provenance.fold(cell, party, changes)
             self._namespace_store.names_made(change.name for change in changes)
             emit(self._log, Namespace(changes=rows, cell=cell, party=party, guest=guest))
-        new = [change.name for change in changes if change.change == "added"]
-        for name in (toolbox.NAMES | self._tools.names | self.servers).intersection(new):
-            text = f"{name} hides the tool of that name from now on, for the model too. `del {name}` brings it back."
-            emit(self._log, records.Notice(text))
 
 
 BUSY = "Something is running. Wait, or press Esc, then try again."

@@ -34,7 +34,6 @@ class CodeRules:
         self._kernel = kernel
         self._lock_obstacle: str | None = None
         """Why code cannot run in a locked fork; None if not yet checked."""
-        self._explained = False
 
     def permission(
         self, code: str, *, author: str, private: Sequence[str], trusted: bool, can_ask: bool = True
@@ -54,7 +53,7 @@ class CodeRules:
         if verdict.action != "lock":
             return Permission("ask")
         if why := self.lock_obstacle():
-            return Permission("ask", self._explain_once(why))
+            return Permission("ask", f"allow: {READ_ONLY} cannot be enforced here: {why}")
         return Permission("lock")
 
     def ask(self, why: str, *, can_ask: bool) -> Permission:
@@ -75,11 +74,6 @@ class CodeRules:
             except KernelError as error:
                 return str(error).rstrip(".")
         return self._lock_obstacle
-
-    def _explain_once(self, why: str) -> str:
-        """Say why read-only code asks here, the first time."""
-        first, self._explained = not self._explained, True
-        return f"allow: {READ_ONLY} cannot be enforced here: {why}" if first else ""
 
     def rules_for(self, code: str) -> tuple[str, ...]:
         """Return the rule that would let code like this run without asking; empty if there is
@@ -180,23 +174,15 @@ def _value(node: ast.expr) -> object:
 
 
 def _imported_names(tree: ast.AST) -> dict[str, str]:
-    """Return the full names of what code imports or assigns to plain names."""
+    """Return the full names of what code imports."""
     names: dict[str, str] = {}
-    nodes = list(ast.walk(tree))
-    for node in nodes:
+    for node in ast.walk(tree):
         match node:
             case ast.Import(names=aliases):
                 names.update({alias.asname: alias.name for alias in aliases if alias.asname})
             case ast.ImportFrom(module=str(module), names=aliases):
                 for alias in aliases:
                     names[alias.asname or alias.name] = f"{module}.{alias.name}"
-    for node in nodes:
-        match node:
-            case ast.Assign(
-                targets=[ast.Name(id=name)], value=ast.Name() | ast.Attribute() as value
-            ) if name not in names:
-                if (dotted := _dotted_name(value, names)) and not dotted.startswith("?"):
-                    names[name] = dotted
     return names
 
 

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
-import stat
-import tempfile
-import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from mahtab_tui.bus.logger import setup_logging
@@ -35,8 +29,11 @@ from mahtab_tui.session.variables import PrivateNames, VariableHistory
 from mahtab_tui.store.database import locked_sessions
 
 if TYPE_CHECKING:
+    from mahtab_tui.bus.records import Record
+    from mahtab_tui.session.info import Frontend
     from mahtab_tui.session.notebooks import Notebook
     from mahtab_tui.session.session import Session
+    from mahtab_tui.settings.model import Settings
 
 _PARTS = {
     "program": ("How to work here", ""),
@@ -82,34 +79,23 @@ def context_use(room: int, sizes: Mapping[str, int]) -> ContextUse:
     return ContextUse(room, tuple(parts))
 
 
-_MAX_AGE = 24 * 60 * 60
-"""Age in seconds after which temporary files and folders are removed."""
-
-
 def remove_leftovers() -> None:
-    """Remove unused lock files and sockets, old temporary pictures, and folders that earlier
-    versions created for `claude`. Waits for sockets."""
+    """Remove unused lock files and sockets. Waits for sockets."""
     locked_sessions()
     with contextlib.suppress(SharingError):
         running_sessions()
-    try:
-        temporary = Path(tempfile.gettempdir())
-    except OSError:  # nothing is writable
-        return
-    for left in (*temporary.glob("mahtab-claude-*"), *temporary.glob("mahtab-picture-*")):
-        with contextlib.suppress(OSError):
-            found = left.lstat()
-            if found.st_uid != os.getuid() or time.time() - found.st_mtime <= _MAX_AGE:
-                continue
-            if stat.S_ISREG(found.st_mode):
-                left.unlink()
-            else:
-                shutil.rmtree(left)
 
 
 class Components:
     """Builds the components in dependency order. While it is created, a component uses only those
     above it."""
+
+    settings: Settings
+    past: Sequence[Record]
+    frontend: Frontend
+    by_program: bool
+    no_trace: bool
+    kernel: Kernel
 
     def __init__(self, session: Session) -> None:
         backend = session.backend.get()
@@ -128,8 +114,7 @@ class Components:
         same_kernel = backend.kernel.was_reattached
         self.prompt.resume(past, same_kernel=same_kernel)
         self.masked = MaskedKernel(backend.kernel, self.secrets)
-        self.kernel: Kernel = self.masked
-        kernel = self.kernel
+        self.kernel = self.masked
         self.info = SessionInfo(log, settings, session.name, session.first_model.result())
         self.inbox = Inbox(log)
         self.approvals: UserRequests[Decision] = UserRequests()
@@ -172,7 +157,6 @@ class Components:
                 session.notebook_file,
                 past,
                 session.all_records,
-                lambda: kernel.info().language,
             )
             log.addHandler(self.notebook)
         self.cell_thread = CellThread(self, session.ready, session.files)

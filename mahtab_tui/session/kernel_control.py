@@ -54,17 +54,10 @@ def stop_surplus_kernels() -> None:
 
 
 def summarize_detached_kernels() -> dict[str, str]:
-    """Return, by session, what each kernel without a screen is doing, its CPU time and its
-    memory."""
-    elsewhere = {
-        noted.session: f"started {describe_age(noted)} ago on {one_line(noted.station.label)}"
-        for noted in waiting_remote_kernels()
-    }
-    here = {
-        kernel.session: f"{describe_work(kernel)}, {_describe_use(kernel)}"
-        for kernel in local_detached_kernels()
-    }
-    return elsewhere | here
+    """Return, by session, what each kernel without a screen is doing."""
+    kernels: list[WaitingKernel | KernelNote] = [*waiting_remote_kernels()]
+    kernels += local_detached_kernels()
+    return {kernel.session: describe_kernel(kernel) for kernel in kernels}
 
 
 def stop_detached_kernel(session: str) -> str:
@@ -80,41 +73,29 @@ def stop_detached_kernel(session: str) -> str:
         return f"Its kernel cannot be reached: {error.strerror or error}."
 
 
-def _describe_use(kernel: WaitingKernel) -> str:
-    return f"CPU {_format_age(cpu_seconds(kernel.pid))}, {memory_use(kernel.pid)}"
-
-
 def describe_detached_kernels() -> Iterator[str]:
     """Yield a sentence for each kernel without a screen: what it is doing, where, and how to resume
     or stop it."""
-    for kernel in local_detached_kernels():
-        if kernel.has_run:
-            what = "idle in the background"
-            if kernel.cell:
-                code = _running_code(kernel)
-                what = f"still running cell {kernel.cell} in the background. Code: {code}"
-            where = f"{what}{foreign_folder(kernel.session)}"
-            use = f"{_format_age(time.time() - kernel.since)}, {_describe_use(kernel)}"
-            yield f"Session {kernel.session} is {where} ({use}). {_how_to_resume(kernel.session)}"
-    for noted in waiting_remote_kernels():
-        where = f"{one_line(noted.station.label)}{foreign_folder(noted.session)}"
-        yield f"Session {noted.session} still has a kernel on {where}. {_how_to_resume(noted.session)}"
+    kernels: list[WaitingKernel | KernelNote] = [
+        kernel for kernel in local_detached_kernels() if kernel.has_run
+    ]
+    kernels += waiting_remote_kernels()
+    for kernel in kernels:
+        id, what = kernel.session, f"{describe_kernel(kernel)}{foreign_folder(kernel.session)}"
+        how = f"Resume: mahtab-tui --resume {id}. Stop: mahtab-tui sessions stop {id}"
+        yield f"Session {id} has a kernel in the background, {what}. {how}"
 
 
-def _how_to_resume(session: str) -> str:
-    return f"Resume: mahtab-tui --resume {session}. Stop: mahtab-tui sessions stop {session}"
-
-
-def describe_work(kernel: WaitingKernel) -> str:
+def describe_kernel(kernel: WaitingKernel | KernelNote) -> str:
+    """Describe what a kernel without a screen is doing, its CPU time and its memory."""
     age = _format_age(time.time() - kernel.since)
+    if isinstance(kernel, KernelNote):
+        return f"started {age} ago on {one_line(kernel.station.label)}"
+    use = f"CPU {_format_age(_cpu_seconds(kernel.pid))}, {_memory_use(kernel.pid)}"
     if not kernel.cell:
-        return f"idle for {age}"
+        return f"idle for {age}, {use}"
     code = _running_code(kernel)
-    return f"running cell {kernel.cell} for {age}{f': {code}' if code else ''}"
-
-
-def describe_age(noted: KernelNote) -> str:
-    return _format_age(time.time() - noted.since)
+    return f"running cell {kernel.cell} for {age}, {use}{f': {code}' if code else ''}"
 
 
 def foreign_folder(session: str) -> str:
@@ -124,10 +105,10 @@ def foreign_folder(session: str) -> str:
     with suppress_all_but_corruption():
         rows = list_sessions(database(), None, begins=session)
     folders = [row.project for row in rows if row.id == session and row.project != str(Path.cwd())]
-    return f"  in {one_line(folders[0])}" if folders else ""
+    return f" in {one_line(folders[0])}" if folders else ""
 
 
-def memory_use(pid: int) -> str:
+def _memory_use(pid: int) -> str:
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except (OSError, ValueError, IndexError):
@@ -135,7 +116,7 @@ def memory_use(pid: int) -> str:
     return f"{pages * 4096 / 2**20:,.0f} MB"
 
 
-def cpu_seconds(pid: int) -> float:
+def _cpu_seconds(pid: int) -> float:
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -191,14 +191,10 @@ class ToolCalls:
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._knowledge = knowledge
-        self.names: frozenset[str] = frozenset()
-        """Names of the functions in the current namespace."""
         self._waiting: set[tuple[str, threading.Event]] = set()
 
     def functions(self) -> Sequence[HostFunction]:
-        functions = self._knowledge.toolset.functions()
-        self.names = frozenset(function.name for function in functions)
-        return functions
+        return self._knowledge.toolset.functions()
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> str:
         """Run a tool and return its result. Raises `ToolError`."""

@@ -22,7 +22,7 @@ MOST_BYTES = 500_000_000
 """Maximum bytes of a file to load. A larger one might exhaust the memory, so its variable is its
 path."""
 
-_HEAD_BYTES = 65_536
+HEAD_BYTES = 65_536
 """Bytes to read from the start of a file to recognise its type."""
 
 _SEPARATED = frozenset({".csv", ".tsv", ".tab"})
@@ -104,30 +104,18 @@ def _inspect(path: Path, name: str) -> DataFile:
             raise CannotLoad(f"The folder {shown} cannot be loaded as a variable.")
         if not stat.S_ISREG(status.st_mode):
             raise CannotLoad(f"{shown} is not a regular file: it cannot be loaded as a variable.")
-        beginning = _read_head(path)
-        encoding = _guess_encoding(beginning)
-        if encoding in ("latin-1", "cp1252"):
-            encoding = single_byte_encoding(_distinct_bytes(path))
+        with _open(path) as file:
+            beginning = file.read(HEAD_BYTES)
     except FileNotFoundError:
         raise CannotLoad(f"There is no file {shown}.") from None
     except (OSError, EOFError, ValueError, LZMAError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or error
         raise CannotLoad(f"{shown} cannot be read: {reason}.") from None
+    encoding = guess_encoding(beginning)
     first = decode(beginning, encoding).partition("\n")[0] if encoding else ""
     # In many countries the separator is not a comma.
     separator = "\t" if _suffix(path) in (".tsv", ".tab") else max(",;\t|", key=first.count)
     return DataFile(path.absolute(), name, status.st_size, bool(encoding), encoding, separator)
-
-
-def _distinct_bytes(path: Path) -> bytes:
-    """Return each distinct byte of a file, because those that reveal its encoding may come late."""
-    found: set[int] = set()
-    with _open(path) as file:
-        while part := file.read(1_000_000):
-            found.update(part)
-            if file.tell() > MOST_BYTES:
-                break
-    return bytes(found)
 
 
 def _open(path: Path) -> IO[bytes]:
@@ -135,11 +123,6 @@ def _open(path: Path) -> IO[bytes]:
         opened: IO[bytes] = import_module(module).open(path)
         return opened
     return path.open("rb")
-
-
-def _read_head(path: Path) -> bytes:
-    with _open(path) as file:
-        return file.read(_HEAD_BYTES)
 
 
 def _suffix(path: Path) -> str:
@@ -163,10 +146,8 @@ def make_loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingC
         return LoadingCell(f"from pathlib import Path\n{name} = Path({path})", f"{shown} {why}")
 
     if file.size > MOST_BYTES:
-        gigabytes = f"{file.size / 1e9:,.1f} GB"
-        return only_path(
-            f"is {gigabytes}, too much to load: {name} is its path. rlm() can search it."
-        )
+        why = f"is {file.size / 1e9:,.1f} GB, too much to load: {name} is its path."
+        return only_path(f"{why} rlm() can search it.")
     if reader := _PANDAS_READERS.get(suffix):
         if pandas:
             return LoadingCell(f"import pandas as pd\n{name} = pd.{reader}({path})")
@@ -214,8 +195,8 @@ def variable_name(path: Path) -> str:
     return f"{name}_" if used or name in toolbox.NAMES or name in _RESERVED else name
 
 
-def _guess_encoding(beginning: bytes) -> str:
-    """Guess the encoding of a text; empty if it is not a text."""
+def guess_encoding(beginning: bytes) -> str:
+    """Guess the encoding of a text from its beginning; empty if it is not a text."""
     if marked := marked_encoding(beginning):
         return marked
     controls = sum(byte < 32 and byte not in b"\t\n\r\f\x1b" for byte in beginning)

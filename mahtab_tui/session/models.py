@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus.masking import Secrets
@@ -14,19 +16,12 @@ from mahtab_tui.kernel.values import Variable
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.prompts import suggestion_request
 from mahtab_tui.llm.providers import OnNotice, check_model, default_model, get_llm
-from mahtab_tui.llm.usage import (
-    Spending,
-    estimated_usage,
-    is_priced,
-    model_name,
-    reported_usage,
-    worst_cost,
-)
+from mahtab_tui.llm.usage import Spending
 from mahtab_tui.system import IMPORTS
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
-    from langchain_core.messages import AIMessageChunk
+    from langchain_core.messages import AnyMessage
 
     from mahtab_tui.session.components import Components
     from mahtab_tui.session.session import Session
@@ -124,30 +119,41 @@ class Suggestions:
             variables = self._variables()
         except KernelError:  # the kernel is busy
             variables = ()
+        with IMPORTS.turn():
+            from langchain_core.messages import HumanMessage, SystemMessage
+
+            from mahtab_tui.agent.model_calls import call_model
         if self._llm is None:
             self._llm = self._make_llm()
-        llm = self._llm
-        request = suggestion_request(self._secrets.redact_for_model(text), variables, python)
-        sent = [words for _, words in request]
-        name = model_name(llm) or llm._llm_type
-        with self._spending.within_limit(name, lambda: worst_cost(llm, sent)):
-            whole: AIMessageChunk | None = None
-            try:
-                for chunk in llm.stream(request):
-                    whole = chunk if whole is None else whole + chunk
-                    if not wanted():
-                        break
-            finally:
-                if whole is not None:  # even if the call failed
-                    used = reported_usage(llm, whole.usage_metadata, whole.response_metadata)
-                    if used is None and (is_priced(llm) or not wanted()):
-                        used = estimated_usage(llm, sent, str(whole.text))
-                    if used is not None:
-                        self._spending.count(used)
-                        emit(self._log, used.changed(source="suggestion"))
-        if whole is None or not wanted():
-            return ""
-        return str(whole.response_metadata.get("final_text") or whole.text)
+        text = self._secrets.redact_for_model(text)
+        (_, rules), (_, request) = suggestion_request(text, variables, python)
+        host = _Suggesting(self._log, _Unwanted(wanted), self._secrets, self._spending)
+        messages: list[AnyMessage] = [SystemMessage(rules), HumanMessage(request)]
+        answer = call_model(host, self._llm, messages, None, "suggestion", lambda sentence: None)
+        if answer.failure:
+            raise ModelError(answer.failure)
+        return "" if answer.stopped else answer.text
+
+
+class _Unwanted(threading.Event):
+    """Counts as set when a suggestion is no longer wanted."""
+
+    def __init__(self, wanted: Callable[[], bool]) -> None:
+        super().__init__()
+        self._wanted = wanted
+
+    def is_set(self) -> bool:
+        return not self._wanted()
+
+
+@dataclass
+class _Suggesting:
+    """The `ModelHost` of a suggestion."""
+
+    log: logging.Logger
+    cancelled: threading.Event
+    secrets: Secrets
+    spending: Spending
 
 
 def rest_of_line(text: str, answer: str) -> str:

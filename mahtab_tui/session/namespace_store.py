@@ -81,7 +81,8 @@ class NamespaceStore:
             return
         with self._lock:
             self._start(saved)
-            first = self._start_writer()
+            if first := self._writer.ident is None:
+                self._writer.start()
         self.show()
         if self._pending or self._missing:
             threading.Thread(
@@ -89,13 +90,6 @@ class NamespaceStore:
             ).start()
         elif not first:
             emit(self._log, Restore("The namespace is empty: no variables were saved."))
-
-    def _start_writer(self) -> bool:
-        """Start the thread that saves; returns False if it already runs."""
-        if self._writer.ident is not None:
-            return False
-        self._writer.start()
-        return True
 
     def resume(self, carried: Sequence[str] | None, lost: Sequence[str]) -> None:
         """Resume with a reattached kernel, which still has its variables. carried, lost: the last
@@ -111,7 +105,8 @@ class NamespaceStore:
                 each.variable.name: each for each in saved.missing if each.variable.name in lost
             }
             self._schedule_write()  # in case it did not save everything by itself
-            self._start_writer()
+            if self._writer.ident is None:
+                self._writer.start()
         self.show()
 
     def _start(self, saved: SavedNamespace) -> None:
@@ -277,17 +272,14 @@ class NamespaceStore:
         while True:
             with self._lock:
                 self._lock.wait_for(lambda: self._closing or self._changes != self._attempted)
-                while not self._closing and self._changed_within(QUIET_SECONDS):
-                    pass
+                seen = -1
+                while not self._closing and self._changes != seen:
+                    seen = self._changes
+                    self._lock.wait(QUIET_SECONDS)
                 ends = self._closing
             self.save(self._write_seconds)
             if ends:
                 return
-
-    def _changed_within(self, seconds: float) -> bool:
-        """Wait for another change. Returns False if none comes."""
-        seen = self._changes
-        return self._lock.wait_for(lambda: self._closing or self._changes != seen, seconds)
 
     def save(self, seconds: float) -> None:
         """Save the namespace unless it is already saved, and wait at most that long."""
@@ -312,7 +304,8 @@ class NamespaceStore:
 
 def describe_restored(back: list[str], missing: list[NotSaved]) -> str:
     """Describe which variables were restored, and which were not and why."""
-    restored = f"{_count_variables(len(back))} restored"
+    count = f"{len(back):,}" if back else "No"
+    restored = f"{count} variable{'s' * (len(back) != 1)} restored"
     if not missing:
         return f"{restored}."
     named = ", ".join(
@@ -321,7 +314,3 @@ def describe_restored(back: list[str], missing: list[NotSaved]) -> str:
     )
     more = f", and {len(missing) - _MOST_NAMED:,} more" if len(missing) > _MOST_NAMED else ""
     return f"{restored}, {len(missing):,} not: {named}{more}."
-
-
-def _count_variables(count: int) -> str:
-    return "No variables" if not count else "1 variable" if count == 1 else f"{count:,} variables"

@@ -6,7 +6,6 @@ import logging
 import os
 import shlex
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -135,10 +134,6 @@ LONGEST_FILE = 1_000_000
 PAUSE = 2.0
 """Seconds between a change and updating the file, and between two attempts."""
 
-SHARE = 20
-"""The pause is at least this many times the duration of the last write, so that a large file does
-not keep the machine busy."""
-
 _CHANGES = (
     records.ReplOut
     | records.UserChat
@@ -168,11 +163,10 @@ class Notebook(logging.Handler):
         file: NotebookFile,
         past: Sequence[Record] = (),
         everything: Callable[[], Sequence[Record]] = tuple,
-        kernel_language: Callable[[], str] = str,
     ) -> None:
         """past: the last records of a resumed session. everything: returns all stored records; may
-        raise `StoreError`. kernel_language: returns the language of the kernel if it is not
-        Python. If the session opened the file earlier, its cells are not shown again."""
+        raise `StoreError`. If the session opened the file earlier, its cells are not shown
+        again."""
         super().__init__()
         if past:
             try:
@@ -183,7 +177,6 @@ class Notebook(logging.Handler):
         self._inbox = inbox
         self._cells = cells
         self._secrets = secrets
-        self._kernel_language = kernel_language
         self._lock = threading.Lock()
         """Held while the file is read or written."""
         self._new_records: deque[Record] = deque(past)
@@ -203,9 +196,6 @@ class Notebook(logging.Handler):
         """The file last opened by the folded records."""
         self._timer: threading.Timer | None = None
         """Runs until the automatically updated file is written."""
-        self._asked = ""
-        """The language that a notice has already warned about."""
-        self._pause = PAUSE
         self.problem = ""
         """Why the automatically updated file could not be written, as a sentence."""
         self._ended = False
@@ -356,12 +346,6 @@ class Notebook(logging.Handler):
         return self._edited.get(number) or cell_source(self._cell(number))
 
     def _run_in_order(self, numbers: Sequence[int]) -> None:
-        language = self._file.language
-        if language not in ("", self._kernel_language(), self._asked):
-            self._asked = language
-            raise CellNotFound(
-                f"{self.label} is for {language}, and this kernel runs Python. Run it again to run its cells as Python anyway."
-            )
         waiting: dict[int, int] = {}
         """Queued inputs, by position."""
 
@@ -416,13 +400,12 @@ class Notebook(logging.Handler):
 
     def _write_soon(self) -> None:
         if self._file.rewritable and self._timer is None and not self._ended:
-            self._timer = threading.Timer(self._pause, self._autosave)
+            self._timer = threading.Timer(PAUSE, self._autosave)
             self._timer.daemon = True
             self._timer.start()
 
     def _autosave(self) -> None:
         self._timer = None
-        began = time.monotonic()
         path, problem = self.path, ""
         try:
             saved = self.save()
@@ -431,11 +414,8 @@ class Notebook(logging.Handler):
         except OSError as error:
             problem = f"{self.label} cannot be written: {error.strerror}."
             self._write_soon()
-        self._pause = max(PAUSE, SHARE * (time.monotonic() - began))
         if problem and problem != self.problem:
             warn(self._log, problem)
-        elif self.problem and not problem:
-            emit(self._log, records.Notice(f"Saving {self.label} works again."))
         self.problem = problem
 
     def flush(self) -> None:

@@ -392,12 +392,9 @@ class ServerCalls:
     def servers(self) -> Sequence[HostServer]:
         """Return the servers for a new namespace."""
         servers = self._parts.knowledge.servers
-        if servers is None:
-            return []
-        self._cells.servers = frozenset({*servers.states, "tools"})
         return [
             HostServer(state.python, visible(state.where)[:200])
-            for state in servers.states.values()
+            for state in (servers.states.values() if servers else ())
         ]
 
     def call(self, name: str, args: Mapping[str, Any]) -> Any:

@@ -15,31 +15,21 @@ if TYPE_CHECKING:
     import logging
 
     from mahtab_tui.bus.logger import Store
-    from mahtab_tui.bus.masking import Secrets
-    from mahtab_tui.bus.records import Decision, Record
+    from mahtab_tui.bus.records import Record
     from mahtab_tui.export.reading import NotebookFile
     from mahtab_tui.kernel.base import Kernel
     from mahtab_tui.kernel.inspector_client import InspectorClient
-    from mahtab_tui.kernel.masked import MaskedKernel
     from mahtab_tui.kernel.values import Completions, Explanation
-    from mahtab_tui.llm.usage import Spending
-    from mahtab_tui.session.agent import SessionAgent
-    from mahtab_tui.session.agent_calls import JoinedAgents
-    from mahtab_tui.session.attachments import Attachments
-    from mahtab_tui.session.cells import Cells, Undo
     from mahtab_tui.session.components import Components, ContextUse
-    from mahtab_tui.session.inbox import Entries, Inbox, Mode
-    from mahtab_tui.session.info import Frontend, SessionBackend, SessionInfo, UserRequests
-    from mahtab_tui.session.kernel import CellThread, SessionKernelHost
+    from mahtab_tui.session.inbox import Mode
+    from mahtab_tui.session.info import Frontend, SessionBackend
     from mahtab_tui.session.kernel_control import KernelControl
-    from mahtab_tui.session.knowledge import Knowledge
     from mahtab_tui.session.loading import DataFile
-    from mahtab_tui.session.models import Models, Suggestions
-    from mahtab_tui.session.namespace_store import NamespaceStore
-    from mahtab_tui.session.notebooks import Notebook
-    from mahtab_tui.session.searches import Searches
-    from mahtab_tui.session.sharing import Broadcast
-    from mahtab_tui.session.variables import PrivateNames, VariableHistory
+
+    Parts = Components
+    """Declares the components for type checkers; at run time `__getattr__` returns them."""
+else:
+    Parts = object
 
 Stopped = Literal["model", "cell"]
 
@@ -48,46 +38,18 @@ _PATIENCE, _HURRY = 5.0, 0.5
 program."""
 
 
-class Session:
+class Session(Parts):
     """A conversation over one namespace. Methods may be called from any thread, and return
     immediately unless they say otherwise.
 
     Its components are loaded and built when one of them is first used, by `start` at the latest.
     """
 
-    log: logging.Logger
-    secrets: Secrets
-    """Keys from the configuration, and lines typed hidden."""
-    kernel: Kernel
-    masked: MaskedKernel
-    """The same kernel, which can be replaced by another one."""
-    info: SessionInfo
-    inbox: Inbox
-    broadcast: Broadcast
-    private: PrivateNames
-    variable_history: VariableHistory
-    models: Models
-    suggestions: Suggestions | None
-    spending: Spending
-    knowledge: Knowledge
-    searches: Searches
-    namespace_store: NamespaceStore
-    cells: Cells
-    cell_thread: CellThread
-    undo: Undo
-    attachments: Attachments
-    approvals: UserRequests[Decision]
-    agent: SessionAgent
-    entries: Entries
-    joined_agents: JoinedAgents
-    host: SessionKernelHost
-    notebook: Notebook | None
-
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Return one of the components declared above."""
-            if name not in Session.__annotations__:
+            """Return a component."""
+            if name.startswith("_"):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             if not self.built:
                 IMPORTS.wait_for_screen()
@@ -120,17 +82,17 @@ class Session:
             from mahtab_tui.session.info import SessionBackend
 
             kernel = Lazy.of(SessionBackend(kernel, store))
-        self.backend = kernel
+        self.backend: Lazy[SessionBackend] = kernel
         self.ready: Future[bool] = Future()
         """Whether the first kernel's Python has pandas, once it is ready. Raises `KernelError` if
         the kernel could not start."""
         self._closed = False
         self.frontend = frontend
-        self.name = name
-        self.files = files
-        self.notebook_file = notebook
+        self.name: str = name
+        self.files: Sequence[DataFile] = files
+        self.notebook_file: NotebookFile | None = notebook
         self.by_program = by_program
-        self.first_model = chosen_model(settings)
+        self.first_model: Future[str] = chosen_model(settings)
         self.listeners: list[Callable[[logging.Logger], None]] = []
         self._components = Lazy(self._build)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -89,11 +90,13 @@ class PrivateNames:
         """Mark a name as private, or remove the mark. Waits for the kernel."""
         if private == (name in self._hidden.private):
             return
-        cells, text = tuple(self._codes), _UNMARKED
+        cells, text, exists = tuple(self._codes), _UNMARKED, False
         if private:
             used = self._query_kernel([name], [self._codes[cell] for cell in cells]).used
             cells = tuple(cell for cell, names in zip(cells, used, strict=False) if names)
-            text = _MARKED + _MISSING * (not self._exists(name))
+            with suppress(KernelError):
+                exists = any(variable.name == name for variable in self._kernel.variables())
+            text = _MARKED + _MISSING * (not exists)
         else:
             cells = ()
         emit(self._log, Private(name=name, private=private, cells=cells))
@@ -165,12 +168,6 @@ class PrivateNames:
             variable=now and self.redact_variable(now),
             before=before and self.redact_variable(before),
         )
-
-    def _exists(self, name: str) -> bool:
-        try:
-            return any(variable.name == name for variable in self._kernel.variables())
-        except KernelError:
-            return False
 
     def _query_kernel(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
         """Ask the kernel; if it does not answer, use only the names in the code."""

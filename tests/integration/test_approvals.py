@@ -105,7 +105,7 @@ def test_model_learns_of_discarded_changes(open_session: OpenSession) -> None:
     assert "ran apart: changes to `items` were not kept" in str(it.session.agent.agent.messages)
 
 
-def test_read_only_asks_once_with_the_reason_where_locking_is_impossible(
+def test_read_only_asks_with_the_reason_where_locking_is_impossible(
     open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -120,7 +120,7 @@ def test_read_only_asks_once_with_the_reason_where_locking_is_impossible(
     assert first.why == "allow: read_only cannot be enforced here: only Linux can lock a process"
     it.session.approvals.answer(first.request, Decision("run"))
     second = asked(it, text="sum([3, 4])")
-    assert second.why is None
+    assert second.why == first.why
     it.session.approvals.answer(second.request, Decision("run"))
     it.store.wait(tags.AGENT, state="done")
 
@@ -528,16 +528,6 @@ def test_kernel_reset_during_a_review_leaves_nothing_to_undo(
     it.session.approvals.answer(request, Decision("keep"))
     end(it)
     assert reviews(it)[-2:] == ["waiting", "kept"]
-
-
-def test_code_with_hidden_characters_is_refused(open_session: OpenSession) -> None:
-    it = open_session(
-        "Look.\n\n```python\nitems.append('\x1bP')\n```\n", "Done.", approval="review"
-    )
-    ask(it)
-    it.store.wait(tags.APPROVAL, state="refused")
-    end(it)
-    assert (reviews(it), it.value("items")) == ([], "[1]")
 
 
 def test_agent_code_asks_first(open_session: OpenSession) -> None:

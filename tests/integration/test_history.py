@@ -483,23 +483,3 @@ def test_summarising_is_refused_while_the_model_answers(it: Opened, service: Ser
         it.session.compact("")
     assert any("The model is working" in text for text in notices(it))
     assert len(service.asked) == 2
-
-
-def test_resumed_session_continues_from_the_summary(it: Opened, service: Service) -> None:
-    service.replies = [OPENAI.reply("Pears were weighed.")]
-    it.session.compact("")
-    it.store.wait(tags.SUMMARY)
-    wait_for(lambda: not it.session.agent.in_turn)
-    again = Session(
-        it.session.settings,
-        ProcessKernel(),
-        HeadlessFrontend(),
-        store=Watched(),
-        name="test",
-        past=list(it.store.records),
-    )
-    again.start()
-    again.agent.ask("question three")
-    again.close()
-    assert "Pears were weighed." in sent_text(service)
-    assert "question one" not in sent_text(service)

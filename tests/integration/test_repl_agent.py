@@ -295,17 +295,6 @@ def test_another_model_continues_the_conversation(desk: Desk) -> None:
     assert len(agent.messages) == 4
 
 
-def test_ask_in_a_cell_is_answered_while_the_cell_waits(desk: Desk) -> None:
-    agent_of(desk, code("n = 6 * 7"), COMPLETE, words("It is 42."))
-    assert execute_code("print(ask('what is n?'), n)", desk.session) == ("It is 42. 42\n", False)
-
-
-def test_code_of_the_model_cannot_ask(desk: Desk) -> None:
-    agent = agent_of(desk, code("ask('what shall I do?')"), COMPLETE, words("I cannot ask."))
-    assert agent.ask_sync("go") == "I cannot ask."
-    assert "Code from the model or an agent cannot call ask()" in human(agent)[1]
-
-
 def test_the_namespace_may_be_in_a_kernel_process(tmp_path: Path, project: Path) -> None:
     kernel = ProcessKernel()
     kernel.start(RecordingHost())
@@ -367,7 +356,7 @@ def other_threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name != "agent-turn"}
 
 
-def test_hours_of_turns_leave_no_checkpoints_and_no_threads(desk: Desk) -> None:
+def test_hours_of_turns_leave_no_threads(desk: Desk) -> None:
     agent = agent_of(
         desk,
         *(
@@ -379,8 +368,6 @@ def test_hours_of_turns_leave_no_checkpoints_and_no_threads(desk: Desk) -> None:
     threads = other_threads()
     for number in range(20):
         agent.ask_sync(f"question {number}")
-    saver: Any = agent._graph.checkpointer
-    assert not any((saver.storage, saver.writes, saver.blobs))
     assert not other_threads() - threads
 
 

@@ -89,22 +89,6 @@ def test_a_question_runs_code_after_approval_and_shares_the_namespace(
     assert answers[-1] == "It is 42."
 
 
-def test_run_all_changes_the_approval_mode_of_the_session(
-    open_session: OpenSession,
-) -> None:
-    it = open_session(CODE, COMPLETE, "Done.", CODE, COMPLETE, "Done again.")
-    it.session.submit("ask", "first")
-    waiting = it.store.wait(tags.APPROVAL, state="waiting")
-    it.session.approvals.answer(waiting.attrs["request"], Decision("all"))
-    it.session.submit("ask", "second")
-    it.store.wait(tags.AGENT, state="done", turn=2)
-    assert it.session.info.approval == "auto"
-    assert (
-        sum(r.tag == tags.APPROVAL and r.attrs["state"] == "waiting" for r in it.store.records) == 1
-    )
-    assert sum(r.tag == tags.NOTICE and "without asking" in r.text for r in it.store.records) == 1
-
-
 def test_stopping_while_code_waits_ends_the_turn(open_session: OpenSession) -> None:
     it = open_session(CODE)
     it.session.submit("ask", "make it")
@@ -342,16 +326,6 @@ def notes(records: Sequence[Record]) -> list[str]:
     return [entry.text for entry in transcript.entries if isinstance(entry, Note)]
 
 
-def test_failing_model_is_reported_and_the_session_continues(
-    open_session: OpenSession,
-) -> None:
-    it = open_session({"error": "The service is down."}, "Better now.")
-    it.session.submit("ask", "hello")
-    assert it.store.wait(tags.NOTICE, level="error").text == "The service is down."
-    it.session.submit("ask", "hello again")
-    assert it.store.wait(tags.ASSISTANT_CHAT).text == "Better now."
-
-
 def test_closing_leaves_no_thread_and_no_process(project: Path) -> None:
     before = set(threading.enumerate())
     session = Session(
@@ -365,16 +339,6 @@ def test_closing_leaves_no_thread_and_no_process(project: Path) -> None:
         thread.join(DEADLINE)
         assert not thread.is_alive(), thread
     assert not Path(f"/proc/{pid}").exists()
-
-
-def test_variable_shadowing_a_tool_is_noticed(open_session: OpenSession) -> None:
-    it = open_session()
-    it.session.submit("python", "grep = 3")
-    notice = it.store.wait(tags.NOTICE)
-    assert "del grep" in notice.text
-    it.session.submit("python", "grep = 4")
-    it.store.wait(tags.NAMESPACE, cell=2)
-    assert len([record for record in it.store.records if record.tag == tags.NOTICE]) == 1
 
 
 def test_overwritten_output_is_sent_in_its_final_form(

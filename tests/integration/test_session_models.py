@@ -398,10 +398,6 @@ def test_rest_of_the_line_is_suggested(text: str, suggestion: str, rest: str) ->
     assert rest_of_line(text, suggestion) == rest
 
 
-def test_suggestions_are_off_by_default(home: Path) -> None:
-    assert load_settings().suggestion_model is None
-
-
 def session_with(project: Path, line: str, store: Watched) -> Session:
     (project / "cheap.jsonl").write_text(line + "\n", "utf-8")
     settings = load_settings(model="demo", suggestion_model=f"replay:{project / 'cheap.jsonl'}")

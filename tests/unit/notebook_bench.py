@@ -30,7 +30,6 @@ class Bench:
         secrets: tuple[str, ...] = (),
         saved: bool = False,
         everything: tuple[Record, ...] = (),
-        kernel_language: str = "",
     ) -> None:
         self.log, _ = setup_logging()
         self.secrets = Secrets(lambda: secrets)
@@ -48,7 +47,6 @@ class Bench:
             file,
             past,
             lambda: everything,
-            lambda: kernel_language,
         )
         self.log.addHandler(self.notebook)
         self.notebook._show() if not self.notebook._shown else None

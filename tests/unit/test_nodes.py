@@ -49,7 +49,7 @@ def notice(emitted: list[Record | str]) -> str:
 
 def ready(*blocks: str, run: bool = True) -> AgentState:
     """The state in which the first of these blocks is to run."""
-    return answered("", code_blocks=list(blocks), decision={"action": "run"} if run else None)
+    return answered("", code_blocks=list(blocks), decision=Decision("run") if run else None)
 
 
 def test_generate_node(desk: Desk) -> None:
@@ -191,7 +191,7 @@ def test_execute_node_runs_block_by_block(desk: Desk) -> None:
     assert (desk.namespace.get("a"), desk.namespace.get("b"), state["block"]) == (1, None, 1)
     assert state["messages"][-1].type == "human"
     assert len(state["messages"]) == 1, "the results are told when all blocks have run"
-    state["decision"] = {"action": "run"}
+    state["decision"] = Decision("run")
     state.update(nodes.execute(state))  # type: ignore[typeddict-item]
     assert desk.namespace["b"] == 2
     assert last_text(state, "human").count("<assistant-repl-out") == 2
@@ -281,7 +281,7 @@ def test_reflect_node_judges_every_block_of_the_turn(desk: Desk) -> None:
     )
     state.update(nodes.execute(state))  # type: ignore[typeddict-item]
     state.update(
-        {"step": 1, "block": 0, "code_blocks": ["second_step = 2"], "decision": {"action": "run"}}
+        {"step": 1, "block": 0, "code_blocks": ["second_step = 2"], "decision": Decision("run")}
     )
     state.update(nodes.execute(state))  # type: ignore[typeddict-item]
     assert nodes.reflect(state, lambda record: None)["reflection"]["reasoning"] == "It is right."

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import os
 import socket
 import subprocess
 import sys
@@ -109,27 +108,6 @@ def test_locks_and_sockets_are_removed_with_their_program(home: Path) -> None:
     remove_leftovers()
     assert [path.name for path in locks.iterdir()] == ["session-mine.lock"]
     mine.release()
-
-
-def test_old_pictures_and_folders_of_earlier_versions_are_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    for name in ("mahtab-claude-old", "mahtab-claude-new", "other-old"):
-        (tmp_path / name / "empty").mkdir(parents=True)
-    (tmp_path / "mahtab-picture-old.png").touch()
-    (tmp_path / "mahtab-picture-new.png").touch()
-    (tmp_path / "mahtab-claude-link").symlink_to(tmp_path / "other-old")
-    made = {
-        path.name for path in tmp_path.iterdir()
-    }  # a thread that another test has left may make more
-    yesterday = time.time() - 25 * 60 * 60
-    for name in ("mahtab-claude-old", "mahtab-picture-old.png", "other-old", "mahtab-claude-link"):
-        os.utime(tmp_path / name, (yesterday, yesterday), follow_symlinks=False)
-    remove_leftovers()
-    left = {"mahtab-claude-link", "mahtab-claude-new", "mahtab-picture-new.png", "other-old"}
-    assert made & {path.name for path in tmp_path.iterdir()} == left
-    assert (tmp_path / "other-old" / "empty").exists()
 
 
 def test_damaged_store_is_reported_to_screen_and_watchers_whoever_finds_it(

@@ -15,7 +15,7 @@ from mahtab_tui.bus.records import Usage
 from mahtab_tui.kernel.process import ProcessKernel
 from tests import tags
 from tests.integration.kernels import RecordingHost
-from tests.records import RecordList, emit
+from tests.records import emit
 from tests.skills import write_skill
 from tests.trust import trust_project
 
@@ -223,16 +223,6 @@ def test_closing_leaves_nothing_behind(state: SessionState) -> None:
     assert logging.getLogger("mahtab").handlers == before
     assert state.globals_ns["n"] == 1
     assert execute_code("n + 1", state) == ("2\n", False), "it can be used again"
-
-
-def test_notices_of_the_session_are_records(state: SessionState) -> None:
-    state.log.addHandler(seen := RecordList())
-    (Path.home() / ".mahtab" / "skills" / "broken").mkdir(parents=True)
-    (Path.home() / ".mahtab" / "skills" / "broken" / "SKILL.md").write_text("no frontmatter")
-    state.skills()
-    assert [(record.tag, record.attrs["level"]) for record in seen.records] == [
-        (tags.NOTICE, "warning")
-    ]
 
 
 def test_every_public_name_can_be_imported() -> None:

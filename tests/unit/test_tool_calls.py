@@ -27,7 +27,6 @@ from mahtab_tui.agent.graph import AgentState
 from mahtab_tui.agent.model_calls import read_answer
 from mahtab_tui.agent.tool_calls import MOST_CALLS, parse_written_calls
 from mahtab_tui.bus.answers import strip_copied_tags
-from mahtab_tui.bus.records import Record
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.tools import Tool, Workplace
 from tests import tags
@@ -139,7 +138,9 @@ def test_call_result_reaches_the_model_the_user_and_the_state(desk: Desk) -> Non
     assert state["current_response"] == "x is 1."
     assert desk.doings() == ["thinking", "thinking", "done"]
     assert tool_events(desk) == [("1.0.0", "read_file", "running"), ("1.0.0", "read_file", "ok")]
-    assert desk.of(tags.ASSISTANT_TOOL)[-1].text == "     1  x = 1"
+    record = desk.of(tags.ASSISTANT_TOOL)[-1]
+    assert record.text == "     1  x = 1"
+    assert {"turn": 1, "step": 0, "party": "replay"}.items() <= record.attrs.items()
     assert [record.text for record in desk.of(tags.ASSISTANT_CHAT)] == ["Let me see.", "x is 1."]
     _, second = model.asked
     assert [message.type for message in second] == ["human", "ai", "tool"]
@@ -377,27 +378,6 @@ def test_calls_of_a_truncated_answer_are_ignored(ends: str) -> None:
         (True, "") if ends == "stopped" else (False, "The line is dead.")
     )
     assert (answer.message, list(answer.calls)) == (None, [])
-
-
-def test_text_only_model_gets_no_tools(desk: Desk) -> None:
-    graph = create_repl_graph(
-        desk.replay({"text": "Words."}), desk.host, tools=desk.session.tools()
-    )
-    assert (
-        run_graph(graph, create_initial_state("what is it?"), desk.host)["current_response"]
-        == "Words."
-    )
-
-
-def test_tool_call_records_have_turn_step_and_author(desk: Desk) -> None:
-    run(desk, calls(("read_file", {"path": "app.py"})), text_answer("x is 1."))
-    record = desk.of(tags.ASSISTANT_TOOL)[-1]
-    assert isinstance(record, Record)
-    assert {key: record.attrs[key] for key in ("turn", "step", "party")} == {
-        "turn": 1,
-        "step": 0,
-        "party": "replay",
-    }
 
 
 # Tool calls that a model writes as text are made or refused, and never run as Python; tags that it
