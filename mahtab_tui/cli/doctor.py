@@ -197,17 +197,16 @@ def _claude(local: str) -> str:
 
 def _login(executable: str, *, use_api_key: bool) -> str:
     hint = login_hint(use_api_key=use_api_key)
-    try:
-        status = login_status(executable, use_api_key=use_api_key)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return _line("login", "unknown", f"`claude auth status` does not answer: {error}.")
-    if status is None:
+    status = login_status(executable, use_api_key=use_api_key)
+    if "loggedIn" not in status:
         advice = "`claude auth status` does not report it. Run `claude update`."
         return _line("login", "unknown", advice)
-    if not status.logged_in:
+    if not status["loggedIn"]:
         advice = f"Run `claude`, then /login in it. {hint}".rstrip()
         return _line("login", "not logged in to `claude`", advice)
-    return _line("login", f"{status.method or 'logged in'}. {hint}".rstrip(". "))
+    facts = (status.get(name) for name in ("authMethod", "subscriptionType", "apiProvider"))
+    method = ", ".join(str(fact) for fact in facts if fact not in (None, "", "none", "firstParty"))
+    return _line("login", f"{method or 'logged in'}. {hint}".rstrip(". "))
 
 
 def _terminal() -> str:

@@ -9,10 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from email.message import Message
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
-
-if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
+from typing import Any, Protocol, runtime_checkable
 
 
 class ModelError(Exception):
@@ -40,18 +37,6 @@ class Preparable(Protocol):
     def prepare(self, system: str) -> None:
         """Prepare for a question with this system prompt, in the background. Raises
         `ModelError`."""
-
-
-@runtime_checkable
-class SelfChecking(Protocol):
-    """A model that provides another model to check its answers."""
-
-    @property
-    def checker(self) -> BaseChatModel:
-        """The model for checks."""
-
-    def close_checker(self) -> None:
-        """Close the model for checks."""
 
 
 @runtime_checkable
@@ -114,7 +99,7 @@ _NOTHING = "No generation"
 """LangChain's message for a stream without an answer."""
 BROKE_OFF = "The connection broke off in the middle of the answer."
 NOT_AN_ANSWER = "The service sent something that is not a model's answer."
-_UNPAID = ("insufficient_quota", "credit balance")
+_UNPAID = ("insufficient_quota", "credit balance", "billing_error")
 """These come with the status of a limit or a bad request, but waiting does not help."""
 
 
