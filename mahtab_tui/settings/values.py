@@ -173,9 +173,9 @@ def set_value(path: Path, key: str, value: Any) -> None:
         else:
             document[table] = {name: value}
 
-    others_untrusted = bool(dot) and table in untrusted_settings(Settings, path, read_config(path))
+    others_untrusted = bool(dot) and table in untrusted_settings(path, read_config(path))
     _change(path, change)
-    untrusted = untrusted_settings(Settings, path, read_config(path))
+    untrusted = untrusted_settings(path, read_config(path))
     if table in untrusted and not others_untrusted:
         allow(path, {table: untrusted[table]})
 
