@@ -14,6 +14,7 @@ import typer
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
+from mahtab_tui.settings.sources import project_folder
 
 _ALLOWED = re.compile(r"(\A\r\x1b\[K|\x1b\[[\d;]*m)")
 """Control sequences that commands use: rewriting a line, colours and styles."""
@@ -59,11 +60,9 @@ def warn(sentence: str) -> None:
 
 
 def ensure_folder() -> None:
-    """If the current folder was deleted, change to an existing folder above it and say so."""
-    from mahtab_tui.system import leave_deleted_folder
-
-    if moved := leave_deleted_folder():
-        warn(moved)
+    """End the command if the current folder was deleted."""
+    with fail_on(SettingsError):
+        project_folder()
 
 
 def fail(sentence: str, code: int = 2) -> NoReturn:

@@ -151,7 +151,8 @@ def explain_error(
         return ModelError(f"The key was not accepted{reason}" + (f" Check {key}." if key else ""))
     if status in BUSY_STATUSES:
         pause = retry_after(error)
-        wait = f" It asks to wait for {_duration(pause)}." if pause > LONGEST_PAUSE else ""
+        minutes = f" It asks to wait for {math.ceil(pause / 60):,} minutes."
+        wait = minutes if pause > LONGEST_PAUSE else ""
         return ModelBusy(f"{BUSY_STATUSES[status]}{reason}{wait}", pause)
     if status in _FINAL:
         return ModelError(f"{_FINAL[status]}{reason}")
@@ -189,11 +190,6 @@ def retry_after(error: Exception) -> float:
         return max(0.0, parsedate_to_datetime(asked).timestamp() - time.time())
     except (TypeError, ValueError, AttributeError):
         return 0.0
-
-
-def _duration(seconds: float) -> str:
-    minutes = math.ceil(seconds / 60)
-    return f"{minutes} minutes" if minutes < 120 else f"{math.ceil(minutes / 60):,} hours"
 
 
 def _number(value: object) -> int | None:

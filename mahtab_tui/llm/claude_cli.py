@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import queue
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -262,10 +261,8 @@ class ChatClaudeCLI(BaseChatModel):
                 if not stopping:
                     process.interrupt()
                     stopping = now
-                elif now - stopping > 2 * REACTION:
-                    return  # `close` kills it
                 elif now - stopping > REACTION:
-                    process.send_signal(signal.SIGINT)
+                    return  # it is killed
             elif now - last_event > self.timeout:
                 raise ModelError(
                     f"The model has not responded for {self.timeout:.0f} s, so the answer was abandoned."

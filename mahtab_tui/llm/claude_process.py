@@ -356,7 +356,7 @@ another turn."""
 _LONGEST_ERROR = 10_000
 RETRIES = 4
 REACTION = 2.0
-"""Seconds that the process gets to react to an interrupt, and then to a signal."""
+"""Seconds that the process gets to react to an interrupt, and then to SIGTERM."""
 
 
 def environment(
@@ -460,10 +460,6 @@ class ClaudeProcess:
         """Ask it to stop the turn."""
         request = {"type": "control_request", "request_id": str(uuid.uuid4())}
         _run(self._write, {**request, "request": {"subtype": "interrupt"}})
-
-    def send_signal(self, number: signal.Signals) -> None:
-        """Send a signal to the process and its children."""
-        signal_group(self._child.pid, number)
 
     def describe_exit(self) -> str:
         """Describe how it ended and its last error output in a sentence."""

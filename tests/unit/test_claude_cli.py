@@ -78,15 +78,6 @@ def test_every_recorded_ending_is_recognised(
     )
 
 
-def test_text_streamed_before_a_dropped_connection_is_corrected(
-    install_claude: InstallClaude, claude_model: MakeClaude
-) -> None:
-    install_claude("recording", recording="midstream_drop")
-    text, metadata, _ = streamed(claude_model(), HELLO)
-    assert metadata["final_text"] == "Hello from the fake server."
-    assert text != metadata["final_text"]
-
-
 def test_answer_continued_past_the_token_limit_is_whole(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
@@ -256,28 +247,24 @@ def test_unresponsive_process_is_killed(
     assert not Path(f"/proc/{fake.starts[0]['pid']}").exists()
 
 
-def test_silent_process_is_given_up(
-    install_claude: InstallClaude, claude_model: MakeClaude
+@pytest.mark.parametrize(
+    ("behaviour", "timeout", "sentence"),
+    [
+        ("silent", 0.3, "has not responded"),
+        ("dies", 20.0, "by signal 9: the ground opened"),
+        ("too old", 20.0, r"too old .*--safe-mode.*Run `claude update`"),
+    ],
+)
+def test_process_that_gives_no_answer_is_explained(
+    install_claude: InstallClaude,
+    claude_model: MakeClaude,
+    behaviour: str,
+    timeout: float,
+    sentence: str,
 ) -> None:
-    install_claude("silent")
-    with pytest.raises(ModelError, match="has not responded"):
-        claude_model(timeout=0.3).invoke(HELLO)
-
-
-def test_error_of_a_dying_process_quotes_its_last_stderr(
-    install_claude: InstallClaude, claude_model: MakeClaude
-) -> None:
-    install_claude("dies")
-    with pytest.raises(ModelError, match="by signal 9: the ground opened"):
-        claude_model().invoke(HELLO)
-
-
-def test_version_without_safe_mode_must_be_updated(
-    install_claude: InstallClaude, claude_model: MakeClaude
-) -> None:
-    install_claude("too old")
-    with pytest.raises(ModelError, match=r"too old .*--safe-mode.*Run `claude update`"):
-        claude_model().invoke(HELLO)
+    install_claude(behaviour)
+    with pytest.raises(ModelError, match=sentence):
+        claude_model(timeout=timeout).invoke(HELLO)
 
 
 def test_missing_program_error_suggests_installing_it(

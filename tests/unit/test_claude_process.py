@@ -194,7 +194,6 @@ def test_the_doctor_asks_claude_who_is_logged_in(
 # How long `claude` may think and answer.
 
 WATCHED = ("CLAUDE_CODE_MAX_OUTPUT_TOKENS", "MAX_THINKING_TOKENS", "CLAUDE_CODE_DISABLE_THINKING")
-CODE = "Let me see.\n\n```python\nx = 6 * 7\n```"
 
 
 def limits(fake: FakeClaude) -> dict[str, str]:
@@ -202,13 +201,24 @@ def limits(fake: FakeClaude) -> dict[str, str]:
     return {name: value for name, value in fake.starts[-1]["env"].items() if value is not None}
 
 
-def test_answer_has_no_limit_by_default(
-    install_claude: InstallClaude, claude_model: MakeClaude
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, {}),
+        (
+            {"max_tokens": 8_000},
+            {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": "8000", "MAX_THINKING_TOKENS": "4000"},
+        ),
+        ({"thinking": False}, {"CLAUDE_CODE_DISABLE_THINKING": "1"}),
+    ],
+    ids=["by default", "half of a limit is for the answer", "suggestions"],
+)
+def test_process_gets_limits_of_answer_and_thinking(
+    install_claude: InstallClaude, options: dict[str, Any], expected: dict[str, str]
 ) -> None:
     fake = install_claude("answers", answers=["one"], watched=WATCHED)
-    claude_model().invoke("hello")
-    assert limits(fake) == {}
-    assert "--effort" not in fake.starts[0]["argv"]
+    get_llm("claude", **options).invoke("hello")
+    assert limits(fake) == expected
 
 
 def test_users_own_limit_applies(
@@ -218,21 +228,6 @@ def test_users_own_limit_applies(
     fake = install_claude("answers", answers=["one"], watched=WATCHED)
     claude_model().invoke("hello")
     assert limits(fake) == {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": "5000"}
-
-
-def test_cost_limit_leaves_half_of_the_tokens_for_the_answer(
-    install_claude: InstallClaude,
-) -> None:
-    fake = install_claude("answers", answers=["one"], watched=WATCHED)
-    llm = get_llm("claude", max_tokens=8_000)
-    llm.invoke("hello")
-    assert limits(fake) == {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": "8000", "MAX_THINKING_TOKENS": "4000"}
-
-
-def test_suggestions_are_made_without_thinking(install_claude: InstallClaude) -> None:
-    fake = install_claude("answers", answers=["one"], watched=WATCHED)
-    get_llm("claude:haiku", thinking=False).invoke("hello")
-    assert limits(fake) == {"CLAUDE_CODE_DISABLE_THINKING": "1"}
 
 
 # Usage of a turn of the `claude` CLI, and its data besides the answer.
