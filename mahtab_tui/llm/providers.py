@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
@@ -132,7 +133,7 @@ def find_servers(seconds: float) -> list[FoundServer]:
     found: dict[str, FoundServer] = {}
 
     def ask(provider: str) -> None:
-        if (server := find_server(provider, seconds)) is not None:
+        if _listens(provider, seconds) and (server := find_server(provider, seconds)) is not None:
             found[provider] = server
 
     threads = [
@@ -174,6 +175,15 @@ def only_model(provider: str) -> str:
             f"The server at {server.address} has {len(server.models)} models. Name one, as in {some}."
         )
     return server.models[0]
+
+
+def _listens(provider: str, seconds: float) -> bool:
+    try:
+        url = urlsplit(server_address(provider))
+        with socket.create_connection((url.hostname or "", url.port or 443), timeout=seconds):
+            return True
+    except (OSError, ValueError):
+        return False
 
 
 def _is_of_another_person(port: int | None) -> bool:
