@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 import typer
 
@@ -147,19 +147,6 @@ Assignments = Annotated[
 ]
 
 
-def parse_assignments(pairs: list[str] | None) -> dict[str, Any]:
-    """Return the values of ``--set`` for `load_settings`. Ends the command with a sentence if one
-    is invalid."""
-    if not pairs:
-        return {}
-    from mahtab_tui.settings import values
-
-    try:
-        return values.parse_assignments(pairs)
-    except SettingsError as error:
-        fail(f"--set {error}")
-
-
 def checked_settings(
     models: Sequence[Literal["model", "sub_model"]], pairs: list[str] | None, **given: object
 ) -> Settings:
@@ -173,7 +160,11 @@ def checked_settings(
 
     options = {key: value for key, value in given.items() if value is not None}
     with fail_on(SettingsError):
-        settings = load_settings(**parse_assignments(pairs) | options)
+        if pairs:
+            from mahtab_tui.settings.values import parse_assignments
+
+            options = parse_assignments(pairs) | options
+        settings = load_settings(**options)
     for sentence in settings.untrusted:
         warn(sentence)
     for which in models:

@@ -145,9 +145,12 @@ def parse_assignments(pairs: list[str]) -> dict[str, Any]:
     given: dict[str, Any] = {}
     for pair in pairs:
         key, sign, text = pair.partition("=")
-        if not sign:
-            raise SettingsError(f"{pair}: write key=value.")
-        value = parse_value(key.strip(), text.strip())
+        try:
+            if not sign:
+                raise SettingsError(f"{pair}: write key=value.")
+            value = parse_value(key.strip(), text.strip())
+        except SettingsError as error:
+            raise SettingsError(f"--set {error}") from None
         table, dot, name = key.strip().partition(".")
         given[table] = {**given.get(table, {}), name: value} if dot else value
     return given
