@@ -289,9 +289,12 @@ class Calls:
         for it. expected: US dollars. Raises `BudgetSpent`."""
         name, worst = conversation.model.name, conversation.worst_cost
         most = partial(self._most, conversation)  # known better after a model's first calls
-        tree, session = self.budget.spending.within_limit, self._spending.within_limit
+        limits = (
+            partial(self.budget.spending.within_limit, name, most, expected),
+            partial(self._spending.within_limit, name, worst),
+        )
         with ExitStack() as stack:
-            for limit in (lambda: tree(name, most, expected), lambda: session(name, worst)):
+            for limit in limits:
                 while True:
                     try:
                         stack.enter_context(limit())

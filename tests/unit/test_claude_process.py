@@ -22,6 +22,7 @@ from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.cli import doctor
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.claude_process import (
+    ClaudeNotice,
     ClaudeTurn,
     Restart,
     gateway_address,
@@ -473,5 +474,6 @@ def test_account_limits_are_reported_once(
 def test_limit_reset_is_given_as_a_time_of_day() -> None:
     info = {"status": "rejected", "rateLimitType": "seven_day", "resetsAt": 1_700_000_000}
     [notice] = ClaudeTurn().fold({"type": "rate_limit_event", "rate_limit_info": info})
+    assert isinstance(notice, ClaudeNotice)
     assert notice.text.startswith("The seven day limit of the account is reached. It resets on ")
     assert "Tuesday at " in notice.text or "Wednesday at " in notice.text
