@@ -72,9 +72,6 @@ def wait_for_result(future: Future[ResultT]) -> ResultT:
                 return future.result()  # perhaps the error is its own
 
 
-_DELETED = " (deleted)"
-
-
 def existing_folder(path: str) -> str:
     """Return the nearest folder that can be entered, from this one upwards; the home folder for a
     relative path."""
@@ -89,27 +86,6 @@ def existing_folder(path: str) -> str:
 
 def moved_message(gone: str, now: str) -> str:
     return f"The {f'working directory {gone}' if gone else 'old working directory'} can no longer be used; it is now {now}."
-
-
-def leave_deleted_folder() -> str:
-    """Leave a working directory that was deleted for the nearest folder above it; returns a
-    sentence, empty if all is well."""
-    try:
-        os.getcwd()
-    except FileNotFoundError:
-        gone = _deleted_folder()
-    else:
-        return ""
-    now = existing_folder(gone)
-    os.chdir(now)
-    return moved_message(gone, now)
-
-
-def _deleted_folder() -> str:
-    try:
-        return os.readlink("/proc/self/cwd").removesuffix(_DELETED)
-    except OSError:  # not on Linux
-        return os.environ.get("PWD", "")
 
 
 SHELL_CODE = 128

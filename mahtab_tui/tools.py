@@ -287,13 +287,11 @@ BY_MEANING = Tool(search_code, SearchCodeByMeaning, keeps="searches")
 """`search_code` with an embedding model."""
 
 _OF_SKILLS = ("search_skills", "load_skill")
-PATIENCE = 5.0
-"""Seconds to wait for a plug-in to load."""
 
 
 def load_tools(on_problem: Callable[[str], None]) -> list[Tool]:
-    """Load all tools, each name once, waiting at most `PATIENCE` for each plug-in. on_problem:
-    called with a sentence for each unusable one."""
+    """Load all tools, each name once. on_problem: called with a sentence for each unusable
+    plug-in."""
     tools = list(BUILTIN)
     # A session in this process adds functions to builtins, which do not count.
     pythons = {
@@ -314,25 +312,12 @@ def load_tools(on_problem: Callable[[str], None]) -> list[Tool]:
 
 def _load_plugin(entry: EntryPoint) -> Tool | str:
     """Load the tool of a plug-in, or return why that failed, as the end of a sentence."""
-    found: list[Tool | str] = []
-
-    def load() -> None:
-        try:
-            tool = entry.load()
-            problem = (
-                tool.problem() if isinstance(tool, Tool) else "it is not a mahtab_tui.tools.Tool"
-            )
-            found.append(f"cannot be used: {problem}." if problem else tool)
-        except BaseException as error:  # a plug-in's code
-            found.append(f"cannot be loaded: {_format_error(error)}")
-
-    # Its code cannot be stopped, but nobody has to wait for it.
-    thread = threading.Thread(target=load, name=f"plug-in {entry.name}", daemon=True)
-    thread.start()
-    thread.join(PATIENCE)
-    if found:
-        return found[0]
-    return f"did not load within {PATIENCE:g} seconds; this session continues without it."
+    try:
+        tool = entry.load()
+        problem = tool.problem() if isinstance(tool, Tool) else "it is not a mahtab_tui.tools.Tool"
+        return f"cannot be used: {problem}." if problem else tool
+    except BaseException as error:  # a plug-in's code
+        return f"cannot be loaded: {_format_error(error)}"
 
 
 class Toolset:

@@ -62,7 +62,6 @@ from mahtab_tui.bus.records import (
 )
 from mahtab_tui.bus.sanitize import refusal
 from mahtab_tui.llm import prompts
-from mahtab_tui.llm.base import SelfChecking
 from mahtab_tui.llm.messages import make_encodable
 from mahtab_tui.llm.pictures import EncodedPicture, accepts_pictures
 from mahtab_tui.llm.prompts import REFLECTION_PROMPT_TEMPLATE
@@ -297,7 +296,7 @@ class Nodes:
         prompt = build_reflection_prompt(state["original_prompt"], state["execution_results"])
         answer = call_model(
             self._session,
-            self.checker,
+            self.reflection_llm or self.llm,
             [HumanMessage(prompt)],
             state["turn"],
             "reflection",
@@ -317,11 +316,6 @@ class Nodes:
             ).strip()
             update["messages"] = _append_text(state["messages"], hint)
         return update
-
-    @property
-    def checker(self) -> BaseChatModel:
-        llm = self.reflection_llm or self.llm
-        return llm.checker if isinstance(llm, SelfChecking) else llm
 
     @property
     def offered_tools(self) -> set[str]:

@@ -26,7 +26,7 @@ from mahtab_tui.agent.nodes import Nodes
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.logger import StreamingHandler
 from mahtab_tui.bus.records import Agent, AssistantChat, Notice, Record, UserChat, emit
-from mahtab_tui.llm.base import ModelError, Preparable, SelfChecking, Stoppable
+from mahtab_tui.llm.base import ModelError, Preparable, Stoppable
 from mahtab_tui.llm.messages import make_encodable, masked_messages
 from mahtab_tui.llm.pictures import accepts_pictures
 from mahtab_tui.llm.prompts import background, changed_sections, render_variables, system_prompt
@@ -278,8 +278,6 @@ class ReplAgent:
         if isinstance(nodes.llm, Preparable):
             (system,) = masked_messages([self._system_message()], self._host.secrets)
             nodes.llm.prepare(str(system.text))
-        if nodes.reflection != "never" and isinstance(nodes.checker, Preparable):
-            nodes.checker.prepare("")
 
     def stop(self) -> None:
         """Stop the running turn; the conversation so far is kept."""
@@ -327,9 +325,6 @@ class ReplAgent:
             old, nodes.reflection_llm = nodes.reflection_llm, reflection_llm
         if isinstance(old, Stoppable):
             old.close()
-        unused = reflection == "never" or reflection_llm is not None
-        if unused and isinstance(nodes.llm, SelfChecking):
-            nodes.llm.close_checker()
 
     def compact(self, keep: str, turn: int) -> str | None:
         """Summarise the conversation before the last question; `stop` stops this. See

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import tomllib
@@ -119,13 +117,15 @@ def set_(
         values.set_value(path, key, new)
     echo(f"Written to {path}.")
     try:
-        origin = load_settings().origin(key)
+        settings = load_settings()
+        origin = settings.origin(key)
     except SettingsError as error:
         warn(str(error))
         return
     if origin.file != path:
         echo(f"It has no effect: {origin.text} overrides it.", err=True)
-    _warn_about_untrusted()
+    for sentence in settings.untrusted:
+        warn(sentence)
 
 
 @config_app.command()
@@ -144,8 +144,7 @@ def unset(
 
 @config_app.command()
 def edit(project: Project = False) -> None:
-    """Open a configuration file in your editor and check it afterwards. A new file lists all
-    defaults as comments."""
+    """Open a configuration file in your editor and check it afterwards."""
     from mahtab_tui.tui.external import editor_command
 
     path = _config_file(project)
@@ -154,17 +153,14 @@ def edit(project: Project = False) -> None:
     try:
         with fail_on(SettingsError, code=1):
             if not path.exists():
-                values.write_text(path, values.template())
+                values.write_text(path, values.NEW_FILE)
         code = subprocess.run([*command, str(path)], check=False).returncode
     except OSError as error:
         fail(f"{command[0]} cannot be started: {error.strerror}.", 1)
-    found = values.problems(path)
-    if project and not found:
-        _warn_about_untrusted()
-    for problem in found:
-        warn(problem)
-    if found:
-        raise typer.Exit(2)
+    with fail_on(SettingsError):
+        settings = load_settings()
+    for sentence in settings.untrusted:
+        warn(sentence)
     if code:
         fail(f"{command[0]} ended with exit code {code}.", 1)
 
@@ -215,18 +211,6 @@ def _visible_value(key: str, value: Any) -> str:
 
 def _config_file(project: bool) -> Path:
     return config_files(Path.cwd())[0 if project else 1]
-
-
-def _warn_about_untrusted() -> Settings | None:
-    """Return the settings; None if they are wrong, possibly in other files."""
-    try:
-        settings = load_settings()
-    except SettingsError as error:
-        warn(str(error))
-        return None
-    for sentence in settings.untrusted:
-        warn(sentence)
-    return settings
 
 
 skills_app = typer.Typer(help="List, show, search, make and check skills.", no_args_is_help=True)
@@ -471,11 +455,13 @@ def mcp(
         return
     if attach and private:
         fail("Give --attach or --private, not both.")
-    from mahtab_tui.mcp.server import ServerError, parse_attach_options, serve
+    from mahtab_tui.mcp.handlers import AttachOptions
+    from mahtab_tui.mcp.server import ServerError, serve
 
     ensure_folder()
+    session = None if attach == "." else attach  # "." is this project's
     with fail_on(ServerError):
-        serve(python, project, parse_attach_options(attach, private))
+        serve(python, project, AttachOptions(attach is not None, session, private))
 
 
 @mcp_app.command("install")
@@ -520,24 +506,7 @@ def show_page(text: str) -> None:
     from rich.console import Console
     from rich.markdown import Markdown
 
+    os.environ.setdefault("LESS", "-FRX")  # keeps colours, and just prints a page that fits
     console = Console(width=min(_WIDEST, shutil.get_terminal_size().columns))
-    with console.capture() as captured:
+    with console.pager(styles=True):
         console.print(Markdown(text, hyperlinks=False))
-    if not _show_in_pager(captured.get()):
-        typer.echo(captured.get(), nl=False)
-
-
-def _show_in_pager(text: str) -> bool:
-    chosen = os.environ.get("MANPAGER") or os.environ.get("PAGER")
-    command = shlex.split(chosen) if chosen else ["less"]
-    if not command or find_program(command[0]) is None:
-        return False
-    # Keep colours, and just print a page that fits the screen. The user's own LESS variable takes
-    # precedence.
-    surroundings = {"LESS": "-FRX", **os.environ}
-    ignored = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the pager handles Ctrl+C
-    try:
-        subprocess.run(command, input=text.encode(), env=surroundings, check=False)
-    finally:
-        signal.signal(signal.SIGINT, ignored)
-    return True

@@ -57,8 +57,9 @@ def report() -> Iterator[str]:
     else:
         yield _line("system", f"{platform.system()} {platform.release()}")
     yield _line("kernel", "none", problem) if settings is None else _kernel(settings)
-    yield _undo(settings)
-    yield _variables(settings)
+    if settings is not None:
+        yield _undo(settings)
+        yield _variables(settings)
     yield _environments(settings)
     yield _sandbox()
     servers = find_servers(_SERVER_SECONDS)
@@ -109,9 +110,7 @@ def _kernel(settings: Settings) -> str:
     return _line("kernel", f"Python {answer.stdout.strip()}, {executable}")
 
 
-def _undo(settings: Settings | None) -> str:
-    if settings is None:
-        return _line("undo", "not known")
+def _undo(settings: Settings) -> str:
     if not settings.undo_steps:
         return _line("undo", "off (undo_steps is 0)")
     found = f"{settings.undo_steps:,} cells, {settings.undo_memory:,} MB of memory at most (undo_steps, undo_memory)"
@@ -119,9 +118,7 @@ def _undo(settings: Settings | None) -> str:
     return _line("undo", found, "" if sys.platform == "linux" else only_names)
 
 
-def _variables(settings: Settings | None) -> str:
-    if settings is None:
-        return _line("variables", "not known")
+def _variables(settings: Settings) -> str:
     saved = f"{saved_bytes() / 2**20:,.0f} MB saved across all sessions"
     if not settings.keep_namespace:
         return _line("variables", f"not saved (keep_namespace is false); {saved}")
@@ -187,46 +184,37 @@ def _claude(local: str) -> str:
         return _line("claude", "not on the PATH", f"{advice} Until then {answers}.")
     command = [executable, "--version"]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
         return _line("claude", executable, f"No answer: {error}.")
-    if answer.returncode:
-        return _line("claude", executable, f"`claude --version` ended with {answer.returncode}.")
     return _line("claude", f"{answer.stdout.strip()}, {executable}")
 
 
 def _login(executable: str, *, use_api_key: bool) -> str:
     hint = login_hint(use_api_key=use_api_key)
-    try:
-        status = login_status(executable, use_api_key=use_api_key)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return _line("login", "unknown", f"`claude auth status` does not answer: {error}.")
-    if status is None:
+    status = login_status(executable, use_api_key=use_api_key)
+    if "loggedIn" not in status:
         advice = "`claude auth status` does not report it. Run `claude update`."
         return _line("login", "unknown", advice)
-    if not status.logged_in:
+    if not status["loggedIn"]:
         advice = f"Run `claude`, then /login in it. {hint}".rstrip()
         return _line("login", "not logged in to `claude`", advice)
-    return _line("login", f"{status.method or 'logged in'}. {hint}".rstrip(". "))
+    facts = (status.get(name) for name in ("authMethod", "subscriptionType", "apiProvider"))
+    method = ", ".join(str(fact) for fact in facts if fact not in (None, "", "none", "firstParty"))
+    return _line("login", f"{method or 'logged in'}. {hint}".rstrip(". "))
 
 
 def _terminal() -> str:
-    term, program = os.environ.get("TERM", ""), os.environ.get("TERM_PROGRAM", "")
+    term = os.environ.get("TERM", "")
     if term in ("", "dumb"):
         advice = "Set TERM, as in TERM=xterm-256color."
         return _line("terminal", f"TERM={term or '(not set)'}", advice)
     colours = "256 colours" if "256" in term else "few colours"
     if os.environ.get("COLORTERM") in ("truecolor", "24bit"):
         colours = "24-bit colour"
-    pictures = "half blocks"
-    if os.environ.get("KITTY_WINDOW_ID") or program == "ghostty":
-        pictures = "Kitty protocol"
-    elif program in ("iTerm.app", "WezTerm"):
-        pictures = "Sixel or its own protocol"
     columns, lines = shutil.get_terminal_size()
     inside = " in tmux" if os.environ.get("TMUX") else ""
-    found = f"{term}{inside}, {colours}, {columns} x {lines}, pictures: {pictures}"
-    return _line("terminal", found)
+    return _line("terminal", f"{term}{inside}, {colours}, {columns} x {lines}")
 
 
 def _config(settings: Settings | None, problem: str) -> str:

@@ -38,7 +38,7 @@ from mahtab_tui.cli.options import (
     guard_terminal,
     warn,
 )
-from mahtab_tui.system import Lazy, leave_deleted_folder
+from mahtab_tui.system import Lazy
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
@@ -244,7 +244,7 @@ def screen(
         fail("--no-store saves nothing of the session: leave out --notebook.")
     if json:
         fail("--json works only with --query or a command such as ask.")
-    moved = leave_deleted_folder()
+    ensure_folder()
     opened: NotebookFile | None = None
     if cells or notebook:
         from mahtab_tui.cli.session_setup import open_notebook
@@ -283,12 +283,13 @@ def screen(
         from mahtab_tui.cli.session_setup import backend_without_store
 
         backend = Lazy.of(backend_without_store(settings))
-        closed = show(backend, folder_notice=moved, files=files, notebook=opened, no_trace=True)
+        closed = show(backend, files=files, notebook=opened, no_trace=True)
         raise typer.Exit(closed.code)
     project = Path.cwd()
     named = {pair.partition("=")[0].strip() for pair in given or ()}
     names_kernel = bool(python or kernel or named & {"python", "kernel"})
     past: list[Record]
+    kernel_notice = ""
     while True:  # one session after another, as the user switches between them
         name, past = project.name or "session", []
         if resume or continue_:
@@ -304,14 +305,19 @@ def screen(
             backend, name, past = Lazy.of(found.backend), found.name, found.past
             opened = found.notebook
             _check_reachable(files, found.kernel)
-            moved = f"{moved} {found.problem}".strip()
+            kernel_notice = found.problem
         else:
             backend = Lazy(partial(_new_backend, settings, project))
             if settings.kernel is not None:
                 backend.get()  # ends the command if the address is invalid
         try:
             closed = show(
-                backend, name=name, past=past, folder_notice=moved, files=files, notebook=opened
+                backend,
+                name=name,
+                past=past,
+                kernel_notice=kernel_notice,
+                files=files,
+                notebook=opened,
             )
         finally:
             if backend.made:
@@ -319,7 +325,7 @@ def screen(
         if not closed.next_session:
             break
         resume, continue_, files, opened = closed.next_session, False, [], None
-        moved, names_kernel = "", False
+        kernel_notice, names_kernel = "", False
     if backend.made:
         from mahtab_tui.cli.session_setup import print_how_to_continue
 

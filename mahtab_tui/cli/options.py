@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 import typer
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
+from mahtab_tui.settings.sources import project_folder
 
 _ALLOWED = re.compile(r"(\A\r\x1b\[K|\x1b\[[\d;]*m)")
 """Control sequences that commands use: rewriting a line, colours and styles."""
@@ -59,11 +60,9 @@ def warn(sentence: str) -> None:
 
 
 def ensure_folder() -> None:
-    """If the current folder was deleted, change to an existing folder above it and say so."""
-    from mahtab_tui.system import leave_deleted_folder
-
-    if moved := leave_deleted_folder():
-        warn(moved)
+    """End the command if the current folder was deleted."""
+    with fail_on(SettingsError):
+        project_folder()
 
 
 def fail(sentence: str, code: int = 2) -> NoReturn:
@@ -148,19 +147,6 @@ Assignments = Annotated[
 ]
 
 
-def parse_assignments(pairs: list[str] | None) -> dict[str, Any]:
-    """Return the values of ``--set`` for `load_settings`. Ends the command with a sentence if one
-    is invalid."""
-    if not pairs:
-        return {}
-    from mahtab_tui.settings import values
-
-    try:
-        return values.parse_assignments(pairs)
-    except SettingsError as error:
-        fail(f"--set {error}")
-
-
 def checked_settings(
     models: Sequence[Literal["model", "sub_model"]], pairs: list[str] | None, **given: object
 ) -> Settings:
@@ -174,7 +160,11 @@ def checked_settings(
 
     options = {key: value for key, value in given.items() if value is not None}
     with fail_on(SettingsError):
-        settings = load_settings(**parse_assignments(pairs) | options)
+        if pairs:
+            from mahtab_tui.settings.values import parse_assignments
+
+            options = parse_assignments(pairs) | options
+        settings = load_settings(**options)
     for sentence in settings.untrusted:
         warn(sentence)
     for which in models:

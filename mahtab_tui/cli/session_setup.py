@@ -22,7 +22,7 @@ from mahtab_tui.export.reading import NotebookError, NotebookFile, read_notebook
 from mahtab_tui.kernel import base
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inprocess import InProcessKernel
-from mahtab_tui.kernel.launch import find_environments, find_interpreter
+from mahtab_tui.kernel.launch import find_interpreter
 from mahtab_tui.llm.providers import check_name, full_name
 from mahtab_tui.session.info import SessionBackend
 from mahtab_tui.session.kernel import DetachedKernel, process_kernel
@@ -159,14 +159,13 @@ def _use_last_kernel(settings: Settings, past: list[Record]) -> tuple[Settings, 
 
 
 def _kernel_gone(last: Kernel, settings: Settings, why: str) -> str:
-    now, others = settings.kernel or "", ""
+    now = settings.kernel or ""
     if not now:
         with suppress(KernelError):  # the kernel's start reports why it has none
             now = find_interpreter(settings.python)
-        others = ", ".join(each.path for each in find_environments(Path.cwd(), now)[:3])
     had = f"kernel, {last.address}," if last.address else f"interpreter, {last.executable},"
-    listed = f"/kernel lists others{f': {others}' * bool(others)}."
-    return one_line(f"This session's {had} is gone{why}; it continues with {now}. {listed}")
+    text = f"This session's {had} is gone{why}; it continues with {now}. /kernel lists others."
+    return one_line(text)
 
 
 def _make_backend(

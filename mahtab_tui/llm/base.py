@@ -9,10 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from email.message import Message
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
-
-if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
+from typing import Any, Protocol, runtime_checkable
 
 
 class ModelError(Exception):
@@ -40,18 +37,6 @@ class Preparable(Protocol):
     def prepare(self, system: str) -> None:
         """Prepare for a question with this system prompt, in the background. Raises
         `ModelError`."""
-
-
-@runtime_checkable
-class SelfChecking(Protocol):
-    """A model that provides another model to check its answers."""
-
-    @property
-    def checker(self) -> BaseChatModel:
-        """The model for checks."""
-
-    def close_checker(self) -> None:
-        """Close the model for checks."""
 
 
 @runtime_checkable
@@ -114,7 +99,7 @@ _NOTHING = "No generation"
 """LangChain's message for a stream without an answer."""
 BROKE_OFF = "The connection broke off in the middle of the answer."
 NOT_AN_ANSWER = "The service sent something that is not a model's answer."
-_UNPAID = ("insufficient_quota", "credit balance")
+_UNPAID = ("insufficient_quota", "credit balance", "billing_error")
 """These come with the status of a limit or a bad request, but waiting does not help."""
 
 
@@ -166,7 +151,8 @@ def explain_error(
         return ModelError(f"The key was not accepted{reason}" + (f" Check {key}." if key else ""))
     if status in BUSY_STATUSES:
         pause = retry_after(error)
-        wait = f" It asks to wait for {_duration(pause)}." if pause > LONGEST_PAUSE else ""
+        minutes = f" It asks to wait for {math.ceil(pause / 60):,} minutes."
+        wait = minutes if pause > LONGEST_PAUSE else ""
         return ModelBusy(f"{BUSY_STATUSES[status]}{reason}{wait}", pause)
     if status in _FINAL:
         return ModelError(f"{_FINAL[status]}{reason}")
@@ -204,11 +190,6 @@ def retry_after(error: Exception) -> float:
         return max(0.0, parsedate_to_datetime(asked).timestamp() - time.time())
     except (TypeError, ValueError, AttributeError):
         return 0.0
-
-
-def _duration(seconds: float) -> str:
-    minutes = math.ceil(seconds / 60)
-    return f"{minutes} minutes" if minutes < 120 else f"{math.ceil(minutes / 60):,} hours"
 
 
 def _number(value: object) -> int | None:

@@ -180,27 +180,27 @@ class ChatClient:
 def _server_facts(service: HttpService, model: str) -> ServerFacts:
     """Ask in the ways of llama.cpp, vLLM and LM Studio. Raises `ModelError` if nobody answers."""
     root = HttpService(service.address.rstrip("/").removesuffix("/v1"), service.headers)
-    window = None
-    with contextlib.suppress(ValueError):
-        found = _entry(fetch_json(service, "/models", _ASKING), model)
-        window = to_count(found.get("max_model_len"))
-        window = window or to_count(_mapping(found.get("meta")).get("n_ctx"))
-        if window is not None and found.get("owned_by") == "vllm":
-            return ServerFacts(window)
-    if not service.address.startswith("http://"):  # a public service
+
+    def fetch(server: HttpService, path: str) -> object:
+        with contextlib.suppress(ValueError):
+            return fetch_json(server, path, _ASKING)
+        return None
+
+    found = _entry(fetch(service, "/models"), model)
+    window = to_count(found.get("max_model_len"))
+    is_vllm = window is not None and found.get("owned_by") == "vllm"
+    window = window or to_count(_mapping(found.get("meta")).get("n_ctx"))
+    if is_vllm or not service.address.startswith("http://"):  # or it is a public service
         return ServerFacts(window)
-    with contextlib.suppress(ValueError):  # llama.cpp
-        props = _mapping(fetch_json(root, "/props", _ASKING))
-        sees = _mapping(props.get("modalities")).get("vision")
-        size = to_count(_mapping(props.get("default_generation_settings")).get("n_ctx"))
-        if size is not None or isinstance(sees, bool):
-            return ServerFacts(size or window, sees if isinstance(sees, bool) else None)
-    with contextlib.suppress(ValueError):  # LM Studio
-        found = _entry(fetch_json(root, "/api/v0/models", _ASKING), model)
-        size = to_count(found.get("loaded_context_length"))
-        size = size or to_count(found.get("max_context_length"))
-        return ServerFacts(size or window, {"vlm": True, "llm": False}.get(str(found.get("type"))))
-    return ServerFacts(window)
+    props = _mapping(fetch(root, "/props"))  # llama.cpp
+    sees = _mapping(props.get("modalities")).get("vision")
+    size = to_count(_mapping(props.get("default_generation_settings")).get("n_ctx"))
+    if size is not None or isinstance(sees, bool):
+        return ServerFacts(size or window, sees if isinstance(sees, bool) else None)
+    found = _entry(fetch(root, "/api/v0/models"), model)  # LM Studio
+    size = to_count(found.get("loaded_context_length"))
+    size = size or to_count(found.get("max_context_length")) or window
+    return ServerFacts(size, {"vlm": True, "llm": False}.get(str(found.get("type"))))
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

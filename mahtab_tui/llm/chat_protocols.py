@@ -19,10 +19,8 @@ Message = Mapping[str, Any]
 
 LONGEST_LINE = 16_000_000
 """Bytes of a line of a stream."""
-_LIMITS = {"claude-3-5": 8_192, "claude-3-7": 64_000, "claude-3": 4_096}
-"""Most tokens that older models may write, by the beginning of their names."""
 _ANSWER_TOKENS = 32_000
-"""Most tokens of an answer that all newer models accept; a request must name a number."""
+"""Most tokens of an answer that all models of Anthropic accept; a request must name a number."""
 
 
 class TokenUsage(NamedTuple):
@@ -386,20 +384,12 @@ class OllamaAnswer(Answer):
 # Anthropic's Messages
 
 
-def answer_tokens(model: str, wanted: int | None = None) -> int:
-    """Return the most tokens of an answer to request of a model: not more than wanted, nor than it
-    may write, as far as that is known."""
-    limits = (most for begin, most in _LIMITS.items() if model.startswith(begin))
-    limit = next(limits, wanted or _ANSWER_TOKENS)
-    return min(wanted or limit, limit)
-
-
 def messages_body(
     dialect: Dialect, model: str, messages: Sequence[Message], options: dict[str, Any]
 ) -> dict[str, Any]:
     """Make the body of a request. options: as for Chat Completions, but for `seed`, which the
     protocol does not have."""
-    options["max_tokens"] = answer_tokens(model, options.get("max_tokens"))
+    options.setdefault("max_tokens", _ANSWER_TOKENS)
     stop, tools = options.pop("stop", None), options.pop("tools", None)
     choice = options.pop("tool_choice", None)
     system = [_join_text(each.get("content")) for each in messages if each["role"] == "system"]

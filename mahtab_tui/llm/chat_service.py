@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -23,8 +22,6 @@ from mahtab_tui.llm.chat_protocols import AnswerEnd, ChatChunk, Dialect
 from mahtab_tui.llm.providers import Service
 
 _ROLES = {"system": "system", "human": "user", "ai": "assistant", "tool": "tool"}
-_SEEING = re.compile(r"gpt-4o|gpt-4\.|gpt-4-turbo|gpt-[5-9]|o[1-9]")
-"""OpenAI's models that see pictures."""
 
 
 class ChatService(BaseChatModel):
@@ -77,10 +74,8 @@ class ChatService(BaseChatModel):
     @property
     def sees(self) -> bool | None:
         """Whether it accepts pictures; None if unknown. May wait for the server for a moment."""
-        if self.dialect == "anthropic":
+        if self.dialect in ("anthropic", "openai"):
             return True
-        if self.dialect == "openai":
-            return True if _SEEING.match(self.model) else None
         return self._client.facts().sees if self.dialect == "compatible" else None
 
     def stop(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import queue
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -98,9 +97,6 @@ class ChatClaudeCLI(BaseChatModel):
     """Whether the process gets the environment's ANTHROPIC_API_KEY, which is billed instead of the
     login."""
     processes: int = PROCESSES
-    for_checks: bool = False
-    """Whether it checks answers: at low effort, and each conversation has only one question, so
-    that a new process is started as soon as one was used."""
     on_notice: Callable[[str, str], None] | None = None
 
     reports_cost: ClassVar[bool] = True
@@ -109,9 +105,7 @@ class ChatClaudeCLI(BaseChatModel):
 
     _conversations: list[ClaudeConversation] = PrivateAttr(default_factory=list)
     _one_at_a_time: Any = PrivateAttr(default_factory=threading.Lock)
-    _making: Any = PrivateAttr(default_factory=threading.Lock)
     _stopped: threading.Event = PrivateAttr(default_factory=threading.Event)
-    _checker: ChatClaudeCLI | None = PrivateAttr(default=None)
     _closed: bool = PrivateAttr(default=False)
     _reported_once: set[str] = PrivateAttr(default_factory=set)
     _window: int = PrivateAttr(default=_USUAL_WINDOW)
@@ -124,22 +118,6 @@ class ChatClaudeCLI(BaseChatModel):
     def window(self) -> int:
         """How many tokens the model can read."""
         return self._window
-
-    @property
-    def checker(self) -> ChatClaudeCLI:
-        """Return this model for checks of its answers: at low effort, in a process of its own. It
-        is stopped and closed with this one."""
-        with self._making:
-            if self._checker is None:
-                fields = {name: getattr(self, name) for name in type(self).model_fields}
-                self._checker = ChatClaudeCLI(**{**fields, "processes": 1, "for_checks": True})
-                self._checker._reported_once = self._reported_once
-            return self._checker
-
-    def close_checker(self) -> None:
-        checker, self._checker = self._checker, None
-        if checker is not None:
-            checker.close()
 
     def prepare(self, system: str) -> None:
         """Start the process for a question with this system prompt, unless there is one or an
@@ -156,15 +134,11 @@ class ChatClaudeCLI(BaseChatModel):
     def stop(self) -> None:
         """Stop the running answer; what has come stays."""
         self._stopped.set()
-        if self._checker is not None:
-            self._checker.stop()
 
     def close(self) -> None:
         """End all processes. A running answer ends with its process, without an interrupt first."""
         self._stopped.set()
         self._closed = True
-        if self._checker is not None:
-            self._checker.close()
         for conversation in list(self._conversations):
             conversation.process.close()
         with self._one_at_a_time:
@@ -201,12 +175,7 @@ class ChatClaudeCLI(BaseChatModel):
                 self._drop(conversation)
             else:  # also if it was stopped, which the process knows
                 conversation.sent = [*sent, ClaudeMessage("ai", turn.text, (turn.text,))]
-            if self.for_checks:
-                args = (conversation, system)
-                threading.Thread(
-                    target=self._replace, args=args, name="claude-spare", daemon=True
-                ).start()
-            if failure is None or any(turn.usage):
+            if failure is None or turn.usage:
                 yield self._last_chunk(turn)
             if failure is not None:
                 raise failure
@@ -247,19 +216,9 @@ class ChatClaudeCLI(BaseChatModel):
         while len(self._conversations) >= self.processes:
             self._conversations.pop(0).process.close()
         env = environment(self.max_tokens, thinking=self.thinking, use_api_key=self.use_api_key)
-        # Otherwise as in the user's settings, or the model's default.
-        effort = "low" if self.for_checks else None
-        process = ClaudeProcess(system, model=self.model, effort=effort, folder=folder, env=env)
+        process = ClaudeProcess(system, model=self.model, folder=folder, env=env)
         self._conversations.append(ClaudeConversation(process))
         return self._conversations[-1]
-
-    def _replace(self, used: ClaudeConversation, system: str) -> None:
-        with self._one_at_a_time:
-            if self._closed:
-                return
-            self._drop(used)
-            with contextlib.suppress(ModelError):  # reported when the process is needed
-                self._begin(system, self._folder())
 
     def _drop(self, conversation: ClaudeConversation) -> None:
         with contextlib.suppress(ValueError):
@@ -302,10 +261,8 @@ class ChatClaudeCLI(BaseChatModel):
                 if not stopping:
                     process.interrupt()
                     stopping = now
-                elif now - stopping > 2 * REACTION:
-                    return  # `close` kills it
                 elif now - stopping > REACTION:
-                    process.send_signal(signal.SIGINT)
+                    return  # it is killed
             elif now - last_event > self.timeout:
                 raise ModelError(
                     f"The model has not responded for {self.timeout:.0f} s, so the answer was abandoned."
@@ -320,12 +277,13 @@ class ChatClaudeCLI(BaseChatModel):
         if turn.stop_reason:
             metadata["stop_reason"] = turn.stop_reason
         usage = turn.usage
-        details = {"cache_read": usage.cache_read, "cache_creation": usage.cache_creation}
+        cached = usage["cache_read_input_tokens"], usage["cache_creation_input_tokens"]
+        read, written = usage["input_tokens"] + sum(cached), usage["output_tokens"]
         counts = {
-            "input_tokens": usage.input,
-            "output_tokens": usage.output,
-            "total_tokens": usage.input + usage.output,
-            "input_token_details": details,
+            "input_tokens": read,
+            "output_tokens": written,
+            "total_tokens": read + written,
+            "input_token_details": dict(zip(("cache_read", "cache_creation"), cached, strict=True)),
         }
         return _chunk(response_metadata=metadata, usage_metadata=counts)
 

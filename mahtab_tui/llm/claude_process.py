@@ -17,8 +17,8 @@ import tempfile
 import threading
 import uuid
 import weakref
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from datetime import datetime
 from functools import partial
@@ -26,7 +26,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from mahtab_tui.llm.base import BUSY_STATUSES, ContextTooLong, ModelBusy, ModelError
+from mahtab_tui.llm.base import (
+    BUSY_STATUSES,
+    ModelBusy,
+    ModelError,
+    ServiceError,
+    explain_error,
+)
 from mahtab_tui.llm.messages import REFUSED
 from mahtab_tui.system import find_program, safe_path, signal_group, tie_to_parent
 
@@ -34,37 +40,17 @@ from mahtab_tui.system import find_program, safe_path, signal_group, tie_to_pare
 
 _SYNTHETIC = "<synthetic>"
 """The model's name in messages by the CLI itself, which are errors."""
-
-_BY_STATUS = {
-    401: "The login or key of `claude` was not accepted. Run `claude`, then /login in it. {hint}",
-    402: "The account cannot pay for the answer: {said}",
-    403: "This account may not use the model: {said}",
-    **{
-        status: f"{words}: {{said}} Ask again in a moment."
-        for status, words in BUSY_STATUSES.items()
-    },
-    429: f"{BUSY_STATUSES[429]}: {{said}}",
-    529: f"{BUSY_STATUSES[529]}. Ask again in a moment.",
+_LOG_IN = "The login of `claude` was not accepted. Run `claude`, then /login in it. {hint}"
+_WRONG_TOOL = "The model tried again and again to use a tool that it does not have here. Ask again in other words."
+_LIMITS = {"rejected": "is reached", "allowed_warning": "is nearly reached"}
+"""States of an account's limit that the user should know."""
+_COUNTS = {
+    "inputTokens": "input_tokens",
+    "cacheReadInputTokens": "cache_read_input_tokens",
+    "cacheCreationInputTokens": "cache_creation_input_tokens",
+    "outputTokens": "output_tokens",
 }
-_BY_KIND = {
-    "authentication_failed": "You are not logged in to `claude`. Run `claude`, then /login in it. {hint}",
-    "billing_error": "The account cannot pay for the answer: {said}",
-    "model_not_found": "The model does not exist or is not available to this account: {said}",
-}
-_REASONS = {
-    "overloaded": BUSY_STATUSES[529],
-    "rate_limit": BUSY_STATUSES[429],
-    "server_error": BUSY_STATUSES[500],
-    "authentication_failed": "The login was not accepted",
-}
-_LIMITS = {
-    "five_hour": "five-hour",
-    "seven_day": "weekly",
-    "seven_day_opus": "weekly Opus",
-    "seven_day_sonnet": "weekly Sonnet",
-}
-_COUNTS = "input_tokens cache_read_input_tokens cache_creation_input_tokens output_tokens".split()
-_COUNTS_OF_MODELS = "inputTokens cacheReadInputTokens cacheCreationInputTokens outputTokens".split()
+"""Names of counts of a model as the result has them, and as everything else has them."""
 _COMPACTED = "`claude` has replaced the beginning of this conversation with its own summary, so the model may have forgotten details."
 
 
@@ -90,27 +76,15 @@ class Thought(NamedTuple):
     text: str
 
 
-class TokenCounts(NamedTuple):
-    new: int = 0
-    """Read, but neither from the cache nor written to it."""
-    cache_read: int = 0
-    cache_creation: int = 0
-    output: int = 0
-
-    @property
-    def input(self) -> int:
-        """All tokens read."""
-        return self.new + self.cache_read + self.cache_creation
-
-
 class ProcessTotals(NamedTuple):
     """Usage of a process since its start."""
 
-    cost: float = 0.0
-    usage: TokenCounts = TokenCounts()
+    cost: float
+    usage: Counter[str]
+    """Tokens, by the service's names; `input_tokens` are those that the cache did not have."""
 
 
-NOTHING_SPENT = ProcessTotals()
+NOTHING_SPENT = ProcessTotals(0.0, Counter())
 
 
 class ClaudeTurn:
@@ -138,9 +112,9 @@ class ClaudeTurn:
         self._cut = False
         self._error: tuple[str, str] | None = None
         self._result: Mapping[str, Any] = {}
-        self._streamed_usage = TokenCounts()
+        self._streamed_usage = Counter[str]()
         """For the messages that have ended."""
-        self._message_usage = TokenCounts()
+        self._message_usage = Counter[str]()
         """For the message that is being streamed."""
 
     @property
@@ -149,17 +123,11 @@ class ClaudeTurn:
         return max(0.0, self.spent.cost - self._before.cost)
 
     @property
-    def usage(self) -> TokenCounts:
-        """Tokens of this turn: the greatest of three counts of the CLI, since each is incomplete.
-
-        modelUsage of the result    lacks calls that broke off
-        usage of the result         lacks the CLI's own calls, and everything after an interrupt
-        stream events               lack what was not streamed
-        """
-        pairs = zip(self.spent.usage, self._before.usage, strict=True)
-        sums = TokenCounts(*(now - then for now, then in pairs))
-        streamed = _each(sum, self._streamed_usage, self._message_usage)
-        return _each(max, sums, _usage(self._result.get("usage")), streamed)
+    def usage(self) -> Counter[str]:
+        """Tokens of this turn. The result lacks calls that broke off, and the stream lacks the CLI's
+        own calls, so the greater count of both is used."""
+        sums = self.spent.usage - self._before.usage
+        return sums | (self._streamed_usage + self._message_usage)
 
     @property
     def text(self) -> str:
@@ -177,7 +145,7 @@ class ClaudeTurn:
         elif kind == "system":
             yield from self._system(event)
         elif kind == "rate_limit_event":
-            yield from _limit_notices(_mapping(event.get("rate_limit_info")))
+            yield from _limit_notice(_mapping(event.get("rate_limit_info")))
         elif kind == "result":
             self._finish(event)
 
@@ -187,22 +155,17 @@ class ClaudeTurn:
         if not result.get("is_error") or result.get("terminal_reason") == "aborted_streaming":
             return
         if result.get("subtype") == "error_max_turns":
-            raise ModelError(
-                "The model tried again and again to use a tool that it does not have here. Ask again in other words."
-            )
-        reason, kind = self._error or ("", "")
-        if not self._error:
-            reason = str(result.get("result") or "; ".join(map(str, result.get("errors") or ())))
-        is_too_long = "prompt is too long" in reason.lower()
-        if is_too_long or result.get("terminal_reason") == "prompt_too_long":
-            raise ContextTooLong("The conversation is too long for the model.")
+            raise ModelError(_WRONG_TOOL)
         if result.get("stop_reason") == "refusal":
             raise ModelError(REFUSED)
+        reason, kind = self._error or ("", "")
+        reason = reason or str(result.get("result") or result.get("errors") or "")
         status = result.get("api_error_status")
-        sentence = _BY_STATUS.get(status or 0) or _BY_KIND.get(kind)
-        sentence = sentence or "The model could not answer: {said}"
-        failure = ModelBusy if status in BUSY_STATUSES else ModelError
-        raise failure(sentence.format(said=reason.strip(), hint=self._login_hint).strip())
+        if (status or kind) in (401, "authentication_failed"):
+            raise ModelError(_LOG_IN.format(hint=self._login_hint).strip())
+        failure = explain_error(ServiceError({"message": reason, "type": kind}, status))
+        # Without a pause, since the CLI has already tried again.
+        raise ModelBusy(str(failure)) if isinstance(failure, ModelBusy) else failure
 
     def _stream(self, event: Mapping[str, Any]) -> Iterator[str | Thought | Restart]:
         kind, delta = event.get("type"), _mapping(event.get("delta"))
@@ -217,14 +180,14 @@ class ClaudeTurn:
         elif kind == "message_delta":
             self.stop_reason = delta.get("stop_reason") or self.stop_reason
             self._cut = delta.get("stop_reason") == "max_tokens"
-            self._message_usage = _each(max, self._message_usage, _usage(event.get("usage")))
+            self._message_usage |= _usage(event.get("usage"))
             if delta.get("stop_reason") != "refusal":
                 self._standing = (len(self.streamed), len(self._whole))
 
     def _begin_message(self, message: Mapping[str, Any]) -> Iterator[Restart]:
         """Start the turn's next message. The last one counts only if it ended normally: the CLI
         repeats a broken stream and replaces a refused message."""
-        self._streamed_usage = _each(sum, self._streamed_usage, self._message_usage)
+        self._streamed_usage += self._message_usage
         self._message_usage = _usage(message.get("usage"))
         streamed, whole = self._standing
         del self._whole[whole:]
@@ -258,8 +221,8 @@ class ClaudeTurn:
             self.model = str(event.get("model") or self.model)
         elif event.get("subtype") == "api_retry":
             status = event.get("error_status")
-            reason = BUSY_STATUSES.get(status) if isinstance(status, int) else None
-            reason = reason or _REASONS.get(str(event.get("error"))) or "The connection failed"
+            failed = "The connection failed"
+            reason = BUSY_STATUSES.get(status, failed) if isinstance(status, int) else failed
             seconds = float(event.get("retry_delay_ms") or 0) / 1000
             tries = f"{event.get('attempt')} of {event.get('max_retries')}"
             yield ClaudeNotice("warning", f"{reason}; trying again ({tries}) in {seconds:.0f} s.")
@@ -272,57 +235,38 @@ class ClaudeTurn:
     def _finish(self, event: Mapping[str, Any]) -> None:
         self.ended = True
         self._result = event
-        used_by = _mapping(event.get("modelUsage"))
-        self.window = _window(used_by, self.model)
-        sums = [_usage(used, _COUNTS_OF_MODELS) for used in used_by.values()]
-        usage = _each(max, self._before.usage, _each(sum, *sums)) if sums else self._before.usage
+        models = [_mapping(used) for used in _mapping(event.get("modelUsage")).values()]
+        sizes = [size for used in models if isinstance(size := used.get("contextWindow"), int)]
+        self.window = max(sizes, default=0) or None
+        usage = self._before.usage | sum(map(_usage, models), Counter[str]())
         self.spent = ProcessTotals(float(event.get("total_cost_usd") or self.spent.cost), usage)
         self.stop_reason = event.get("stop_reason") or self.stop_reason
 
 
-def _limit_notices(info: Mapping[str, Any]) -> Iterator[ClaudeNotice]:
-    status, kind = info.get("status"), str(info.get("rateLimitType") or "")
-    until, extra = "", bool(info.get("isUsingOverage"))
-    with contextlib.suppress(OverflowError, OSError, ValueError, TypeError):
-        until = datetime.fromtimestamp(info.get("resetsAt")).strftime("on %A at %H:%M")  # type: ignore[arg-type]
-    if not (kind or until or extra):
-        return  # not one of the account's; the CLI says itself what is the matter
-    limit = f"The {_LIMITS[kind]} limit" if kind in _LIMITS else "The limit"
-    text = ""
-    if extra:
+def _limit_notice(info: Mapping[str, Any]) -> Iterator[ClaudeNotice]:
+    kind, is_extra = str(info.get("rateLimitType") or ""), info.get("isUsingOverage") is True
+    text = _LIMITS.get(str(info.get("status")), "")
+    if is_extra:
         text = "is used up; answers are now billed as extra usage"
-    elif status == "rejected":
-        text = "is reached"
-    elif status == "allowed_warning":
-        used = info.get("utilization")
-        share = f": {used:.0%} of it is used" if isinstance(used, float) and 0 <= used <= 1 else ""
-        text = f"is nearly reached{share}"
-    if text:
-        again = f" It resets {until}." if until else ""
-        once = f"limit {status} {kind} {until} {extra}"
-        yield ClaudeNotice("warning", f"{limit} of the account {text}.{again}", once)
+    if not text or not (kind or is_extra):  # not a limit of the account; the CLI tells what it is
+        return
+    again = ""
+    with contextlib.suppress(OverflowError, OSError, ValueError, TypeError):
+        until = datetime.fromtimestamp(info.get("resetsAt"))  # type: ignore[arg-type]
+        again = f" It resets on {until:%A at %H:%M}."
+    limit = " ".join(["The", *kind.split("_"), "limit"] if kind else ["The limit"])
+    text = f"{limit} of the account {text}.{again}"
+    yield ClaudeNotice("warning", text, once=text)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _window(used_by: Mapping[str, Any], model: str) -> int | None:
-    """Return the context window of the model that answered; others have only helped the CLI. Its
-    name there may end with "[1m]"."""
-    sizes = {name: _mapping(used).get("contextWindow") for name, used in used_by.items()}
-    likes = [name for name in sizes if name.partition("[")[0] == model.partition("[")[0]]
-    size = sizes.get(model) or next((sizes[name] for name in likes), None)
-    return size if isinstance(size, int) and size > 0 else None
-
-
-def _usage(usage: Any, names: Sequence[str] = _COUNTS) -> TokenCounts:
-    counts = (_mapping(usage).get(name) for name in names)
-    return TokenCounts(*(count if isinstance(count, int) else 0 for count in counts))
-
-
-def _each(fold: Callable[[Iterable[int]], int], *usages: TokenCounts) -> TokenCounts:
-    return TokenCounts(*(fold(counts) for counts in zip(*usages, strict=True)))
+def _usage(usage: Any) -> Counter[str]:
+    known = ((_COUNTS.get(name, name), count) for name, count in _mapping(usage).items())
+    names = _COUNTS.values()
+    return Counter({name: n for name, n in known if name in names and isinstance(n, int)})
 
 
 # How the process reaches its service
@@ -336,23 +280,13 @@ _PATIENCE = 20
 """Seconds that `claude auth status` may take; usually less than one."""
 
 
-class LoginStatus(NamedTuple):
-    """The output of `claude auth status`."""
-
-    logged_in: bool
-    method: str
-    """Such as "claude.ai, max" or "api_key_helper"; empty if nobody is logged in."""
-
-
 def login_environment(*, use_api_key: bool) -> dict[str, str]:
     """Return the environment for `claude`. use_api_key: pass the key even if no gateway needs
     it."""
-    own = {
-        name: value
-        for name, value in os.environ.items()
-        if name != KEY or not _is_withheld(use_api_key)
-    }
-    return {**own, "PATH": safe_path()}
+    env = {**os.environ, "PATH": safe_path()}
+    if _is_withheld(use_api_key):
+        del env[KEY]
+    return env
 
 
 def login_hint(*, use_api_key: bool) -> str:
@@ -389,28 +323,20 @@ def gateway_address() -> str:
     return f"{parts.scheme}://{host}{port}".removeprefix("://") if host else "a gateway"
 
 
-def login_status(executable: str, *, use_api_key: bool) -> LoginStatus | None:
-    """Ask `claude` whether it is logged in; None if it does not say. Raises `OSError`,
-    `subprocess.TimeoutExpired`."""
-    answer = subprocess.run(
-        [executable, *USER_SETTINGS, "auth", "status"],
-        env=login_environment(use_api_key=use_api_key),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=_PATIENCE,
-        check=False,
-    )
+def login_status(executable: str, *, use_api_key: bool) -> Mapping[str, Any]:
+    """Ask `claude` who is logged in; empty if it does not tell."""
     try:
-        status: dict[str, Any] = json.loads(answer.stdout)
-        logged_in = bool(status["loggedIn"])
-    except (ValueError, LookupError, TypeError, RecursionError):
-        return None
-    method = [
-        str(status[name])
-        for name in ("authMethod", "subscriptionType", "apiProvider")
-        if status.get(name) not in (None, "", "none", "firstParty")
-    ]
-    return LoginStatus(logged_in, ", ".join(method))
+        answer = subprocess.run(
+            [executable, *USER_SETTINGS, "auth", "status"],
+            env=login_environment(use_api_key=use_api_key),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PATIENCE,
+            check=False,
+        )
+        return _mapping(json.loads(answer.stdout))
+    except (OSError, subprocess.TimeoutExpired, ValueError, RecursionError):
+        return {}
 
 
 def _is_withheld(use_api_key: bool) -> bool:
@@ -430,7 +356,7 @@ another turn."""
 _LONGEST_ERROR = 10_000
 RETRIES = 4
 REACTION = 2.0
-"""Seconds that the process gets to react to an interrupt, and then to a signal."""
+"""Seconds that the process gets to react to an interrupt, and then to SIGTERM."""
 
 
 def environment(
@@ -454,7 +380,7 @@ def environment(
     return env if thinking else env | {"CLAUDE_CODE_DISABLE_THINKING": "1"}
 
 
-def command(executable: str, model: str | None, effort: str | None, system_file: str) -> list[str]:
+def command(executable: str, model: str | None, system_file: str) -> list[str]:
     """Return the command line: text only, no tools, nothing read from the folder; prompts come on
     stdin."""
     argv = [executable, "-p", "--input-format", "stream-json", "--output-format", "stream-json"]
@@ -462,7 +388,6 @@ def command(executable: str, model: str | None, effort: str | None, system_file:
     argv += ["--system-prompt-file", system_file, "--tools", "", "--strict-mcp-config"]
     argv += [*USER_SETTINGS, "--settings", _NEUTRAL]
     argv += ["--no-session-persistence", "--disable-slash-commands", "--max-turns", _MOST_TURNS]
-    argv += ["--effort", effort] if effort else []
     return [*argv, "--model", model] if model else argv
 
 
@@ -475,7 +400,6 @@ class ClaudeProcess:
         system: str,
         *,
         model: str | None,
-        effort: str | None = None,
         folder: str,
         env: Mapping[str, str],
     ) -> None:
@@ -493,7 +417,7 @@ class ClaudeProcess:
         self._errors: deque[str] = deque(maxlen=20)
         self._writing = threading.Lock()
         started: Future[subprocess.Popen[bytes]] = Future()
-        start = partial(_start, executable, model, effort, system, folder, env)
+        start = partial(_start, executable, model, system, folder, env)
         # Neither thread refers to this object, so that the process also ends when the object is
         # garbage-collected.
         self._threads = [_run(_live, start, started, self._lines, self._errors)]
@@ -537,10 +461,6 @@ class ClaudeProcess:
         request = {"type": "control_request", "request_id": str(uuid.uuid4())}
         _run(self._write, {**request, "request": {"subtype": "interrupt"}})
 
-    def send_signal(self, number: signal.Signals) -> None:
-        """Send a signal to the process and its children."""
-        signal_group(self._child.pid, number)
-
     def describe_exit(self) -> str:
         """Describe how it ended and its last error output in a sentence."""
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -574,19 +494,14 @@ def _run(work: Callable[..., None], *args: object) -> threading.Thread:
 
 
 def _start(
-    executable: str,
-    model: str | None,
-    effort: str | None,
-    system: str,
-    folder: str,
-    env: Mapping[str, str],
+    executable: str, model: str | None, system: str, folder: str, env: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
     """Start the process on the thread with which it shall end (see `tie_to_parent`). Raises
     `OSError`."""
     with tempfile.TemporaryFile() as file:
         file.write(system.encode("utf-8", "replace"))
         file.seek(0)
-        argv = command(executable, model, effort, f"/dev/fd/{file.fileno()}")
+        argv = command(executable, model, f"/dev/fd/{file.fileno()}")
         return subprocess.Popen(
             tie_to_parent(argv, signal.SIGTERM),
             stdin=subprocess.PIPE,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import selectors
 import socket
 import ssl
 import threading
@@ -42,13 +41,13 @@ class HttpService:
         self._lock = threading.Lock()
 
     def idle_connection(self) -> http.client.HTTPConnection | None:
-        """Return a connection of an earlier request that still works, as far as can be seen."""
+        """Return a connection of an earlier request, which the service may have closed meanwhile."""
         while True:
             with self._lock:
                 if not self._idle:
                     return None
                 connection, since = self._idle.pop()
-            if time.monotonic() - since < _IDLE_SECONDS and _is_quiet(connection.sock):
+            if time.monotonic() - since < _IDLE_SECONDS:
                 return connection
             connection.close()
 
@@ -63,13 +62,6 @@ class HttpService:
             idle, self._idle = self._idle, []
         for connection, _ in idle:
             connection.close()
-
-
-def _is_quiet(sock: socket.socket) -> bool:
-    """Tell whether nothing waits to be read from an unused connection: its end would."""
-    with selectors.DefaultSelector() as selector:
-        selector.register(sock, selectors.EVENT_READ)
-        return not selector.select(0)
 
 
 class Exchange:

@@ -10,27 +10,22 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from mahtab_tui.llm.base import ModelError
 
-_COUNTS: dict[str, tuple[type, ...]] = {
-    "input_tokens": (int,),
-    "output_tokens": (int,),
-    "cost": (int, float, type(None)),
-}
-_FIELDS: dict[str, tuple[type, ...]] = {
+_TYPES: dict[str, tuple[type, ...]] = {
     "text": (str,),
     "error": (str,),
     "match": (str, type(None)),
     "repeat": (bool,),
     "tokens_per_second": (int, float, type(None)),
-    "usage": (dict,),
+    "input_tokens": (int,),
+    "output_tokens": (int,),
+    "cost": (int, float, type(None)),
 }
-"""The types of each field of a line, and of its usage."""
 _TOKENS = re.compile(r"\s*\S{1,12}|\s+\Z")
 """Small pieces of a text; joined, they are the text again."""
 
@@ -117,11 +112,18 @@ def _parse_line(line: str) -> ReplayLine:
         raise ValueError(f"invalid JSON: {error.msg} (column {error.colno})") from None
     except (ValueError, RecursionError):  # a number of thousands of digits
         raise ValueError("a number is too long, or the JSON is nested too deeply") from None
-    found = _checked(given, _FIELDS, "a line")
-    usage = _checked(found.pop("usage", {}), _COUNTS, "usage")
-    if "text" not in found and "error" not in found:
+    usage = given.pop("usage", {}) if isinstance(given, dict) else None
+    if not isinstance(usage, dict):
+        raise ValueError("a line, and its usage, must be a JSON object")
+    given |= usage
+    for name, value in given.items():
+        if name not in _TYPES:
+            raise ValueError(f"{name}: there is no such field; there are {', '.join(_TYPES)}")
+        if type(value) not in _TYPES[name]:
+            raise ValueError(f"{name}: {type(value).__name__} is not what belongs there")
+    if "text" not in given and "error" not in given:
         raise ValueError("it has neither text nor error")
-    answer = ReplayLine(**found, **usage)
+    answer = ReplayLine(**given)
     if answer.tokens_per_second is not None and not answer.tokens_per_second > 0:
         raise ValueError("tokens_per_second: it must be more than 0")
     try:
@@ -129,16 +131,3 @@ def _parse_line(line: str) -> ReplayLine:
     except re.error as error:
         raise ValueError(f"match: not a regular expression: {error}") from None
     return answer
-
-
-def _checked(given: Any, types: Mapping[str, tuple[type, ...]], what: str) -> dict[str, Any]:
-    """Return an object whose fields are known and of one of their types. Raises `ValueError`."""
-    if not isinstance(given, dict):
-        raise ValueError(f"{what} must be a JSON object")
-    for name, value in given.items():
-        if name not in types:
-            raise ValueError(f"{name}: there is no such field; there are {', '.join(types)}")
-        allowed = types[name]
-        if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
-            raise ValueError(f"{name}: {type(value).__name__} is not what belongs there")
-    return dict(given)

@@ -4,6 +4,7 @@ questions by rules, and the model that reads prepared answers from a file."""
 from __future__ import annotations
 
 import html
+import inspect
 import json
 import re
 import threading
@@ -135,21 +136,6 @@ _NEW_VARIABLES = re.compile(r"\n\n(?=\w+: [A-Za-z_][\w.]*(?: = |, |$))", re.MULT
 _ERROR = re.compile(
     r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Warning)(?:: .*)?$", re.MULTILINE
 )
-_SEARCH_CODE = """\
-found = {word: hits for word, pattern in patterns.items() if (hits := grep(pattern, max_matches=5000))}
-if not found:
-    FINAL(who + "no line of the text has any of the words of the query. It begins: " + peek(400))
-rarest = min(found.values(), key=len)
-
-def score(line):
-    return sum(re.search(pattern, line) is not None for pattern in patterns.values())
-
-best = max(map(score, rarest))
-hits = [hit for hit in rarest if score(hit) == best]
-lines = "\\n".join(f"line {getattr(hit, 'line', '?')}: {hit[:500]}" for hit in hits[:60])
-have = f"{len(hits):,} {'line has' if len(hits) == 1 else 'lines have'} {best} of the words {', '.join(patterns)}"
-FINAL(f"{who}{have}:\\n{lines}")
-"""
 
 
 class _Variable(NamedTuple):
@@ -188,11 +174,12 @@ def _search_answer(messages: Sequence[BaseMessage]) -> str | None:
     words = [word for word in re.findall(r"\w{3,}", query.lower()) if word not in _COMMON_WORDS]
     patterns = {word: rf"(?i)\b{re.sub(_ENDING, '', word)}" for word in words}
     if is_plain:
-        return _matching_lines(patterns, _tagged(prompts.TEXT, last).split("\n"))
+        return _matching_lines(WHO, patterns, _tagged(prompts.TEXT, last).split("\n"))
     if last.startswith(prompts.LAST_CALL) or any(isinstance(each, AIMessage) for each in messages):
         return f"{WHO}its code failed. It looked for lines with {', '.join(patterns)}."
-    code = f"import re\n\nwho = {WHO!r}\npatterns = {patterns!r}\n{_SEARCH_CODE}"
-    return f"I look for the lines that have most of the words.\n\n```python\n{code}```\n"
+    call = f"FINAL(_matching_lines({WHO!r}, {patterns!r}, context.split('\\n')))"
+    code = f"import re\n\n{inspect.getsource(_matching_lines)}\n{call}"
+    return f"I look for the lines that have most of the words.\n\n```python\n{code}\n```\n"
 
 
 def _tagged(tag: str, message: str) -> str:
@@ -201,15 +188,15 @@ def _tagged(tag: str, message: str) -> str:
     return found[1] if found else ""
 
 
-def _matching_lines(patterns: dict[str, str], lines: Sequence[str]) -> str:
+def _matching_lines(who: str, patterns: dict[str, str], lines: list[str]) -> str:
     scores = [sum(bool(re.search(each, line)) for each in patterns.values()) for line in lines]
     best = max(scores)
     if not best:
-        return f"{WHO}no line of the text has any of the words of the query."
+        return f"{who}no line of the text has any of the words of the query."
     numbers = [number for number, score in enumerate(scores, 1) if score == best]
     have = f"{len(numbers):,} {'line has' if len(numbers) == 1 else 'lines have'} {best} of the words {', '.join(patterns)}"
     shown = [f"line {number}: {lines[number - 1][:500]}" for number in numbers[:10]]
-    return "\n".join([f"{WHO}{have}:", *shown])
+    return "\n".join([f"{who}{have}:", *shown])
 
 
 def answer(messages: Sequence[BaseMessage]) -> str:
@@ -225,8 +212,14 @@ def answer(messages: Sequence[BaseMessage]) -> str:
         if "skipped block" in last:
             return "I leave it at that."
     question = re.split(rf"^(?:</[a-z-]+>|{prompts.QUESTION} )", last, flags=re.MULTILINE)[-1]
+    failed = (out for how, out in _OUTPUT.findall("\n".join(texts)) if 'status="error"' in how)
+    errors = _ERROR.findall(html.unescape("\n".join(failed)))
+    if errors and re.search(r"\b(?:error|fix|wrong|failed)\b", question, re.IGNORECASE):
+        return (
+            f"The cell raised {errors[-1].rstrip('.')}. I explain no more than that. {_REAL_MODEL}"
+        )
     is_first = not any(isinstance(message, AIMessage) for message in messages)
-    reply = _reply(question.removesuffix(prompts.COMPUTE).strip(), texts)
+    reply = _reply(question.removesuffix(prompts.COMPUTE).strip(), _variables(texts))
     return WHO + reply if is_first else reply
 
 
@@ -241,24 +234,16 @@ def _report(outputs: Sequence[tuple[str, str]]) -> str:
     return f"This came out:\n\n```text\n{text if len(text) <= 1_500 else text[:1_500] + '…'}\n```"
 
 
-def _reply(question: str, texts: Sequence[str]) -> str:
-    variables = _variables(texts)
+def _reply(question: str, variables: Sequence[_Variable]) -> str:
     if re.search(r"\b(?:which|what|list|show)\b.*\bvariables\b", question, re.IGNORECASE):
         lines = [f"- `{each.name}`: {each.type}" for each in variables]
         return "\n".join(lines) or (
             "There are no variables yet. Make one in Python mode: `numbers = [3, 1, 2]`."
         )
-    examples = ["which variables are there?", "describe numbers, after numbers = [3, 1, 2]"]
-    for variable in variables:
-        if variable.type in ("DataFrame", *_SEQUENCES):
-            examples[1:] = [f"describe {variable.name}", f"how many items has {variable.name}?"]
-            break
+    data = (each for each in variables if each.type in ("DataFrame", *_SEQUENCES))
+    name = next((each.name for each in data), "numbers, after numbers = [3, 1, 2]")
+    examples = ["which variables are there?", f"describe {name}", f"how many items has {name}?"]
     listed = "\n".join(f"- {example}" for example in examples)
-    if re.search(r"\b(?:error|fix|wrong|failed|exception)\b", question, re.IGNORECASE):
-        outputs = (each for text in texts for each in _OUTPUT.findall(text))
-        failed = [html.unescape(output) for how, output in outputs if 'status="error"' in how]
-        if errors := [error for output in failed for error in _ERROR.findall(output)]:
-            return f"The cell raised {errors[-1].rstrip('.')}. I explain no more than that. {_REAL_MODEL}"
     words = re.findall(r"\w+", question)
     for variable in sorted(variables, key=lambda each: _likeness(each, words), reverse=True):
         if found := _plan(words, variable):

@@ -23,54 +23,16 @@ if TYPE_CHECKING:
 
     from mahtab_tui.llm.chat_protocols import AnswerEnd
 
-# Tokens. A tokenizer first cuts text into pieces much like these; how many tokens each kind becomes
-# on average was fitted to the counts of OpenAI's tokenizers (cl100k and o200k) for prose in several
-# languages, code, output and JSON. `tests/data/token_counts.json` has counts to compare with.
-
-_PIECE = re.compile(
-    r"""(?P<word>[^\r\n\w]?(?:[A-Z]?[a-z]+|[A-Z]+(?![a-z])))
-      | (?P<digits>\d{1,3})
-      | (?P<sign_of_word>[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])
-      | (?P<letters>[^\W\d_]+)
-      | (?P<lines>\s*[\r\n]+)
-      | (?P<blanks>\s+)
-      | (?P<signs>[ ]?(?:[^\s\w]|_)+[\r\n]*)""",
-    re.VERBOSE,
-)
-_EACH = {
-    "word": 1.1,
-    "digits": 1.54,
-    "sign_of_word": 0.89,
-    "letters": 0.0,
-    "lines": 0.33,
-    "blanks": 0.98,
-    "signs": 0.31,
-}
-"""Tokens for each piece of a kind."""
+_PIECE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\d_]{1,8}|\d|[^\w\s]{1,3}|_+")
+"""About one token of text, code, output or JSON; `tests/data/token_counts.json` has counts of
+OpenAI's tokenizers to compare with."""
 _FRAME_TOKENS = 4
 """Tokens around each message."""
 
 
 def estimated_tokens(texts: Iterable[str]) -> int:
     """Estimate the tokens of messages with these texts."""
-    return round(sum(_FRAME_TOKENS + _tokens(text) for text in texts))
-
-
-def _tokens(text: str) -> float:
-    total = 0.0
-    for found in _PIECE.finditer(text):
-        kind, piece = found.lastgroup or "", found[0]
-        total += _EACH[kind]
-        if kind == "word":
-            after_sign = not piece[0].isalpha()
-            total += 0.37 * (len(piece) - after_sign > 7)  # a long word
-            total += 0.94 * (after_sign and piece[0] != " ")  # as in `.text`
-            total += 0.35 * max(0, len(piece) - 20)  # a key or a sequence, not a word
-        elif kind == "letters":  # outside of a to z
-            total += 1.61 * len(piece)
-        elif kind == "signs":
-            total += 0.37 * max(0, len(piece.strip()) - 2)
-    return total
+    return sum(_FRAME_TOKENS + len(_PIECE.findall(text)) for text in texts)
 
 
 LOCAL = "local"
@@ -328,7 +290,8 @@ class OverBudget(Exception):
 
 
 class Spending:
-    """Counts what the models of a session use, and enforces a limit. Any thread may use it."""
+    """Counts what the models of a session or a search use, and enforces a limit in dollars. Any
+    thread may use it."""
 
     def __init__(self, max_usd: Callable[[], float | None] = lambda: None) -> None:
         """max_usd: returns the current limit in US dollars; None if there is none."""
@@ -337,7 +300,8 @@ class Spending:
         """Of each question, by its number, and of each search, by its id."""
         self._names: dict[int | str, str] = {}
         self._max_usd = max_usd
-        self._reserved = 0.0
+        self._reserved: list[float] = []
+        """The most that each running call may cost."""
         self._unpriced_model = ""
         """The model of a call that did not report its price while there was a limit."""
         self._lock = threading.Lock()
@@ -382,27 +346,30 @@ class Spending:
             self._unpriced_model = used.model or "the model"
 
     @contextmanager
-    def within_limit(self, model: str, worst: Callable[[], float | None]) -> Iterator[None]:
+    def within_limit(
+        self, model: str, worst: Callable[[], float | None], expected: float | None = None
+    ) -> Iterator[None]:
         """Enclose a call, whose cost is counted inside. Raises `OverBudget` if it could exceed the
         limit.
 
         worst: returns the most that it may cost in US dollars, None if unknown; called only if
-        there is a limit.
+        there is a limit. expected: for a call that may cost more than is left if no other runs, the
+        US dollars that must be left.
         """
         if self.max_usd is None:
             yield
             return
         usd = worst()
         with self._lock:
-            self._check(model, usd)
-            self._reserved += usd or 0.0
+            self._check(model, usd, expected)
+            self._reserved.append(usd or 0.0)
         try:
             yield
         finally:
             with self._lock:
-                self._reserved -= usd or 0.0
+                self._reserved.remove(usd or 0.0)
 
-    def _check(self, model: str, usd: float | None) -> None:
+    def _check(self, model: str, usd: float | None, expected: float | None) -> None:
         limit = self.max_usd
         if limit is None:
             return
@@ -414,11 +381,13 @@ class Spending:
             raise OverBudget(
                 f"The price of {model} is unknown, so the limit of ${limit:.2f} (max_usd) cannot be enforced. Choose another model."
             )
-        if self.total.cost + self._reserved + usd > limit:
-            left = max(0.0, limit - self.total.cost - self._reserved)
+        alone = usd if expected is None else expected
+        wanted = sum(self._reserved) + usd if self._reserved else alone
+        if self.total.cost + wanted > limit:
+            left = max(0.0, limit - self.total.cost - sum(self._reserved))
             raise OverBudget(
                 f"The model was not asked: the call could cost up to ${usd:.4f}, and ${left:.4f} of the session's limit of ${limit:.2f} (max_usd) is left.",
-                later=self.total.cost + usd <= limit,
+                later=self.total.cost + alone <= limit,
             )
 
     def table(self, width: int = 80) -> str:

@@ -41,35 +41,13 @@ class Page(NamedTuple):
 def page(topic: str) -> Page:
     """The page on a topic. Raises `TopicNotFound`."""
     if topic not in TOPICS:
-        near = [
-            *dict.fromkeys(
-                [
-                    *difflib.get_close_matches(topic.lower(), TOPICS, n=2, cutoff=0.5),
-                    *_suggest_topics(topic),
-                ]
-            )
-        ][:4]
+        near = difflib.get_close_matches(topic.lower(), TOPICS, n=2, cutoff=0.5)
         hint = f"Did you mean {' or '.join(near)}?" if near else f"Topics: {', '.join(TOPICS)}."
         raise TopicNotFound(f"The manual has no topic {topic!r}. {hint}")
     source = (_FOLDER / f"{topic}.md").read_text("utf-8")
     text = _PAGE_LINK.sub(r"\1", _PICTURE.sub("", _COMMENT.sub("", source)))
     title, summary, *_ = text.split("\n\n", 2)
     return Page(topic, title.removeprefix("# "), summary, text)
-
-
-def _suggest_topics(word: str) -> list[str]:
-    """Return topics with a word in their headings or summary, or with most hits."""
-    sought = re.compile(rf"\b{re.escape(word)}", re.IGNORECASE)
-    pages = [page(topic) for topic in TOPICS]
-    heads = [
-        each.topic
-        for each in pages
-        if any(sought.search(line) for line in [each.summary, *re.findall(r"(?m)^#.*", each.text)])
-    ]
-    count = {each.topic: len(sought.findall(each.text)) for each in pages}
-    return heads or sorted(
-        (topic for topic in TOPICS if count[topic]), key=lambda topic: -count[topic]
-    )
 
 
 def filter_page(text: str, words: str) -> str:

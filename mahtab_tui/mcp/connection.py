@@ -23,7 +23,6 @@ from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Input, UserReplOut, get_record
 from mahtab_tui.bus.sanitize import plain, visible
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.cells import pieces
 from mahtab_tui.kernel.requests import checked
 from mahtab_tui.kernel.values import OutputKind
 from mahtab_tui.mcp.tools import McpToolError, Report, escape_output_keep_colours, highlighted
@@ -144,37 +143,26 @@ class _PendingCall:
 
 
 class _LogEntry:
-    """A cell in the log. It is written while it runs, or at its end if the log was opened after its
-    start."""
+    """A cell in the log, which is written while it runs."""
 
     def __init__(self, journal: Journal, who: str, code: str) -> None:
         self._journal, self._who, self._code = journal, who, code
-        self._follows = journal.mode != "off"
-        self._started: float | None = None
+        self._started = time.monotonic()
         self._cell = 0
 
     def on_frame(self, frame: Frame) -> None:
-        if not self._follows:
-            return
         if frame["op"] == "begun":
             self._started, self._cell = time.monotonic(), int(frame["cell"])
             self._journal.code(self._cell, self._who, str(frame["code"]))
         else:
             self._journal.output(frame["kind"], str(frame["text"]))
 
-    def end(self, done: Evaluation) -> None:
-        if self._started is None:
-            self._journal.code(done.result.cell, self._who, done.edited or self._code)
-            for kind, text in pieces(done.result):
-                self._journal.output(kind, text)
-        how = done.declined or ("still running" if done.running else str(done.result.status))
-        self._journal.end(done.result.cell, how, done.result.duration)
-
-    def abandon(self) -> None:
-        """Note that no answer will arrive, because the agent stopped waiting or the session
-        ended."""
-        if self._started is not None:
-            self._journal.end(self._cell, "left", time.monotonic() - self._started)
+    def end(self, how: str) -> None:
+        """Note the end. how: empty if nobody waits for it any more."""
+        if not self._cell and how:  # it did not run
+            self._journal.code(self._cell, self._who, self._code)
+        if self._cell or how:
+            self._journal.end(self._cell, how or "left", time.monotonic() - self._started)
 
 
 class SessionConnection:
@@ -233,15 +221,15 @@ class SessionConnection:
     async def evaluate(self, code: str, timeout: float | None, report: Report) -> Evaluation:
         """Run a cell. Cancelling interrupts it."""
         entry = _LogEntry(self._journal, self.name, code)
+        how = ""
         try:
             done = await self.call(
                 "evaluate", Evaluation, report, entry.on_frame, code=code, timeout=timeout
             )
-        except BaseException:
-            entry.abandon()
-            raise
-        entry.end(done)
-        return done
+            how = done.declined or ("still running" if done.running else str(done.result.status))
+            return done
+        finally:
+            entry.end(how)
 
     @property
     def has_ended(self) -> bool:

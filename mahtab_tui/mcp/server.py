@@ -185,16 +185,9 @@ def serve(python: str | None, project: Path | None, attach: AttachOptions | None
     anyio.run(_serve, streams, handlers, skills)
 
 
-def parse_attach_options(attach: str | None, private: bool) -> AttachOptions:
-    """Parse ``--attach [NAME]`` and ``--private``; the name ``.`` means this project's session."""
-
-    return AttachOptions(attach is not None, None if attach == "." else attach, private)
-
-
 def open_handlers(settings: Settings, attach: AttachOptions | None = None) -> ToolHandlers:
     """Create the tool handlers, in the folder and environment from the settings. Raises
     `ServerError`."""
-
     python = settings.python
     if settings.project is not None:
         try:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import math
 import operator
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from mahtab_tui.bus.records import SearchBackOff, SearchTurn, Usage
 from mahtab_tui.llm.base import is_busy
-from mahtab_tui.llm.usage import OverBudget, Spending, UsageStats
+from mahtab_tui.llm.usage import OverBudget, Spending
 from mahtab_tui.search.conversation import Model, NodeConversation, Reply
 from mahtab_tui.search.limits import Gate, Limits, run_scheduled
 from mahtab_tui.search.log import Events
@@ -69,12 +70,10 @@ class Budget:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self.usage = UsageStats()
+        self.spending = Spending(lambda: limits.max_usd)
+        self.usage = self.spending.total
         self._failed = 0  # calls that used no tokens
         self._reserved = Amount()
-        self._running = 0
-        self._worst = 0.0  # most that the running calls may cost together
-        self._ended = asyncio.Event()
 
     @property
     def spent(self) -> Amount:
@@ -123,29 +122,6 @@ class Budget:
             tokens=None if limits.max_tokens is None else max(0, limits.max_tokens - used.tokens),
             usd=None if limits.max_usd is None else max(0.0, limits.max_usd - used.usd),
         )
-
-    @asynccontextmanager
-    async def within_usd(self, estimate: float, worst: Callable[[], float]) -> AsyncIterator[None]:
-        """Enclose a call of an estimated cost in US dollars. One that could exceed the limit together
-        with others waits until no other runs. worst: the most that it may cost. Raises
-        `BudgetSpent`."""
-        if self.usd_left is None:
-            yield
-            return
-        most = worst()
-        while self._running and self._worst + most > self.usd_left:
-            await self._ended.wait()
-            most = worst()  # known better after a model's first calls
-        self.check_usd(estimate)  # the last one may have cost more than estimated
-        self._running += 1
-        self._worst += most
-        try:
-            yield
-        finally:
-            self._running -= 1
-            self._worst = self._worst - most if self._running else 0.0  # it may be infinite
-            self._ended.set()
-            self._ended = asyncio.Event()
 
 
 class Estimates:
@@ -284,12 +260,8 @@ class Calls:
 
         if reserved is None:
             self.budget.hold(estimated)
-        expected = (reserved or estimated).usd
         try:
-            async with (
-                self.budget.within_usd(expected, lambda: self._most(conversation)),
-                self._within_session_limit(conversation),
-            ):
+            async with self._within_limits(conversation, (reserved or estimated).usd):
                 self._shorten_answer(conversation)
                 try:
                     reply = await conversation.ask(on_words)
@@ -310,19 +282,28 @@ class Calls:
         return reply
 
     @asynccontextmanager
-    async def _within_session_limit(self, conversation: NodeConversation) -> AsyncIterator[None]:
-        """Enclose a call that the session can afford; wait while other calls hold the money for it.
-        Raises `BudgetSpent`."""
+    async def _within_limits(
+        self, conversation: NodeConversation, expected: float
+    ) -> AsyncIterator[None]:
+        """Enclose a call that search and session can afford; wait while other calls hold the money
+        for it. expected: US dollars. Raises `BudgetSpent`."""
+        name, worst = conversation.model.name, conversation.worst_cost
+        most = partial(self._most, conversation)  # known better after a model's first calls
+        limits = (
+            partial(self.budget.spending.within_limit, name, most, expected),
+            partial(self._spending.within_limit, name, worst),
+        )
         with ExitStack() as stack:
-            while True:
-                name, worst = conversation.model.name, conversation.worst_cost
-                try:
-                    stack.enter_context(self._spending.within_limit(name, worst))
-                    break
-                except OverBudget as refusal:
-                    if not refusal.later:
-                        raise BudgetSpent(str(refusal)) from None
-                await asyncio.sleep(_AGAIN)
+            for limit in limits:
+                while True:
+                    try:
+                        stack.enter_context(limit())
+                        break
+                    except OverBudget as refusal:
+                        if not refusal.later:
+                            self.budget.check_usd(expected)
+                            raise BudgetSpent(str(refusal)) from None
+                    await asyncio.sleep(_AGAIN)
             yield
 
     def _count(self, node: str, turn: int, model: Model, used: Usage) -> None:

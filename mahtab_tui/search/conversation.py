@@ -19,7 +19,7 @@ from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chat_client import ChatClient
-from mahtab_tui.llm.chat_protocols import ChatChunk, answer_tokens
+from mahtab_tui.llm.chat_protocols import ChatChunk
 from mahtab_tui.llm.messages import REFUSED, is_cut, is_refused, make_encodable
 from mahtab_tui.llm.providers import (
     OnNotice,
@@ -463,7 +463,7 @@ def client_model(given: tuple[Any, ...], secrets: Secrets, sampling: Sampling) -
         system = "\n\n".join(each["content"] for each in messages if each["role"] == "system")
         return client.messages.create(
             model=model,
-            max_tokens=answer_tokens(model, _ANSWER_TOKENS),
+            max_tokens=_ANSWER_TOKENS,
             system=system,
             messages=[each for each in messages if each["role"] != "system"],
             extra_body=dict(sampling),  # newer versions have no arguments for them

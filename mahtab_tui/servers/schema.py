@@ -67,12 +67,6 @@ def _plain_schema(schema: Any) -> dict[str, Any]:
     if not isinstance(schema, Mapping):
         return {}
     plain = {name: schema[name] for name in _PLAIN_KEYWORDS if name in schema}
-    for limit in ("minimum", "maximum"):  # before draft 6 the exclusive one is a mark
-        exclusive = f"exclusive{limit.title()}"
-        if isinstance(plain.get(exclusive), bool) and plain.pop(exclusive) and limit in plain:
-            plain[exclusive] = plain.pop(limit)
-    if schema.get("nullable") is True and isinstance(plain.get("type"), str):  # OpenAPI's word
-        plain["type"] = [plain["type"], "null"]
     properties = schema.get("properties")
     if isinstance(properties, Mapping):
         plain["properties"] = {name: _plain_schema(each) for name, each in properties.items()}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import codecs
 import contextlib
-import json
 import re
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -42,44 +41,12 @@ from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.system import signal_group, tie_to_parent
 from mahtab_tui.worker.frames import FrameError, check_bare
 
-_SURROGATES = re.compile(
-    rb"(\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
-    rb"|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
-)
-"""A backslash or a pair of surrogates in JSON (the group), or a surrogate alone."""
-_OF_A_MESSAGE = re.compile(rb"""["']jsonrpc["']|\A\s*\{\s*\Z""")
-"""Occurs in messages, also broken ones, and not in what a server prints by mistake."""
+_ANSWER = re.compile(rb"""["'](?:jsonrpc|result)["']\s*:|\A\s*\{\s*\Z""")
+"""Occurs in answers, also broken ones, and not in what a server prints by mistake."""
 _VERSION = "2025-11-25"
 _ANY = {"type": "object"}
 
 ReceivedStream = anyio.abc.ObjectReceiveStream[SessionMessage | Exception]
-
-
-def repair_json(data: bytes) -> bytes:
-    """Replace by U+FFFD what makes JSON unreadable although the rest is sound.
-
-    These are halves of surrogate pairs, as a cut emoji leaves, and bytes that are not UTF-8.
-    """
-    text = data.decode("utf-8-sig", "replace").encode()
-    return _SURROGATES.sub(lambda found: found[1] or rb"\ufffd", text)
-
-
-def failed_requests(line: bytes, waiting: dict[str, Any]) -> list[Any]:
-    """Return the requests that an unreadable line answers; all that wait, if it does not tell.
-
-    waiting: ids of requests, by their text.
-    """
-    try:
-        message = json.loads(repair_json(line))
-    except (ValueError, RecursionError):
-        message = None
-    if not isinstance(message, dict):
-        return list(waiting.values()) if _OF_A_MESSAGE.search(line) else []
-    if "method" in message or not message.keys() & {"jsonrpc", "result", "error"}:
-        return []  # no answer
-    if message.get("id") is None:
-        return list(waiting.values())
-    return [waiting[name]] if (name := str(message["id"])) in waiting else []
 
 
 class ToolRepairStream(ReceivedStream):
@@ -109,29 +76,23 @@ class ToolRepairStream(ReceivedStream):
                 yield tool
                 continue
             name = f"number {number}"
-            if isinstance(tool, dict) and "name" in tool:
-                name = repr(tool["name"])[:100]
-            usable = next((each for each in _simpler(tool) if _fault(each) is None), None)
+            usable = None
+            if isinstance(tool, dict):
+                name = repr(tool.get("name", name))[:100]
+                usable = next((each for each in _simpler(tool) if _fault(each) is None), None)
             if usable is None:
                 self._note(f"[the tool {name} was left out: {fault}]")
             else:
-                self._note(
-                    f"[the description of the tool {name} does not follow the protocol: {fault}]"
-                )
+                self._note(f"[the tool {name} does not follow the protocol: {fault}]")
                 yield usable
 
 
-def _simpler(tool: Any) -> Iterator[Any]:
-    if isinstance(tool, dict):
-        schema, annotations = tool.get("inputSchema"), tool.get("annotations")
-        names = ("name", "title", "description")
-        plain = {key: tool[key] for key in names if isinstance(tool.get(key), str)}
-        if isinstance(annotations, dict) and annotations.get("readOnlyHint") is True:
-            plain["annotations"] = {"readOnlyHint": True}
-        kinds = ("object", ["object", "null"])
-        if isinstance(schema, dict) and schema.get("type", "object") in kinds:
-            yield {**plain, "inputSchema": {**schema, **_ANY}}
-        yield {**plain, "inputSchema": _ANY}
+def _simpler(tool: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    names = ("name", "title", "description")
+    plain = {key: tool[key] for key in names if isinstance(tool.get(key), str)}
+    if isinstance(schema := tool.get("inputSchema"), dict):
+        yield {**plain, "inputSchema": {**schema, **_ANY}}
+    yield {**plain, "inputSchema": _ANY}
 
 
 def _fault(tool: Any) -> str | None:
@@ -151,9 +112,6 @@ TOO_MUCH = f"it sent a message with more than {MOST_OUTSIDE_TEXTS // 2**20} MB o
 GRACE = 0.5
 """Seconds for a server to end after its stdin was closed, and after SIGTERM."""
 _LOOK_AGAIN = 0.01
-_BUSY, _REST = 0.02, 0.02
-"""Seconds for which messages are read without a pause, and of the pause, in which other threads go
-on."""
 # A tool may take as long as it likes; the user can stop it.
 _HTTP_TIMEOUT = httpx2.Timeout(30.0, read=None)
 
@@ -230,16 +188,11 @@ class PipeTransport:
     async def _read(self, incoming: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
         assert self._process.stdout is not None
         why = ""
-        loop = asyncio.get_running_loop()
-        rested = loop.time()
         try:
             while line := await self._process.stdout.readline():
                 check_bare(line, MOST_OUTSIDE_TEXTS)
                 for message in self._messages_in(line) if line.strip() else ():
                     await incoming.send(SessionMessage(message))
-                if loop.time() - rested > _BUSY:
-                    await asyncio.sleep(_REST)
-                    rested = loop.time()
         except FrameError:
             why = TOO_MUCH
         except ValueError:  # the limit
@@ -255,23 +208,23 @@ class PipeTransport:
 
     def _messages_in(self, line: bytes) -> Sequence[JSONRPCMessage]:
         try:
-            message = _parsed(line)
+            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValidationError as error:
             shown = line[:200].decode(errors="replace").rstrip()
             self._messages.add_line(f"[not a message: {shown}]")
             text = f"its answer cannot be read ({error.errors()[0]['msg']})"
-            why = ErrorData(code=PARSE_ERROR, message=text)
-            return [self._failed(each, why) for each in failed_requests(line, self._waiting)]
-        # It could not read a request, and does not know which.
-        if isinstance(message, JSONRPCError) and message.id is None:
-            return [self._failed(each, message.error) for each in list(self._waiting.values())]
+            is_answer = _ANSWER.search(line) is not None
+            return self._fail_all(ErrorData(code=PARSE_ERROR, message=text)) if is_answer else []
+        if isinstance(message, JSONRPCError) and message.id is None:  # it could not read a request
+            return self._fail_all(message.error)
         if isinstance(message, JSONRPCResponse | JSONRPCError):
             self._waiting.pop(str(message.id), None)
         return [message]
 
-    def _failed(self, request: RequestId, why: ErrorData) -> JSONRPCError:
-        del self._waiting[str(request)]
-        return JSONRPCError(jsonrpc="2.0", id=request, error=why)
+    def _fail_all(self, why: ErrorData) -> list[JSONRPCMessage]:
+        """Return an error for each request that waits, since it is not known whose answer came."""
+        waiting, self._waiting = self._waiting, {}
+        return [JSONRPCError(jsonrpc="2.0", id=each, error=why) for each in waiting.values()]
 
     async def _write(self, outgoing: anyio.abc.ObjectReceiveStream[SessionMessage]) -> None:
         assert self._process.stdin is not None
@@ -289,7 +242,6 @@ class PipeTransport:
         with contextlib.suppress(ConnectionError):
             while data := await self._process.stderr.read(65536):
                 self._messages.add(decoder.decode(data))
-                await asyncio.sleep(_REST if len(data) == 65536 else 0)
 
     async def _end(self) -> None:
         assert self._process.stdin is not None
@@ -311,22 +263,14 @@ class PipeTransport:
         return self._process.returncode
 
 
-def _parsed(line: bytes) -> JSONRPCMessage:
-    try:
-        return jsonrpc_message_adapter.validate_json(line, by_name=False)
-    except ValidationError:
-        return jsonrpc_message_adapter.validate_json(repair_json(line), by_name=False)
-
-
 @contextlib.asynccontextmanager
 async def http_transport(
     server: McpServer, login: httpx2.Auth | None, messages: ServerMessages
 ) -> AsyncIterator[Streams]:
     """Speak with an address, as the SDK's `Transport`. login: what logs in if the server wants
     that."""
-    # Without compression answers can be mended, and their size is known.
-    headers = {"accept-encoding": "identity", **server.headers}
-    hooks = {"response": [_repair_response]}
+    headers = {"accept-encoding": "identity", **server.headers}  # so that their size is known
+    hooks = {"response": [_limit_response]}
     async with (
         httpx2.AsyncClient(
             headers=headers, auth=login, timeout=_HTTP_TIMEOUT, event_hooks=hooks
@@ -338,40 +282,28 @@ async def http_transport(
         yield ToolRepairStream(received, messages.add_line), sent  # type: ignore[arg-type, misc]
 
 
-async def _repair_response(response: httpx2.Response) -> None:
-    response.stream = _RepairedBody(response)
+async def _limit_response(response: httpx2.Response) -> None:
+    if "text/event-stream" not in response.headers.get("content-type", ""):  # the SDK limits events
+        response.stream = _LimitedBody(response.stream)  # type: ignore[arg-type]
 
 
-class _RepairedBody(httpx2.AsyncByteStream):
-    """The body of an answer, up to the limit; unless it is compressed, mended line by line."""
+class _LimitedBody(httpx2.AsyncByteStream):
+    """The body of an answer, up to the limits."""
 
-    def __init__(self, response: httpx2.Response) -> None:
-        self._stream = response.stream
-        self._in_events = "text/event-stream" in response.headers.get("content-type", "")
-        self._plain = response.headers.get("content-encoding", "identity") == "identity"
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size, rest = 0, list[bytes]()
-        async for piece in self._stream:  # type: ignore[union-attr]
-            size += len(piece)
-            if size > LONGEST and not self._in_events:  # the SDK limits events
+        body = bytearray()
+        async for piece in self._stream:
+            body += piece
+            if len(body) > LONGEST:
                 raise httpx2.ReadError(TOO_LONG)
-            cut = max(piece.rfind(b"\n"), piece.rfind(b"\r")) + 1 if self._in_events else 0
-            rest.append(piece[:cut])
-            if cut or size > LONGEST:
-                yield self._mended(rest)
-                rest, size = [], 0
-            rest.append(piece[cut:])
-        if not self._in_events:
-            try:
-                check_bare(b"".join(rest), MOST_OUTSIDE_TEXTS)
-            except FrameError:
-                raise httpx2.ReadError(TOO_MUCH) from None
-        yield self._mended(rest)
-
-    def _mended(self, pieces: list[bytes]) -> bytes:
-        data = b"".join(pieces)
-        return repair_json(data) if self._plain else data
+        try:
+            check_bare(bytes(body), MOST_OUTSIDE_TEXTS)
+        except FrameError:
+            raise httpx2.ReadError(TOO_MUCH) from None
+        yield bytes(body)
 
     async def aclose(self) -> None:
-        await self._stream.aclose()  # type: ignore[union-attr]
+        await self._stream.aclose()

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 MCP_JSON = ".mcp.json"
-_LARGEST = 1_000_000
 _VARIABLE = re.compile(r"\$\{(\w++)(?::-((?:[^}$]|\$(?!\{))*+))?\}")
 _SECRET = re.compile("token|secret|key|pass|auth|credential|cookie", re.IGNORECASE)
 """Occurs in names of variables and headers whose values are masked."""
@@ -115,9 +114,7 @@ def read_mcp_json(path: Path) -> McpJson:
     try:
         if path.exists() and not path.is_file():
             return McpJson({}, (f"{path}: not a file, so no server is used.",))
-        with path.open("rb") as file:
-            data = file.read(_LARGEST + 1)
-        content = json.loads(data.decode("utf-8-sig")) if len(data) <= _LARGEST else None
+        content = json.loads(path.read_bytes().decode("utf-8-sig"))
     except (FileNotFoundError, NotADirectoryError):
         return McpJson({})
     except OSError as error:
@@ -125,9 +122,6 @@ def read_mcp_json(path: Path) -> McpJson:
     except (ValueError, RecursionError) as error:
         why = f": {error}" if isinstance(error, json.JSONDecodeError) else ""
         return McpJson({}, (f"{path}: not valid JSON{why}. Its servers are not used.",))
-    if len(data) > _LARGEST:
-        why = f"the file is larger than {_LARGEST:,} bytes, so its servers are not used."
-        return McpJson({}, (f"{path}: {why}",))
     named = content.get("mcpServers") if isinstance(content, dict) else None
     if not isinstance(named, dict):
         return McpJson({}, (f'{path}: there is no table "mcpServers", so no server is used.',))

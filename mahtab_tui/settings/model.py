@@ -44,7 +44,6 @@ from mahtab_tui.settings.sources import (
     home_folder,
     mcp_json_file,
     project_folder,
-    removed_settings,
     settings_files,
     variable_name,
 )
@@ -356,8 +355,8 @@ class Settings(BaseSettings):
 
     @property
     def untrusted(self) -> tuple[str, ...]:
-        """A sentence for each file with values that are not used: the user has not trusted them, a
-        server cannot be used, a setting was removed."""
+        """A sentence for each file with values that are not used: the user has not trusted them, or a
+        server cannot be used."""
         return self._untrusted
 
     def is_from_project(self, key: str) -> bool:
@@ -399,7 +398,6 @@ def load_settings(**given: Any) -> Settings:
         settings._untrusted = (
             *(_check_untrusted(each).sentence for each in found),
             *read_mcp_json(mcp_json_file()).problems,
-            *removed_settings(Settings),
         )
         keys = (key for each in found for key in each.values.get("api_keys", {}).values())
         environment = (key for name, key in os.environ.items() if name.endswith(_PROVIDER_SUFFIXES))

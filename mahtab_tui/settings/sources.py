@@ -1,7 +1,7 @@
 """Sources of settings: the files that hold them, and what a project's files may set.
 
-The lists here name the settings that only change how things look, or make the program more careful.
-Every other setting takes effect only after the user trusts it, also one that is added later."""
+Settings of a project's files take effect only after the user trusts them, except those that only
+change how things look or make the program more careful."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,18 +35,6 @@ REMOVED = frozenset({"hooks", "hook_seconds"})
 """Settings of earlier versions. A file that still names one is read without it."""
 
 _APPEARANCE = frozenset({"theme", "pictures", "output_format", "highlight"})
-_LIMITS = frozenset(
-    "max_turns max_usd max_history model_timeout skills_budget"
-    " rlm_max_depth rlm_max_turns rlm_max_calls rlm_max_usd rlm_max_seconds rlm_ask_above".split()
-)
-"""Allowed up to the user's own value, from their file or by default."""
-_COMMANDS = frozenset(
-    "toggle-mode history-search explain find-input jump next-pane previous-pane toggle-side toggle-namespace changes toggle-recursion maximize"
-    " wider narrower taller shorter settings dark-light palette help".split()
-)
-"""Commands whose keys a project may change: they show something or move the focus."""
-_KEY = re.compile(r"f([1-6]|1\d|2[0-4])|alt\+([a-z0-9]|left|right|up|down)")
-"""Keys that a project may use. None of them stops, answers, approves or types anything."""
 
 
 class SettingsError(Exception):
@@ -163,31 +151,6 @@ def describe_unknown_setting(settings_cls: type[BaseSettings], key: str) -> str:
 # Trust
 
 
-def values_needing_trust(values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a project's file that must be trusted first. own: the user's values
-    without that file, at least limits and keys."""
-    return {
-        key: value for key, value in values.items() if not _is_harmless(key, value, own.get(key))
-    }
-
-
-def _is_harmless(key: str, value: Any, own: Any) -> bool:
-    if key in _LIMITS:
-        try:
-            return own is None or float(value) <= float(own)
-        except (TypeError, ValueError, OverflowError):
-            return False
-    if key == "keymap":
-        used = ",".join(map(str, own.values())).split(",") if isinstance(own, dict) else []
-        return isinstance(value, dict) and all(
-            name in _COMMANDS
-            and isinstance(keys, str)
-            and all(_KEY.fullmatch(each) and each not in used for each in keys.split(","))
-            for name, keys in value.items()
-        )
-    return key in _APPEARANCE or (key == "approval" and value == "ask")
-
-
 def trust_record() -> Path:
     """Return the record of the values in project files that the user trusts."""
     return home_folder() / "trusted.json"
@@ -231,45 +194,39 @@ def _name(file: Path) -> str:
     return str(Path(os.path.realpath(project)) / file.relative_to(project))
 
 
-def untrusted_settings(
-    settings_cls: type[BaseSettings], path: Path, values: Mapping[str, Any]
-) -> dict[str, Any]:
+def untrusted_settings(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a configuration file that the user has not trusted yet; never any of the
     user's own file. Raises `SettingsError`."""
     project = project_folder()
-    own = config_files(project)[1]
     is_home = os.path.realpath(project) == os.path.realpath(Path.home())
-    if not values or path == own or is_home:
+    if path == config_files(project)[1] or is_home:
         return {}
-    defaults = {key: field.get_default() for key, field in settings_cls.model_fields.items()}
-    found = values_needing_trust(values, {**defaults, **read_config(own)})
-    known = trusted_digests(read_record(), path) if found else {}
-    return {key: value for key, value in found.items() if known.get(key) != value_digest(value)}
+    known = trusted_digests(read_record(), path)
+    return {
+        key: value
+        for key, value in values.items()
+        if key not in _APPEARANCE
+        and (key, value) != ("approval", "ask")
+        and known.get(key) != value_digest(value)
+    }
 
 
 # Files
 
 
-class _BadLines(logging.Filter):
-    """A filter for the logger of python-dotenv, which warns of a bad line on every reading: each is
-    reported once, as a sentence."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._reported: set[tuple[Path, object]] = set()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if not isinstance(record.args, tuple) or len(record.args) != 1:
-            return True
-        bad = Path(ENV_FILE).absolute(), record.args[0]
-        record.msg = f"mahtab-tui: {ENV_FILE}, line {bad[1]}: not NAME=value; the line is ignored."
-        record.args = ()
-        is_new = bad not in self._reported
-        self._reported.add(bad)
-        return is_new
+_bad_lines: set[object] = set()
 
 
-logging.getLogger("dotenv.main").addFilter(_BadLines())
+def _report_bad_line(record: logging.LogRecord) -> bool:
+    """Reword the warning of python-dotenv about a bad line, and drop it when it comes again."""
+    bad = Path(ENV_FILE).absolute(), record.args
+    record.msg = f"mahtab-tui: {ENV_FILE}, line %s: not NAME=value; the line is ignored."
+    is_new = bad not in _bad_lines
+    _bad_lines.add(bad)
+    return is_new
+
+
+logging.getLogger("dotenv.main").addFilter(_report_bad_line)
 
 
 class SettingsFile(PydanticBaseSettingsSource):
@@ -281,7 +238,7 @@ class SettingsFile(PydanticBaseSettingsSource):
 
     def __call__(self) -> dict[str, Any]:
         values = self.values()
-        untrusted = untrusted_settings(self.settings_cls, self.path, values)
+        untrusted = untrusted_settings(self.path, values)
         return {key: value for key, value in values.items() if key not in untrusted}
 
     def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
@@ -291,10 +248,6 @@ class SettingsFile(PydanticBaseSettingsSource):
         """Return everything that the file sets. Raises `SettingsError` if it cannot be read, or has
         a key that was never a setting."""
         raise NotImplementedError
-
-    def removed(self) -> Collection[str]:
-        """Return the settings of earlier versions that the file names."""
-        return ()
 
     def line(self, key: str) -> int:
         """Return the line (from 1) of a value, or of an entry of a table."""
@@ -315,9 +268,6 @@ class TomlFile(SettingsFile):
                 where = f"{self.path}, line {self.line(key)}"
                 raise SettingsError(f"{where}: {describe_unknown_setting(self.settings_cls, key)}")
         return values
-
-    def removed(self) -> Collection[str]:
-        return REMOVED & read_config(self.path).keys()
 
 
 class EnvFile(SettingsFile):
@@ -342,9 +292,6 @@ class EnvFile(SettingsFile):
                 why = describe_unknown_setting(self.settings_cls, key)
                 raise SettingsError(f"{env_file_line([name])}: {why}")
         return {**values, "api_keys": {**keys, **values.get("api_keys", {})}} if keys else values
-
-    def removed(self) -> Collection[str]:
-        return {key for key in REMOVED if variable_name(key).lower() in self._source.env_vars}
 
     def line(self, key: str) -> int:
         return _env_line(self._variables(key)) or 1
@@ -419,24 +366,10 @@ def all_untrusted_settings(settings_cls: type[BaseSettings]) -> list[UntrustedSe
     """Return the untrusted values of the project's files, strongest file first. Raises
     `SettingsError`."""
     found = [
-        UntrustedSettings(file, untrusted_settings(settings_cls, file.path, file.values()))
+        UntrustedSettings(file, untrusted_settings(file.path, file.values()))
         for file in settings_files(settings_cls)
     ]
     return [each for each in found if each.values]
-
-
-def removed_settings(settings_cls: type[BaseSettings]) -> list[str]:
-    """Return a sentence for each file that still names settings which were removed. Raises
-    `SettingsError`."""
-    found: dict[Path, str] = {}
-    for file in settings_files(settings_cls):
-        if keys := sorted(file.removed()):
-            about = f"The setting {keys[0]} was removed and is ignored."
-            if len(keys) > 1:
-                named = f"{', '.join(keys[:-1])} and {keys[-1]}"
-                about = f"The settings {named} were removed and are ignored."
-            found[file.path] = f"{file.path}: {about}"
-    return list(found.values())
 
 
 def find_origin(

@@ -18,7 +18,6 @@ from mahtab_tui.settings.sources import (
     ValueOrigin,
     add_trusted,
     describe_unknown_setting,
-    find_line,
     read_config,
     read_text,
     trust_record,
@@ -146,17 +145,20 @@ def parse_assignments(pairs: list[str]) -> dict[str, Any]:
     given: dict[str, Any] = {}
     for pair in pairs:
         key, sign, text = pair.partition("=")
-        if not sign:
-            raise SettingsError(f"{pair}: write key=value.")
-        value = parse_value(key.strip(), text.strip())
+        try:
+            if not sign:
+                raise SettingsError(f"{pair}: write key=value.")
+            value = parse_value(key.strip(), text.strip())
+        except SettingsError as error:
+            raise SettingsError(f"--set {error}") from None
         table, dot, name = key.strip().partition(".")
         given[table] = {**given.get(table, {}), name: value} if dot else value
     return given
 
 
-_HEAD = """\
-# Settings of mahtab-tui. Lines that begin with # show the defaults; remove the # to change one.
-# The command line overrides variables (such as {example}), which override .env, a project's .mahtab/config.toml, and this file, in this order.
+NEW_FILE = f"""\
+# Settings of mahtab-tui, as in: model = "demo". `mahtab-tui config` lists all.
+# The command line overrides variables (such as {variable_name("model")}), which override .env, a project's .mahtab/config.toml, and this file, in this order.
 """
 
 
@@ -173,9 +175,9 @@ def set_value(path: Path, key: str, value: Any) -> None:
         else:
             document[table] = {name: value}
 
-    others_untrusted = bool(dot) and table in untrusted_settings(Settings, path, read_config(path))
+    others_untrusted = bool(dot) and table in untrusted_settings(path, read_config(path))
     _change(path, change)
-    untrusted = untrusted_settings(Settings, path, read_config(path))
+    untrusted = untrusted_settings(path, read_config(path))
     if table in untrusted and not others_untrusted:
         allow(path, {table: untrusted[table]})
 
@@ -253,43 +255,3 @@ def write_text(path: Path, text: str) -> None:
             with contextlib.suppress(OSError):
                 draft.unlink(missing_ok=True)
         raise SettingsError(f"{path}: the file cannot be written: {error.strerror}.") from None
-
-
-def problems(path: Path) -> list[str]:
-    """Return the problems of a file, one sentence with line each."""
-    try:
-        values = read_config(path)
-    except SettingsError as error:
-        return [str(error)]
-    found = []
-    for key, value in values.items():
-        try:
-            validate_value(key, value)
-        except SettingsError as error:
-            found.append(f"{path}, line {find_line(path, key)}: {error}")
-    return found
-
-
-_EXAMPLES = {
-    "api_keys": '# [api_keys]\n# openai = ""',
-    "keymap": '# [keymap]\n# toggle-mode = ""',
-    "mcp": '# [mcp]\n# github = { command = "npx", args = ["-y", "@modelcontextprotocol/server-github"] }',
-}
-
-
-def template() -> str:
-    """Return a new file, with every default as a comment."""
-    import tomlkit
-
-    parts, tables = [_HEAD.format(example=variable_name("model"))], []
-    for key, field in Settings.model_fields.items():
-        if is_table(key):
-            tables.append(f"# {field.description}\n{_EXAMPLES[key]}\n")
-            continue
-        allowed = f" ({', '.join(choices(key))})" if choices(key) else ""
-        default = field.get_default(call_default_factory=True)
-        if isinstance(default, tuple | Path):
-            default = [] if isinstance(default, tuple) else str(default)
-        written = "" if default is None else tomlkit.item(default).as_string()
-        parts.append(f"# {field.description}{allowed}\n# {f'{key} = {written}'.rstrip()}\n")
-    return "\n".join([*parts, *tables])

@@ -211,7 +211,7 @@ def open_screen(
     name: str = "",
     past: Sequence[Record] = (),
     collector: Collector | None = None,
-    folder_notice: str = "",
+    kernel_notice: str = "",
     keeps_namespace: bool = False,
     no_trace: bool = False,
     files: Sequence[DataFile] = (),
@@ -220,7 +220,7 @@ def open_screen(
     """Show the screen until the user quits. Raises `TerminalUnavailable`.
 
     backend: created after the first picture. collector: None if the process is not ours.
-    folder_notice: says which folder replaces a deleted one. keeps_namespace: whether the
+    kernel_notice: says why another kernel is used than before. keeps_namespace: whether the
     namespace outlives the screen. no_trace: write nothing about the session to disk.
     """
     check_terminal(ASK_HINT)
@@ -255,8 +255,8 @@ def open_screen(
     def report_first_notices() -> None:
         while early:
             session.notice(early.pop(0), "warning")
-        if folder_notice:
-            session.notice(folder_notice, "warning")
+        if kernel_notice:
+            session.notice(kernel_notice, "warning")
         if no_trace:
             session.notice(
                 "Nothing of this session is saved: no conversation, no variables, no inputs."

@@ -101,22 +101,6 @@ def test_request_has_the_protocols_form(service: Service) -> None:
     assert service.headers[0]["anthropic-version"] == "2023-06-01"
 
 
-@pytest.mark.parametrize(
-    ("model", "wanted", "sent"),
-    [
-        ("claude-3-haiku-20240307", None, 4_096),
-        ("claude-3-5-haiku-latest", 10_000, 8_192),
-        ("claude-opus-4-5", 50_000, 50_000),
-    ],
-)
-def test_no_more_tokens_are_requested_than_the_model_writes(
-    service: Service, model: str, wanted: int | None, sent: int
-) -> None:
-    service.replies = [ANTHROPIC.reply("So.")]
-    get_llm(f"anthropic:{model}", max_tokens=wanted).invoke("hi")
-    assert service.asked[0]["max_tokens"] == sent
-
-
 def test_thoughts_are_returned_with_the_calls_they_led_to(service: Service) -> None:
     thinking = [
         block(0, type="thinking", thinking="", signature=""),

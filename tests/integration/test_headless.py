@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +31,26 @@ CODE = "open('made', 'w')"
 
 
 @pytest.fixture
-def model(tmp_path: Path) -> str:
+def replay(tmp_path: Path) -> Callable[..., str]:
+    """Make a model of these answers; the last one is given again and again."""
+
+    def make(*texts: str) -> str:
+        answers = [{"text": text} for text in texts[:-1]] + [{"text": texts[-1], "repeat": True}]
+        path = tmp_path / "answers.jsonl"
+        path.write_text("".join(f"{json.dumps(answer)}\n" for answer in answers))
+        return f"replay:{path}"
+
+    return make
+
+
+@pytest.fixture
+def model(replay: Callable[..., str]) -> str:
     """One that answers with code, and in words when that was refused."""
-    answers = [{"text": f"```python\n{CODE}\n```"}, {"text": "In words.", "repeat": True}]
-    path = tmp_path / "answers.jsonl"
-    path.write_text("".join(f"{json.dumps(answer)}\n" for answer in answers))
-    return f"replay:{path}"
+    return replay(f"```python\n{CODE}\n```", "In words.")
+
+
+def make_it(model: str, *, as_json: bool = False, **settings: Any) -> int:
+    return ask_once("Make it.", load_settings(model=model, **settings), [], as_json=as_json)
 
 
 @pytest.fixture(autouse=True)
@@ -44,57 +58,40 @@ def empty_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", (tmp_path / "nothing").open("w+"))
 
 
+@pytest.mark.parametrize("approval", ["ask", "review"])
 def test_unapproved_code_is_printed_and_not_run(
-    model: str, project: Path, capsys: pytest.CaptureFixture[str]
+    model: str, project: Path, capsys: pytest.CaptureFixture[str], approval: str
 ) -> None:
-    assert ask_once("Make it.", load_settings(model=model), [], as_json=False) == REFUSED
+    assert make_it(model, approval=approval) == REFUSED
     captured = capsys.readouterr()
     assert captured.out == "", "the model is not asked again"
-    assert (
-        captured.err
-        == f"mahtab-tui: Not run: no one is here to approve it (--approval auto runs it):\n{CODE}\n"
-    )
+    lines = captured.err.splitlines()
+    if approval == "review":
+        assert lines.pop(0) == (
+            "mahtab-tui: Changes cannot be reviewed without a screen, so the model's code waits for approval before it runs."
+        )
+    assert lines == [
+        "mahtab-tui: Not run: no one is here to approve it (--approval auto runs it):",
+        CODE,
+    ]
     assert not (project / "made").exists()
 
 
 def test_code_reading_input_gets_end_of_file(
-    tmp_path: Path,
-    project: Path,
-    capsys: pytest.CaptureFixture[str],
+    replay: Callable[..., str], project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = "import getpass, sys\nprint(repr(sys.stdin.readline()))\nfor read in getpass.getpass, input:\n    try: read()\n    except EOFError: print('none')\nbreakpoint()"
-    answer = {"text": f"```python\n{code}\n```", "repeat": True}
-    (tmp_path / "reads.jsonl").write_text(json.dumps(answer))
-    settings = load_settings(
-        model=f"replay:{tmp_path / 'reads.jsonl'}", approval="auto", reflection="never"
-    )
-    ask_once("Read.", settings, [], as_json=False)
+    make_it(replay(f"```python\n{code}\n```"), approval="auto", reflection="never")
     err = capsys.readouterr().err
     assert "''\n" in err
     assert err.count("\nnone\n") == 2
     assert "(Pdb)" in err
 
 
-def test_code_is_not_run_when_changes_cannot_be_reviewed(
-    model: str, project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert (
-        ask_once("Make it.", load_settings(model=model, approval="review"), [], as_json=False)
-        == REFUSED
-    )
-    first, second, *_ = capsys.readouterr().err.splitlines()
-    assert (
-        first
-        == "mahtab-tui: Changes cannot be reviewed without a screen, so the model's code waits for approval before it runs."
-    )
-    assert second.startswith("mahtab-tui: Not run: no one is here to approve it")
-    assert not (project / "made").exists()
-
-
 def test_unapproved_code_is_an_event_in_json(
     model: str, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert ask_once("Make it.", load_settings(model=model), [], as_json=True) == REFUSED
+    assert make_it(model, as_json=True) == REFUSED
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [CODE in event["text"] for event in events if event["tag"] == "notice"] == [True]
 
@@ -102,15 +99,7 @@ def test_unapproved_code_is_an_event_in_json(
 def test_pre_approved_code_runs(
     model: str, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert (
-        ask_once(
-            "Make it.",
-            load_settings(model=model, approval="auto", reflection="never"),
-            [],
-            as_json=False,
-        )
-        == ANSWERED
-    )
+    assert make_it(model, approval="auto", reflection="never") == ANSWERED
     assert (project / "made").exists()
     assert "approve" not in capsys.readouterr().err
 
@@ -119,44 +108,28 @@ def test_pre_approved_code_runs(
 def test_code_with_hidden_characters_is_not_run(
     approval: str,
     project: Path,
-    tmp_path: Path,
+    replay: Callable[..., str],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    answers = [
-        {"text": f"```python\n'\x1bP'\n{CODE}\n'\x1b\\'\n```"},
-        {"text": "In words.", "repeat": True},
-    ]
-    (tmp_path / "hiding.jsonl").write_text("".join(f"{json.dumps(answer)}\n" for answer in answers))
-    settings = load_settings(
-        model=f"replay:{tmp_path / 'hiding.jsonl'}", approval=approval, reflection="never"
-    )
-    assert ask_once("Make it.", settings, [], as_json=False) == ANSWERED
+    hiding = replay(f"```python\n'\x1bP'\n{CODE}\n'\x1b\\'\n```", "In words.")
+    assert make_it(hiding, approval=approval, reflection="never") == ANSWERED
     captured = capsys.readouterr()
     assert captured.out == "In words.\n"
     assert "was not run. Line 1 contains the character U+001B" in captured.err
     assert not (project / "made").exists()
 
 
+@pytest.mark.parametrize(("approval", "mark"), [("ask", ""), ("auto", ">>> ")])
 def test_hidden_characters_of_code_are_made_visible(
     project: Path,
-    tmp_path: Path,
+    replay: Callable[..., str],
     capsys: pytest.CaptureFixture[str],
+    approval: str,
+    mark: str,
 ) -> None:
     code = "'\u200b'\u2028# \x0c\n1"
-    (tmp_path / "hidden.jsonl").write_text(
-        f"{json.dumps({'text': f'```python{chr(10)}{code}{chr(10)}```', 'repeat': True})}\n"
-    )
-    for approval in ("ask", "auto"):
-        ask_once(
-            "Make it.",
-            load_settings(
-                model=f"replay:{tmp_path / 'hidden.jsonl'}", approval=approval, reflection="never"
-            ),
-            [],
-            as_json=False,
-        )
-        mark = ">>> " if approval == "auto" else ""
-        assert f"{mark}'⟨U+200B⟩'⟨U+2028⟩# ␌\n{mark}1\n" in capsys.readouterr().err
+    make_it(replay(f"```python\n{code}\n```"), approval=approval, reflection="never")
+    assert f"{mark}'⟨U+200B⟩'⟨U+2028⟩# ␌\n{mark}1\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

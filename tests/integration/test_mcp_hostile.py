@@ -104,7 +104,7 @@ RESULT = '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":%s
 @pytest.mark.parametrize(
     ("line", "answer"),
     [
-        (RESULT % r'"cut \ud83d off \\ud83d \ud83d\ude00"', "cut \ufffd off \\ud83d 😀"),
+        (RESULT % r'"cut \ud83d off"', "cannot be read (Invalid JSON: "),
         (
             '{"jsonrpc":"2.0","id":ID,"result":{"content":' + "[" * 300 + "]" * 300 + "}}",
             "cannot be read (Invalid JSON: recursion limit exceeded",
@@ -178,7 +178,7 @@ def test_odd_schema_accepts_any_arguments_and_spoils_no_other_tool(
     with pytest.raises(ServerError, match="The argument text is missing"):
         all_of_them.call("it", "no_type", {}).result(60)
     assert (
-        "[the description of the tool 'empty' does not follow the protocol: inputSchema.type: Field required]"
+        "[the tool 'empty' does not follow the protocol: inputSchema.type: Field required]"
         in state.messages.text
     )
     assert "[the tool 5 was left out: inputSchema: Field required]" in state.messages.text
@@ -445,9 +445,7 @@ class Forgetful(http.server.BaseHTTPRequestHandler):
         elif message["method"] == "tools/list":
             self._answer(message, result={"tools": [{"name": "say", "inputSchema": TEXT}]})
         elif message["method"] == "tools/call":
-            self._answer(
-                message, result={"content": [{"type": "text", "text": f"{session}\ud83d"}]}
-            )
+            self._answer(message, result={"content": [{"type": "text", "text": session}]})
         else:
             self.send_response(202)
             self.end_headers()
@@ -469,13 +467,13 @@ def test_session_forgotten_by_an_http_server_is_restarted(project: Path) -> None
         server.session = "first"  # type: ignore[attr-defined]
         all_of_them = servers(project, {"url": f"http://127.0.0.1:{server.server_port}/mcp"})
         assert all_of_them.call("it", "say", {"text": ""}).result(60) == [
-            {"kind": "text", "text": "first\ufffd"}
+            {"kind": "text", "text": "first"}
         ]
         server.session = "second"  # type: ignore[attr-defined]
         with pytest.raises(ServerError, match="could not answer"):
             all_of_them.call("it", "say", {"text": ""}).result(60)
         assert all_of_them.call("it", "say", {"text": ""}).result(60) == [
-            {"kind": "text", "text": "second\ufffd"}
+            {"kind": "text", "text": "second"}
         ]
         all_of_them.close()
 

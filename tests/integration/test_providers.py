@@ -218,16 +218,6 @@ def test_a_bounded_answer_asks_for_no_more_tokens(service: Service, protocol: Pr
     )
 
 
-def test_tool_is_bound_in_the_packages_format(service: Service, protocol: Protocol) -> None:
-    def find(words: str) -> str:
-        """Find words."""
-        return words
-
-    service.replies = [protocol.reply("Hello")]
-    get_llm(protocol.spec).bind_tools([find]).invoke("hi")
-    assert "find" in str(service.asked[0]["tools"])
-
-
 def test_unknown_price_is_none(service: Service) -> None:
     service.replies = [
         Reply(

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui import create_repl_agent
 from mahtab_tui.agent.repl_agent import ReplAgent
 from mahtab_tui.bus import records
 from mahtab_tui.kernel.process import ProcessKernel
@@ -22,7 +21,7 @@ from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.models import change_setting, rest_of_line
 from mahtab_tui.settings.model import load_settings
 from tests import tags
-from tests.agents import Desk, without_surroundings
+from tests.agents import without_surroundings
 from tests.fake_claude import FakeClaude, InstallClaude
 from tests.integration.kernels import Cells
 from tests.integration.sessions import Opened, OpenSession, Watched
@@ -270,38 +269,6 @@ def test_process_starts_while_a_question_is_typed_and_answers_it(fake: FakeClaud
         wait_for(lambda: len(fake.starts) == 2)
     finally:
         it.session.close()
-
-
-def test_process_for_the_check_is_prestarted_if_checks_are_on(fake: FakeClaude) -> None:
-    store = Watched()
-    session = Session(
-        load_settings(model="claude", reflection="always"),
-        ProcessKernel(),
-        HeadlessFrontend(),
-        store=store,
-    )
-    session.start()
-    try:
-        session.agent.warm_up()
-        wait_for(lambda: len(fake.starts) == 2)
-        assert ["--effort" in start["argv"] for start in fake.starts].count(True) == 1
-    finally:
-        session.close()
-    assert not any(_runs(start["pid"]) for start in fake.starts)
-
-
-def test_no_check_process_is_prestarted_without_checks(fake: FakeClaude, project: Path) -> None:
-    desk = Desk(project)
-    agent = create_repl_agent(desk.session, "claude", reflection="always")
-    try:
-        agent.prepare()
-        wait_for(lambda: len(fake.starts) == 2)
-        agent.configure(5, "never", None, 10)
-        (check,) = (start["pid"] for start in fake.starts if "--effort" in start["argv"])
-        wait_for(lambda: not _runs(check))
-    finally:
-        agent.close()
-        desk.session.close()
 
 
 def _runs(pid: int) -> bool:

@@ -22,6 +22,7 @@ from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.cli import doctor
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.claude_process import (
+    ClaudeNotice,
     ClaudeTurn,
     Restart,
     gateway_address,
@@ -194,7 +195,6 @@ def test_the_doctor_asks_claude_who_is_logged_in(
 # How long `claude` may think and answer.
 
 WATCHED = ("CLAUDE_CODE_MAX_OUTPUT_TOKENS", "MAX_THINKING_TOKENS", "CLAUDE_CODE_DISABLE_THINKING")
-CODE = "Let me see.\n\n```python\nx = 6 * 7\n```"
 
 
 def limits(fake: FakeClaude) -> dict[str, str]:
@@ -202,13 +202,24 @@ def limits(fake: FakeClaude) -> dict[str, str]:
     return {name: value for name, value in fake.starts[-1]["env"].items() if value is not None}
 
 
-def test_answer_has_no_limit_by_default(
-    install_claude: InstallClaude, claude_model: MakeClaude
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, {}),
+        (
+            {"max_tokens": 8_000},
+            {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": "8000", "MAX_THINKING_TOKENS": "4000"},
+        ),
+        ({"thinking": False}, {"CLAUDE_CODE_DISABLE_THINKING": "1"}),
+    ],
+    ids=["by default", "half of a limit is for the answer", "suggestions"],
+)
+def test_process_gets_limits_of_answer_and_thinking(
+    install_claude: InstallClaude, options: dict[str, Any], expected: dict[str, str]
 ) -> None:
     fake = install_claude("answers", answers=["one"], watched=WATCHED)
-    claude_model().invoke("hello")
-    assert limits(fake) == {}
-    assert "--effort" not in fake.starts[0]["argv"]
+    get_llm("claude", **options).invoke("hello")
+    assert limits(fake) == expected
 
 
 def test_users_own_limit_applies(
@@ -218,49 +229,6 @@ def test_users_own_limit_applies(
     fake = install_claude("answers", answers=["one"], watched=WATCHED)
     claude_model().invoke("hello")
     assert limits(fake) == {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": "5000"}
-
-
-def test_cost_limit_leaves_half_of_the_tokens_for_the_answer(
-    install_claude: InstallClaude,
-) -> None:
-    fake = install_claude("answers", answers=["one"], watched=WATCHED)
-    llm = get_llm("claude", max_tokens=8_000)
-    llm.invoke("hello")
-    assert limits(fake) == {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": "8000", "MAX_THINKING_TOKENS": "4000"}
-
-
-def test_suggestions_are_made_without_thinking(install_claude: InstallClaude) -> None:
-    fake = install_claude("answers", answers=["one"], watched=WATCHED)
-    get_llm("claude:haiku", thinking=False).invoke("hello")
-    assert limits(fake) == {"CLAUDE_CODE_DISABLE_THINKING": "1"}
-
-
-def test_checks_run_at_low_effort_in_their_own_process(
-    install_claude: InstallClaude, claude_model: MakeClaude, desk: Desk
-) -> None:
-    fake = install_claude("answers", answers=[CODE, "It is 42."])
-    llm = claude_model(model="opus")
-    run_graph(
-        create_repl_graph(llm, desk.host, reflection="always"),
-        create_initial_state("what is it?"),
-        desk.host,
-    )
-    efforts = [start["argv"][-4:] for start in fake.starts]
-    assert efforts[0][-2:] == ["--model", "opus"]
-    assert efforts[1] == ["--effort", "low", "--model", "opus"]
-    assert len(fake.starts) == 2
-    llm.close()
-    assert [Path(f"/proc/{start['pid']}").exists() for start in fake.starts] == [False, False]
-
-
-def test_stopping_a_turn_stops_its_check(
-    install_claude: InstallClaude, claude_model: MakeClaude
-) -> None:
-    fake = install_claude("streams")
-    llm = claude_model()
-    for _ in llm.checker.stream("is it complete?"):
-        llm.stop()
-    assert [entry["control"] for entry in fake.received if "control" in entry] == ["interrupt"]
 
 
 # Usage of a turn of the `claude` CLI, and its data besides the answer.
@@ -480,12 +448,8 @@ def test_too_long_prompt_is_retried_once_with_less(
     [
         ({"status": "allowed", "isUsingOverage": False}, []),
         (
-            {"status": "allowed_warning", "rateLimitType": "five_hour", "utilization": 0.85},
-            ["The five-hour limit of the account is nearly reached: 85% of it is used."],
-        ),
-        (
-            {"status": "rejected", "rateLimitType": "seven_day"},
-            ["The weekly limit of the account is reached."],
+            {"status": "allowed_warning", "rateLimitType": "five_hour"},
+            ["The five hour limit of the account is nearly reached."],
         ),
         (
             {"status": "allowed", "isUsingOverage": True},
@@ -507,11 +471,9 @@ def test_account_limits_are_reported_once(
     assert reported == notices
 
 
-def test_limit_reset_is_given_as_a_time_of_day(monkeypatch: pytest.MonkeyPatch) -> None:
-    event = {
-        "type": "rate_limit_event",
-        "rate_limit_info": {"status": "rejected", "resetsAt": 1_700_000_000},
-    }
-    [notice] = ClaudeTurn().fold(event)
-    assert not isinstance(notice, str)
-    assert "It resets on Tuesday at " in notice.text or "It resets on Wednesday at " in notice.text
+def test_limit_reset_is_given_as_a_time_of_day() -> None:
+    info = {"status": "rejected", "rateLimitType": "seven_day", "resetsAt": 1_700_000_000}
+    [notice] = ClaudeTurn().fold({"type": "rate_limit_event", "rate_limit_info": info})
+    assert isinstance(notice, ClaudeNotice)
+    assert notice.text.startswith("The seven day limit of the account is reached. It resets on ")
+    assert "Tuesday at " in notice.text or "Wednesday at " in notice.text

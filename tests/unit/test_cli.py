@@ -21,8 +21,7 @@ from typer.testing import CliRunner, Result
 from mahtab_tui.cli import doctor
 from mahtab_tui.cli.main import COMMANDS, app, main
 from mahtab_tui.cli.options import guard_terminal
-from mahtab_tui.settings import values as files
-from mahtab_tui.settings.model import Settings
+from mahtab_tui.settings.model import Settings, load_settings
 from tests.hostile import HOSTILE
 from tests.skills import write_skill
 from tests.trust import trust_project
@@ -201,7 +200,6 @@ def test_values_are_written_with_their_types(
     path = home / ".mahtab" / "config.toml"
     assert tomllib.loads(path.read_text()) == {key.partition(".")[0]: value}
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert not files.problems(path)
 
 
 def test_project_file_is_written_on_request(project: Path, mine: Path) -> None:
@@ -335,7 +333,7 @@ def editor(folder: Path, script: str) -> str:
     return str(path)
 
 
-def test_edit_creates_a_missing_file_from_defaults_and_checks_the_result(
+def test_edit_creates_a_missing_file_and_checks_the_result(
     project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = home / ".mahtab" / "config.toml"
@@ -343,17 +341,14 @@ def test_edit_creates_a_missing_file_from_defaults_and_checks_the_result(
     assert run_config("edit").exit_code == 0
     assert path.read_text() == (project / "seen").read_text()
     assert tomllib.loads(path.read_text()) == {}
-    for key in Settings.model_fields:
-        assert f"# {key} =" in path.read_text() or f"# [{key}]" in path.read_text()
     monkeypatch.setenv(
         "EDITOR", editor(project, 'printf \'max_turns = 0\\nmodle = "x"\\n\' > "$1"')
     )
     done = run_config("edit")
     assert done.exit_code == 2
-    assert done.stderr.splitlines() == [
-        f"mahtab-tui: {path}, line 1: max_turns: input should be greater than or equal to 1.",
-        f"mahtab-tui: {path}, line 2: There is no setting 'modle'. Did you mean model?",
-    ]
+    assert done.stderr == (
+        f"mahtab-tui: {path}, line 2: there is no setting 'modle'. Did you mean model?\n"
+    )
 
 
 def test_invalid_toml_after_editing_is_reported(
@@ -375,23 +370,6 @@ def test_set_refuses_to_write_invalid_toml(mine: Path, monkeypatch: pytest.Monke
         f"{mine}: this file can only be changed in an editor" in done.stderr,
     ) == (1, True)
     assert mine.read_text() == MINE
-
-
-def test_the_commented_defaults_are_the_defaults(home: Path, project: Path) -> None:
-    lines = [
-        line.removeprefix("# ")
-        for line in files.template().splitlines()
-        if line.startswith("# ") and " = " in line
-    ]
-    values = tomllib.loads(
-        "\n".join(line for line in lines if line.partition(" = ")[0] in Settings.model_fields)
-    )
-    assert values["max_turns"] == 5
-    assert values == {
-        key: field
-        for key, field in values.items()
-        if str(Settings.model_fields[key].default).strip("()") == str(field).strip("[]")
-    }
 
 
 def test_edit_reports_a_missing_or_failing_editor(
@@ -564,7 +542,6 @@ def test_doctor_reports_an_unwritable_folder(home: Path, monkeypatch: pytest.Mon
             "darwin",
             "! undo        7 cells, 1,024 MB of memory at most (undo_steps, undo_memory)\n",
         ),
-        ("many", "linux", "✓ undo        not known"),
     ],
 )
 def test_undo_limits_are_shown(
@@ -572,7 +549,7 @@ def test_undo_limits_are_shown(
 ) -> None:
     monkeypatch.setenv("MAHTAB_UNDO_STEPS", steps)
     monkeypatch.setattr("sys.platform", platform)
-    report = doctor._undo(doctor._settings()[0])
+    report = doctor._undo(load_settings())
     assert report.startswith(line) if platform == "darwin" else report == line
 
 
@@ -594,7 +571,6 @@ def test_undo_limits_are_shown(
             "darwin",
             "! variables   3 MB saved across all sessions, 1,024 MB at most per session (keep_namespace_mb)\n",
         ),
-        ("perhaps", "linux", "✓ variables   not known"),
     ],
 )
 def test_saved_variables_are_shown(
@@ -606,5 +582,5 @@ def test_saved_variables_are_shown(
         (folder / "1.variables").write_bytes(bytes(3 * 2**19))
     monkeypatch.setenv("MAHTAB_KEEP_NAMESPACE", keep)
     monkeypatch.setattr("sys.platform", platform)
-    report = doctor._variables(doctor._settings()[0])
+    report = doctor._variables(load_settings())
     assert report.startswith(line) if platform == "darwin" else report == line

@@ -17,7 +17,6 @@ from mahtab_tui.system import (
     existing_folder,
     find_program,
     langsmith_variable,
-    leave_deleted_folder,
     wait_for_result,
 )
 from tests.integration.kernels import executable
@@ -110,19 +109,3 @@ def test_folder_is_itself_or_its_nearest_existing_parent(tmp_path: Path, home: P
     (tmp_path / "file").touch()
     assert existing_folder(str(tmp_path / "file" / "below")) == str(tmp_path)
     assert existing_folder("") == existing_folder("relative") == str(home)
-
-
-def test_process_leaves_a_deleted_folder_and_reports_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gone = tmp_path / "a" / "b"
-    gone.mkdir(parents=True)
-    monkeypatch.chdir(gone)
-    assert leave_deleted_folder() == ""
-    gone.rmdir()
-    gone.parent.rmdir()
-    assert (
-        leave_deleted_folder()
-        == f"The working directory {gone} can no longer be used; it is now {tmp_path}."
-    )
-    assert os.getcwd() == str(tmp_path)

@@ -196,20 +196,6 @@ def test_wrong_argument_is_named(arguments: dict[str, Any], sentence: str) -> No
     assert str(raised.value) == sentence
 
 
-@pytest.mark.parametrize(
-    ("schema", "arguments"),
-    [
-        ({"minimum": 0, "exclusiveMinimum": True, "maximum": 9, "exclusiveMaximum": False}, 0.5),
-        ({"exclusiveMinimum": 0}, 1),
-        ({"type": "string", "nullable": True}, None),
-    ],
-)
-def test_schemas_of_other_drafts_are_understood(schema: dict[str, Any], arguments: object) -> None:
-    check_arguments({"a": arguments}, {"properties": {"a": schema}})
-    with pytest.raises(ArgumentsError):
-        check_arguments({"a": 0}, {"properties": {"a": schema}})
-
-
 def test_undescribed_required_argument_can_be_passed() -> None:
     schema = with_required(
         {"properties": {"a": {}}, "required": ["b"], "additionalProperties": False}

@@ -150,6 +150,7 @@ def test_tables_of_several_sources_are_merged_with_a_source_per_entry(
 ) -> None:
     person = write(home / ".mahtab" / "config.toml", '[keymap]\nhelp = "f11"\njump = "f12"\n')
     write(project / ".mahtab" / "config.toml", 'model = "demo"\nkeymap.help = "f1"\n')
+    trust_project()
     monkeypatch.setenv("MAHTAB_KEYMAP", '{"quit": "f4"}')
     assert load_settings().keymap == {"help": "f1", "jump": "f12", "quit": "f4"}
     sources = [find_origin(Settings, f"keymap.{name}", {}) for name in ("help", "jump", "quit")]
@@ -309,17 +310,13 @@ def test_deleted_working_folder_is_reported(
 
 
 def test_removed_settings_in_a_file_are_ignored(home: Path, project: Path) -> None:
-    own = write(
+    write(
         home / ".mahtab" / "config.toml",
         'hook_seconds = "soon"\nmax_turns = 7\n[hooks]\nbefore_cell = 5\n',
     )
     write(project / ".env", "MAHTAB_HOOK_SECONDS=3\n")
     settings = load_settings()
-    assert settings.max_turns == 7
-    assert settings.untrusted == (
-        f"{project / '.env'}: The setting hook_seconds was removed and is ignored.",
-        f"{own}: The settings hook_seconds and hooks were removed and are ignored.",
-    )
+    assert (settings.max_turns, settings.untrusted) == (7, ())
     assert not REMOVED & Settings.model_fields.keys()
     with pytest.raises(SettingsError, match="The setting hooks was removed"):
         parse_assignments(["hooks=none"])

@@ -305,17 +305,6 @@ class QuitFlow:
             raise SystemExit("no")
 
 
-class Waiting:
-    """Finds a module that does not come to an end of its import."""
-
-    def __init__(self) -> None:
-        self.over = threading.Event()
-
-    def find_spec(self, name: str, path: object, target: object = None) -> None:
-        if name == "tests.unit.waiting_module":
-            self.over.wait(20)
-
-
 @pytest.fixture
 def plug_ins(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Have these objects of this file brought by entry points."""
@@ -378,24 +367,6 @@ def test_unusable_plug_in_is_one_problem_and_the_others_load(
     [problem] = problems
     assert value in problem
     assert sentence in problem
-
-
-def test_session_continues_without_a_hanging_plug_in_and_names_it(
-    plug_ins: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    waiting = Waiting()
-    monkeypatch.setattr("sys.meta_path", [waiting, *sys.meta_path])
-    monkeypatch.setattr("mahtab_tui.tools.PATIENCE", 0.1)
-    value = "tests.unit.waiting_module:tool"
-    plug_ins(value, f"{__name__}:counting")
-    problems: list[str] = []
-    try:
-        assert "count_lines" in toolset(tmp_path, problems).tools
-    finally:
-        waiting.over.set()
-    assert problems == [
-        f"The tool tool ({value}) did not load within 0.1 seconds; this session continues without it."
-    ]
 
 
 def test_plug_in_cannot_reuse_an_existing_name(plug_ins: Any, tmp_path: Path) -> None:

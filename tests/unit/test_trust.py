@@ -16,19 +16,11 @@ from mahtab_tui.cli.main import app
 from mahtab_tui.knowledge.instructions import find_instructions
 from mahtab_tui.knowledge.library import load_skill_descriptions
 from mahtab_tui.knowledge.skills import ProjectFolder, skill_folders
-from mahtab_tui.settings import sources
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
 from mahtab_tui.settings.sources import all_untrusted_settings
-from mahtab_tui.tui.commands import COMMANDS
-from mahtab_tui.tui.commands.panes import PANE_COMMANDS
 from tests.skills import write_skill
 from tests.trust import trust_project
 
-GROUPS = {
-    **{each.id: each.group for each in PANE_COMMANDS},
-    **{each.id: each.group for each in COMMANDS},
-}
-"""Commands whose key a keymap can change."""
 WAITS: dict[str, object] = {
     "model": "replay:.mahtab/a.jsonl",
     "reflection_model": "demo",
@@ -40,25 +32,25 @@ WAITS: dict[str, object] = {
     "rlm_max_depth": 4,
     "rlm_max_turns": 21,
     "rlm_max_calls": 100_000,
-    "rlm_max_usd": 100.0,
+    "rlm_max_usd": 1.5,
     "rlm_max_seconds": 100_000.0,
     "rlm_concurrency": 1,
     "rlm_small": 1,
     "rlm_ask_above": 51,
     "output_answers": True,
     "reflection": "always",
-    "max_turns": 6,
+    "max_turns": 4,
     "base_url": "https://elsewhere.example/v1",
     "model_timeout": 121.0,
     "max_history": 21,
-    "max_usd": 100.0,
+    "max_usd": 0.5,
     "approval": "auto",
     "approval_rules": "allow: *(*)",
     "python": "./evil",
     "kernel": "command: ./evil",
     "jupyter_token": "theirs",
     "reload": True,
-    "keymap": {"cycle-approval": "f2"},
+    "keymap": {"help": "f2"},
     "viewer": "file",
     "project": "inside",
     "share": False,
@@ -75,26 +67,12 @@ WAITS: dict[str, object] = {
     "embedding_model": "ollama:theirs",
 }
 """Settings that can wait for the person, each with a value that does."""
-OWN = {"rlm_max_calls": 200, "rlm_max_usd": 2.0, "rlm_max_seconds": 60.0, "max_usd": 2.0}
-"""Values of the person, where there is no limit otherwise."""
 FREE: dict[str, object] = {
     "theme": "mahtab-day",
     "pictures": "blocks",
     "output_format": "plain",
     "highlight": False,
     "approval": "ask",
-    "keymap": {"help": "f2,alt+x"},
-    "rlm_max_depth": 0,
-    "rlm_max_turns": 9,
-    "rlm_max_calls": 199,
-    "rlm_max_usd": 1.5,
-    "rlm_max_seconds": 59.0,
-    "rlm_ask_above": 49,
-    "max_turns": 4,
-    "max_usd": 1.5,
-    "model_timeout": 119.0,
-    "max_history": 19,
-    "skills_budget": 59_999,
 }
 """Settings with a value that any project may set."""
 
@@ -149,10 +127,8 @@ def test_new_setting_needs_trust_by_default(project: Path) -> None:
 @pytest.mark.parametrize("source", [".env", "config.toml"])
 @pytest.mark.parametrize("key", WAITS)
 def test_harmful_value_is_used_only_while_trusted_and_unchanged(
-    project: Path, home: Path, source: str, key: str
+    project: Path, source: str, key: str
 ) -> None:
-    if key in OWN:
-        write(home, "config.toml", key, OWN[key])
     default = getattr(load_settings(), key)
     path = write(project, source, key, WAITS[key])
     settings = load_settings()
@@ -175,7 +151,7 @@ def test_harmful_value_is_used_only_while_trusted_and_unchanged(
         "provider": "ollama",
         "reflection": "on_error",
         "viewer": "auto",
-        "keymap": {"cycle-approval": "f3"},
+        "keymap": {"help": "f3"},
         "code_dir": "..",
         "approval": "review",
     }
@@ -194,64 +170,11 @@ def test_harmful_value_is_used_only_while_trusted_and_unchanged(
 
 @pytest.mark.parametrize("source", [".env", "config.toml"])
 @pytest.mark.parametrize("key", FREE)
-def test_harmless_values_are_used_at_once(project: Path, home: Path, source: str, key: str) -> None:
-    if key in OWN:
-        write(home, "config.toml", key, OWN[key])
+def test_harmless_values_are_used_at_once(project: Path, source: str, key: str) -> None:
     write(project, source, key, FREE[key])
     settings = load_settings()
     assert not settings.untrusted
     assert source in settings.origin(key).text
-
-
-@pytest.mark.parametrize("limit", ["nan", "inf", "1e999", "0x10", "9" * 400, "no number"])
-def test_limit_that_is_not_clearly_lower_needs_trust(limit: str) -> None:
-    assert sources.values_needing_trust({"max_usd": limit}, {"max_usd": 2.0})
-
-
-@pytest.mark.parametrize(
-    "keys",
-    [
-        "enter",
-        "escape",
-        "y",
-        "ctrl+c",
-        "ctrl+m",
-        "f7",
-        "f8",
-        "alt+enter",
-        "tab",
-        "f2,y",
-        "",
-        "alt+é",
-        "alt+p",
-    ],
-)
-def test_project_cannot_bind_typing_stopping_answering_or_user_keys(keys: str) -> None:
-    assert sources.values_needing_trust(
-        {"keymap": {"help": keys}}, {"keymap": {"jump": "alt+o,alt+p"}}
-    )
-
-
-def test_no_allowed_project_key_stops_quits_answers_or_approves() -> None:
-    for command in COMMANDS:
-        if command.id in (
-            "stop",
-            "interrupt-or-copy",
-            "focus-approval",
-            "cycle-approval",
-            "reset",
-            "quit",
-        ):
-            for key in command.keys.split(","):
-                assert sources.values_needing_trust({"keymap": {"help": key}}, {}), command.id
-
-
-@pytest.mark.parametrize("command", GROUPS)
-def test_project_maps_only_viewing_and_navigation_commands(command: str) -> None:
-    waits = bool(sources.values_needing_trust({"keymap": {command: "f2"}}, {}))
-    group = GROUPS[command]
-    assert waits or group in ("Input", "Panes", "Screen")
-    assert waits or command not in ("quit", "copy", "suggest", "edit-input", "theme")
 
 
 @pytest.mark.parametrize(
@@ -372,8 +295,7 @@ def test_editing_the_project_file_reports_untrusted_settings(
     assert "until you trust it" in run("edit", "--project").stderr
     write(home, "config.toml", "max_turns", "many")
     done = run("edit", "--project")
-    assert (done.exit_code, done.exception) == (0, None)
-    assert "max_turns: input should be" in done.stderr
+    assert (done.exit_code, "max_turns: input should be" in done.stderr) == (2, True)
 
 
 def test_session_reports_untrusted_settings(project: Path, home: Path) -> None:
