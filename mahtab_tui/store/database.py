@@ -96,11 +96,6 @@ def is_corrupt(error: BaseException | None) -> bool:
     )
 
 
-def is_index_corrupt(error: BaseException | None) -> bool:
-    """Return whether only the word index is damaged, which can be rebuilt."""
-    return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_CORRUPT_VTAB
-
-
 def is_busy(error: sqlite3.Error) -> bool:
     """Return whether another program is writing at the moment."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
@@ -370,10 +365,6 @@ create table if not exists digest (
 );
 """
 
-_INDEX = "create virtual table if not exists said using fts5(text, content='', detail=none, prefix='2 3', tokenize='ascii')"
-"""The words of questions, answers and cells (extracted by `store.session_index`), for finding
-records, not for reading them."""
-
 
 @contextlib.contextmanager
 def as_sentences(path: Path, identity: tuple[int, int] | None = None) -> Iterator[None]:
@@ -385,10 +376,6 @@ def as_sentences(path: Path, identity: tuple[int, int] | None = None) -> Iterato
     try:
         yield
     except (sqlite3.Error, OverflowError) as error:
-        if is_index_corrupt(error):
-            raise StoreError(
-                "The search index of the sessions is damaged; it is being rebuilt."
-            ) from error
         if is_corrupt(error):
             try:
                 moved = move_damaged_file(path, identity)
@@ -490,20 +477,6 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         connection.executescript(
             f"begin immediate; {_TABLES} pragma user_version = {SCHEMA}; commit;"
         )
-        make_index(connection)
-
-
-def make_index(connection: sqlite3.Connection) -> bool:
-    """Create the word index if it is missing; returns whether this SQLite supports it. Raises
-    `sqlite3.Error`."""
-    try:
-        connection.execute(_INDEX)
-        connection.execute("select rowid from said where rowid = 0")
-    except sqlite3.OperationalError as error:
-        if "no such module" in str(error):
-            return False
-        raise
-    return True
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:

@@ -496,8 +496,6 @@ def test_old_session_can_be_appended_to(sessions: Path) -> None:
 
 
 def test_old_session_is_found_once_indexed(sessions: Path) -> None:
-    list_sessions(sessions)
-    assert find_sessions(sessions, "count").hits == []
     assert catch_up(sessions, 60.0) == 0
     [hit] = find_sessions(sessions, "count data").hits
     assert (hit.session.id, hit.session.title) == (SESSION, "Count the data")
