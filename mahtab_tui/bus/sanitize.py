@@ -157,15 +157,7 @@ _LOOKALIKES = frozenset(map(chr, (0x2B9, 0x2BA, 0x2BC, 0x2EE, 0x374, 0x37E, 0xFF
 _ZWNJ, _ZWJ, _KEYCAP = "\u200c", "\u200d", "\u20e3"
 _SELECTORS = "\ufe0e\ufe0f"
 """Select text or picture style for the preceding emoji."""
-_FLAGS = frozenset(
-    "\U0001f3f4" + "".join(chr(0xE0000 + ord(each)) for each in f"{tag}\x7f")
-    for tag in ("gbeng", "gbsct", "gbwls")
-)
-"""Flags written with tag characters. Any other text in tag characters is hidden."""
-_FLAG_LENGTH = 7
-_NEEDED = frozenset(
-    (_ZWNJ, _ZWJ, _KEYCAP, *_SELECTORS, *(char for flag in _FLAGS for char in flag[1:]))
-)
+_NEEDED = frozenset((_ZWNJ, _ZWJ, _KEYCAP, *_SELECTORS))
 _JOINING = "\u1161-\u11ff\ud7b0-\ud7ff"
 _LONG = 100_000
 """Characters of a text in which each hidden character is looked up."""
@@ -225,7 +217,7 @@ def refusal(code: str) -> str:
 
 
 def _is_needed(text: str, offset: int) -> bool:
-    """Return whether a joiner, selector or tag is part of an emoji or a word."""
+    """Return whether a joiner or selector is part of an emoji or a word."""
     char, before, after = text[offset], text[offset - 1 : offset], text[offset + 1 : offset + 2]
     if char in _SELECTORS:
         return (
@@ -237,9 +229,6 @@ def _is_needed(text: str, offset: int) -> bool:
         return _has_keycap(
             text[offset - 2 : offset - 1] if before and before in _SELECTORS else before
         )
-    if char not in (_ZWNJ, _ZWJ):
-        start = text.rfind("\U0001f3f4", max(0, offset - _FLAG_LENGTH), offset)
-        return start >= 0 and text[start : start + _FLAG_LENGTH] in _FLAGS
     if before and unicodedata.combining(before) == _VIRAMA:
         return True
     letter = next(

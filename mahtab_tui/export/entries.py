@@ -272,8 +272,9 @@ class Selected(NamedTuple):
     def _is_long(self, entry: Entry) -> bool:
         if self.longest is None:
             return False
-        texts = outputs(entry) if isinstance(entry, Cell) else chain(*_calls(entry))
-        return sum(len(each.text) for each in texts) > self.longest
+        if isinstance(entry, Cell):
+            return any(len(each.text) > self.longest for each in outputs(entry))
+        return sum(len(part.text) for part in chain(*_calls(entry))) > self.longest
 
     def parts(self, entry: ToolUse | Search) -> Iterator[Part]:
         """Yield the texts of a tool call or a search, up to `longest`."""
@@ -283,20 +284,24 @@ class Selected(NamedTuple):
                 if index:
                     yield Part("line", f"… {len(calls) - index:,} more calls are left out here …")
                     return
-                call = [part._replace(text=_head(part.text, self.longest or 0)) for part in call]
+                call = [part._replace(text=shorten(part.text, self.longest or 0)) for part in call]
             yield from call
 
     def outputs(self, cell: Cell) -> list[Output]:
-        """Return the start and end of a cell's output."""
-        rest = outputs(cell)
-        if self.longest is None or not self._is_long(cell):
-            return rest
-        head, tail = list[Output](), list[Output]()
-        _move_outputs(rest, head, self.longest // 2, last=False)
-        _move_outputs(rest, tail, self.longest - self.longest // 2, last=True)
-        left = sum(len(output.text) for output in rest)
-        note = f"\n… {left:,} characters of the output are left out here …\n"
-        return [*head, Output("stdout", note), *reversed(tail)]
+        """Return a cell's outputs, of long ones the start and end."""
+        found = outputs(cell)
+        if self.longest is None:
+            return found
+        return [each._replace(text=shorten(each.text, self.longest)) for each in found]
+
+
+def shorten(text: str, longest: int, advice: str = "") -> str:
+    """Return the start and end of a long text."""
+    if len(text) <= longest:
+        return text
+    half = longest // 2
+    note = f"… {len(text) - longest:,} characters are left out here{advice} …"
+    return f"{text[:half]}\n{note}\n{text[-half:]}"
 
 
 def select(
@@ -324,25 +329,3 @@ def _calls(entry: Entry) -> list[list[Part]]:
     if isinstance(entry, Search):
         return list(entry.calls.values())
     return [[Part("output", entry.text)]] if isinstance(entry, ToolUse) and entry.text else []
-
-
-def _head(text: str, limit: int) -> str:
-    left = len(text) - limit
-    return text if left <= 0 else f"{text[:limit]}\n… {left:,} characters are left out here …"
-
-
-def _move_outputs(rest: list[Output], chosen: list[Output], room: int, *, last: bool) -> None:
-    """Move outputs from one end, up to a number of characters."""
-    index = -1 if last else 0
-    while rest and room > 0:
-        text = rest[index].text
-        if len(text) <= room:
-            chosen.append(rest.pop(index))
-            room -= len(text)
-            continue
-        if rest[index].mime:  # a display is moved whole, or left out
-            return
-        piece, left = (text[-room:], text[:-room]) if last else (text[:room], text[room:])
-        chosen.append(rest[index]._replace(text=piece))
-        rest[index] = rest[index]._replace(text=left)
-        return

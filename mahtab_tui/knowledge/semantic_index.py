@@ -10,7 +10,6 @@ import queue
 import re
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -38,8 +37,6 @@ _PATIENCE = 5.0
 """Seconds that a search waits for vectors."""
 _PAUSE = 60.0
 """Seconds after a failure in which the model is not asked again."""
-_QUERIES = 100
-"""Queries whose vectors are remembered."""
 
 
 class Embedder(Protocol):
@@ -84,7 +81,6 @@ class SemanticIndex:
         self._lock = threading.Lock()
         self._store: Vectors | None = None
         self._corpora: dict[str, _Corpus] = {}
-        self._queries: OrderedDict[str, np.ndarray[Any, Any]] = OrderedDict()
         self._pause_until = float("-inf")
         self._problems: set[str] = set()
         self._closed = threading.Event()
@@ -126,9 +122,6 @@ class SemanticIndex:
     def _vector(self, query: str, until: float) -> np.ndarray[Any, Any] | None:
         """Return a query's vector; None if the model does not answer in time."""
         query = self._mask(query)[:LONGEST]
-        with self._lock:
-            if (known := self._queries.get(query)) is not None:
-                return known
         answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
         def ask() -> None:
@@ -145,10 +138,6 @@ class SemanticIndex:
         if isinstance(answer, Exception):
             self._fail(answer)
             return None
-        with self._lock:
-            self._queries[query] = answer
-            if len(self._queries) > _QUERIES:
-                self._queries.popitem(last=False)
         vector: np.ndarray[Any, Any] = answer
         return vector
 

@@ -402,11 +402,8 @@ def suppress_all_but_corruption() -> Iterator[None]:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open the database; a new one is readable only by this user. If it cannot be written, it is
-    opened for reading. Raises `StoreError`."""
+    """Open the database; a new one is readable only by this user. Raises `StoreError`."""
     with as_sentences(path):
-        if is_read_only(path):
-            return _opened_for_reading(path)
         connection = open_file(path, "", WAIT)
         try:
             _prepare(connection, path)
@@ -414,33 +411,6 @@ def connect(path: Path) -> sqlite3.Connection:
             connection.close()
             raise
         return connection
-
-
-def is_read_only(path: Path) -> bool:
-    """Return whether there is a database that this user cannot write."""
-    return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
-
-
-def _opened_for_reading(path: Path) -> sqlite3.Connection:
-    # The first also reads what is only in the write-ahead log, if SQLite can.
-    for options in ("mode=ro", "mode=ro&immutable=1"):
-        connection = sqlite3.connect(
-            f"{path.absolute().as_uri()}?{options}",
-            uri=True,
-            check_same_thread=False,
-            timeout=WAIT,
-            isolation_level=None,
-        )
-        connection.text_factory = decode_lossy
-        try:
-            connection.execute("select count(*) from sqlite_master").fetchone()
-        except sqlite3.OperationalError:
-            connection.close()
-            if options.endswith("1"):
-                raise
-        else:
-            break
-    return connection
 
 
 def fetched(path: Path, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:

@@ -27,7 +27,6 @@ from mahtab_tui.store.database import (
     decode_text,
     encode_text,
     is_busy,
-    is_read_only,
     transaction,
 )
 from mahtab_tui.store.sqlite import SessionRow, readable_record
@@ -140,7 +139,7 @@ def open_words(path: Path) -> Iterator[SpareDatabase]:
 def catch_up(path: Path, seconds: float, pause: float = 0.0) -> int:
     """Index new records, for at most that many seconds; returns how many sessions are still behind.
     pause: after each step, as a multiple of its duration. Raises `StoreError`."""
-    if not path.exists() or is_read_only(path):
+    if not path.exists():
         return 0
     ends_at = time.monotonic() + seconds
     with (

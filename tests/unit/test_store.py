@@ -75,7 +75,6 @@ Bus = tuple[logging.Logger, FailingStore, DisplayHandler]
 @pytest.fixture
 def bus(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bus]:
     monkeypatch.setattr(logger, "INTERVAL", 0.01)
-    monkeypatch.setattr(logger, "SHARE", 1)
     store, display = FailingStore(), DisplayHandler()
     log, _ = setup_logging(store)
     log.addHandler(display)
