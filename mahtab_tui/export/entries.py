@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
-from typing import Literal, NamedTuple, TypeGuard
+from dataclasses import dataclass
+from typing import NamedTuple, TypeGuard
 
 from mahtab_tui.bus import conversation, records
 from mahtab_tui.bus.answers import AnswerPart
@@ -21,56 +20,27 @@ from mahtab_tui.bus.slicing import parse_plain_python
 _TITLE = 300
 
 
-class Part(NamedTuple):
-    """A text of a tool call or a search."""
-
-    kind: Literal["line", "text", "code", "output"]
-    """A line is the title of a call."""
-    text: str
-
-
-_KINDS: dict[type[Record], Literal["text", "code", "output"]] = {
-    records.SearchReplIn: "code",
-    records.SearchReplOut: "output",
-    records.SearchFinal: "text",
-}
-"""How the records of a search are shown."""
-
-
 @dataclass(kw_only=True, eq=False)
 class Search(Entry):
-    """A search with the texts of its calls, in order. Its key is that of its cell."""
+    """A search and its answer. Its key is that of its cell."""
 
-    texts = ("title",)
+    texts = ("title", "text")
     query: str
+    root: str
+    """The name of its first node."""
     title: str = ""
     """On one line."""
-    calls: dict[str, list[Part]] = field(default_factory=dict)
-    """By node."""
+    text: str = ""
     asked: int = 0
     cost: float = 0.0
     ended: str = ""
 
-    def begin(self, record: records.SearchBegin) -> None:
-        if record.node not in self.calls:
-            part = f" · part {record.index + 1:,} of {record.of:,}" if record.of > 1 else ""
-            line = to_title(f"{record.node} · {record.model}{part} · {record.text}")
-            self.calls[record.node] = [Part("line", line)]
-            self._update()
-
-    def fold(self, record: records.SearchRecord | records.Usage) -> None:
+    def fold(self, record: records.SearchFinal | records.Usage | None = None) -> None:
         if isinstance(record, records.Usage):
             self.asked += 1
             self.cost += record.cost or 0.0
-        elif (parts := self.calls.get(record.node)) is not None:
-            kind = _KINDS.get(type(record))
-            if kind is not None and (record.text or kind == "code"):
-                parts.append(Part(kind, record.text))
-            if isinstance(record, records.SearchFinal) and record.node == next(iter(self.calls)):
-                self.ended = record.state
-        self._update()
-
-    def _update(self) -> None:
+        elif record is not None and record.node == self.root:
+            self.text, self.ended = record.text, record.state
         cost = f" · ${self.cost:.4f}" if self.cost else ""
         ended = "" if self.ended in ("done", "") else f" · {self.ended}"
         self.title = (
@@ -152,7 +122,7 @@ class Conversation(conversation.Conversation):
         self._folds[records.Usage] = self._usage
         if asides:
             self._folds[records.SearchBegin] = self._begin_search
-            self._folds |= dict.fromkeys(_KINDS, self._search_event)
+            self._folds[records.SearchFinal] = self._search_event
         self.fold(past)
 
     def fold(self, new_records: Iterable[Record]) -> None:
@@ -215,21 +185,18 @@ class Conversation(conversation.Conversation):
                         output.parts = [part.masked(mask) for part in output.parts]
             elif isinstance(entry, Question):
                 entry.attached = [chip._replace(label=mask(chip.label)) for chip in entry.attached]
-            elif isinstance(entry, Search):
-                for call in entry.calls.values():
-                    call[:] = [part._replace(text=mask(part.text)) for part in call]
 
     def _begin_search(self, record: records.SearchBegin) -> None:
-        search = self._searches.get(record.tree)
-        if search is None:
-            key = "" if record.cell is None else cell_entry(record.cell)
-            search = self._searches[record.tree] = Search(
-                author=record.model or "model", query=to_title(record.text), key=key
-            )
-            self.append(search)
-        search.begin(record)
+        if record.tree in self._searches:
+            return
+        key = "" if record.cell is None else cell_entry(record.cell)
+        author, query = record.model or "model", to_title(record.text)
+        search = Search(author=author, query=query, root=record.node, key=key)
+        self._searches[record.tree] = search
+        search.fold()
+        self.append(search)
 
-    def _search_event(self, record: records.SearchRecord | records.Usage) -> None:
+    def _search_event(self, record: records.SearchFinal | records.Usage) -> None:
         if (search := self._searches.get(record.tree or "")) is not None:
             search.fold(record)
 
@@ -274,18 +241,11 @@ class Selected(NamedTuple):
             return False
         if isinstance(entry, Cell):
             return any(len(each.text) > self.longest for each in outputs(entry))
-        return sum(len(part.text) for part in chain(*_calls(entry))) > self.longest
+        return isinstance(entry, ToolUse | Search) and len(entry.text) > self.longest
 
-    def parts(self, entry: ToolUse | Search) -> Iterator[Part]:
-        """Yield the texts of a tool call or a search, up to `longest`."""
-        room, calls = self.longest, _calls(entry)
-        for index, call in enumerate(calls):
-            if room is not None and (room := room - sum(len(part.text) for part in call)) < 0:
-                if index:
-                    yield Part("line", f"… {len(calls) - index:,} more calls are left out here …")
-                    return
-                call = [part._replace(text=shorten(part.text, self.longest or 0)) for part in call]
-            yield from call
+    def text(self, entry: ToolUse | Search) -> str:
+        """Return the result of a tool call or a search, of a long one the start and end."""
+        return entry.text if self.longest is None else shorten(entry.text, self.longest)
 
     def outputs(self, cell: Cell) -> list[Output]:
         """Return a cell's outputs, of long ones the start and end."""
@@ -322,10 +282,3 @@ def select(
         raise NothingToExport("Nothing has been said or run yet.")
     title = plain(conversation.title)
     return Selected(entries, session, title, conversation.costs, conversation.private, longest)
-
-
-def _calls(entry: Entry) -> list[list[Part]]:
-    """Return the texts by call; of a tool, its result."""
-    if isinstance(entry, Search):
-        return list(entry.calls.values())
-    return [[Part("output", entry.text)]] if isinstance(entry, ToolUse) and entry.text else []

@@ -481,7 +481,6 @@ def test_control_sequences_of_a_skill_do_not_reach_the_terminal(project: Path) -
 
 def test_show_prints_the_instructions(project: Path) -> None:
     done = run_skills("show", "debug")
-    assert "license: MIT" in done.stdout
     assert "# Debug" in done.stdout
     missing = run_skills("show", "debugging")
     assert missing.exit_code == 1
