@@ -10,12 +10,19 @@ from typing import NamedTuple, TypeGuard
 
 from mahtab_tui.bus import conversation, records
 from mahtab_tui.bus.answers import AnswerPart
-from mahtab_tui.bus.conversation import Cell, Entry, Note, Question, ToolUse, Words
+from mahtab_tui.bus.conversation import (
+    Cell,
+    Entry,
+    Note,
+    Question,
+    ToolUse,
+    Words,
+    parse_plain_python,
+)
 from mahtab_tui.bus.output import OutputBuffer
 from mahtab_tui.bus.prompt import HiddenEntries
 from mahtab_tui.bus.records import Record, cell_entry
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.bus.slicing import parse_plain_python
 
 _TITLE = 300
 
