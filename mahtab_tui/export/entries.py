@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeGuard
 
@@ -122,14 +122,11 @@ class Conversation(conversation.Conversation):
         """asides: include tool calls, searches and warnings."""
         super().__init__()
         self.hidden_entries = HiddenEntries()
-        self.costs: dict[int, float] = {}
-        """US dollars by question."""
         self._asides = asides
         self._searches: dict[str, Search] = {}
-        self._folds[records.Usage] = self._usage
         if asides:
             self._folds[records.SearchBegin] = self._begin_search
-            self._folds[records.SearchFinal] = self._search_event
+            self._folds |= dict.fromkeys((records.Usage, records.SearchFinal), self._search_event)
         self.fold(past)
 
     def fold(self, new_records: Iterable[Record]) -> None:
@@ -207,11 +204,6 @@ class Conversation(conversation.Conversation):
         if (search := self._searches.get(record.tree or "")) is not None:
             search.fold(record)
 
-    def _usage(self, record: records.Usage) -> None:
-        self._search_event(record)
-        if record.turn is not None and record.tree is None and record.cost is not None:
-            self.costs[record.turn] = self.costs.get(record.turn, 0.0) + record.cost
-
 
 LONGEST = 100_000
 """Characters of an output to export."""
@@ -225,7 +217,6 @@ class Selected(NamedTuple):
     entries: Sequence[Entry]
     session: str
     title: str
-    costs: Mapping[int, float]
     is_private: Callable[[Entry], bool]
     longest: int | None
     """Characters of an output."""
@@ -288,4 +279,4 @@ def select(
     if all(isinstance(entry, ASIDES) for entry in entries):
         raise NothingToExport("Nothing has been said or run yet.")
     title = plain(conversation.title)
-    return Selected(entries, session, title, conversation.costs, conversation.private, longest)
+    return Selected(entries, session, title, conversation.private, longest)

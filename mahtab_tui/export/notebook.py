@@ -136,8 +136,6 @@ def _metadata(entry: Entry, selected: Selected) -> dict[str, Any]:
             about["seconds"] = entry.duration
         if entry.undone:
             about["undone"] = True
-    elif isinstance(entry, Question) and (usd := selected.costs.get(entry.turn or 0)) is not None:
-        about["usd"] = round(usd, 6)
     return about
 
 

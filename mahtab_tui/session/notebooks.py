@@ -478,6 +478,6 @@ class Notebook(logging.Handler):
             elif entry.status and entry.cell_number is not None and not conversation.private(entry):
                 # Running and private cells are left out.
                 ran[entry.cell_number - self._first] = entry
-        selected = Selected(besides, "", "", conversation.costs, conversation.private, LONGEST_FILE)
+        selected = Selected(besides, "", "", conversation.private, LONGEST_FILE)
         redact = self._secrets.redact_for_model
         return writing.merge_content(self._file, ran, besides, selected, redact)

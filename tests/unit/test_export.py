@@ -79,7 +79,6 @@ STORY: list[Record] = [
     ),
     *cell(3, "print(x)", ("stdout", "4\n"), party="demo", turn=1, step=0, block=0),
     records.AssistantChat("It is 4.", turn=1, step=1, party="demo"),
-    records.Usage(turn=1, model="demo", cost=0.25),
     *cell(
         4,
         "1/0",
@@ -164,7 +163,6 @@ def test_notebook_has_output_bundles_and_authors() -> None:
         "seconds": 0.5,
     }
     assert by_id["question-1"].source == "**Question (with @notes.txt)**\n\nWhat is **x**?"
-    assert by_id["question-1"].metadata.mahtab.usd == 0.25
     assert made.metadata.mahtab.title == "What is **x**?"
 
 
