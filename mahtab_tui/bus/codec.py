@@ -22,15 +22,6 @@ FORMAT = 1
 _WHOLE = 2**63
 """Limit of integers: SQLite's have 64 bits."""
 
-_RENAMED: tuple[tuple[type[Record], str, str], ...] = (
-    (records.CellRecord, "place", "position"),
-    (records.NotebookCell, "place", "position"),
-    (records.NotebookOutput, "place", "position"),
-    (records.NotebookFile, "kept", "rewritable"),
-    (records.Kernel, "place", "host"),
-)
-"""Class, earlier name and name of each renamed field."""
-
 
 class InvalidRecord(ValueError):
     """The JSON value is not a record, or a field has a value of the wrong type."""
@@ -48,9 +39,9 @@ def decode(tag: str, text: str, attrs: object, time: float) -> Record | None:
     if kind is None:
         return None
     values = {
-        name: _field(hint, name, attrs[key])
-        for key, (name, hint) in _fields(kind).items()
-        if key in attrs
+        name: _field(hint, name, attrs[name])
+        for name, hint in records.hints(kind).items()
+        if name in attrs and name not in ("text", "time")
     }
     try:
         return typing.cast(Record, kind(text, time=time, **values))
@@ -67,15 +58,6 @@ def from_json(value: object) -> Record | None:
         for name, hint in (("tag", str), ("text", str), ("time", float))
     )
     return decode(tag, text, value.get("attrs"), float(time))
-
-
-@cache
-def _fields(kind: type[Any]) -> Mapping[str, tuple[str, Any]]:
-    """Return name and type by key; earlier keys come first, so that the present one wins."""
-    present = {name: (name, hint) for name, hint in kind.hints().items()}
-    del present["text"], present["time"]
-    earlier = {key: present[name] for base, key, name in _RENAMED if issubclass(kind, base)}
-    return {**earlier, **present}
 
 
 def _field(hint: Any, name: str, value: object) -> Any:
@@ -131,17 +113,12 @@ def _read(hint: Any, value: Any) -> Any:
         if not isinstance(value, dict):
             raise InvalidRecord("not an object")
         return {str(name): _read(args[1], each) for name, each in value.items()}
-    hints = _row_hints(origin)
+    hints = records.hints(origin)
     needed = hints.keys() - origin._field_defaults.keys()
     if not isinstance(value, dict) or not needed <= value.keys():
         raise InvalidRecord(f"not an object with {', '.join(sorted(needed))}")
     names = hints.keys() & value.keys()
     return origin(**{name: _field(hints[name], name, value[name]) for name in names})
-
-
-@cache
-def _row_hints(kind: Any) -> Mapping[str, Any]:
-    return typing.get_type_hints(kind, include_extras=True)
 
 
 LIMIT = 64_000_000

@@ -207,10 +207,6 @@ _NOTES: Mapping[type[Record], Callable[[Any], tuple[str, str]]] = {
         f"the skill {record.name} is "
         + (f"loaded ({record.chars:,} characters)" if record.loaded else "no longer loaded"),
     ),
-    records.Plan: lambda record: (
-        "info",
-        "\n- ".join(["Plan", *record.steps]) if record.state == "proposed" else "",
-    ),
 }
 """Level and text of a record's note, if any."""
 

@@ -14,17 +14,13 @@ import socket
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 
 from mahtab_tui.bus import StoreError
 from mahtab_tui.settings.model import home_folder
-
-STEP = 65_536
-"""Characters of an attribute, such as a picture, to encode at once, so that other threads can run
-in between."""
 
 
 def encode_text(text: str) -> str | bytes:
@@ -48,18 +44,6 @@ def decode_text(value: object) -> str:
 def decode_lossy(value: bytes) -> str:
     """Decode text from a file that may be damaged: invalid bytes become question marks."""
     return value.decode("utf-8", "replace")
-
-
-def as_json(attrs: Mapping[str, Any]) -> str:
-    """Encode attributes as `json.dumps` does, but without blocking other threads for long."""
-    return "{" + ", ".join(f"{json.dumps(name)}: {_value(attrs[name])}" for name in attrs) + "}"
-
-
-def _value(value: object) -> str:
-    if not isinstance(value, str):
-        return json.dumps(value, default=str)
-    pieces = (value[start : start + STEP] for start in range(0, len(value), STEP))
-    return '"' + "".join(json.dumps(piece)[1:-1] for piece in pieces) + '"'
 
 
 def open_file(path: Path | None, tables: str, wait: float) -> sqlite3.Connection:
@@ -359,9 +343,8 @@ create table if not exists partial (
     primary key (session, key)
 );
 create table if not exists digest (
-    number integer primary key, session text not null unique, upto integer, records integer not null default 0,
-    size integer not null default 0, title text not null default '', model text not null default '', cost real not null default 0,
-    private integer not null default 0
+    session text primary key, upto integer, size integer not null default 0, title text not null default '', model text not null default '',
+    cost real not null default 0
 );
 """
 

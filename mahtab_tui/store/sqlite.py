@@ -16,7 +16,6 @@ from mahtab_tui.bus.codec import InvalidRecord, decode
 from mahtab_tui.bus.records import Record, encode
 from mahtab_tui.store.database import (
     SessionLock,
-    as_json,
     as_sentences,
     connect,
     decode_text,
@@ -320,7 +319,8 @@ def shorten_input(record: Record) -> str:
 
 
 def _columns(record: Record) -> tuple[float, str, str, str | bytes]:
-    return record.time or time.time(), record.tag, as_json(encode(record)), encode_text(record.text)
+    attrs = json.dumps(encode(record), default=str)
+    return record.time or time.time(), record.tag, attrs, encode_text(record.text)
 
 
 def _unfinished_streams(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import sqlite3
 import tempfile
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record, encode
-from mahtab_tui.store.database import as_json, connect, transaction
+from mahtab_tui.store.database import connect, transaction
 from mahtab_tui.store.session_index import catch_up
 from mahtab_tui.store.session_search import find_sessions
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions
@@ -98,7 +99,7 @@ def _write(path: Path, texts: _Texts) -> None:
                     (name, f"/data/{number % 100}", 1e9, 1e9 + number, "first"),
                 )
                 rows = [
-                    (name, each.time, each.tag, as_json(encode(each)), each.text)
+                    (name, each.time, each.tag, json.dumps(encode(each)), each.text)
                     for each in texts.session()
                 ]
                 if number % 100 == 7:

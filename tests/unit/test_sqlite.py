@@ -10,7 +10,6 @@ import sqlite3
 import stat
 import threading
 from pathlib import Path
-from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,7 +17,6 @@ from hypothesis import strategies as st
 
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.records import NotebookFile
-from mahtab_tui.store import database
 from mahtab_tui.store.session_index import delete_session
 from mahtab_tui.store.sqlite import (
     RecordPage,
@@ -48,16 +46,6 @@ def test_appended_record_is_stored_at_once_and_privately(path: Path) -> None:
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     store.close()
-
-
-@given(
-    st.dictionaries(
-        st.text(), st.text(st.characters()) | st.integers() | st.none() | st.lists(st.text())
-    )
-)
-def test_attributes_are_standard_json_of_any_length(attrs: dict[str, object]) -> None:
-    with mock.patch.object(database, "STEP", 3):
-        assert database.as_json(attrs) == json.dumps(attrs)
 
 
 def test_the_pictures_of_a_cell_are_found_in_order(path: Path) -> None:
