@@ -43,7 +43,6 @@ class _Level(NamedTuple):
     path: str
     """With a slash at the end; empty for the topmost folder."""
     ignored: GitIgnoreSpec | None
-    is_repository: bool
 
 
 def is_wanted(path: str, file_pattern: str) -> bool:
@@ -101,18 +100,16 @@ def _level(confined: ConfinedFolder, path: str) -> _Level:
         ignored = None
     else:
         ignored = GitIgnoreSpec.from_lines(lines)
-    return _Level(path, ignored, (confined.folder / path / ".git").exists())
+    return _Level(path, ignored)
 
 
 def _is_ignored(path: str, levels: tuple[_Level, ...]) -> bool:
-    """Apply the nearest folder with a matching rule; a nested repository does not inherit rules."""
+    """Apply the nearest folder with a matching rule."""
     for level in reversed(levels):
         if level.ignored is not None:
             ignored = level.ignored.check_file(path[len(level.path) :]).include
             if ignored is not None:
                 return ignored
-        if level.is_repository:
-            return False
     return False
 
 

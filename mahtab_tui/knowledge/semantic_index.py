@@ -107,11 +107,6 @@ class SemanticIndex:
         corpus.ready.wait(max(0.0, until - time.monotonic()))
         return [] if vector is None else corpus.nearest(vector)
 
-    def missing(self, kind: str) -> int:
-        """Return how many texts of a collection have no vector yet."""
-        corpus = self._corpora.get(kind)
-        return 0 if corpus is None else len(corpus.texts) - len(corpus.vectors)
-
     def close(self) -> None:
         """Ask the model nothing more."""
         self._closed.set()
@@ -295,10 +290,6 @@ class CodeParts:
         if omitted:
             lines.append(
                 f"[The project is large: only its first {len(parts):,} parts are searched, {omitted:,} files are not.]"
-            )
-        if by_meaning and (missing := self._meaning.missing("code")):
-            lines.append(
-                f"[{missing:,} parts of the project are not known by meaning yet. Search again in a while.]"
             )
         return "\n".join(lines)
 

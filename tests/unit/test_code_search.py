@@ -50,14 +50,11 @@ TREE: dict[str, bytes] = {
     "nested/a.log": b"load\n",
     "nested/only-here/x.py": b"load\n",
     "nested/sub/only-here/x.py": b"load\n",
-    "repository/.git/config": b"load\n",
-    "repository/a.log": b"load\n",
-    "repository/a.txt": b"load\n",
     ".ignore": b"app.py\n",
     "spaces in it/and ä.txt": b"load\n",
 }
 FOUND = (
-    "app.py bom.txt keep.log latin.txt nested/a.log nested/sub/only-here/x.py no-end.txt repository/a.log repository/a.txt "
+    "app.py bom.txt keep.log latin.txt nested/a.log nested/sub/only-here/x.py no-end.txt "
     "src/build/x.txt src/deep/a/b/c.py src/gen/x.txt src-too/x.py src.py tmp/kept.txt utf16-be.txt utf16.txt utf8.txt wide.txt windows.py"
 ).split()
 
