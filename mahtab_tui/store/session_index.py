@@ -26,6 +26,7 @@ from mahtab_tui.store.database import (
     connect,
     decode_text,
     encode_text,
+    file_identity,
     is_busy,
     transaction,
 )
@@ -60,11 +61,12 @@ _WORD = re.compile(rf"[{_EASTERN}]|[^\W_{_EASTERN}]+")
 _NO_WORD = re.compile(r"[^a-z0-9]+")
 
 _TABLES = """
-create table if not exists indexed (upto integer not null);
+create table if not exists indexed (upto integer not null, file text not null);
 create virtual table if not exists word
     using fts5(session unindexed, text, detail=none, prefix='2 3', tokenize='ascii');
 """
-"""The words of a record have its number. `upto`: the number of the last indexed record."""
+"""The words of a record have its number. `upto`: the number of the last indexed record. `file`: the
+identity of the database, which may be replaced."""
 _TAGS = ", ".join(sorted({f"'{tag}'" for (tag, _), kind in KINDS.items() if kind.indexed}))
 _NEW = f"from record where number > ? and tag in ({_TAGS})"
 
@@ -141,12 +143,16 @@ def catch_up(path: Path, seconds: float, pause: float = 0.0) -> int:
     pause: after each step, as a multiple of its duration. Raises `StoreError`."""
     if not path.exists():
         return 0
-    ends_at = time.monotonic() + seconds
+    ends_at, file = time.monotonic() + seconds, str(file_identity(path))
     with (
         as_sentences(path),
         contextlib.closing(connect(path)) as connection,
         open_words(path) as index,
     ):
+        upto = index.run(partial(_upto, file)) or 0
+        (last,) = connection.execute("select coalesce(max(number), 0) from record").fetchone()
+        if upto > last:  # a new database may have the identity of a deleted one
+            index.run(lambda at: at.execute("delete from indexed"))
         waiting = [row[0] for row in connection.execute(_BEHIND)]
         try:
             while waiting and time.monotonic() < ends_at:
@@ -158,21 +164,26 @@ def catch_up(path: Path, seconds: float, pause: float = 0.0) -> int:
         while time.monotonic() < ends_at:
             began = time.monotonic()
             query = f"select number, session, time, tag, attrs, text {_NEW} order by number limit ?"
-            rows = connection.execute(query, (index.run(_upto) or 0, STEP)).fetchall()
-            if not rows or not index.run(partial(_add_words, rows)):
+            rows = connection.execute(
+                query, (index.run(partial(_upto, file)) or 0, STEP)
+            ).fetchall()
+            if not rows or not index.run(partial(_add_words, file, rows)):
                 break
             if pause:
                 time.sleep(pause * (time.monotonic() - began))
-        upto = index.run(_upto) or 0
+        upto = index.run(partial(_upto, file)) or 0
         left = connection.execute(f"select distinct session {_NEW}", (upto,)).fetchall()
     return len({*waiting, *(row[0] for row in left)})
 
 
-def _upto(index: sqlite3.Connection) -> int:
-    return int(index.execute("select coalesce(max(upto), 0) from indexed").fetchone()[0])
+def _upto(file: str, index: sqlite3.Connection) -> int:
+    found = index.execute("select upto from indexed where file = ?", (file,)).fetchone()
+    if found is None:
+        index.execute("delete from word")
+    return int(found[0]) if found else 0
 
 
-def _add_words(rows: Sequence[tuple[Any, ...]], index: sqlite3.Connection) -> bool:
+def _add_words(file: str, rows: Sequence[tuple[Any, ...]], index: sqlite3.Connection) -> bool:
     """Write the words of records. It does no harm if another program has written them."""
     added = [
         (number, session, indexed_words(readable_record((moment, tag, attrs, text))))
@@ -183,7 +194,7 @@ def _add_words(rows: Sequence[tuple[Any, ...]], index: sqlite3.Connection) -> bo
             "insert or replace into word (rowid, session, text) values (?, ?, ?)", added
         )
         index.execute("delete from indexed")
-        index.execute("insert into indexed values (?)", (rows[-1][0],))
+        index.execute("insert into indexed values (?, ?)", (rows[-1][0], file))
     return True
 
 

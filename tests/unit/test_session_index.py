@@ -358,6 +358,15 @@ def test_damaged_index_is_made_again(path: Path, damage: str) -> None:
     assert [row.id for row in list_sessions(path)] == ["s"]
 
 
+def test_index_of_a_replaced_database_is_made_again(path: Path) -> None:
+    save(path, "old", question("apples"), question("pears", 2))
+    assert found(path, "pears") == ["old"]
+    for leave in (Path.unlink, lambda path: path.rename(path.with_name("moved"))):
+        leave(path)
+        save(path, "new", question("pears"))
+        assert (found(path, "pears"), found(path, "apples"), index_rows(path)) == (["new"], [], 1)
+
+
 def test_unreadable_records_are_counted(path: Path) -> None:
     save(path, "s", question("apples"), question("pears", 2))
     assert found(path, "apples") == ["s"]
