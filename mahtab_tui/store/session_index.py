@@ -263,7 +263,20 @@ _COUNT = "select count(*) from record where session = ?"
 _PAGE = (
     "select time, tag, attrs, text from record where session = ? order by number limit ? offset ?"
 )
-_MARKS = "select time, tag, attrs, text from record where session = ? and tag = ? order by number"
+_IS_PRIVATE = "select 1 from record where session = ? and tag = ? limit 1"
+_USES = f"select time, tag, attrs, '' from record where session = ? and tag in ({', '.join('?' * (1 + len(records.OUTPUTS)))}) order by number"
+"""Marks of private variables, and the cells that use them; without texts, which may be long."""
+
+
+def hidden_entries(connection: sqlite3.Connection, session: str) -> HiddenEntries:
+    """Return which cells of a session use private variables."""
+    hidden = HiddenEntries()
+    if connection.execute(_IS_PRIVATE, (session, records.Private.tag)).fetchone() is None:
+        return hidden
+    for row in connection.execute(_USES, (session, records.Private.tag, *records.OUTPUTS)):
+        if (record := readable_record(row)) is not None:
+            hidden.fold(record)
+    return hidden
 
 
 def preview(path: Path, session: str, number: int = 0) -> list[Record]:
@@ -273,14 +286,8 @@ def preview(path: Path, session: str, number: int = 0) -> list[Record]:
         (count,) = connection.execute(_COUNT, (session,)).fetchone()
         first = max(0, min(count - SHOWN, number - SHOWN // 2 if number else count))
         rows = [readable_record(row) for row in connection.execute(_PAGE, (session, SHOWN, first))]
-        marks = [
-            readable_record(row)
-            for row in connection.execute(_MARKS, (session, records.Private.tag))
-        ]
+        hidden = hidden_entries(connection, session)
     found = [_shortened(record) for record in rows if record is not None]
-    hidden = HiddenEntries()
-    for record in (*found, *(mark for mark in marks if mark is not None)):
-        hidden.fold(record)
     shown = [
         visible for record in found if (visible := without_private(record, hidden)) is not None
     ]

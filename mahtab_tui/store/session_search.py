@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from mahtab_tui.bus import records
 from mahtab_tui.bus.prompt import HiddenEntries
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line
@@ -24,7 +23,7 @@ from mahtab_tui.store.database import (
     encode_text,
     transaction,
 )
-from mahtab_tui.store.session_index import open_words, words
+from mahtab_tui.store.session_index import hidden_entries, open_words, words
 from mahtab_tui.store.sqlite import SESSION_COLUMNS, SessionRow, readable_record, session_row
 
 _TABLE = """
@@ -95,9 +94,6 @@ _ABOUT = (
 _SESSION = f"select {SESSION_COLUMNS} from session left join digest on digest.session = session.id where session.id = ?"
 _RECORD = "select time, tag, attrs, text from record where number = ? and session = ?"
 _NUMBER = "select count(*) from record where session = ? and number <= ?"
-_IS_PRIVATE = "select 1 from record where session = ? and tag = ? limit 1"
-_USES = f"select time, tag, attrs, '' from record where session = ? and tag in ({', '.join('?' * (1 + len(records.OUTPUTS)))}) order by number"
-"""Marks of private variables, and the cells that use them; without texts, which may be long."""
 
 
 class Hit(NamedTuple):
@@ -154,7 +150,7 @@ def find_sessions(path: Path, typed: str, project: str | None = None, *, limit: 
                 if len(newest) == limit:
                     return True
                 if session not in hidden:
-                    hidden[session] = _hidden_entries(connection, session)
+                    hidden[session] = hidden_entries(connection, session)
                 record = _record(connection, session, number)
                 if record is not None and not hidden[session].is_private(record.entry_name):
                     newest[session] = number
@@ -185,17 +181,6 @@ def _hit(connection: sqlite3.Connection, session: str, number: int, wanted: Sequ
 def _record(connection: sqlite3.Connection, session: str, number: int) -> Record | None:
     row = connection.execute(_RECORD, (number, session)).fetchone()
     return None if row is None else readable_record(row)
-
-
-def _hidden_entries(connection: sqlite3.Connection, session: str) -> HiddenEntries:
-    """Return which cells of a session use private variables."""
-    hidden = HiddenEntries()
-    if connection.execute(_IS_PRIVATE, (session, records.Private.tag)).fetchone() is None:
-        return hidden
-    for row in connection.execute(_USES, (session, records.Private.tag, *records.OUTPUTS)):
-        if (record := readable_record(row)) is not None:
-            hidden.fold(record)
-    return hidden
 
 
 def words_pattern(wanted: Sequence[str]) -> str:
