@@ -508,14 +508,6 @@ def test_skill_is_text_in_an_existing_folder(project: Path) -> None:
     )
 
 
-def test_metadata_is_printed_literally(project: Path) -> None:
-    text = "---\nname: sly\ndescription: Fine.\nmetadata:\n  file: /etc/passwd\n---\n"
-    path = write_skill(project / "mine", "sly", text=text)
-    lines = run_skills("show", "sly", "--skills-dir", "mine").stdout.splitlines()
-    assert f"file: {path.relative_to(project)}" in lines
-    assert "metadata, file: /etc/passwd" in lines
-
-
 def test_check_names_each_broken_file_and_its_problem(project: Path) -> None:
     write_skill(project / "mine", "good")
     path = write_skill(project / "mine", "broken", text="x")
