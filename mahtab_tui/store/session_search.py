@@ -32,8 +32,6 @@ create table if not exists vector (number integer primary key, model text not nu
 """
 _CACHED = 200_000
 """Vectors that are cached at most; the oldest are dropped first."""
-_AT_ONCE = 500
-"""Digests in one query."""
 
 
 class Vectors:
@@ -48,15 +46,10 @@ class Vectors:
         )
 
     def known(self, model: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-        def read(at: sqlite3.Connection) -> dict[bytes, bytes]:
-            found: dict[bytes, bytes] = {}
-            for start in range(0, len(digests), _AT_ONCE):
-                some = digests[start : start + _AT_ONCE]
-                query = f"select digest, data from vector where model = ? and digest in ({', '.join('?' * len(some))})"
-                found |= at.execute(query, (model, *some)).fetchall()
-            return found
-
-        return self._database.run(read) or {}
+        marks = ", ".join("?" * len(digests))
+        query = f"select digest, data from vector where model = ? and digest in ({marks})"
+        found = self._database.run(lambda at: at.execute(query, (model, *digests)).fetchall())
+        return dict(found or ())
 
     def keep(self, model: str, vectors: Mapping[bytes, bytes]) -> None:
         def write(at: sqlite3.Connection) -> None:
