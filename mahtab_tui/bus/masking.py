@@ -398,9 +398,9 @@ def _mask_field(value: Any, hint: Any, forms: SecretMatcher) -> Any:
             return value
         return mask_spans(value, forms.spans(value, words=NAME not in args))
     if hasattr(value, "_fields"):
-        kinds = hints(type(value))
+        types = hints(type(value))
         masked = {
-            name: _mask_field(each, kinds[name], forms) for name, each in value._asdict().items()
+            name: _mask_field(each, types[name], forms) for name, each in value._asdict().items()
         }
         return value._replace(**masked)
     if isinstance(value, tuple):
