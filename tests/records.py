@@ -11,7 +11,7 @@ from typing import Any
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.codec import decode, from_json
-from mahtab_tui.bus.records import Record, get_record
+from mahtab_tui.bus.records import Record, get_record, hints
 
 
 def made(
@@ -21,7 +21,7 @@ def made(
     fields = dict(attrs or {})
     record = decode(tag, text, fields, time)
     assert record is not None, tag
-    unknown = fields.keys() - type(record).hints().keys() - {"event"}
+    unknown = fields.keys() - hints(type(record)).keys() - {"event"}
     assert not unknown, f"{tag} has no {unknown}"
     return record
 

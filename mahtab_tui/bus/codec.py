@@ -22,17 +22,6 @@ FORMAT = 1
 _WHOLE = 2**63
 """Limit of integers: SQLite's have 64 bits."""
 
-_RENAMED: tuple[tuple[type[Record], str, str], ...] = (
-    (records.CellRecord, "place", "position"),
-    (records.NotebookCell, "place", "position"),
-    (records.NotebookOutput, "place", "position"),
-    (records.NotebookFile, "kept", "rewritable"),
-    (records.Kernel, "place", "host"),
-)
-"""Class, earlier name and name of each renamed field."""
-
-_Read = Callable[[Any], Any]
-
 
 class InvalidRecord(ValueError):
     """The JSON value is not a record, or a field has a value of the wrong type."""
@@ -50,9 +39,9 @@ def decode(tag: str, text: str, attrs: object, time: float) -> Record | None:
     if kind is None:
         return None
     values = {
-        name: _field(read, name, attrs[key])
-        for key, (name, read) in _readers(kind).items()
-        if key in attrs
+        name: _field(hint, name, attrs[name])
+        for name, hint in records.hints(kind).items()
+        if name in attrs and name not in ("text", "time")
     }
     try:
         return typing.cast(Record, kind(text, time=time, **values))
@@ -65,51 +54,17 @@ def from_json(value: object) -> Record | None:
     if not isinstance(value, dict):
         raise InvalidRecord("A record must be an object.")
     tag, text, time = (
-        _reader(hint)(value.get(name))
+        _read(hint, value.get(name))
         for name, hint in (("tag", str), ("text", str), ("time", float))
     )
     return decode(tag, text, value.get("attrs"), float(time))
 
 
-@cache
-def _readers(kind: type[Any]) -> Mapping[str, tuple[str, _Read]]:
-    """Return name and reader by key; earlier keys come first, so that the present one wins."""
-    hints = kind.hints().items()
-    readers = {name: (name, _reader(hint)) for name, hint in hints if name not in ("text", "time")}
-    earlier = {key: readers[name] for base, key, name in _RENAMED if issubclass(kind, base)}
-    return {**earlier, **readers}
-
-
-def _field(read: _Read, name: str, value: object) -> Any:
+def _field(hint: Any, name: str, value: object) -> Any:
     try:
-        return read(value)
+        return _read(hint, value)
     except InvalidRecord as error:
         raise InvalidRecord(f"{name}: {error}") from None
-
-
-def _reader(hint: Any) -> _Read:
-    """Return a function that converts a JSON value to a declared type."""
-    origin, args = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Annotated:
-        return _reader(args[0])
-    if origin in (typing.Union, types.UnionType):
-        return _one_of([_reader(arg) for arg in args])
-    if origin is Mapping:
-        return _mapping(_reader(args[1]))
-    if origin is tuple:
-        if args[1:] == (...,):
-            return _rows(_reader(args[0]))
-        return _row([_reader(arg) for arg in args])
-    if hasattr(hint, "_fields"):
-        return _named(hint)
-    is_valid, problem = _PLAIN[hint]
-
-    def read(value: Any) -> Any:
-        if is_valid(value):
-            return value
-        raise InvalidRecord(problem)
-
-    return read
 
 
 _PLAIN: dict[Any, tuple[Callable[[Any], bool], str]] = {
@@ -125,57 +80,45 @@ _PLAIN: dict[Any, tuple[Callable[[Any], bool], str]] = {
 """Tests the values of a type, and says how they are wrong."""
 
 
-def _one_of(readers: list[_Read]) -> _Read:
-    def read(value: Any) -> Any:
-        for reader in readers:
+@cache
+def _shape(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Return the origin of a type and its arguments, without marks."""
+    if typing.get_origin(hint) is Annotated:
+        hint = typing.get_args(hint)[0]
+    return typing.get_origin(hint) or hint, typing.get_args(hint)
+
+
+def _read(hint: Any, value: Any) -> Any:
+    """Convert a JSON value to a declared type."""
+    origin, args = _shape(hint)
+    if origin in _PLAIN:
+        is_valid, problem = _PLAIN[origin]
+        if is_valid(value):
+            return value
+        raise InvalidRecord(problem)
+    if origin in (typing.Union, types.UnionType):
+        for each in args:
             try:
-                return reader(value)
+                return _read(each, value)
             except InvalidRecord as error:
                 last = error
         raise last
-
-    return read
-
-
-def _rows(reader: _Read) -> _Read:
-    def read(value: Any) -> Any:
-        if not isinstance(value, (list, tuple)):
-            raise InvalidRecord("not a list")
-        return tuple(reader(each) for each in value)
-
-    return read
-
-
-def _row(readers: list[_Read]) -> _Read:
-    def read(value: Any) -> Any:
-        if not isinstance(value, (list, tuple)) or len(value) != len(readers):
-            raise InvalidRecord(f"not a list of {len(readers)}")
-        return tuple(reader(each) for reader, each in zip(readers, value, strict=True))
-
-    return read
-
-
-def _mapping(reader: _Read) -> _Read:
-    def read(value: Any) -> Any:
+    if origin is tuple:
+        is_row = args[1:] != (...,)
+        if not isinstance(value, (list, tuple)) or (is_row and len(value) != len(args)):
+            raise InvalidRecord(f"not a list of {len(args)}" if is_row else "not a list")
+        kinds = args if is_row else args[:1] * len(value)
+        return tuple(_read(kind, each) for kind, each in zip(kinds, value, strict=True))
+    if origin is Mapping:
         if not isinstance(value, dict):
             raise InvalidRecord("not an object")
-        return {str(name): reader(each) for name, each in value.items()}
-
-    return read
-
-
-def _named(kind: Any) -> _Read:
-    hints = typing.get_type_hints(kind, include_extras=True)
-    readers = {name: _reader(hints[name]) for name in kind._fields}
-    needed = readers.keys() - kind._field_defaults.keys()
-
-    def read(value: Any) -> Any:
-        if not isinstance(value, dict) or not needed <= value.keys():
-            raise InvalidRecord(f"not an object with {', '.join(sorted(needed))}")
-        names = readers.keys() & value.keys()
-        return kind(**{name: _field(readers[name], name, value[name]) for name in names})
-
-    return read
+        return {str(name): _read(args[1], each) for name, each in value.items()}
+    hints = records.hints(origin)
+    needed = hints.keys() - origin._field_defaults.keys()
+    if not isinstance(value, dict) or not needed <= value.keys():
+        raise InvalidRecord(f"not an object with {', '.join(sorted(needed))}")
+    names = hints.keys() & value.keys()
+    return origin(**{name: _field(hints[name], name, value[name]) for name in names})
 
 
 LIMIT = 64_000_000

@@ -341,10 +341,6 @@ _PLAIN_NUMBER = re.compile(
 _GROUPED_NUMBER = re.compile(
     r"(?<![\d.,'’_])\d{1,3}([,'’_\u00a0\u2009\u202f])\d{3}(?:\1\d{3}){0,8}+(?!\d)(?:\.\d++)?"
 )
-_SOURCE_DATE = re.compile(
-    rf"{_DATE} | datetime(?:\.date(?:time)?)?\(\d{{4}},\s?\d{{1,2}},\s?\d{{1,2}}", re.VERBOSE
-)
-_SOURCE_TIME = re.compile(_TIME.replace(r"(?<![\w.:])", r"(?<![\d.:])", 1), re.VERBOSE)
 
 _Date = tuple[int | None, int, int | None]
 """Year, month and day."""
@@ -377,25 +373,15 @@ class _Source:
             values.add(float(re.sub(r"[^\d.]", "", match[0])))
         return sorted(filter(isfinite, values))
 
-    @cached_property
-    def dates(self) -> set[_Date]:
-        found = _SOURCE_DATE.finditer(self._text)
-        return {date for match in found for date in _read_date(match[0])}
-
-    @cached_property
-    def times(self) -> set[tuple[int, int, int | None]]:
-        found = _SOURCE_TIME.finditer(self._text)
-        return {time for match in found for time in _read_time(match[0])}
-
-    def has_number(self, among: _Range, half: float) -> bool:
-        """Return whether there is a number within `half` of a range's middle."""
-        if not isfinite(among.middle):
+    def has_number(self, middle: float, half: float = 0, signed: bool = False) -> bool:
+        """Return whether there is a number within `half` of `middle`. signed: whether its sign
+        counts."""
+        if not isfinite(middle):
             return False
-        half += abs(among.middle) * 1e-12 + half * 1e-9
-        middles = (among.middle,) if among.signed else (among.middle, -among.middle)
+        half += abs(middle) * 1e-12 + half * 1e-9
         return any(
-            bisect_left(self.numbers, middle - half) < bisect_right(self.numbers, middle + half)
-            for middle in middles
+            bisect_left(self.numbers, each - half) < bisect_right(self.numbers, each + half)
+            for each in ((middle,) if signed else (middle, -middle))
         )
 
     def has_text(self, folded: str) -> bool:
@@ -404,23 +390,40 @@ class _Source:
             return False
         before = r"(?<!\w)" if folded[0].isalnum() else ""
         after = r"(?!\w)" if folded[-1].isalnum() else ""
-        return re.search(before + re.escape(folded) + after, self.folded) is not None
+        return self.has_match(before + re.escape(folded) + after)
+
+    def has_match(self, pattern: str) -> bool:
+        return re.search(pattern, self.folded) is not None
 
     def has_date(self, date: _Date) -> bool:
         year, month, day = date
-        if any(month == m and year in (None, y) and day in (None, d) for y, m, d in self.dates):
+        if self.has_match(_date_pattern(date)):
             return True
         if year is None or day is not None:
             return False
-        named = _MONTHS[month - 1] in self.folded or self.has_number(_Range(month, 0, False), 0)
-        return named and self.has_number(_Range(year, 0, False), 0)
+        named = _MONTHS[month - 1] in self.folded or self.has_number(month)
+        return named and self.has_number(year)
 
     def has_time(self, time: tuple[int, int, int | None]) -> bool:
         hour, minute, second = time
-        same = any((hour, minute) == (h, m) and second in (None, s) for h, m, s in self.times)
-        return same or (
-            second is None and self.has_number(_Range(hour * 100 + minute, 0, False), 0)
+        seconds = "" if second is None else f":{second:02}"
+        return self.has_match(rf"(?<![\d.:])0?{hour}:{minute:02}{seconds}(?!\d)") or (
+            second is None and self.has_number(hour * 100 + minute)
         )
+
+
+def _date_pattern(date: _Date) -> str:
+    """Return a pattern of the ways in which a folded source may write a date."""
+    year, month, day = date
+    y, m = year or r"\d{4}", f"0?{month}"
+    d = r"\d{1,2}" if day is None else f"0?{day}"
+    name, nth = rf"{_MONTHS[month - 1]}[a-z]*\.?", "(?:st|nd|rd|th)?"
+    gap = "(?:[-/.]|, ?)"
+    forms = [rf"{y}{gap}{m}{gap}{d}(?!\d)", f"{m}[/.]{d}[/.]{y}", f"{d}[/.]{m}[/.]{y}"]
+    forms += [f"{d}{nth} (?:of )?{name},? {y}", f"{name} {d}{nth},? {y}"]
+    if day is None:
+        forms += [rf"{y}-{m}(?![\d-])", f"{name},? (?:of )?{y}"]
+    return rf"(?<![\w.])(?:{'|'.join(forms)})"
 
 
 class _Sources:
@@ -441,41 +444,25 @@ class _Sources:
 
     def find(self, token: _Token) -> tuple[bool, int | None]:
         """Return whether a figure occurs in a source, and in which cell."""
-        if token.kind == "number":
-            return self._find_number(token)
         folded = _fold(token.inner or token.text)
-        if token.kind == "date":
+        tries: list[Callable[[_Source], bool]] = [lambda source: source.has_text(folded)]
+        if token.kind == "number":
+            if _is_trivial(token.match):
+                return True, None
+            ranges = _ranges(token.match, token.hedge)
+            tries = [
+                lambda source: any(source.has_number(m, 0, signed) for m, _, signed in ranges),
+                lambda source: any(source.has_number(*each) for each in ranges),
+            ]
+        elif token.kind == "date":
             dates = _read_date(token.text)
-            return self._first(
-                lambda source: any(map(source.has_date, dates)) or source.has_text(folded)
-            )
-        if token.kind == "time":
+            tries.insert(0, lambda source: any(map(source.has_date, dates)))
+        elif token.kind == "time":
             times = _read_time(token.text)
-            return self._first(lambda source: any(map(source.has_time, times)))
-        return self._first(lambda source: source.has_text(folded))
-
-    def _first(self, has: Callable[[_Source], bool]) -> tuple[bool, int | None]:
-        source = next(filter(has, self._all), None)
+            tries = [lambda source: any(map(source.has_time, times))]
+        found = (source for has in tries for source in filter(has, self._all))
+        source = next(found, None)
         return source is not None, None if source is None else source.cell
-
-    def _find_number(self, token: _Token) -> tuple[bool, int | None]:
-        match = token.match
-        if _is_trivial(match):
-            return True, None
-        ranges = _ranges(match, token.hedge)
-        tries: list[Callable[[_Source], bool]] = [
-            lambda source: any(source.has_number(each, 0) for each in ranges),
-            lambda source: any(source.has_number(each, each.half) for each in ranges),
-        ]
-        if match["gap"] or "," in match["digits"]:
-            tries.append(lambda source: source.has_text(_fold(match["digits"])))
-        if (match["gap"] or "") in ("", ",", *_GAPS):  # two numbers, not one
-            parts = re.split(rf"[,{_GAPS}]", match["digits"])
-            if len(parts) > 1 and all(part.replace(".", "", 1).isdecimal() for part in parts):
-                whole = [_Range(float(part), 0, False) for part in parts]
-                tries.append(lambda source: all(source.has_number(each, 0) for each in whole))
-        results = map(self._first, tries)
-        return next((found for found in results if found[0]), (False, None))
 
 
 def _fold(text: str) -> str:
@@ -487,7 +474,6 @@ _DATE_FORMS = [
     re.compile(form)
     for form in (
         r"(?P<y>\d{4})[-/.](?P<m>\d{1,2})[-/.](?P<d>\d{1,2})T?",
-        r".*?\((?P<y>\d{4}), ?(?P<m>\d{1,2}), ?(?P<d>\d{1,2})",
         r"(?P<m>\d{1,2})[/.](?P<d>\d{1,2})[/.](?P<y>\d{4})",
         r"(?P<d>\d{1,2})[/.](?P<m>\d{1,2})[/.](?P<y>\d{4})",
         r"(?P<y>\d{4})-(?P<m>\d{2})(?P<d>)",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -56,9 +55,6 @@ class DisplayHandler(logging.Handler):
 INTERVAL = 1.0
 """Seconds between two writes of growing streams, and between two attempts after a failure."""
 
-SHARE = 20
-"""The interval is at least this many durations of the last write."""
-
 BACKLOG = 32_000_000
 """Characters kept in memory while the store is failing."""
 
@@ -106,7 +102,6 @@ class StoreHandler(logging.Handler):
         """Whether a record could never be stored."""
         self._news: list[tuple[str, str]] = []
         self._timer: threading.Timer | None = None
-        self._delay = INTERVAL
 
     def emit(self, record: logging.LogRecord) -> None:
         value = get_record(record)
@@ -147,14 +142,12 @@ class StoreHandler(logging.Handler):
     def _tick(self) -> None:
         with self._guard:
             self._timer = None
-            began = time.monotonic()
             self._write(partials=True)
-            self._delay = max(INTERVAL, SHARE * (time.monotonic() - began))
         self._report()
 
     def _arm(self) -> None:
         if self._timer is None:
-            self._timer = threading.Timer(self._delay, self._tick)
+            self._timer = threading.Timer(INTERVAL, self._tick)
             self._timer.daemon = True
             self._timer.start()
 

@@ -14,12 +14,21 @@ import typing
 from base64 import b64encode
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 from urllib.parse import quote, quote_plus
 
-from mahtab_tui.bus.records import NAME, NULL, PICTURE, WORD, Record, Stream, get_record
+from mahtab_tui.bus.records import (
+    NAME,
+    NULL,
+    PICTURE,
+    WORD,
+    Record,
+    Stream,
+    get_record,
+    hints,
+)
 
 LONG = 8
 """Characters of a secret that is found anywhere."""
@@ -372,21 +381,11 @@ class PrivateTexts:
 
 def _mask_fields(record: Record, forms: SecretMatcher) -> dict[str, Any]:
     is_picture = str(getattr(record, "mime", "")).startswith("image/")
-    kind: Any = type(record)
     return {
         name: _mask_field(getattr(record, name), hint, forms)
-        for name, hint in _hints(kind).items()
+        for name, hint in hints(type(record)).items()
         if not (is_picture and PICTURE in str(hint))
     }
-
-
-@cache
-def _hints(kind: Any) -> Mapping[str, Any]:
-    is_record = issubclass(kind, Record)
-    hints: Mapping[str, Any] = (
-        kind.hints() if is_record else typing.get_type_hints(kind, include_extras=True)
-    )
-    return hints
 
 
 def _mask_field(value: Any, hint: Any, forms: SecretMatcher) -> Any:
@@ -399,10 +398,9 @@ def _mask_field(value: Any, hint: Any, forms: SecretMatcher) -> Any:
             return value
         return mask_spans(value, forms.spans(value, words=NAME not in args))
     if hasattr(value, "_fields"):
-        row: Any = type(value)
-        hints = _hints(row)
+        types = hints(type(value))
         masked = {
-            name: _mask_field(each, hints[name], forms) for name, each in value._asdict().items()
+            name: _mask_field(each, types[name], forms) for name, each in value._asdict().items()
         }
         return value._replace(**masked)
     if isinstance(value, tuple):

@@ -6,29 +6,25 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from itertools import chain
 from typing import NamedTuple
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.terminal_screen import (
     HEIGHT,
-    NO_STYLE,
+    Pen,
     PrintedLine,
     Screen,
-    apply_sgr,
     collapse,
     leaves_line,
+    read_pen,
     split_unfinished,
-    style_change,
 )
 
 HEAD, TAIL = 200, 800
 """Lines to keep at the start and at the end."""
 RICH_DISPLAYS = 40
 """Tables, pictures and Markdown texts of one output at most."""
-COLOURS = 16
-"""Maximum number of SGR sequences carried over to the next line."""
 LIVE = 50_000
 """Characters at a piece's end whose cursor movements are emulated, until the final output comes."""
 LINE_HEAD, LINE_TAIL = 3_000, 1_000
@@ -37,8 +33,6 @@ HELP = 20_000
 
 LOCATION = re.compile(r'^(\s*File )(".*?"|\S+)(, line )(\d+)(.*)$')
 """A traceback line that names a location."""
-_SGR = re.compile(r"\x1b\[[\d;:]*m")
-_RESET = re.compile(r"\x1b\[[0;:]*m")
 
 
 @dataclass(slots=True, eq=False)
@@ -102,8 +96,7 @@ class OutputBuffer:
     tail: list[OutputLine] = field(default_factory=list)
     _open: OutputLine | None = None
     """The last line, until it ends."""
-    _colours: tuple[str, ...] = ()
-    """SGR sequences in effect."""
+    _pen: Pen = ""
     _above: int = 0
     """Lines between the cursor and the last one."""
     _column: int | None = None
@@ -122,7 +115,7 @@ class OutputBuffer:
         self.received = self.omitted = 0
         self.head.clear()
         self.tail.clear()
-        self._colours = ()
+        self._pen = ""
         self._end_prints()
 
     def feed(self, kind: str, text: str) -> None:
@@ -204,15 +197,15 @@ class OutputBuffer:
         for _ in range(TAIL + 1):
             end = middle.rfind("\n", 0, end)
         self.omitted += middle.count("\n", 0, end + 1)
-        self._remember_colours(middle[: end + 1])
+        self._pen = read_pen(self._pen, middle[: end + 1])
         return beginning, middle[end + 1 :]
 
     def _write(self, kind: str, text: str) -> None:
         if self._open is None:
-            self._open = OutputLine(kind, "".join(self._colours))
+            self._open = OutputLine(kind, self._pen)
             self._append(self._open)
         self._open.extend(text)
-        self._remember_colours(text)
+        self._pen = read_pen(self._pen, text)
 
     def _whole_line(self, kind: str, text: str) -> None:
         self._write(kind, text)
@@ -232,23 +225,24 @@ class OutputBuffer:
         if (over := len(text) - LIVE) > 0:
             self.omitted += text.count("\n", 0, over)
         lines = self._pop_screenful()
-        rows = [PrintedLine(line.text, NO_STYLE, NO_STYLE) for line in lines]
+        rows = [PrintedLine(line.text, "", "") for line in lines]
         if self._open is None or not rows:
-            rows.append(PrintedLine("", NO_STYLE, NO_STYLE))
-        pen = reduce(apply_sgr, (colour[2:-1] for colour in self._colours), NO_STYLE)
-        screen = Screen(rows, above=min(self._above, len(rows) - 1), column=self._column, pen=pen)
+            rows.append(PrintedLine("", "", ""))
+        screen = Screen(
+            rows, above=min(self._above, len(rows) - 1), column=self._column, pen=self._pen
+        )
         screen.feed(text[-LIVE:])
         rows = screen.rows()
         begun = bool(screen.above or rows[-1].text)
         for number, row in enumerate(rows if begun else rows[:-1]):
             line = lines[number] if number < len(lines) else OutputLine("stdout", "")
-            if (drawn := style_change(NO_STYLE, row.start) + row.text) != line.text:
+            if (drawn := row.start + row.text) != line.text:
                 line.text, line.cut = "", 0
                 line.extend(drawn)
             (self.tail.append if self.omitted else self._append)(line)
         self._open = (self.tail or self.head)[-1] if begun else None
         self._above, self._column = (0, None) if screen.at_end else (screen.above, screen.column)
-        self._colours = (screen.pen.codes(),) if screen.pen != NO_STYLE else ()
+        self._pen = screen.pen
 
     def _pop_screenful(self) -> list[OutputLine]:
         """Remove the last lines, which the cursor can reach."""
@@ -264,13 +258,6 @@ class OutputBuffer:
 
     def _append(self, line: OutputLine) -> None:
         (self.head if len(self.head) < HEAD and not self.tail else self.tail).append(line)
-
-    def _remember_colours(self, text: str) -> None:
-        if "\x1b" not in text:
-            return
-        for sequence in _SGR.findall(text):
-            before = () if _RESET.fullmatch(sequence) else (*self._colours, sequence)
-            self._colours = before[-COLOURS:]
 
 
 _SPAN = 1_000

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import time
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, dataclass_transform
@@ -99,12 +99,6 @@ class Record:
         """All fields except text and time, as JSON values."""
         return encode(self)
 
-    @classmethod
-    def hints(cls) -> dict[str, Any]:
-        """Return the type of each field, with its marks."""
-        found = typing.get_type_hints(cls, include_extras=True)
-        return {each.name: found[each.name] for each in fields(cls)}
-
     def changed(self, **changes: Any) -> Self:
         return replace(self, **changes)
 
@@ -168,6 +162,16 @@ def encode(record: Record) -> dict[str, Any]:
     return values
 
 
+def _hints(kind: Any) -> Mapping[str, Any]:
+    found = typing.get_type_hints(kind, include_extras=True)
+    names = getattr(kind, "_fields", None) or [each.name for each in fields(kind)]
+    return {name: found[name] for name in names}
+
+
+hints: Callable[[Any], Mapping[str, Any]] = cache(_hints)
+"""Returns the types of the fields of a record or a row, with their marks."""
+
+
 @cache
 def _names(kind: type[Any]) -> tuple[str, ...]:
     return tuple(each.name for each in fields(kind) if each.name not in ("text", "time"))
@@ -176,7 +180,7 @@ def _names(kind: type[Any]) -> tuple[str, ...]:
 @cache
 def _marked(kind: type[Any], mark: str) -> frozenset[str]:
     return frozenset(
-        name for name, hint in kind.hints().items() if mark in getattr(hint, "__metadata__", ())
+        name for name, hint in hints(kind).items() if mark in getattr(hint, "__metadata__", ())
     )
 
 
@@ -772,15 +776,6 @@ class Session(Record, tag="session", in_store=False):
     """As chosen by the user."""
     approval: Word
     """One of "ask", "review" and "auto"; "plan" while the model only plans."""
-
-
-class Plan(Record, tag="plan"):
-    """The steps of a plan in a session of an earlier version. In new sessions, the plan is in the
-    answer."""
-
-    steps: tuple[str, ...] = ()
-    state: Word = ""
-    """First "proposed"; when the steps are carried out, "running", "stopped" or "done"."""
 
 
 class Hide(Record, tag="hide", in_prompt=True):

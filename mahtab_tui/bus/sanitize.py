@@ -18,9 +18,10 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from rich.style import Style
     from rich.text import Text
 
 CONTROL = (
@@ -54,11 +55,88 @@ def one_line(text: str) -> str:
     return plain(text).replace("\n", " ").replace("\t", " ")
 
 
+Colour = int | tuple[int, int, int] | None
+"""One of 256 colours, or red, green and blue."""
+
+
+class Graphic(NamedTuple):
+    foreground: Colour = None
+    background: Colour = None
+    bold: bool = False
+    dim: bool = False
+    italic: bool = False
+    underline: bool = False
+    reverse: bool = False
+    strike: bool = False
+
+
+NO_STYLE = Graphic()
+_SWITCHES = {1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "reverse", 9: "strike"}
+_OFF = {22: ("bold", "dim"), 23: ("italic",), 24: ("underline",), 27: ("reverse",), 29: ("strike",)}
+_COLOURS = {30: "foreground", 40: "background"}
+_LONGEST = 200
+"""Longer sequences are noise."""
+
+
+@lru_cache(maxsize=4096)
+def apply_sgr(graphic: Graphic, parameters: str) -> Graphic:
+    """Apply the text between ``ESC [`` and ``m``. Unknown codes are ignored."""
+    if len(parameters) > _LONGEST:
+        return graphic
+    codes = [-1 if ":" in part else int(part or 0) for part in parameters.split(";")]
+    while codes:
+        fields: dict[str, Any] = {}
+        match codes:
+            case [38 | 48 as kind, 5, number, *codes]:
+                if number < 256:
+                    fields = {_COLOURS[kind - 8]: number}
+            case [38 | 48 as kind, 2, red, green, blue, *codes]:
+                if max(red, green, blue) < 256:
+                    fields = {_COLOURS[kind - 8]: (red, green, blue)}
+            case [38 | 48, _, *codes]:
+                pass
+            case [0, *codes]:
+                graphic = NO_STYLE
+            case [code, *codes]:
+                fields = _simple(code)
+        graphic = graphic._replace(**fields)
+    return graphic
+
+
+def _simple(code: int) -> dict[str, Any]:
+    """Return the fields that a code sets."""
+    if code in _SWITCHES:
+        return {_SWITCHES[code]: True}
+    if code in _OFF:
+        return dict.fromkeys(_OFF[code], False)
+    for base, name in _COLOURS.items():
+        if base <= code < base + 8:
+            return {name: code - base}
+        if base + 60 <= code < base + 68:
+            return {name: code - base - 60 + 8}
+        if code == base + 9:
+            return {name: None}
+    return {}
+
+
+@lru_cache(maxsize=4096)
+def rich_style(graphic: Graphic) -> Style:
+    """Return the Rich style. Anything off stays unset, so that a pane's own colours show."""
+    from rich.color import Color
+    from rich.style import Style
+
+    def colour(value: Colour) -> Color | None:
+        if isinstance(value, tuple):
+            return Color.from_rgb(*value)
+        return None if value is None else Color.from_ansi(value)
+
+    switches: dict[str, Any] = {name: True for name in _SWITCHES.values() if getattr(graphic, name)}
+    return Style(color=colour(graphic.foreground), bgcolor=colour(graphic.background), **switches)
+
+
 def styled(text: str) -> Text:
     """Return the text with its colours and styles (SGR), and nothing else that `plain` removes."""
     from rich.text import Text
-
-    from mahtab_tui.bus.terminal_screen import NO_STYLE, apply_sgr, rich_style
 
     if "\x1b" not in text:
         return Text(plain(text))
@@ -79,15 +157,7 @@ _LOOKALIKES = frozenset(map(chr, (0x2B9, 0x2BA, 0x2BC, 0x2EE, 0x374, 0x37E, 0xFF
 _ZWNJ, _ZWJ, _KEYCAP = "\u200c", "\u200d", "\u20e3"
 _SELECTORS = "\ufe0e\ufe0f"
 """Select text or picture style for the preceding emoji."""
-_FLAGS = frozenset(
-    "\U0001f3f4" + "".join(chr(0xE0000 + ord(each)) for each in f"{tag}\x7f")
-    for tag in ("gbeng", "gbsct", "gbwls")
-)
-"""Flags written with tag characters. Any other text in tag characters is hidden."""
-_FLAG_LENGTH = 7
-_NEEDED = frozenset(
-    (_ZWNJ, _ZWJ, _KEYCAP, *_SELECTORS, *(char for flag in _FLAGS for char in flag[1:]))
-)
+_NEEDED = frozenset((_ZWNJ, _ZWJ, _KEYCAP, *_SELECTORS))
 _JOINING = "\u1161-\u11ff\ud7b0-\ud7ff"
 _LONG = 100_000
 """Characters of a text in which each hidden character is looked up."""
@@ -147,7 +217,7 @@ def refusal(code: str) -> str:
 
 
 def _is_needed(text: str, offset: int) -> bool:
-    """Return whether a joiner, selector or tag is part of an emoji or a word."""
+    """Return whether a joiner or selector is part of an emoji or a word."""
     char, before, after = text[offset], text[offset - 1 : offset], text[offset + 1 : offset + 2]
     if char in _SELECTORS:
         return (
@@ -159,9 +229,6 @@ def _is_needed(text: str, offset: int) -> bool:
         return _has_keycap(
             text[offset - 2 : offset - 1] if before and before in _SELECTORS else before
         )
-    if char not in (_ZWNJ, _ZWJ):
-        start = text.rfind("\U0001f3f4", max(0, offset - _FLAG_LENGTH), offset)
-        return start >= 0 and text[start : start + _FLAG_LENGTH] in _FLAGS
     if before and unicodedata.combining(before) == _VIRAMA:
         return True
     letter = next(

@@ -2,9 +2,8 @@ r"""Computes how a terminal would show a text that moves the cursor, for screens
 
     \r  \b                       moves to the start of the line, one to the left
     ESC [ n A B C D              moves up, down, right, left
-    ESC [ n E F G `  d  H f      moves to a line, a column, both
+    ESC [ n E F G H              moves to a line, a column, both
     ESC [ J K                    erases parts of the screen, of the line
-    ESC 7 8,  ESC [ s u          saves and restores the cursor
 
 The screen consists of the last `HEIGHT` lines of a text, above which the cursor cannot move. Lines
 are not wrapped.
@@ -19,128 +18,36 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from mahtab_tui.bus.sanitize import CONTROL, SURROGATE, plain, visible
 
-if TYPE_CHECKING:
-    from rich.style import Style
-
-Colour = int | tuple[int, int, int] | None
-"""One of 256 colours, or red, green and blue."""
-
-
-class Graphic(NamedTuple):
-    foreground: Colour = None
-    background: Colour = None
-    bold: bool = False
-    dim: bool = False
-    italic: bool = False
-    underline: bool = False
-    reverse: bool = False
-    strike: bool = False
-
-    def codes(self) -> str:
-        """Return the sequence that changes `NO_STYLE` to this style."""
-        numbers = [str(code) for code, name in _SWITCHES.items() if getattr(self, name)]
-        numbers += _colour_codes(self.foreground, 30) + _colour_codes(self.background, 40)
-        return f"\x1b[{';'.join(numbers)}m" if numbers else ""
-
-
-NO_STYLE = Graphic()
-_SWITCHES = {1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "reverse", 9: "strike"}
-_OFF = {22: ("bold", "dim"), 23: ("italic",), 24: ("underline",), 27: ("reverse",), 29: ("strike",)}
-_DOUBLE_UNDERLINE = 21
-_LONGEST = 200
-"""Longer sequences, and more zero-width text in a cell, are noise."""
+Pen = str
+"""The colour and style sequences in effect."""
+_MOST_STYLES, _LONGEST = 16, 200
+"""Sequences of a pen at most. Longer sequences, and more zero-width text in a cell, are noise."""
 
 
 @lru_cache(maxsize=4096)
-def apply_sgr(graphic: Graphic, parameters: str) -> Graphic:
-    """Apply the text between ``ESC [`` and ``m``. Unknown codes are ignored."""
-    if len(parameters) > _LONGEST:
-        return graphic
-    codes = [[int(part or 0) for part in group.split(":")] for group in parameters.split(";")]
-    offset = 0
-    while offset < len(codes):
-        code, *more = codes[offset]
-        offset += 1
-        if code in (38, 48):
-            if not more:
-                more = [group[0] for group in codes[offset : offset + 4]]
-                # Skip the codes that belong to it.
-                offset += {5: 2, 2: 4}.get(more[0], 1) if more else 0
-            elif len(more) > 4:  # 38:2:SPACE:R:G:B; the colour space is ignored
-                more = [more[0], *more[2:5]]
-            name = "foreground" if code == 38 else "background"
-            graphic = _with(graphic, name, _extended(more, getattr(graphic, name)))
-        elif code == 4 and more:
-            graphic = graphic._replace(underline=more[0] != 0)
-        else:
-            graphic = _simple(graphic, code)
-    return graphic
+def next_pen(pen: Pen, sequence: str) -> Pen:
+    """Return the pen after a sequence ``ESC [ … m``."""
+    if len(sequence) > _LONGEST:
+        return pen
+    parameters = sequence[2:-1].lstrip("0")
+    if not parameters.strip("0;"):
+        return ""
+    if parameters.startswith(";"):
+        return sequence
+    pen = pen.replace(sequence, "") + sequence
+    return pen if pen.count("\x1b") <= _MOST_STYLES else pen[pen.index("\x1b", 1) :]
 
 
-def _with(graphic: Graphic, name: str, value: Colour | bool) -> Graphic:
-    fields: dict[str, Any] = {name: value}
-    return graphic._replace(**fields)
-
-
-def _simple(graphic: Graphic, code: int) -> Graphic:
-    if code == 0:
-        return NO_STYLE
-    if code in _SWITCHES:
-        return _with(graphic, _SWITCHES[code], True)
-    if code in _OFF:
-        return graphic._replace(**dict.fromkeys(_OFF[code], False))
-    if code == _DOUBLE_UNDERLINE:
-        return graphic._replace(underline=True)
-    for name, base in (("foreground", 30), ("background", 40)):
-        if base <= code < base + 8:
-            return _with(graphic, name, code - base)
-        if base + 60 <= code < base + 68:
-            return _with(graphic, name, code - base - 60 + 8)
-        if code == base + 9:
-            return _with(graphic, name, None)
-    return graphic
-
-
-def _extended(more: list[int], before: Colour) -> Colour:
-    """Return the colour of ``5;N`` or ``2;R;G;B``."""
-    match more:
-        case [5, number, *_] if number < 256:
-            return number
-        case [2, red, green, blue, *_] if max(red, green, blue) < 256:
-            return red, green, blue
-    return before
-
-
-def _colour_codes(colour: Colour, base: int) -> list[str]:
-    if colour is None:
-        return []
-    if isinstance(colour, tuple):
-        return [f"{base + 8};2;{';'.join(map(str, colour))}"]
-    if colour < 8:
-        return [str(base + colour)]
-    return [str(base + 60 + colour - 8)] if colour < 16 else [f"{base + 8};5;{colour}"]
-
-
-@lru_cache(maxsize=4096)
-def rich_style(graphic: Graphic) -> Style:
-    """Return the Rich style. Anything off stays unset, so that a pane's own colours show."""
-    from rich.color import Color
-    from rich.style import Style
-
-    def colour(value: Colour) -> Color | None:
-        if isinstance(value, tuple):
-            return Color.from_rgb(*value)
-        return None if value is None else Color.from_ansi(value)
-
-    switches: dict[str, Any] = {name: True for name in _SWITCHES.values() if getattr(graphic, name)}
-    return Style(color=colour(graphic.foreground), bgcolor=colour(graphic.background), **switches)
+def read_pen(pen: Pen, text: str) -> Pen:
+    """Return the pen after a text."""
+    return reduce(next_pen, SGR.findall(text), pen) if "\x1b" in text else pen
 
 
 class ScreenLine:
@@ -149,7 +56,7 @@ class ScreenLine:
     __slots__ = ("_cells", "_start")
 
     def __init__(self) -> None:
-        self._cells: list[tuple[str, Graphic]] = []
+        self._cells: list[tuple[str, Pen]] = []
         """Characters with the zero-width text after them (combining characters, and sequences that
         are not emulated); a wide character is followed by an empty cell."""
         self._start = ""
@@ -158,7 +65,7 @@ class ScreenLine:
     def __len__(self) -> int:
         return len(self._cells)
 
-    def write(self, text: str, column: int, look: Graphic) -> int:
+    def write(self, text: str, column: int, look: Pen) -> int:
         """Write text at a column, filling a gap with blanks; returns the column after it."""
         if text.isascii() or all(width(char) == 1 for char in set(text)):
             return self._put([(char, look) for char in text], column)
@@ -175,7 +82,7 @@ class ScreenLine:
         index = min(column, len(self._cells)) - 1
         while index > 0 and not self._cells[index][0]:
             index -= 1
-        cell, look = self._cells[index] if index >= 0 else (self._start, NO_STYLE)
+        cell, look = self._cells[index] if index >= 0 else (self._start, "")
         if len(cell) > _LONGEST:
             return
         if index < 0:
@@ -193,15 +100,15 @@ class ScreenLine:
             self._cells[start:end] = [_BLANK] * (end - start)
 
     def render(self) -> str:
-        """Return the text with escape sequences, from and to `NO_STYLE`."""
-        parts, before = [self._start], NO_STYLE
+        """Return the text with escape sequences, from and to the default style."""
+        parts, before = [self._start], ""
         for look, cells in groupby(self._cells, itemgetter(1)):
             parts.append(style_change(before, look))
             parts += (cell for cell, _ in cells)
             before = look
-        return "".join([*parts, style_change(before, NO_STYLE)])
+        return "".join([*parts, style_change(before, "")])
 
-    def _put(self, cells: list[tuple[str, Graphic]], column: int) -> int:
+    def _put(self, cells: list[tuple[str, Pen]], column: int) -> int:
         end = column + len(cells)
         self._cells += [_BLANK] * (column - len(self._cells))
         self._halve(column)
@@ -215,14 +122,14 @@ class ScreenLine:
             self._cells[column - 1 : column + 1] = [_BLANK] * 2
 
 
-_BLANK = (" ", NO_STYLE)
+_BLANK = (" ", "")
 
 
-def style_change(before: Graphic, now: Graphic) -> str:
+def style_change(before: Pen, now: Pen) -> str:
     """Return the sequence between two styles."""
     if before == now:
         return ""
-    return now.codes() if before == NO_STYLE else "\x1b[0m" + now.codes()
+    return f"\x1b[0m{now}" if before else now
 
 
 @lru_cache(maxsize=4096)
@@ -239,18 +146,18 @@ WIDTH = 1_000
 BLANKS, BLANKS_EACH = 1_000_000, 4
 """Blanks that moving right may create, in total and per character of input."""
 
-MOVES = r"\x1b(?:\[(?:[0-9;]*[A-HJfdsu`]|[0-2]?K|\?25[hl])|[78])"
+MOVES = r"\x1b\[(?:[0-9;]*[A-HJ]|[0-2]?K|\?25[hl])"
 """Emulated sequences, and ``?25``, which is ignored."""
 LINE_END = re.compile(r"(?<!\r)\r+\n")
 
 _MOVES = re.compile(MOVES)
-_LEAVES_LINE = re.compile(r"\x1b(?:\[[0-9;]*[ABEFHJfdsu]|[78])")
-_SGR = re.compile(r"\x1b\[([0-9;:]*)m")
+_LEAVES_LINE = re.compile(r"\x1b\[[0-9;]*[ABEFHJ]")
+SGR = re.compile(r"\x1b\[[0-9;:]*m")
 _TOKEN = re.compile(
     r"(?P<text>[^\x00-\x1f\x7f]+)"
     r"|(?P<control>[\r\b\t])"
     rf"|(?P<move>{MOVES})"
-    r"|\x1b\[(?P<sgr>[0-9;:]*)m"
+    rf"|(?P<sgr>{SGR.pattern})"
     r"|(?P<other>\x1b\[[0-?]*[ -/]*[@-~]?|\x1b\][^\x1b\x07\n]*(?:\x07|\x1b\\)?|[\x00-\x1f\x7f])"
 )
 _UNFINISHED = re.compile(r"(?:\r|\x1b(?:\[[0-9;?]*)?)\Z")
@@ -294,11 +201,11 @@ class PrintedLine(NamedTuple):
     """A line that was not overwritten."""
 
     text: str
-    start: Graphic
-    end: Graphic
+    start: Pen
+    end: Pen
 
 
-_EMPTY = PrintedLine("", NO_STYLE, NO_STYLE)
+_EMPTY = PrintedLine("", "", "")
 
 
 class Screen:
@@ -311,7 +218,7 @@ class Screen:
         *,
         above: int = 0,
         column: int | None = None,
-        pen: Graphic = NO_STYLE,
+        pen: Pen = "",
     ) -> None:
         """rows: the lines so far. above: number of lines from the cursor to the last one. column:
         the cursor's column; None for the end of its line."""
@@ -321,8 +228,7 @@ class Screen:
         self.column = column
         self.pen = pen
         """The style of newly written text."""
-        self._saved = (0, 0, NO_STYLE)
-        self._look = NO_STYLE
+        self._look = ""
         """The style at the end of the last line returned."""
         self._blanks = BLANKS
 
@@ -383,8 +289,7 @@ class Screen:
                 self._process_line(_visible_passes(line))
             else:
                 start, self.column = row.start if row.text else self.pen, None
-                for code in _SGR.finditer(line) if "\x1b" in line else ():
-                    self.pen = apply_sgr(self.pen, code[1])
+                self.pen = read_pen(self.pen, line)
                 self._rows[self._row] = PrintedLine(row.text + line, start, self.pen)
 
     def _feed_line(self) -> None:
@@ -403,7 +308,7 @@ class Screen:
                 case "text":
                     self._write(found)
                 case "sgr":
-                    self.pen = apply_sgr(self.pen, token["sgr"])
+                    self.pen = next_pen(self.pen, found)
                 case "control":
                     self._control(found)
                 case "move":
@@ -459,11 +364,9 @@ class Screen:
                 self.column = max(column, min(column + first, WIDTH))
             case "D":
                 self.column = max(0, column - first)
-            case "G" | "`":
+            case "G":
                 self.column = min(first - 1, WIDTH)
-            case "d":
-                self._go_to(first - 1)
-            case "H" | "f":
+            case "H":
                 self._go_to(first - 1)
                 self.column = min(second - 1, WIDTH)
             case "K":
@@ -475,11 +378,6 @@ class Screen:
                     del self._rows[self._row + 1 :]
                 if numbers != "3":  # the lines above the screen
                     self._erase_in_line(line, column, numbers)
-            case "s" | "7":
-                self._saved = self._row - self._top, column, self.pen
-            case _:
-                row, self.column, self.pen = self._saved
-                self._go_to(row)
         if letter in "EF":
             self.column = 0
 
@@ -519,7 +417,7 @@ def _visible_passes(line: str) -> str:
 
 
 def _settled(row: PrintedLine | ScreenLine) -> PrintedLine:
-    return PrintedLine(row.render(), NO_STYLE, NO_STYLE) if isinstance(row, ScreenLine) else row
+    return PrintedLine(row.render(), "", "") if isinstance(row, ScreenLine) else row
 
 
 def _numbers(text: str) -> tuple[int, int]:

@@ -237,7 +237,7 @@ def list_skills(skills_dir: SkillsDir = None) -> None:
 def show(
     name: Annotated[str, typer.Argument(help="The skill's name")], skills_dir: SkillsDir = None
 ) -> None:
-    """Print a skill: its file, its fields, its instructions."""
+    """Print a skill: its description, its file, its instructions."""
     library = SkillLibrary(_loader(skills_dir), warn)
     with fail_on(SkillNotFound, code=1):
         library.skills()
@@ -247,10 +247,6 @@ def show(
         "held back": untrusted and "no model gets it until you trust it: mahtab-tui config trust",
         "description": skill.description,
         "file": str(skill.file),
-        "license": skill.license,
-        "compatibility": skill.compatibility,
-        "allowed-tools": " ".join(skill.allowed_tools),
-        **{f"metadata, {key}": value for key, value in skill.metadata.items()},
     }
     for key, value in about.items():
         if value:

@@ -70,9 +70,6 @@ def report() -> Iterator[str]:
     if variable := langsmith_variable():
         found = f"gets every prompt and answer ({variable}=true)"
         yield _line("langsmith", found, f"Without {variable}, or with --no-store, it gets none.")
-    advice = "search_code() works without it; with ripgrep it is faster."
-    rg = find_program("rg")
-    yield _line("ripgrep", rg or "not on the PATH", "" if rg else advice)
     yield _terminal()
     yield _config(settings, problem)
     if settings is not None:

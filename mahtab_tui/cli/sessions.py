@@ -40,7 +40,7 @@ from mahtab_tui.session.kernel_control import (
 )
 from mahtab_tui.session.sharing import SharingError, running_sessions
 from mahtab_tui.settings.model import Settings
-from mahtab_tui.store.database import Holder, LockedElsewhere, is_read_only, locked_sessions
+from mahtab_tui.store.database import Holder, LockedElsewhere, locked_sessions
 from mahtab_tui.store.resume import (
     SessionNotFound,
     database,
@@ -264,8 +264,7 @@ def list_all(
 def _saved_rows(project: Path | None, limit: int) -> Iterator[str]:
     folder = None if project is None else str(project)
     with fail_on(StoreError, code=1):
-        if not is_read_only(database()):
-            catch_up(database(), _CATCH_UP)
+        catch_up(database(), _CATCH_UP)
         rows = list_sessions(database(), folder, limit=limit)
         count = count_sessions(database(), folder)
     if not rows and project is None:

@@ -4,73 +4,50 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
-from typing import Literal, NamedTuple, TypeGuard
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeGuard
 
 from mahtab_tui.bus import conversation, records
 from mahtab_tui.bus.answers import AnswerPart
-from mahtab_tui.bus.conversation import Cell, Entry, Note, Question, ToolUse, Words
+from mahtab_tui.bus.conversation import (
+    Cell,
+    Entry,
+    Note,
+    Question,
+    ToolUse,
+    Words,
+    parse_plain_python,
+)
 from mahtab_tui.bus.output import OutputBuffer
 from mahtab_tui.bus.prompt import HiddenEntries
 from mahtab_tui.bus.records import Record, cell_entry
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.bus.slicing import parse_plain_python
 
 _TITLE = 300
 
 
-class Part(NamedTuple):
-    """A text of a tool call or a search."""
-
-    kind: Literal["line", "text", "code", "output"]
-    """A line is the title of a call."""
-    text: str
-
-
-_KINDS: dict[type[Record], Literal["text", "code", "output"]] = {
-    records.SearchReplIn: "code",
-    records.SearchReplOut: "output",
-    records.SearchFinal: "text",
-}
-"""How the records of a search are shown."""
-
-
 @dataclass(kw_only=True, eq=False)
 class Search(Entry):
-    """A search with the texts of its calls, in order. Its key is that of its cell."""
+    """A search and its answer. Its key is that of its cell."""
 
-    texts = ("title",)
+    texts = ("title", "text")
     query: str
+    root: str
+    """The name of its first node."""
     title: str = ""
     """On one line."""
-    calls: dict[str, list[Part]] = field(default_factory=dict)
-    """By node."""
+    text: str = ""
     asked: int = 0
     cost: float = 0.0
     ended: str = ""
 
-    def begin(self, record: records.SearchBegin) -> None:
-        if record.node not in self.calls:
-            part = f" · part {record.index + 1:,} of {record.of:,}" if record.of > 1 else ""
-            line = to_title(f"{record.node} · {record.model}{part} · {record.text}")
-            self.calls[record.node] = [Part("line", line)]
-            self._update()
-
-    def fold(self, record: records.SearchRecord | records.Usage) -> None:
+    def fold(self, record: records.SearchFinal | records.Usage | None = None) -> None:
         if isinstance(record, records.Usage):
             self.asked += 1
             self.cost += record.cost or 0.0
-        elif (parts := self.calls.get(record.node)) is not None:
-            kind = _KINDS.get(type(record))
-            if kind is not None and (record.text or kind == "code"):
-                parts.append(Part(kind, record.text))
-            if isinstance(record, records.SearchFinal) and record.node == next(iter(self.calls)):
-                self.ended = record.state
-        self._update()
-
-    def _update(self) -> None:
+        elif record is not None and record.node == self.root:
+            self.text, self.ended = record.text, record.state
         cost = f" · ${self.cost:.4f}" if self.cost else ""
         ended = "" if self.ended in ("done", "") else f" · {self.ended}"
         self.title = (
@@ -145,14 +122,11 @@ class Conversation(conversation.Conversation):
         """asides: include tool calls, searches and warnings."""
         super().__init__()
         self.hidden_entries = HiddenEntries()
-        self.costs: dict[int, float] = {}
-        """US dollars by question."""
         self._asides = asides
         self._searches: dict[str, Search] = {}
-        self._folds[records.Usage] = self._usage
         if asides:
             self._folds[records.SearchBegin] = self._begin_search
-            self._folds |= dict.fromkeys(_KINDS, self._search_event)
+            self._folds |= dict.fromkeys((records.Usage, records.SearchFinal), self._search_event)
         self.fold(past)
 
     def fold(self, new_records: Iterable[Record]) -> None:
@@ -215,28 +189,20 @@ class Conversation(conversation.Conversation):
                         output.parts = [part.masked(mask) for part in output.parts]
             elif isinstance(entry, Question):
                 entry.attached = [chip._replace(label=mask(chip.label)) for chip in entry.attached]
-            elif isinstance(entry, Search):
-                for call in entry.calls.values():
-                    call[:] = [part._replace(text=mask(part.text)) for part in call]
 
     def _begin_search(self, record: records.SearchBegin) -> None:
-        search = self._searches.get(record.tree)
-        if search is None:
-            key = "" if record.cell is None else cell_entry(record.cell)
-            search = self._searches[record.tree] = Search(
-                author=record.model or "model", query=to_title(record.text), key=key
-            )
-            self.append(search)
-        search.begin(record)
+        if record.tree in self._searches:
+            return
+        key = "" if record.cell is None else cell_entry(record.cell)
+        author, query = record.model or "model", to_title(record.text)
+        search = Search(author=author, query=query, root=record.node, key=key)
+        self._searches[record.tree] = search
+        search.fold()
+        self.append(search)
 
-    def _search_event(self, record: records.SearchRecord | records.Usage) -> None:
+    def _search_event(self, record: records.SearchFinal | records.Usage) -> None:
         if (search := self._searches.get(record.tree or "")) is not None:
             search.fold(record)
-
-    def _usage(self, record: records.Usage) -> None:
-        self._search_event(record)
-        if record.turn is not None and record.tree is None and record.cost is not None:
-            self.costs[record.turn] = self.costs.get(record.turn, 0.0) + record.cost
 
 
 LONGEST = 100_000
@@ -251,7 +217,6 @@ class Selected(NamedTuple):
     entries: Sequence[Entry]
     session: str
     title: str
-    costs: Mapping[int, float]
     is_private: Callable[[Entry], bool]
     longest: int | None
     """Characters of an output."""
@@ -272,31 +237,29 @@ class Selected(NamedTuple):
     def _is_long(self, entry: Entry) -> bool:
         if self.longest is None:
             return False
-        texts = outputs(entry) if isinstance(entry, Cell) else chain(*_calls(entry))
-        return sum(len(each.text) for each in texts) > self.longest
+        if isinstance(entry, Cell):
+            return any(len(each.text) > self.longest for each in outputs(entry))
+        return isinstance(entry, ToolUse | Search) and len(entry.text) > self.longest
 
-    def parts(self, entry: ToolUse | Search) -> Iterator[Part]:
-        """Yield the texts of a tool call or a search, up to `longest`."""
-        room, calls = self.longest, _calls(entry)
-        for index, call in enumerate(calls):
-            if room is not None and (room := room - sum(len(part.text) for part in call)) < 0:
-                if index:
-                    yield Part("line", f"… {len(calls) - index:,} more calls are left out here …")
-                    return
-                call = [part._replace(text=_head(part.text, self.longest or 0)) for part in call]
-            yield from call
+    def text(self, entry: ToolUse | Search) -> str:
+        """Return the result of a tool call or a search, of a long one the start and end."""
+        return entry.text if self.longest is None else shorten(entry.text, self.longest)
 
     def outputs(self, cell: Cell) -> list[Output]:
-        """Return the start and end of a cell's output."""
-        rest = outputs(cell)
-        if self.longest is None or not self._is_long(cell):
-            return rest
-        head, tail = list[Output](), list[Output]()
-        _move_outputs(rest, head, self.longest // 2, last=False)
-        _move_outputs(rest, tail, self.longest - self.longest // 2, last=True)
-        left = sum(len(output.text) for output in rest)
-        note = f"\n… {left:,} characters of the output are left out here …\n"
-        return [*head, Output("stdout", note), *reversed(tail)]
+        """Return a cell's outputs, of long ones the start and end."""
+        found = outputs(cell)
+        if self.longest is None:
+            return found
+        return [each._replace(text=shorten(each.text, self.longest)) for each in found]
+
+
+def shorten(text: str, longest: int, advice: str = "") -> str:
+    """Return the start and end of a long text."""
+    if len(text) <= longest:
+        return text
+    half = longest // 2
+    note = f"… {len(text) - longest:,} characters are left out here{advice} …"
+    return f"{text[:half]}\n{note}\n{text[-half:]}"
 
 
 def select(
@@ -316,33 +279,4 @@ def select(
     if all(isinstance(entry, ASIDES) for entry in entries):
         raise NothingToExport("Nothing has been said or run yet.")
     title = plain(conversation.title)
-    return Selected(entries, session, title, conversation.costs, conversation.private, longest)
-
-
-def _calls(entry: Entry) -> list[list[Part]]:
-    """Return the texts by call; of a tool, its result."""
-    if isinstance(entry, Search):
-        return list(entry.calls.values())
-    return [[Part("output", entry.text)]] if isinstance(entry, ToolUse) and entry.text else []
-
-
-def _head(text: str, limit: int) -> str:
-    left = len(text) - limit
-    return text if left <= 0 else f"{text[:limit]}\n… {left:,} characters are left out here …"
-
-
-def _move_outputs(rest: list[Output], chosen: list[Output], room: int, *, last: bool) -> None:
-    """Move outputs from one end, up to a number of characters."""
-    index = -1 if last else 0
-    while rest and room > 0:
-        text = rest[index].text
-        if len(text) <= room:
-            chosen.append(rest.pop(index))
-            room -= len(text)
-            continue
-        if rest[index].mime:  # a display is moved whole, or left out
-            return
-        piece, left = (text[-room:], text[:-room]) if last else (text[:room], text[room:])
-        chosen.append(rest[index]._replace(text=piece))
-        rest[index] = rest[index]._replace(text=left)
-        return
+    return Selected(entries, session, title, conversation.private, longest)

@@ -75,7 +75,6 @@ def _is_harmless(token: Token) -> bool:
 METADATA = "mahtab"
 """Metadata that notebooks do not have: who wrote a cell, and how it ended."""
 _ID = re.compile(r"[^a-zA-Z0-9-]+")
-_LANGUAGES = {"code": "python", "text": "text", "output": "text"}
 _OMITTED = "# This cell uses a private variable, so it is left out."
 METADATA_OF_NEW: Node = {
     "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
@@ -137,8 +136,6 @@ def _metadata(entry: Entry, selected: Selected) -> dict[str, Any]:
             about["seconds"] = entry.duration
         if entry.undone:
             about["undone"] = True
-    elif isinstance(entry, Question) and (usd := selected.costs.get(entry.turn or 0)) is not None:
-        about["usd"] = round(usd, 6)
     return about
 
 
@@ -165,15 +162,10 @@ def render_text_entry(entry: Entry, selected: Selected) -> str:
             labels = ", ".join(chip.label for chip in entry.attached if not chip.problem)
             who, text = f"Question (with {labels})" if labels else "Question", entry.text
         case ToolUse() | Search():
-            texts = "\n\n".join(
-                f"**{escape_markdown(text)}**"
-                if kind == "line"
-                else code_block(text, _LANGUAGES[kind])
-                for kind, text in selected.parts(entry)
-            )
-            return (
-                f"<details><summary>{html.escape(_title(entry))}</summary>\n\n{texts}\n\n</details>"
-            )
+            text = selected.text(entry)
+            result = code_block(text, "text") if text else ""
+            summary = html.escape(_title(entry))
+            return f"<details><summary>{summary}</summary>\n\n{result}\n\n</details>"
         case _:
             who = entry.author[:1].upper() + entry.author[1:]
             text = entry.source if isinstance(entry, Words) else entry.plain_text

@@ -3,14 +3,11 @@ not trusted, and nothing runs."""
 
 from __future__ import annotations
 
-import codecs
 import hashlib
-import io
 import json
 import re
 import stat
 import sys
-import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -19,7 +16,7 @@ from typing import Any, NamedTuple
 
 from mahtab_tui.bus.records import PICTURES
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.export.entries import BASE64, Output
+from mahtab_tui.export.entries import BASE64, Output, shorten
 
 ENDINGS = (".ipynb", ".py", ".md")
 MOST_BYTES = 200_000_000
@@ -37,9 +34,6 @@ _PERCENT = re.compile(r"^# ?%%", re.MULTILINE)
 HEADER = re.compile(r"\A(?:#!.*\n)?(?:#.*coding[:=].*\n)?(?:((?:# )?---)\n(?:.*\n)*?\1\n+)?")
 """Text before the cells of a script or Markdown file: interpreter, encoding, metadata."""
 _INDENT = re.compile(r"\{\r?\n([ \t]*)")
-_TIGHT = re.compile(r'\{\s*"\w+":\S')
-_ESCAPE = re.compile(rb"\\u(?!00[01])(?!d[89a-f])[0-9a-f]{4}", re.IGNORECASE)
-"""Escapes of characters that need none."""
 KINDS = ("code", "markdown", "raw")
 
 Node = dict[str, Any]
@@ -56,12 +50,6 @@ class Style(NamedTuple):
     """Indentation of the JSON; None if it is a single line."""
     windows: bool = False
     ends: bool = True
-    mark: bool = False
-    """A byte order mark."""
-    escaped: bool = False
-    spaced: bool = True
-    encoding: str = "utf-8"
-    """Declared by a script."""
 
 
 AS_JUPYTER = Style()
@@ -181,33 +169,22 @@ def _notebook(content: bytes, shown: str) -> Node:
 
 
 def _style(content: bytes) -> Style:
-    mark = content.startswith(codecs.BOM_UTF8)
     start = content[:1000].decode("utf-8-sig", "replace")
     indent = _INDENT.match(start)
-    return Style(
-        indent[1] if indent else None,
-        windows="\r\n" in start,
-        ends=content.endswith(b"\n"),
-        mark=mark,
-        escaped=content.isascii() and _ESCAPE.search(content) is not None,
-        spaced=_TIGHT.match(start) is None,
-    )
+    return Style(indent[1] if indent else None, "\r\n" in start, content.endswith(b"\n"))
 
 
 def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
     import jupytext
 
     python = path.suffix.lower() == ".py"
-    encoding = _declared_encoding(content) if python else "utf-8"
     try:
-        text = content.decode("utf-8-sig" if encoding == "utf-8" else encoding).replace(
-            "\r\n", "\n"
-        )
+        text = content.decode("utf-8-sig").replace("\r\n", "\n")
     except ValueError:
-        raise NotebookError(f"{shown} is not {encoding.upper()} text.") from None
+        raise NotebookError(f"{shown} is not UTF-8 text.") from None
     if "\0" in text:
         raise NotebookError(f"{shown} is not a text file.")
-    style = _style(content)._replace(encoding=encoding)
+    style = _style(content)
     if python and not _PERCENT.search(text):
         cell = {"cell_type": "code", "source": text, "metadata": {}}
         cells = [{**cell, "outputs": [], "execution_count": None}] if text.strip() else []
@@ -235,15 +212,6 @@ def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
     return NotebookFile(
         path.absolute(), content_digest(content), read, form, style, header=header, text=body
     )
-
-
-def _declared_encoding(content: bytes) -> str:
-    """Return the encoding that a script declares; UTF-8 if Python does not know it."""
-    try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
-    except SyntaxError:
-        return "utf-8"
-    return "utf-8" if encoding == "utf-8-sig" else encoding
 
 
 def _text(value: object) -> str | None:
@@ -288,7 +256,4 @@ def _value(data: Node, kind: str, longest: int) -> Output:
 
 
 def _shorten(text: str, longest: int) -> str:
-    if len(text) <= longest:
-        return text
-    half = longest // 2
-    return f"{text[:half]}\n… {len(text) - longest:,} characters are left out here; the file has them …\n{text[-half:]}"
+    return shorten(text, longest, "; the file has them")

@@ -143,7 +143,7 @@ def write(selected: Selected, path: Path, *, over: bool = False) -> None:
     replace_file(path, text)
 
 
-def replace_file(path: Path, text: str, encoding: str = "utf-8") -> None:
+def replace_file(path: Path, text: str) -> None:
     """Write a file atomically. A link stays a link. Raises `OSError`."""
     path = Path(os.path.realpath(path))
     try:
@@ -152,7 +152,7 @@ def replace_file(path: Path, text: str, encoding: str = "utf-8") -> None:
         error.filename = str(path)  # not the temporary file's name
         raise
     try:
-        with os.fdopen(handle, "w", encoding=encoding, errors="replace", newline="\n") as file:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -172,7 +172,6 @@ def _mode(path: Path) -> int:
         return 0o666 & ~mask
 
 
-_MARK = "\ufeff"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MOST = 3_000
 """Lines to compare, which may take quadratic time."""
@@ -208,23 +207,14 @@ def merge_content(
 
 def render_text(file: NotebookFile, content: Node) -> str:
     """Return the file's text with this content, in its formatting."""
-    style = file.style
     if file.form != "ipynb":
         text = file.header + _preserve_file_lines(file, content)
     else:
-        comma = "," if style.indent is not None or not style.spaced else ", "
-        separators = comma, ": " if style.spaced else ":"
-
-        def written(*, escaped: bool) -> str:
-            return json.dumps(
-                content, ensure_ascii=escaped, indent=style.indent, separators=separators
-            )
-
-        text = written(escaped=style.escaped)
+        text = json.dumps(content, ensure_ascii=False, indent=file.style.indent)
         if _SURROGATE.search(text):
-            text = written(escaped=True)
-        text += "\n" * style.ends
-    return _MARK * style.mark + (text.replace("\n", "\r\n") if style.windows else text)
+            text = json.dumps(content, indent=file.style.indent)
+        text += "\n" * file.style.ends
+    return text.replace("\n", "\r\n") if file.style.windows else text
 
 
 def file_digest(path: Path) -> str:
@@ -243,11 +233,10 @@ def free_name(path: Path) -> Path:
     return next(name for name in names if not os.path.lexists(name))
 
 
-def write_text(path: Path, text: str, encoding: str = "utf-8") -> str:
-    """Write a file atomically; returns its digest. Characters that its encoding lacks become ``?``.
-    Raises `OSError`."""
-    replace_file(path, text, encoding)
-    return content_digest(text.encode(encoding, "replace"))
+def write_text(path: Path, text: str) -> str:
+    """Write a file atomically; returns its digest. Raises `OSError`."""
+    replace_file(path, text)
+    return content_digest(text.encode("utf-8", "replace"))
 
 
 def _updated_cell(cell: Node, run: Cell, selected: Selected, mask: Callable[[str], str]) -> Node:

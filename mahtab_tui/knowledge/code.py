@@ -7,7 +7,6 @@ stdout, as they are found.
 
 from __future__ import annotations
 
-import base64
 import itertools
 import json
 import os
@@ -26,28 +25,16 @@ from selectors import EVENT_READ, DefaultSelector
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mahtab_tui.knowledge.confined_folder import (
-    READ_LIMIT,
     ConfinedFolder,
     ConfinedFolderError,
     is_encoding,
     split_lines,
 )
 from mahtab_tui.settings.model import PACKAGE
-from mahtab_tui.system import find_program, tie_to_parent
+from mahtab_tui.system import tie_to_parent
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
-
-_RIPGREP = (
-    "--json --max-count=1 --crlf --no-config --no-messages --no-require-git --no-ignore-global --no-ignore-parent --no-ignore-exclude "
-    f"--no-ignore-dot --max-filesize={READ_LIMIT}"
-).split()
-_NOT_ASCII = r"(?-u)[\x80-\xff]"
-"""Such files are decoded and searched here."""
-
-
-class RipgrepError(Exception):
-    """ripgrep does not accept the pattern."""
 
 
 class _Level(NamedTuple):
@@ -56,7 +43,6 @@ class _Level(NamedTuple):
     path: str
     """With a slash at the end; empty for the topmost folder."""
     ignored: GitIgnoreSpec | None
-    is_repository: bool
 
 
 def is_wanted(path: str, file_pattern: str) -> bool:
@@ -114,51 +100,17 @@ def _level(confined: ConfinedFolder, path: str) -> _Level:
         ignored = None
     else:
         ignored = GitIgnoreSpec.from_lines(lines)
-    return _Level(path, ignored, (confined.folder / path / ".git").exists())
+    return _Level(path, ignored)
 
 
 def _is_ignored(path: str, levels: tuple[_Level, ...]) -> bool:
-    """Apply the nearest folder with a matching rule; a nested repository does not inherit rules."""
+    """Apply the nearest folder with a matching rule."""
     for level in reversed(levels):
         if level.ignored is not None:
             ignored = level.ignored.check_file(path[len(level.path) :]).include
             if ignored is not None:
                 return ignored
-        if level.is_repository:
-            return False
     return False
-
-
-def ripgrep_files(ripgrep: str, folder: Path, pattern: str, ignore_case: bool) -> list[str]:
-    """Return the files that may match: those that ripgrep finds, and those that are not ASCII.
-    Raises `RipgrepError`."""
-    case = ["--ignore-case"] if ignore_case else ["--case-sensitive"]
-    command = tie_to_parent(
-        [ripgrep, *_RIPGREP, *case, f"--regexp={pattern}", f"--regexp={_NOT_ASCII}", "./"]
-    )
-    found, is_silent = [], True
-    with subprocess.Popen(
-        command,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    ) as running:
-        assert running.stdout is not None
-        for line in running.stdout:
-            is_silent = False
-            if line.startswith(b'{"type":"begin"'):
-                path = _path(json.loads(line)["data"]["path"])
-                if not any(part.startswith(".") for part in path.split("/")):
-                    found.append(path)
-    if is_silent and running.returncode not in (0, 1):
-        raise RipgrepError
-    return sorted(found, key=lambda path: path.split("/"))
-
-
-def _path(data: dict[str, str]) -> str:
-    name = data["text"] if "text" in data else os.fsdecode(base64.b64decode(data["bytes"]))
-    return name.removeprefix("./")
 
 
 _CHECK_CANCELLED = 0.05
@@ -206,10 +158,8 @@ class Matches(NamedTuple):
 class CodeSearcher:
     """Searches and reads the text files of one folder. May be used from any thread."""
 
-    def __init__(self, code_dir: Path | str = ".", ripgrep: str | None = "rg") -> None:
-        """ripgrep: None for pure Python, with the same results."""
+    def __init__(self, code_dir: Path | str = ".") -> None:
         self.folder = Path(code_dir).absolute()
-        self._ripgrep = find_program(ripgrep) if ripgrep else None
 
     def search(
         self,
@@ -242,7 +192,6 @@ class CodeSearcher:
             "ignore_case": ignore_case,
             "limit": max(0, limit) + 1,
             "encoding": encoding,
-            "ripgrep": self._ripgrep,
         }
         lines, ended = _run(request, seconds, (cancelled or threading.Event()).is_set)
         found = [
@@ -360,16 +309,13 @@ def _run(
 LINE_WIDTH = 500
 """Characters of a line that are returned."""
 
-_AMBIGUOUS = re.compile(r"\[\[|&&|--|~~|\{,|\(\?[a-zA-Z]*x")
-"""Syntax that Python and ripgrep interpret differently."""
-
 
 def matches(request: Mapping[str, Any]) -> Iterator[list[Any]]:
     """Yield the fields of each `Match`, by path and line."""
     confined = ConfinedFolder(request["folder"])
     compiled = re.compile(request["pattern"], re.IGNORECASE if request["ignore_case"] else 0)
     around, left = request["context_lines"], request["limit"]
-    for path in _files(request):
+    for path in source_files(Path(request["folder"])):
         if left <= 0:
             return
         if not is_wanted(path, request["file_pattern"]):
@@ -387,17 +333,6 @@ def matches(request: Mapping[str, Any]) -> Iterator[list[Any]]:
                         [_cut(text) for text in lines[first:number]],
                         [_cut(text) for text in lines[number + 1 : end]],
                     ]
-
-
-def _files(request: Mapping[str, Any]) -> Iterable[str]:
-    folder = Path(request["folder"])
-    # With a given encoding, no file can be skipped because of its bytes.
-    if request["ripgrep"] and not request["encoding"] and not _AMBIGUOUS.search(request["pattern"]):
-        with suppress(RipgrepError, OSError):
-            return ripgrep_files(
-                request["ripgrep"], folder, request["pattern"], request["ignore_case"]
-            )
-    return source_files(folder)
 
 
 def _cut(line: str) -> str:

@@ -10,7 +10,6 @@ import queue
 import re
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -38,8 +37,6 @@ _PATIENCE = 5.0
 """Seconds that a search waits for vectors."""
 _PAUSE = 60.0
 """Seconds after a failure in which the model is not asked again."""
-_QUERIES = 100
-"""Queries whose vectors are remembered."""
 
 
 class Embedder(Protocol):
@@ -84,7 +81,6 @@ class SemanticIndex:
         self._lock = threading.Lock()
         self._store: Vectors | None = None
         self._corpora: dict[str, _Corpus] = {}
-        self._queries: OrderedDict[str, np.ndarray[Any, Any]] = OrderedDict()
         self._pause_until = float("-inf")
         self._problems: set[str] = set()
         self._closed = threading.Event()
@@ -111,11 +107,6 @@ class SemanticIndex:
         corpus.ready.wait(max(0.0, until - time.monotonic()))
         return [] if vector is None else corpus.nearest(vector)
 
-    def missing(self, kind: str) -> int:
-        """Return how many texts of a collection have no vector yet."""
-        corpus = self._corpora.get(kind)
-        return 0 if corpus is None else len(corpus.texts) - len(corpus.vectors)
-
     def close(self) -> None:
         """Ask the model nothing more."""
         self._closed.set()
@@ -126,9 +117,6 @@ class SemanticIndex:
     def _vector(self, query: str, until: float) -> np.ndarray[Any, Any] | None:
         """Return a query's vector; None if the model does not answer in time."""
         query = self._mask(query)[:LONGEST]
-        with self._lock:
-            if (known := self._queries.get(query)) is not None:
-                return known
         answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
         def ask() -> None:
@@ -145,10 +133,6 @@ class SemanticIndex:
         if isinstance(answer, Exception):
             self._fail(answer)
             return None
-        with self._lock:
-            self._queries[query] = answer
-            if len(self._queries) > _QUERIES:
-                self._queries.popitem(last=False)
         vector: np.ndarray[Any, Any] = answer
         return vector
 
@@ -306,10 +290,6 @@ class CodeParts:
         if omitted:
             lines.append(
                 f"[The project is large: only its first {len(parts):,} parts are searched, {omitted:,} files are not.]"
-            )
-        if by_meaning and (missing := self._meaning.missing("code")):
-            lines.append(
-                f"[{missing:,} parts of the project are not known by meaning yet. Search again in a while.]"
             )
         return "\n".join(lines)
 

@@ -14,7 +14,7 @@ from mahtab_tui.settings import sources
 from mahtab_tui.settings.model import home_folder, resource_folder
 
 SKILL_FILE = "SKILL.md"
-NAME_LENGTH, DESCRIPTION_LENGTH, COMPATIBILITY_LENGTH = 64, 1024, 500
+NAME_LENGTH, DESCRIPTION_LENGTH = 64, 1024
 FILE_SIZE = 1_000_000
 """Bytes of a skill's file; a model should not load more at once."""
 _DEPTH = 20
@@ -50,10 +50,6 @@ class Skill(NamedTuple):
     content: str
     """Without the frontmatter."""
     file: Path
-    license: str = ""
-    compatibility: str = ""
-    metadata: Mapping[str, str] = {}
-    allowed_tools: tuple[str, ...] = ()
     of_project: bool = False
     """Anybody may have written it."""
 
@@ -94,16 +90,6 @@ def read_skill(path: Path, project: Path | None = None) -> Skill:
         raise SkillError(
             f"{path}: the description has {len(description):,} characters; at most {DESCRIPTION_LENGTH:,} are allowed."
         )
-    compatibility = _text_field(path, fields, "compatibility")
-    if len(compatibility) > COMPATIBILITY_LENGTH:
-        raise SkillError(
-            f"{path}: compatibility has {len(compatibility):,} characters; at most {COMPATIBILITY_LENGTH} are allowed."
-        )
-    metadata = fields.get("metadata") or {}
-    if not isinstance(metadata, dict) or not all(
-        isinstance(word, str) for pair in metadata.items() for word in pair
-    ):
-        raise SkillError(f"{path}: metadata must be lines of the form key: text.")
     # In a project, the folder that was checked, not a link to it.
     folder = path.parent if project is None else Path(os.path.realpath(path.parent))
     return Skill(
@@ -112,10 +98,6 @@ def read_skill(path: Path, project: Path | None = None) -> Skill:
         folder if whole else None,
         content,
         path,
-        _text_field(path, fields, "license"),
-        compatibility,
-        metadata,
-        _tools(path, fields.get("allowed-tools") or ()),
         of_project=project is not None,
     )
 
@@ -235,18 +217,6 @@ def _text_field(path: Path, fields: Mapping[str, Any], key: str) -> str:
     if not isinstance(value, str):
         raise SkillError(f"{path}: {key} must be text.")
     return value.strip()
-
-
-def _tools(path: Path, value: Any) -> tuple[str, ...]:
-    """Split names at blanks, as specified, or commas."""
-    if isinstance(value, str):
-        # A blank inside parentheses belongs to the tool: Bash(git add:*).
-        return tuple(re.findall(r"[^\s,(]+(?:\([^)]*(?:\)|\Z))?", value))
-    if isinstance(value, list) and all(isinstance(word, str) for word in value):
-        return tuple(value)
-    if value == ():
-        return ()
-    raise SkillError(f"{path}: allowed-tools must be names separated by blanks.")
 
 
 _KEY = "skill"

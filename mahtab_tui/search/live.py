@@ -231,8 +231,8 @@ class EndedNodes:
 
 _Question = tuple[str, str, bytes, bytes]
 """Model, kind, and digests of query and text, so that no text is held."""
-_QUICK = 1_000_000
-"""Characters whose digest takes about a millisecond; so many are encoded at a time."""
+_PIECE = 1_000_000
+"""Characters that are encoded at a time."""
 
 
 class Memo:
@@ -253,14 +253,15 @@ class Memo:
         if node.parent is None:
             return await work(node)
         query = hashlib.blake2b(node.query.encode("utf-8", "surrogatepass")).digest()
-        question = (node.model.name, node.kind, query, await _digest(node.source))
+        question = (node.model.name, node.kind, query, _digest(node.source))
         key = (question, -1 if node.kind == "llm" else node.depth)
         while not node.replaces and key in self._outcomes:
             name, future, runs = self._outcomes[key]
             outcome = await asyncio.shield(future)
             if outcome.state != "stopped":  # if the other one was stopped, this one goes on
                 events.send(SearchMemo(node=node.id, of_node=name))
-                return outcome._replace(spans=_moved(outcome.spans, runs, node.source.runs))
+                # In an equal text from elsewhere, the answer rests on other places.
+                return outcome if runs == node.source.runs else outcome._replace(spans=())
         future = asyncio.get_running_loop().create_future()
         self._outcomes[key] = entry = (node.id, future, node.source.runs)
         outcome = NodeOutcome("", "stopped")
@@ -279,33 +280,15 @@ class Memo:
         return outcome
 
 
-def _moved(spans: Sequence[TextSpan], old: list[TextRun], new: list[TextRun]) -> Sequence[TextSpan]:
-    """Return spans of the root's text that are in one text as those of an equal text from elsewhere."""
-    if old == new:
-        return spans
-    inside = [
-        (max(start - run.root, 0) + run.start, min(end - run.root, run.length) + run.start)
-        for start, end in spans
-        for run in old
-    ]
-    return Text("", origin=tuple(new)).to_root([span for span in inside if span[0] < span[1]])
-
-
-async def _digest(source: NodeSource) -> bytes:
-    if source.chars <= _QUICK:
-        return _digest_now(source)
-    return await asyncio.to_thread(_digest_now, source)
-
-
-def _digest_now(source: NodeSource) -> bytes:
+def _digest(source: NodeSource) -> bytes:
     """Compute the digest piece by piece: copies of all parts of a fan-out might be too much."""
     digest = hashlib.blake2b(digest_size=16)
     text = source.text.text
     for number, (start, end) in enumerate(source.root_spans or ((0, len(text)),)):
         if number:
             digest.update(b"\n")
-        for offset in range(start, end, _QUICK):
-            digest.update(text[offset : min(end, offset + _QUICK)].encode("utf-8", "surrogatepass"))
+        for offset in range(start, end, _PIECE):
+            digest.update(text[offset : min(end, offset + _PIECE)].encode("utf-8", "surrogatepass"))
     return digest.digest()
 
 

@@ -6,31 +6,9 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from mahtab_tui.sandbox.base import TextSpan
-
-
-def count(value: object) -> int:
-    """Return a count; 0 if invalid."""
-    return value if type(value) is int and value > 0 else 0
-
-
-def number(value: object) -> float | None:
-    """Return a number that is finite and not negative; None if invalid."""
-    return float(value) if type(value) in (int, float) and 0 <= value < 1e15 else None  # type: ignore[operator, arg-type]
-
-
-def valid_spans(value: Any) -> tuple[TextSpan, ...]:
-    """Return the valid spans."""
-    return tuple(
-        (each[0], each[1])
-        for each in (value if isinstance(value, list | tuple) else ())
-        if isinstance(each, list | tuple)
-        and [*map(type, each[:3])] == [int, int]
-        and 0 <= each[0] < each[1]
-    )
-
 
 How = Literal["handed", "peek", "grep", "answer"]
 

@@ -32,10 +32,7 @@ from mahtab_tui.search.node import (
     State,
     Turn,
     UsageSum,
-    count,
-    number,
     shortened,
-    valid_spans,
 )
 
 
@@ -167,9 +164,9 @@ class Tree:
             depth=0 if parent is None else parent.depth + 1,
             begun=record.time,
             model=record.model,
-            spans=valid_spans(record.spans),
-            chars=count(record.chars),
-            index=count(record.index),
+            spans=record.spans,
+            chars=record.chars,
+            index=record.index,
         )
         self.nodes[name] = self.newest = node
         replaced = None if record.replaces in (None, name) else self.nodes.get(record.replaces)
@@ -181,8 +178,8 @@ class Tree:
         self.depth = max(self.depth, node.depth)
         if node is self.root:
             self.coverage.chars = node.chars
-            given = ((name, number(limit)) for name, limit in (record.limits or {}).items())
-            self.limits = {str(name): most for name, most in given if most is not None}
+            limits = (record.limits or {}).items()
+            self.limits = {name: most for name, most in limits if most is not None}
             self.cell = record.cell
 
     def _insert(self, node: SearchNode, replaced: SearchNode | None, record: SearchBegin) -> None:
@@ -195,7 +192,7 @@ class Tree:
         if record.batch is None or node.parent is None:
             return
         batch = node.parent.batches.setdefault(str(record.batch), FanOut(str(record.batch)))
-        batch.of = max(batch.of, count(record.of))
+        batch.of = max(batch.of, record.of)
         node.batch = batch
         if (before := batch.slots.get(node.index)) is not None:
             batch.counts[before.state] -= 1
@@ -245,14 +242,14 @@ class Tree:
             case SearchTouch():
                 how = next((how for how in HOWS if how == record.how), None)
                 if how is not None:
-                    self.coverage.add(how, valid_spans(record.spans))
+                    self.coverage.add(how, record.spans)
             case SearchMemo():
                 node.memo = record.of_node
             case SearchFanOut():
                 self._fan_out(node, record)
             case Usage():
-                tokens = count(record.input_tokens) + count(record.output_tokens)
-                cost = number(record.cost)
+                tokens = record.input_tokens + record.output_tokens
+                cost = record.cost
                 for used in (self.used, node.used, *(above.used for above in _ancestors(node))):
                     used.add(tokens, cost)
                 if record.turn is not None:
@@ -262,13 +259,13 @@ class Tree:
             case SearchTurn() | SearchChatStream() if not node.finished:
                 self._fold_turn(node, record)
             case SearchBackOff() if not node.finished:
-                node.back_off = record.time + (number(record.seconds) or 0.0)
+                node.back_off = record.time + record.seconds
                 self._state(node, "waiting")
             case SearchFinal() if not node.finished:
                 node.answer = shortened(record.text, ANSWER)
-                node.rests_on = valid_spans(record.spans)
+                node.rests_on = record.spans
                 node.late = record.late
-                duration = number(record.duration)
+                duration = record.duration
                 ended: State = next((state for state in FINISHED if state == record.state), "done")
                 self._end(node, ended, record.time - node.begun if duration is None else duration)
 
@@ -276,7 +273,7 @@ class Tree:
         turn = self._get_turn(node, record)
         match record:
             case SearchTurn():
-                node.turn_limit = count(record.turns) or node.turn_limit
+                node.turn_limit = record.turns or node.turn_limit
                 self._state(node, "thinking")
                 node.back_off = None
             case SearchChatStream() if not turn.whole:
@@ -294,8 +291,8 @@ class Tree:
             case SearchReplOut():
                 turn.output = shortened(record.text)
                 turn.status = record.status
-                turn.chars = count(record.chars) or len(record.text)
-                turn.duration = number(record.duration)
+                turn.chars = record.chars or len(record.text)
+                turn.duration = record.duration
                 self._state(node, "thinking")
 
     def _fan_out(self, node: SearchNode, record: SearchFanOut) -> None:
@@ -304,8 +301,8 @@ class Tree:
         batch.request = record.request
         if (asked := self.questions.pop(batch.request, None)) is not None:
             asked[1].asks = False
-        batch.calls, batch.tokens = count(record.calls), count(record.tokens)
-        batch.usd = number(record.usd)
+        batch.calls, batch.tokens = record.calls or 0, record.tokens or 0
+        batch.usd = record.usd
         batch.version += 1
         batch.asks = record.state == "waiting" and bool(batch.request)
         batch.refused = record.state == "refused"

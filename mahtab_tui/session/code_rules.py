@@ -7,7 +7,7 @@ import ast
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from mahtab_tui.bus.slicing import parse_plain_python
+from mahtab_tui.bus.conversation import parse_plain_python
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.session.info import Permission, SessionInfo
 from mahtab_tui.session.variables import explain_approval

@@ -384,11 +384,11 @@ class Notebook(logging.Handler):
             sentence = ""
             if now not in (self._digest, ""):
                 copy = writing.free_name(self.path)
-                self._digest = writing.write_text(copy, text, self._file.style.encoding)
+                self._digest = writing.write_text(copy, text)
                 sentence = f"Another program has changed {self.label}, so this session is now saved in {one_line(copy.name)}."
                 self._file = replace(self._file, path=copy)
             elif now != self._digest or not same:
-                self._digest = writing.write_text(self.path, text, self._file.style.encoding)
+                self._digest = writing.write_text(self.path, text)
                 sentence = f"Saved {self.label}."
             if sentence:
                 self._content = content
@@ -433,7 +433,7 @@ class Notebook(logging.Handler):
     def save_copy(self, path: Path) -> None:
         with self._lock:
             text = writing.render_text(self._file, self._build_content())
-            writing.write_text(path, text, self._file.style.encoding)
+            writing.write_text(path, text)
 
     def _fold(self) -> None:
         while self._new_records:
@@ -458,6 +458,6 @@ class Notebook(logging.Handler):
             elif entry.status and entry.cell_number is not None and not conversation.private(entry):
                 # Running and private cells are left out.
                 ran[entry.cell_number - self._first] = entry
-        selected = Selected(besides, "", "", conversation.costs, conversation.private, LONGEST_FILE)
+        selected = Selected(besides, "", "", conversation.private, LONGEST_FILE)
         redact = self._secrets.redact_for_model
         return writing.merge_content(self._file, ran, besides, selected, redact)

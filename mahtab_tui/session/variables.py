@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from mahtab_tui.bus.conversation import RanCell, steps_for
 from mahtab_tui.bus.prompt import PRIVATE_CELL
 from mahtab_tui.bus.records import (
     Namespace,
@@ -21,7 +22,6 @@ from mahtab_tui.bus.records import (
     emit,
     get_record,
 )
-from mahtab_tui.bus.slicing import Step, steps_for
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.values import CellResult, Change, PrivateUse, Variable
 from mahtab_tui.llm.prompts import describe_variables, escape_section, join_variables
@@ -59,7 +59,7 @@ class VariableHistory(logging.Handler):
         """Return the cells that made a variable, and those that made what they need, in order as
         one cell; empty if unknown. missing: variables that do not exist now."""
         cells = sorted(self._changes.keys() & self.codes.keys() - self._undone)
-        steps = [Step(cell, self.codes[cell], self._changes[cell]) for cell in cells]
+        steps = [RanCell(cell, self.codes[cell], self._changes[cell]) for cell in cells]
         chosen = steps_for(name, steps, missing.__contains__)
         return "\n\n".join(f"# cell {step.cell}\n{step.code.rstrip()}" for step in chosen)
 

@@ -14,17 +14,13 @@ import socket
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 
 from mahtab_tui.bus import StoreError
 from mahtab_tui.settings.model import home_folder
-
-STEP = 65_536
-"""Characters of an attribute, such as a picture, to encode at once, so that other threads can run
-in between."""
 
 
 def encode_text(text: str) -> str | bytes:
@@ -48,18 +44,6 @@ def decode_text(value: object) -> str:
 def decode_lossy(value: bytes) -> str:
     """Decode text from a file that may be damaged: invalid bytes become question marks."""
     return value.decode("utf-8", "replace")
-
-
-def as_json(attrs: Mapping[str, Any]) -> str:
-    """Encode attributes as `json.dumps` does, but without blocking other threads for long."""
-    return "{" + ", ".join(f"{json.dumps(name)}: {_value(attrs[name])}" for name in attrs) + "}"
-
-
-def _value(value: object) -> str:
-    if not isinstance(value, str):
-        return json.dumps(value, default=str)
-    pieces = (value[start : start + STEP] for start in range(0, len(value), STEP))
-    return '"' + "".join(json.dumps(piece)[1:-1] for piece in pieces) + '"'
 
 
 def open_file(path: Path | None, tables: str, wait: float) -> sqlite3.Connection:
@@ -94,11 +78,6 @@ def is_corrupt(error: BaseException | None) -> bool:
         sqlite3.SQLITE_CORRUPT,
         sqlite3.SQLITE_NOTADB,
     )
-
-
-def is_index_corrupt(error: BaseException | None) -> bool:
-    """Return whether only the word index is damaged, which can be rebuilt."""
-    return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_CORRUPT_VTAB
 
 
 def is_busy(error: sqlite3.Error) -> bool:
@@ -364,15 +343,10 @@ create table if not exists partial (
     primary key (session, key)
 );
 create table if not exists digest (
-    number integer primary key, session text not null unique, upto integer, records integer not null default 0,
-    size integer not null default 0, title text not null default '', model text not null default '', cost real not null default 0,
-    private integer not null default 0
+    session text primary key, upto integer, size integer not null default 0, title text not null default '', model text not null default '',
+    cost real not null default 0
 );
 """
-
-_INDEX = "create virtual table if not exists said using fts5(text, content='', detail=none, prefix='2 3', tokenize='ascii')"
-"""The words of questions, answers and cells (extracted by `store.session_index`), for finding
-records, not for reading them."""
 
 
 @contextlib.contextmanager
@@ -385,10 +359,6 @@ def as_sentences(path: Path, identity: tuple[int, int] | None = None) -> Iterato
     try:
         yield
     except (sqlite3.Error, OverflowError) as error:
-        if is_index_corrupt(error):
-            raise StoreError(
-                "The search index of the sessions is damaged; it is being rebuilt."
-            ) from error
         if is_corrupt(error):
             try:
                 moved = move_damaged_file(path, identity)
@@ -415,11 +385,8 @@ def suppress_all_but_corruption() -> Iterator[None]:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open the database; a new one is readable only by this user. If it cannot be written, it is
-    opened for reading. Raises `StoreError`."""
+    """Open the database; a new one is readable only by this user. Raises `StoreError`."""
     with as_sentences(path):
-        if is_read_only(path):
-            return _opened_for_reading(path)
         connection = open_file(path, "", WAIT)
         try:
             _prepare(connection, path)
@@ -427,33 +394,6 @@ def connect(path: Path) -> sqlite3.Connection:
             connection.close()
             raise
         return connection
-
-
-def is_read_only(path: Path) -> bool:
-    """Return whether there is a database that this user cannot write."""
-    return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
-
-
-def _opened_for_reading(path: Path) -> sqlite3.Connection:
-    # The first also reads what is only in the write-ahead log, if SQLite can.
-    for options in ("mode=ro", "mode=ro&immutable=1"):
-        connection = sqlite3.connect(
-            f"{path.absolute().as_uri()}?{options}",
-            uri=True,
-            check_same_thread=False,
-            timeout=WAIT,
-            isolation_level=None,
-        )
-        connection.text_factory = decode_lossy
-        try:
-            connection.execute("select count(*) from sqlite_master").fetchone()
-        except sqlite3.OperationalError:
-            connection.close()
-            if options.endswith("1"):
-                raise
-        else:
-            break
-    return connection
 
 
 def fetched(path: Path, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -490,20 +430,6 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         connection.executescript(
             f"begin immediate; {_TABLES} pragma user_version = {SCHEMA}; commit;"
         )
-        make_index(connection)
-
-
-def make_index(connection: sqlite3.Connection) -> bool:
-    """Create the word index if it is missing; returns whether this SQLite supports it. Raises
-    `sqlite3.Error`."""
-    try:
-        connection.execute(_INDEX)
-        connection.execute("select rowid from said where rowid = 0")
-    except sqlite3.OperationalError as error:
-        if "no such module" in str(error):
-            return False
-        raise
-    return True
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:

@@ -220,10 +220,8 @@ def _about_cut_answer(past: Sequence[Record]) -> str:
 
 def forked_store(row: SessionRow, *, variables: bool = False) -> _Opened:
     """Open a copy of a session. Raises `SessionNotFound`."""
-    copy = new_id()
     try:
-        fork_session(database(), row.id, copy)
-        copy_namespace(row.id, copy)
+        copy = fork(row.id)
     except StoreError as error:
         raise SessionNotFound(str(error)) from None
     store, name, past = resumed_store(row._replace(id=copy), variables=variables)

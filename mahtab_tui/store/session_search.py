@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 import sqlite3
@@ -11,12 +12,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from mahtab_tui.bus import StoreError, records
 from mahtab_tui.bus.prompt import HiddenEntries
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.store.database import SpareDatabase, decode_text, make_index, transaction
-from mahtab_tui.store.session_index import MatchedRecord, folder_word, open_index, words
+from mahtab_tui.store.database import (
+    SpareDatabase,
+    as_sentences,
+    connect,
+    decode_text,
+    encode_text,
+    transaction,
+)
+from mahtab_tui.store.session_index import hidden_entries, open_words, words
 from mahtab_tui.store.sqlite import SESSION_COLUMNS, SessionRow, readable_record, session_row
 
 _TABLE = """
@@ -25,8 +32,6 @@ create table if not exists vector (number integer primary key, model text not nu
 """
 _CACHED = 200_000
 """Vectors that are cached at most; the oldest are dropped first."""
-_AT_ONCE = 500
-"""Digests in one query."""
 
 
 class Vectors:
@@ -41,15 +46,10 @@ class Vectors:
         )
 
     def known(self, model: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-        def read(at: sqlite3.Connection) -> dict[bytes, bytes]:
-            found: dict[bytes, bytes] = {}
-            for start in range(0, len(digests), _AT_ONCE):
-                some = digests[start : start + _AT_ONCE]
-                query = f"select digest, data from vector where model = ? and digest in ({', '.join('?' * len(some))})"
-                found |= at.execute(query, (model, *some)).fetchall()
-            return found
-
-        return self._database.run(read) or {}
+        marks = ", ".join("?" * len(digests))
+        query = f"select digest, data from vector where model = ? and digest in ({marks})"
+        found = self._database.run(lambda at: at.execute(query, (model, *digests)).fetchall())
+        return dict(found or ())
 
     def keep(self, model: str, vectors: Mapping[bytes, bytes]) -> None:
         def write(at: sqlite3.Connection) -> None:
@@ -75,22 +75,18 @@ EXCERPT = 160
 """Characters of the record shown for a hit."""
 SECONDS = 1.0
 """After which a search ends: a common word may be in a million records."""
-_ACCENTS = "[\u0300-\u036f]*"
-_LOOK = 500
+_CHECK = 500
 """Rows between two checks of the clock."""
-_NO_RECORD = -1
+_ACCENTS = "[\u0300-\u036f]*"
 
-_MATCHES = "select rowid from said where said match ? order by rowid desc"
-_SESSION = (
-    f"select {SESSION_COLUMNS}, digest.private or digest.upto < (select max(number) from record where session = session.id)"
-    " from digest join session on session.id = digest.session where digest.number = ?"
+_MATCHES = "select rowid, session from word where word match ? order by rowid desc"
+_ABOUT = (
+    "select session.id, session.name, session.project, digest.title from session left join digest on digest.session = session.id"
+    " where ? is null or project = ?"
 )
-"""A session, and whether it may have private variables."""
-_RECORD = (
-    "select time, tag, attrs, text from record where session = ? order by number limit 1 offset ?"
-)
-_USES = f"select time, tag, attrs, '' from record where session = ? and tag in ({', '.join('?' * (1 + len(records.OUTPUTS)))}) order by number"
-"""Marks of private variables, and the cells that use them; without texts, which may be long."""
+_SESSION = f"select {SESSION_COLUMNS} from session left join digest on digest.session = session.id where session.id = ?"
+_RECORD = "select time, tag, attrs, text from record where number = ? and session = ?"
+_NUMBER = "select count(*) from record where session = ? and number <= ?"
 
 
 class Hit(NamedTuple):
@@ -116,73 +112,68 @@ def wanted_words(typed: str) -> list[str]:
 
 def find_sessions(path: Path, typed: str, project: str | None = None, *, limit: int = 100) -> Found:
     """Return the sessions of a project, or of all, in which an entry contains all the words, newest
-    first; the last word may be a prefix. Raises `StoreError`."""
+    first; the last word may be a prefix. Id, name, folder and title together count as an entry.
+    Raises `StoreError`."""
     wanted = wanted_words(typed)
     if not wanted or not path.exists():
         return Found([], False)
-    with open_index(path) as connection:
-        if not make_index(connection):
-            raise StoreError(
-                "This Python's SQLite has no full-text index (FTS5), so sessions cannot be searched."
-            )
-        hits, more = _hits(connection, wanted, project, limit)
+    with (
+        as_sentences(path),
+        contextlib.closing(connect(path)) as connection,
+        open_words(path) as index,
+    ):
+        query = " ".join(f'"{word}"' for word in wanted) + (" *" if len(wanted[-1]) > 1 else "")
+        folder = None if project is None else encode_text(project)
+        about = {
+            row[0]: words(" ".join(decode_text(each or "") for each in row))
+            for row in connection.execute(_ABOUT, (folder, folder))
+        }
+        newest: dict[str, int] = {}
+        """The newest matching record of each session; 0 for what it is about."""
+        hidden: dict[str, HiddenEntries] = {}
+
+        def collect(at: sqlite3.Connection) -> bool:
+            """Find the newest records; returns whether there may be more."""
+            ends_at = time.monotonic() + SECONDS
+            for count, (number, session) in enumerate(at.execute(_MATCHES, (query,))):
+                if count % _CHECK == 0 and time.monotonic() > ends_at:
+                    return True
+                if session in newest or session not in about:
+                    continue
+                if len(newest) == limit:
+                    return True
+                if session not in hidden:
+                    hidden[session] = hidden_entries(connection, session)
+                record = _record(connection, session, number)
+                if record is not None and not hidden[session].is_private(record.entry_name):
+                    newest[session] = number
+            return False
+
+        more = bool(index.run(collect))
+        for session in about:
+            if _has_words(about[session], wanted):
+                newest.setdefault(session, 0)
+        hits = [_hit(connection, session, newest[session], wanted) for session in newest]
     hits.sort(key=lambda hit: -hit.session.last)
-    return Found(hits, more)
+    return Found(hits[:limit], more or len(hits) > limit)
 
 
-def _hits(
-    connection: sqlite3.Connection, wanted: Sequence[str], project: str | None, limit: int
-) -> tuple[list[Hit], bool]:
-    ends_at = time.monotonic() + SECONDS
-    hits: list[Hit] = []
-    last = _NO_RECORD
-    """The previous row's session, if it needs no further check."""
-    guarded: tuple[int, HiddenEntries] | None = None
-    for count, (row,) in enumerate(connection.execute(_MATCHES, (_query(wanted, project),))):
-        if count % _LOOK == 0 and time.monotonic() > ends_at:
-            return hits, True
-        matched = MatchedRecord.of(row)
-        if matched.digest == last:
-            continue
-        if len(hits) == limit:
-            return hits, True
-        found = connection.execute(_SESSION, (matched.digest,)).fetchone()
-        if found is None or project not in (None, decode_text(found[2])):
-            last = matched.digest
-            continue
-        session = session_row(found[:-1])
-        record = _record(connection, session.id, matched.record)
-        if found[-1] and record is not None:
-            if guarded is None or guarded[0] != matched.digest:
-                guarded = matched.digest, _hidden_entries(connection, session.id)
-            if guarded[1].is_private(record.entry_name):
-                continue
-        last = matched.digest
-        hits.append(
-            Hit(session, "" if record is None else excerpt(record.text, wanted), matched.record)
-        )
-    return hits, False
+def _has_words(text: str, wanted: Sequence[str]) -> bool:
+    *whole, last = wanted
+    text = f" {text} "
+    return all(f" {word} " in text for word in whole) and f" {last}" in text
 
 
-def _query(wanted: Sequence[str], project: str | None) -> str:
-    """Return an FTS5 query, in which no word has a special meaning."""
-    folder = [] if project is None else [folder_word(project)]
-    prefix = " *" if len(wanted[-1]) > 1 else ""
-    return " ".join(f'"{word}"' for word in (*folder, *wanted)) + prefix
+def _hit(connection: sqlite3.Connection, session: str, number: int, wanted: Sequence[str]) -> Hit:
+    row = session_row(connection.execute(_SESSION, (session,)).fetchone())
+    record = _record(connection, session, number)
+    (index,) = connection.execute(_NUMBER, (session, number)).fetchone()
+    return Hit(row, "" if record is None else excerpt(record.text, wanted), index)
 
 
-def _record(connection: sqlite3.Connection, session: str, record: int) -> Record | None:
-    row = connection.execute(_RECORD, (session, record - 1)).fetchone() if record else None
+def _record(connection: sqlite3.Connection, session: str, number: int) -> Record | None:
+    row = connection.execute(_RECORD, (number, session)).fetchone()
     return None if row is None else readable_record(row)
-
-
-def _hidden_entries(connection: sqlite3.Connection, session: str) -> HiddenEntries:
-    """Return which cells of a session use private variables."""
-    hidden = HiddenEntries()
-    for row in connection.execute(_USES, (session, records.Private.tag, *records.OUTPUTS)):
-        if (record := readable_record(row)) is not None:
-            hidden.fold(record)
-    return hidden
 
 
 def words_pattern(wanted: Sequence[str]) -> str:

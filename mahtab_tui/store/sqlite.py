@@ -9,26 +9,21 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from mahtab_tui.bus import StoreError, records
 from mahtab_tui.bus.codec import InvalidRecord, decode
 from mahtab_tui.bus.records import Record, encode
 from mahtab_tui.store.database import (
     SessionLock,
-    as_json,
     as_sentences,
     connect,
     decode_text,
     encode_text,
     fetched,
     file_identity,
-    is_index_corrupt,
     transaction,
 )
-
-if TYPE_CHECKING:
-    from mahtab_tui.store.session_index import SessionIndex
 
 
 class MemoryStore:
@@ -208,7 +203,6 @@ class SqliteStore:
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
         self._begun = False
-        self._digest: SessionIndex | None = None
         self.cells_go_on = False
         """Whether cells of an earlier program are still running: they send their output again."""
         self._surroundings: list[Record] = []
@@ -231,8 +225,8 @@ class SqliteStore:
                 self._surroundings.append(record)
                 return
             with self._writing() as connection:
-                for each in (*self._surroundings, record):
-                    self._insert(connection, _columns(each), each)
+                rows = [(self.session, *_columns(each)) for each in (*self._surroundings, record)]
+                connection.executemany(INSERT, rows)
                 is_input = isinstance(record, records.UserChat | records.ReplIn)
                 first = encode_text(shorten_input(record)) if is_input else ""
                 connection.execute(
@@ -292,47 +286,31 @@ class SqliteStore:
                     if fresh:
                         self._begin(connection)
                     yield connection
-            except (sqlite3.Error, OverflowError, OSError, StoreError) as error:
+            except (sqlite3.Error, OverflowError, OSError, StoreError):
                 self._disconnect()
-                if is_index_corrupt(error):
-                    from mahtab_tui.store.session_index import rebuild_index
-
-                    rebuild_index(self.path)
                 raise
         self._begun = True
 
     def _begin(self, connection: sqlite3.Connection) -> None:
         """Write the session's row, and the unfinished streams of a killed program as records,
         before their keys are reused."""
-        from mahtab_tui.store.session_index import SessionIndex
-
         now = time.time()
         connection.execute(
             "insert or ignore into session (id, name, project, started, last) values (?, ?, ?, ?, ?)",
             (self.session, encode_text(self._name), encode_text(self._project), now, now),
         )
-        self._digest = SessionIndex(connection, self.session)
-        self._digest.begin()
         if not self._begun:
             for row, left in _unfinished_streams(connection, self.session):
                 if not (self.cells_go_on and isinstance(left, records.ReplOut)):
-                    self._insert(connection, _columns(left) if left else row, left)
+                    values = _columns(left) if left else row
+                    connection.execute(INSERT, (self.session, *values))
             connection.execute("delete from partial where session = ?", (self.session,))
-
-    def _insert(
-        self, connection: sqlite3.Connection, columns: StoredRow, record: Record | None
-    ) -> None:
-        """Write and index a record. record: None if it cannot be read."""
-        number = connection.execute(INSERT, (self.session, *columns)).lastrowid
-        assert number is not None
-        assert self._digest is not None
-        self._digest.note(number, record, len(columns[2]) + len(columns[3]))
 
     def _disconnect(self) -> None:
         if self._connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.close()
-            self._connection = self._identity = self._digest = None
+            self._connection = self._identity = None
 
 
 def shorten_input(record: Record) -> str:
@@ -341,7 +319,8 @@ def shorten_input(record: Record) -> str:
 
 
 def _columns(record: Record) -> tuple[float, str, str, str | bytes]:
-    return record.time or time.time(), record.tag, as_json(encode(record)), encode_text(record.text)
+    attrs = json.dumps(encode(record), default=str)
+    return record.time or time.time(), record.tag, attrs, encode_text(record.text)
 
 
 def _unfinished_streams(

@@ -112,7 +112,7 @@ def rows() -> Iterator[Row]:
     meaning = SemanticIndex(_RandomVectors(), lambda: Vectors(None, print), str, print)
     library = SkillLibrary(_Loaded(skills), print, meaning)
     library.nearest("first", 5)
-    while meaning.missing("skills"):
+    while len(meaning._corpora["skills"].vectors) < _SKILLS:
         time.sleep(0.1)
     query = "how do I check the values of a batch of orders"
     took = timed(lambda: library.nearest(query, 5), 50)

@@ -88,8 +88,7 @@ def test_module_imports_nothing_from_the_folder_once_found(
 
 def test_a_search_imports_nothing_from_the_folder(poisoned: Path, project: Path) -> None:
     (project / "notes.txt").write_text("sugar\n")
-    for ripgrep in ("rg", ""):
-        assert "sugar" in CodeSearcher(project, ripgrep=ripgrep).search("sugar", "*.txt").as_text()
+    assert "sugar" in CodeSearcher(project).search("sugar", "*.txt").as_text()
     assert poisoned.read_text() == ""
 
 
@@ -183,11 +182,10 @@ def test_slow_imports_on_several_threads_succeed() -> None:
 # A program that is killed leaves no process: neither one that searches without end, nor a program
 # that it has started.
 
-SEARCH = "import os; from mahtab_tui.knowledge.code import CodeSearcher; CodeSearcher('code', ripgrep={ripgrep}).search({pattern!r}, seconds=1000)"
+SEARCH = "from mahtab_tui.knowledge.code import CodeSearcher; CodeSearcher('code').search('(a|a)+$', seconds=1000)"
 PRINTED = "from mahtab_tui.session.attachments import run_command; run_command({command!r}, '.', lambda: False)"
 PROGRAMS = {
-    "a search": SEARCH.format(ripgrep=None, pattern="(a|a)+$"),
-    "ripgrep": SEARCH.format(ripgrep="os.path.abspath('rg')", pattern="a"),
+    "a search": SEARCH,
     "a command that is attached": PRINTED.format(command="exec sleep 1000"),
 }
 
@@ -206,8 +204,6 @@ def works(pid: int) -> bool:
 def test_processes_started_by_a_killed_program_end(project: Path, code: str) -> None:
     (project / "code").mkdir()
     (project / "code" / "some.py").write_text("a" * 60 + "b")
-    (project / "rg").write_text("#!/bin/sh\nexec sleep 1000\n")
-    (project / "rg").chmod(0o755)
     with subprocess.Popen([sys.executable, "-c", code], cwd=project) as program:
         started: list[int] = []
         try:

@@ -27,7 +27,7 @@ from mahtab_tui.bus.prompt import (
     shorten,
     to_xml,
 )
-from mahtab_tui.bus.records import KINDS, AnswerFigure, AssistantChat, Record, UserReplIn
+from mahtab_tui.bus.records import KINDS, AnswerFigure, AssistantChat, Record, UserReplIn, hints
 from mahtab_tui.bus.terminal_screen import OVERWRITTEN
 from mahtab_tui.store.sqlite import MemoryStore
 from tests import tags
@@ -316,28 +316,6 @@ CELL = {"cell": 1, "party": "you"}
 FILE = {"file": "/a.ipynb", "digest": "", "first": 1, "cells": 1}
 
 
-@pytest.mark.parametrize(
-    ("tag", "attrs", "renamed"),
-    [
-        (tags.USER_REPL_IN, {**CELL, "place": 3}, {"position": 3}),
-        (tags.ASSISTANT_REPL_OUT, {**CELL, "place": 3}, {"position": 3}),
-        (tags.NOTEBOOK_CELL, {"place": 3, "kind": "code"}, {"position": 3}),
-        (tags.NOTEBOOK_OUTPUT, {"place": 3}, {"position": 3}),
-        (tags.NOTEBOOK_FILE, {**FILE, "kept": True}, {"rewritable": True}),
-        # A forked session has a changed copy of the record.
-        (tags.NOTEBOOK_FILE, {**FILE, "rewritable": False, "kept": True}, {"rewritable": False}),
-        (tags.KERNEL, {"place": "ada", "address": "ssh://ada"}, {"host": "ada"}),
-    ],
-)
-def test_renamed_fields_of_earlier_versions_are_read(
-    tag: str, attrs: dict[str, Any], renamed: dict[str, Any]
-) -> None:
-    record = decode(tag, "text", attrs, 1.0)
-    assert record is not None
-    assert {name: getattr(record, name) for name in renamed} == renamed
-    assert from_json(as_json(record)) == record
-
-
 def test_figures_of_an_answer_round_trip() -> None:
     answer = AssistantChat(
         "8 or 10", turn=1, step=0, figures=(AnswerFigure("8", True, 3), AnswerFigure("10", False))
@@ -484,7 +462,7 @@ def test_context_never_exceeds_the_requested_length(outputs: list[str], limit: i
 
 
 def any_of(kind: Any) -> Record:
-    return cast("Record", kind(**{name: "x" for name in kind.hints() if name != "time"}))
+    return cast("Record", kind(**{name: "x" for name in hints(kind) if name != "time"}))
 
 
 ANY_OF = {tag: any_of(kind) for (tag, _), kind in KINDS.items()}

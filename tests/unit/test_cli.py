@@ -459,7 +459,6 @@ def test_control_sequences_of_a_skill_do_not_reach_the_terminal(project: Path) -
 
 def test_show_prints_the_instructions(project: Path) -> None:
     done = run_skills("show", "debug")
-    assert "license: MIT" in done.stdout
     assert "# Debug" in done.stdout
     missing = run_skills("show", "debugging")
     assert missing.exit_code == 1
@@ -485,14 +484,6 @@ def test_skill_is_text_in_an_existing_folder(project: Path) -> None:
         2,
         "mahtab-tui: The folder in which the program was started no longer exists.\n",
     )
-
-
-def test_metadata_is_printed_literally(project: Path) -> None:
-    text = "---\nname: sly\ndescription: Fine.\nmetadata:\n  file: /etc/passwd\n---\n"
-    path = write_skill(project / "mine", "sly", text=text)
-    lines = run_skills("show", "sly", "--skills-dir", "mine").stdout.splitlines()
-    assert f"file: {path.relative_to(project)}" in lines
-    assert "metadata, file: /etc/passwd" in lines
 
 
 def test_check_names_each_broken_file_and_its_problem(project: Path) -> None:

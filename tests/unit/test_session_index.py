@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import time
-from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,12 +21,11 @@ from mahtab_tui.store.session_index import (
     catch_up,
     delete_session,
     preview,
-    rebuild_index,
     rename_session,
     words,
 )
 from mahtab_tui.store.session_search import excerpt, find_sessions, wanted_words, words_pattern
-from mahtab_tui.store.sqlite import SqliteStore, fork_session, list_sessions
+from mahtab_tui.store.sqlite import SessionRow, SqliteStore, fork_session, list_sessions
 from tests.unit.sqlite_sessions import spoil
 
 
@@ -57,13 +56,18 @@ def question(text: str, turn: int = 1, at: float = 1.0) -> Record:
 
 
 def found(path: Path, typed: str, project: str | None = None) -> list[str]:
+    assert catch_up(path, 60.0) == 0
     return [hit.session.id for hit in find_sessions(path, typed, project).hits]
 
 
+def listed(path: Path) -> list[SessionRow]:
+    assert catch_up(path, 60.0) == 0
+    return list_sessions(path)
+
+
 def index_rows(path: Path) -> int:
-    connection = sqlite3.connect(path)
-    (count,) = connection.execute("select count(*) from said_docsize").fetchone()
-    connection.close()
+    with closing(sqlite3.connect(path.with_name("sessions-words.db"))) as connection:
+        (count,) = connection.execute("select count(*) from word").fetchone()
     return int(count)
 
 
@@ -153,6 +157,7 @@ def test_newest_hits_come_first_and_omitted_ones_are_noted(path: Path) -> None:
             question("apples", at=float(number)),
             question("apples", 2, at=10.0 + (7 * number) % 5),
         )
+    assert catch_up(path, 60.0) == 0
     outcome = find_sessions(path, "apples", limit=3)
     assert len(outcome.hits) == 3
     assert outcome.more
@@ -169,10 +174,6 @@ def test_folder_has_its_own_sessions(path: Path) -> None:
     save(path, "there", question("apples"), project="/there")
     assert found(path, "apples", "/there") == ["there"]
     assert found(path, "there") == ["there"]  # by the folder's name
-    spoil(
-        path, "update session set project = '/moved' where id = 'there'"
-    )  # as a folder whose word is the same
-    assert found(path, "apples", "/there") == []
 
 
 def test_title_is_the_first_line_of_the_first_question_until_renamed(path: Path) -> None:
@@ -183,10 +184,10 @@ def test_title_is_the_first_line_of_the_first_question_until_renamed(path: Path)
         question("\n  Which   month\x1b[1m?\nIn short."),
         question("And then?", 2),
     )
-    [row] = list_sessions(path)
+    [row] = listed(path)
     assert (row.title, row.heading) == ("Which month?", "Which month?")
     rename_session(path, "s", "Sales\nof the year")
-    assert list_sessions(path)[0].title == "Sales"
+    assert listed(path)[0].title == "Sales"
     assert found(path, "sales") == ["s"]
     rename_session(path, "s", "Profits")
     assert (found(path, "sales"), found(path, "profits"), found(path, "month")) == (
@@ -195,7 +196,7 @@ def test_title_is_the_first_line_of_the_first_question_until_renamed(path: Path)
         ["s"],
     )
     save(path, "s", question("later", 3))
-    assert list_sessions(path)[0].title == "Profits"
+    assert listed(path)[0].title == "Profits"
 
 
 def test_title_given_while_the_session_is_open_stays(path: Path) -> None:
@@ -208,29 +209,15 @@ def test_title_given_while_the_session_is_open_stays(path: Path) -> None:
     rename_session(path, "s", "Mine")
     store.append(question("A question?"))
     store.close()
-    assert list_sessions(path)[0].title == "Mine"
+    assert listed(path)[0].title == "Mine"
     assert (found(path, "mine"), found(path, "question")) == (["s"], ["s"])
     delete_session(path, "s")
     assert index_rows(path) == 0
 
 
-def test_session_deleted_during_indexing_leaves_nothing(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    save(path, "s", question("apples"))
-    without_digests(path)
-    monkeypatch.setattr(
-        "mahtab_tui.store.session_index._BEHIND", "select 'gone' union all select 's'"
-    )
-    assert catch_up(path, 60.0) == 0
-    connection = sqlite3.connect(path)
-    assert connection.execute("select session from digest").fetchall() == [("s",)]
-    connection.close()
-
-
 def test_session_without_questions_is_titled_by_its_first_cell(path: Path) -> None:
     save(path, "s", *cell(1, "first = 1"), *cell(2, "second = 2"))
-    assert list_sessions(path)[0].heading == "first = 1"
+    assert listed(path)[0].heading == "first = 1"
 
 
 def test_model_cost_and_size_are_known_without_reading_the_records(path: Path) -> None:
@@ -242,101 +229,56 @@ def test_model_cost_and_size_are_known_without_reading_the_records(path: Path) -
         records.Usage(model="claude", cost=0.5, turn=1, time=1.0),
     ]
     save(path, "s", *saved)
-    [row] = list_sessions(path)
+    [row] = listed(path)
     assert (row.model, row.cost, row.records) == ("haiku", 0.75, 5)
     assert row.size > 50
 
 
 def test_deleting_a_session_leaves_nothing_of_it_in_the_index(path: Path) -> None:
     save(path, "kept", question("apples"))
-    rows = index_rows(path)
-    many = [
-        record
-        for number in range(STEP)
-        for record in cell(number, f"pears{number}", f"plums {number}")
-    ]
+    many = [record for number in range(STEP) for record in cell(number, f"pears{number}", "plums")]
     save(path, "gone", question("apples"), *many, question("grapes", 2))
-    rename_session(path, "gone", "Cherries")
-    assert found(path, "plums 77") == found(path, "cherries") == ["gone"]
+    assert found(path, "pears77") == found(path, "plums") == ["gone"]
     delete_session(path, "gone")
-    assert index_rows(path) == rows
-    connection = sqlite3.connect(path)
-    connection.execute("create virtual table temp.terms using fts5vocab(main, said, row)")
-    left = {term for (term,) in connection.execute("select term from terms") if "§" not in term}
-    assert left == set(words("kept n p apples").split())
-    assert connection.execute("select count(*) from record").fetchone() == (1,)
-    connection.close()
-    save(path, "new", question("bananas"))  # it may have the number of the deleted one
-    assert found(path, "apples") == ["kept"]
+    assert index_rows(path) == 1
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("select count(*) from record").fetchone() == (1,)
+    save(path, "new", question("bananas"))  # it may have the number of a deleted record
+    assert (found(path, "apples"), found(path, "bananas")) == (["kept"], ["new"])
 
 
-def without_digests(path: Path) -> None:
-    """Make a file as an older version has written it."""
-    for statement in ("drop table said", "drop table digest", "pragma user_version = 1"):
-        spoil(path, statement)
-
-
-def test_old_sessions_are_indexed_in_steps_with_a_note_until_done(
+def test_sessions_are_indexed_in_steps_with_a_note_until_done(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for session in ("a", "b"):
-        save(
-            path,
-            session,
-            question(f"apples {session}"),
-            *(record for number in range(150) for record in cell(number, f"x{number}")),
-        )
-    without_digests(path)
+        cells = (record for number in range(150) for record in cell(number, f"x{number}"))
+        save(path, session, question(f"apples {session}"), *cells)
     assert [(row.heading, row.size) for row in list_sessions(path)] == [
         ("apples b", 0),
         ("apples a", 0),
     ]
-    assert found(path, "apples") == []
+    assert find_sessions(path, "apples").hits == []
     assert catch_up(path, 0.0) == 2
-    save(path, "a", question("pears", 2))  # not in the index before what came earlier
-    assert found(path, "pears") == []
-    ticks = iter([0.0] * 4 + [100.0] * 100)
+    ticks = iter([0.0] * 5 + [100.0] * 100)
     monkeypatch.setattr(time, "monotonic", lambda: next(ticks))
     assert catch_up(path, 1.0) == 2
     monkeypatch.undo()
-    assert catch_up(path, 60.0) == 0
     assert sorted(found(path, "apples")) == ["a", "b"]
-    assert found(path, "pears") == ["a"]
     assert sorted(row.title for row in list_sessions(path)) == ["apples a", "apples b"]
     save(path, "a", question("plums", 3))
     assert found(path, "plums") == ["a"]
 
 
-def test_newest_old_sessions_are_found_first(path: Path) -> None:
-    for number in range(6):
-        save(path, f"s{number}", question("apples", at=1000.0 + number))
-    without_digests(path)
-    assert catch_up(path, 60.0) == 0
-    outcome = find_sessions(path, "apples", limit=2)
-    assert [hit.session.id for hit in outcome.hits] == ["s5", "s4"]
-    assert outcome.more
-
-
-def test_indexing_is_postponed_while_another_program_writes(
+def test_facts_are_added_later_while_another_program_writes(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save(path, "s", question("apples"))
-    fork_session(path, "s", "copy")
     monkeypatch.setattr(database, "WAIT", 0.01)
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("begin immediate")
-    assert catch_up(path, 60.0) == 1
-    assert found(path, "apples") == ["s"]
-    other.close()
-    assert catch_up(path, 60.0) == 0
-
-
-def test_copy_is_indexed_by_the_next_search(path: Path) -> None:
-    save(path, "s", question("apples"))
-    fork_session(path, "s", "copy")
-    assert catch_up(path, 0.0) == 1
-    assert catch_up(path, 60.0) == 0
-    assert sorted(found(path, "apples")) == ["copy", "s"]
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("begin immediate")
+        assert catch_up(path, 60.0) == 1
+        assert [hit.session.title for hit in find_sessions(path, "apples").hits] == [""]
+    assert listed(path)[0].title == "apples"
 
 
 def test_copy_has_the_title_and_its_own_beginning(path: Path) -> None:
@@ -344,8 +286,7 @@ def test_copy_has_the_title_and_its_own_beginning(path: Path) -> None:
     rename_session(path, "s", "The harvest")
     fork_session(path, "s", "copy")
     fork_session(path, "s", "part", before=2)
-    catch_up(path, 60.0)
-    assert {row.id: row.title for row in list_sessions(path)} == {
+    assert {row.id: row.title for row in listed(path)} == {
         "s": "The harvest",
         "copy": "The harvest",
         "part": "apples",
@@ -403,69 +344,38 @@ def test_preview_shows_the_start_and_end_of_long_texts(path: Path) -> None:
         )
 
 
-def test_sessions_are_saved_without_a_full_text_index(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("store.session_index", "store.session_search"):
-        monkeypatch.setattr(f"mahtab_tui.{name}.make_index", lambda connection: False)
-    monkeypatch.setattr(database, "_INDEX", "create virtual table said using fts99(text)")
-    save(path, "s", question("Some apples"), *cell(1, "x", "51234"))
-    assert catch_up(path, 1.0) == 0
-    with pytest.raises(StoreError, match="no full-text index"):
-        find_sessions(path, "apples")
-    assert list_sessions(path)[0].heading == "Some apples"
-    rename_session(path, "s", "Fruit")
-    assert list_sessions(path)[0].heading == "Fruit"
-    delete_session(path, "s")
-    assert list_sessions(path) == []
-    monkeypatch.undo()
-    save(path, "later", question("pears"))
-    assert found(path, "pears") == ["later"]
-
-
-@pytest.mark.parametrize("then", ["search", "write", "delete"])
-def test_damaged_index_is_rebuilt_and_sessions_stay(path: Path, then: str) -> None:
+@pytest.mark.parametrize("damage", ["update word_data set block = zeroblob(3)", ""])
+def test_damaged_index_is_made_again(path: Path, damage: str) -> None:
     save(path, "s", question("apples"))
-    spoil(path, "update said_data set block = zeroblob(3) where id > 10")
-    spoil(path, "update said_data set block = x'00000000ffffffffffffffffff' where id = 10")
-    acts: dict[str, Callable[[], object]] = {
-        "search": lambda: found(path, "apples"),
-        "write": lambda: save(path, "s", question("pears", 2)),
-        "delete": lambda: delete_session(path, "s"),
-    }
-    with pytest.raises(
-        StoreError, match=r"The search index of the sessions is damaged; it is being rebuilt\."
-    ):
-        acts[then]()
-    assert catch_up(path, 60.0) == 0
+    assert found(path, "apples") == ["s"]
+    index = path.with_name("sessions-words.db")
+    if damage:
+        spoil(index, damage)
+    else:
+        index.write_bytes(b"no database" * 1_000)
+    find_sessions(path, "apples")
     assert found(path, "apples") == ["s"]
     assert [row.id for row in list_sessions(path)] == ["s"]
-    assert not [file for file in path.parent.iterdir() if "damaged" in file.name]
 
 
-def test_index_rebuilt_during_a_session_includes_all_of_it(path: Path) -> None:
-    store = SqliteStore(path, "s", name="n", project="/p")
-    store.append(question("apples"))
-    rebuild_index(path)
-    store.append(question("pears", 2))
-    assert found(path, "pears") == []
-    assert catch_up(path, 60.0) == 0
-    store.append(question("plums", 3))
-    store.close()
-    assert catch_up(path, 60.0) == 0
-    assert all(found(path, fruit) == ["s"] for fruit in ("apples", "pears", "plums"))
-    delete_session(path, "s")
-    assert index_rows(path) == 0
+def test_index_of_a_replaced_database_is_made_again(path: Path) -> None:
+    save(path, "old", question("apples"), question("pears", 2))
+    assert found(path, "pears") == ["old"]
+    for leave in (Path.unlink, lambda path: path.rename(path.with_name("moved"))):
+        leave(path)
+        save(path, "new", question("pears"))
+        assert (found(path, "pears"), found(path, "apples"), index_rows(path)) == (["new"], [], 1)
 
 
 def test_unreadable_records_are_counted(path: Path) -> None:
     save(path, "s", question("apples"), question("pears", 2))
+    assert found(path, "apples") == ["s"]
     spoil(path, "update record set attrs = '{', text = x'ff00fe' where number = 1")
     spoil(path, "update session set first = x'ff', name = 5")
     spoil(path, "update digest set title = x'ff', cost = 'much', model = 7, size = 'x'")
     assert found(path, "pears") == ["s"]
     assert preview(path, "s")[-1].text == "1 records cannot be read."
-    assert found(path, "apples") == ["s"]
+    assert found(path, "apples") == []
     delete_session(path, "s")
 
 

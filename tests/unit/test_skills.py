@@ -239,14 +239,6 @@ BROKEN = {
     "no-keys": ("---\nwords\n---\n", "must be lines of the form key: value"),
     "listed": ("---\nname: listed\ndescription: [a]\n---\n", "description must be text"),
     "long": (f"---\nname: long\ndescription: {'x' * 1025}\n---\n", "1,025 characters"),
-    "nested": (
-        "---\nname: nested\ndescription: x\nmetadata: {a: {b: c}}\n---\n",
-        "metadata must be",
-    ),
-    "wide": (
-        f"---\nname: wide\ndescription: x\ncompatibility: {'x' * 501}\n---\n",
-        "compatibility has 501",
-    ),
     "two--hyphens": ("---\nname: two--hyphens\ndescription: x\n---\n", "single hyphens"),
     "Capital": ("---\nname: Capital\ndescription: x\n---\n", "a-z, 0-9"),
     "x" * 65: (f"---\nname: {'x' * 65}\ndescription: x\n---\n", "at most 64"),
@@ -300,16 +292,6 @@ def test_unterminated_frontmatter_gives_one_sentence(tmp_path: Path, text: str) 
     skills, [problem] = load(tmp_path)
     assert skills.keys() == {"good"}
     assert "nested more than 20 deep" in problem or "not valid YAML" in problem
-
-
-@pytest.mark.timeout(30)
-def test_tool_names_are_parsed_in_one_pass(tmp_path: Path) -> None:
-    write_skill(
-        tmp_path,
-        "open",
-        text=f"---\nname: open\ndescription: x\nallowed-tools: Read {'a(' * 400_000}\n---\n",
-    )
-    assert load(tmp_path)[0]["open"].allowed_tools == ("Read", "a(" * 400_000)
 
 
 def test_a_description_is_one_line(tmp_path: Path) -> None:
@@ -445,24 +427,11 @@ def test_file_with_a_folders_name_is_skipped_with_a_notice(tmp_path: Path) -> No
     assert "same name" in problem
 
 
-def test_all_fields_are_read(tmp_path: Path) -> None:
-    text = (
-        "\ufeff---\r\nname: full\r\ndescription: >\r\n  Two\r\n  lines.\r\nlicense: MIT\r\ncompatibility: git\r\n"
-        "metadata:\r\n  version: 1.0\r\n  date: 2024-13-45\r\nallowed-tools: Bash(git add:*) Read\r\nmore: x\r\n---\r\nDo.\r\n"
-    )
+def test_known_fields_are_read(tmp_path: Path) -> None:
+    text = "\ufeff---\r\nname: full\r\ndescription: >\r\n  Two\r\n  lines.\r\nlicense: MIT\r\nmetadata: {a: [b]}\r\n---\r\nDo.\r\n"
     path = write_skill(tmp_path, "full", text=text)
     skill = load(tmp_path)[0]["full"]
-    assert skill == Skill(
-        "full",
-        "Two lines.",
-        tmp_path / "full",
-        "Do.",
-        path,
-        "MIT",
-        "git",
-        {"version": "1.0", "date": "2024-13-45"},
-        ("Bash(git add:*)", "Read"),
-    )
+    assert skill == Skill("full", "Two lines.", tmp_path / "full", "Do.", path)
 
 
 def test_changed_files_are_reread_and_a_problem_is_reported_once(
@@ -537,7 +506,6 @@ def test_skill_written_to_the_specification_round_trips(
         description.strip(),
         content.strip(),
     )
-    assert dict(skill.metadata) == metadata
 
 
 @given(fences.map("\n".join) | st.text(max_size=300) | st.binary(max_size=300))

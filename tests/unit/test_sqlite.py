@@ -4,16 +4,12 @@ or the disk."""
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import signal
 import sqlite3
 import stat
-import subprocess
-import sys
 import threading
 from pathlib import Path
-from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -21,7 +17,6 @@ from hypothesis import strategies as st
 
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.records import NotebookFile
-from mahtab_tui.store import database
 from mahtab_tui.store.session_index import delete_session
 from mahtab_tui.store.sqlite import (
     RecordPage,
@@ -51,16 +46,6 @@ def test_appended_record_is_stored_at_once_and_privately(path: Path) -> None:
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     store.close()
-
-
-@given(
-    st.dictionaries(
-        st.text(), st.text(st.characters()) | st.integers() | st.none() | st.lists(st.text())
-    )
-)
-def test_attributes_are_standard_json_of_any_length(attrs: dict[str, object]) -> None:
-    with mock.patch.object(database, "STEP", 3):
-        assert database.as_json(attrs) == json.dumps(attrs)
 
 
 def test_the_pictures_of_a_cell_are_found_in_order(path: Path) -> None:
@@ -341,46 +326,6 @@ def test_fork_does_not_update_the_notebook_of_its_session(path: Path) -> None:
     }
     assert notebooks == {"s": [True], "copy": [False]}
     store.close()
-
-
-READING = """
-import runpy, sys
-from pathlib import Path
-from mahtab_tui.store.sqlite import list_sessions, load_records
-path = Path(sys.argv[1])
-print([row.id for row in list_sessions(path)], [record.text for _, record in load_records(path, "s").records])
-sys.argv = ["mahtab-tui", "sessions", "--all"]
-runpy.run_module("mahtab_tui", run_name="__main__")
-"""
-
-
-def _without_privileges() -> None:
-    """Let the next program obey the modes of files, even if it is root's."""
-    for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
-        ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
-
-
-@pytest.mark.skipif(
-    sys.platform != "linux", reason="the program of the root user would not obey the folder's mode"
-)
-def test_sessions_in_a_folder_that_became_read_only_can_be_read(home: Path) -> None:
-    path = home / ".mahtab" / "sessions.db"
-    store = SqliteStore(path, "s", name="study", project="/p")
-    store.append(made(tags.USER_CHAT, "hello there", {}))
-    store.close()
-    path.parent.chmod(0o500)
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", READING, path],
-            preexec_fn=_without_privileges,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    finally:
-        path.parent.chmod(0o700)
-    assert done.stdout.startswith("['s'] ['hello there']\ns  ")
-    assert done.returncode == 0
 
 
 # Damaged files, full disks and records that cannot be read: what can be read is, and the rest is

@@ -31,7 +31,6 @@ from mahtab_tui.store.session_search import find_sessions
 from mahtab_tui.store.sqlite import (
     MemoryStore,
     SqliteStore,
-    fork_session,
     list_sessions,
     load_records,
 )
@@ -75,7 +74,6 @@ Bus = tuple[logging.Logger, FailingStore, DisplayHandler]
 @pytest.fixture
 def bus(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bus]:
     monkeypatch.setattr(logger, "INTERVAL", 0.01)
-    monkeypatch.setattr(logger, "SHARE", 1)
     store, display = FailingStore(), DisplayHandler()
     log, _ = setup_logging(store)
     log.addHandler(display)
@@ -424,7 +422,6 @@ def test_every_old_record_is_read_without_loss(sessions: Path, past: list[Record
         tags.RESTORE,
         tags.BRANCH,
         tags.PRIVATE,
-        tags.PLAN,
         tags.ASSISTANT_THOUGHT,
     }
     newer |= {tags.NOTEBOOK_FILE, tags.NOTEBOOK_CELL, tags.NOTEBOOK_OUTPUT, tags.NOTEBOOK_WRITTEN}
@@ -496,56 +493,9 @@ def test_old_session_can_be_appended_to(sessions: Path) -> None:
 
 
 def test_old_session_is_found_once_indexed(sessions: Path) -> None:
-    list_sessions(sessions)
-    assert find_sessions(sessions, "count").hits == []
     assert catch_up(sessions, 60.0) == 0
     [hit] = find_sessions(sessions, "count data").hits
     assert (hit.session.id, hit.session.title) == (SESSION, "Count the data")
-
-
-EARLIER = [
-    (tags.NOTEBOOK_FILE, {"file": "/a.ipynb", "digest": "", "first": 1, "cells": 1, "kept": True}),
-    (tags.NOTEBOOK_CELL, {"place": 2, "kind": "code"}),
-    (tags.NOTEBOOK_OUTPUT, {"place": 3}),
-    (tags.USER_REPL_IN, {"cell": 1, "place": 4}),
-    (tags.USER_REPL_OUT, {"cell": 1, "status": "ok", "place": 5}),
-    (tags.KERNEL, {"place": "ada"}),
-]
-
-RENAMED = {
-    tags.NOTEBOOK_FILE: "rewritable",
-    tags.NOTEBOOK_CELL: "position",
-    tags.NOTEBOOK_OUTPUT: "position",
-    tags.USER_REPL_IN: "position",
-    tags.USER_REPL_OUT: "position",
-    tags.KERNEL: "host",
-}
-
-
-def test_session_with_earlier_names_of_fields_is_opened_and_forked(sessions: Path) -> None:
-    with sqlite3.connect(sessions) as connection:
-        connection.execute("delete from record")
-        connection.executemany(
-            "insert into record (session, time, tag, attrs, text) values (?, 1, ?, ?, '')",
-            [(SESSION, tag, json.dumps(attrs)) for tag, attrs in EARLIER],
-        )
-    fork_session(sessions, SESSION, "copy")
-    for session, rewritable in ((SESSION, True), ("copy", False)):
-        page = load_records(sessions, session)
-        assert page.unreadable == 0
-        values = {
-            record.tag: getattr(record, RENAMED[record.tag])
-            for _, record in page.records
-            if record.tag in RENAMED and record.time == 1
-        }
-        assert values == {
-            tags.NOTEBOOK_FILE: rewritable,
-            tags.NOTEBOOK_CELL: 2,
-            tags.NOTEBOOK_OUTPUT: 3,
-            tags.USER_REPL_IN: 4,
-            tags.USER_REPL_OUT: 5,
-            tags.KERNEL: "ada",
-        }
 
 
 def test_the_log_of_a_search_is_read() -> None:

@@ -42,7 +42,7 @@ PLAYED = st.lists(
 ).map("".join)
 
 
-CONTROLS = "\r \b \x1b[A \x1b[3A \x1b[B \x1b[2B \x1b[C \x1b[4C \x1b[D \x1b[2D \x1b[E \x1b[F \x1b[G \x1b[3G \x1b[H \x1b[2;3H \x1b[2d".split(
+CONTROLS = "\r \b \x1b[A \x1b[3A \x1b[B \x1b[2B \x1b[C \x1b[4C \x1b[D \x1b[2D \x1b[E \x1b[F \x1b[G \x1b[3G \x1b[H \x1b[2;3H".split(
     " "
 )
 ERASES = "\x1b[J \x1b[1J \x1b[2J \x1b[K \x1b[1K \x1b[2K \x1b[?25l \x1b[31m".split(" ")
@@ -166,11 +166,6 @@ def test_a_real_progress_bar_is_one_line() -> None:
     lines = plain(collapse(out.getvalue())).splitlines()
     assert len(lines) == 1
     assert lines[0].startswith("100%")
-
-
-def test_saved_cursor_is_restored_with_its_style() -> None:
-    assert plain(collapse("one\ntw\x1b7o\nthree\x1b8O\x1b8P")) == "one\ntwP\nthree"
-    assert collapse("\x1b[31ma\x1b[s\x1b[0mb\x1b[uc") == "\x1b[31mac\x1b[0m\x1b[31m"
 
 
 @pytest.mark.parametrize(

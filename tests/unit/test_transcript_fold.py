@@ -488,16 +488,6 @@ def test_overwritten_output_of_a_killed_session_is_shown_as_it_stood() -> None:
     assert [line.text for line in cell.output] == ["ONE", "two"]
 
 
-def test_a_stored_plan_shows_its_steps_once() -> None:
-    plans = (
-        record(tags.PLAN, steps=["load it", "plot it"], state=state)
-        for state in ("proposed", "running", "stopped")
-    )
-    assert [entry.text for entry in folded(*plans).entries if isinstance(entry, Note)] == [
-        "Plan\n- load it\n- plot it"
-    ]
-
-
 def test_cell_left_running_by_an_earlier_screen_shows_its_start_time() -> None:
     transcript = folded(record(tags.USER_REPL_IN, "train()", cell=3, at=NOW - 60))
     assert transcript.running == {}

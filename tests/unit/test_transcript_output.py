@@ -28,7 +28,7 @@ from mahtab_tui.bus.output import (
 )
 from mahtab_tui.bus.records import Record, UserReplOutStream
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.bus.terminal_screen import HEIGHT, Graphic, ScreenLine, collapse
+from mahtab_tui.bus.terminal_screen import HEIGHT, ScreenLine, collapse
 from mahtab_tui.tui.graphics.pictures import half_blocks, open_picture, read_size
 from mahtab_tui.tui.transcript import fold
 from mahtab_tui.tui.transcript.output import (
@@ -96,7 +96,7 @@ def test_only_the_visible_result_of_an_overwritten_line_is_computed(
     written: list[str] = []
     write = ScreenLine.write
 
-    def counted(line: ScreenLine, text: str, column: int, look: Graphic) -> int:
+    def counted(line: ScreenLine, text: str, column: int, look: str) -> int:
         written.append(text)
         return write(line, text, column, look)
 
