@@ -211,7 +211,6 @@ class PictureView(View, PictureWidget, can_focus=True):
         self._rows: list[Strip] = []
         self._drawings = HalfBlockCache(
             self.fetcher,
-            lambda: self.app.console,
             lambda: [self._fitted] if self._fitted else [],
             self._draw_picture,
             lambda _: self.fail("The picture cannot be drawn."),

@@ -23,7 +23,7 @@ from mahtab_tui.bus.output import (
 )
 from mahtab_tui.bus.sanitize import plain, styled
 from mahtab_tui.bus.terminal_screen import collapse
-from mahtab_tui.tui.graphics.pictures import Picture, open_picture, read_size
+from mahtab_tui.tui.graphics.pictures import HEAD, Picture, open_picture
 from mahtab_tui.tui.rows.markdown import Markdown
 from mahtab_tui.tui.rows.row import Row, Span, cut_spans, hard_cuts, word_cuts
 from mahtab_tui.tui.theme import BOLD, Palette
@@ -163,7 +163,11 @@ LARGEST = 12_000_000
 
 
 def picture_rows(shown: DisplayLine, width: int) -> list[Row] | None:
-    if shown.unreadable or (size := read_size(shown.data)) is None or size[0] * size[1] > LARGEST:
+    if shown.unreadable:
+        return None
+    try:
+        size = open_picture(shown.data[:HEAD], LARGEST).size
+    except Exception:  # Pillow may raise anything for broken files
         return None
     columns, rows = size_in_cells(*size, width)
     picture = Picture(picture_key(shown), columns, rows, lambda: open_picture(shown.data, LARGEST))

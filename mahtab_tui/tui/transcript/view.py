@@ -253,7 +253,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self._ticking: Timer | None = None
         self._drawings = HalfBlockCache(
             Fetcher(self),
-            lambda: self.app.console,
             self._visible_pictures,
             self._redraw_picture,
             self._show_picture_text,
