@@ -231,7 +231,6 @@ class FanOutGrid:
 
 GROUPED_PARTS = 12
 """A fan-out with more parts is drawn as one line and a grid; otherwise each part has a line."""
-CACHED_LINES = 20_000
 
 Kind = Literal["gap", "root", "totals", "left", "answer", "bar", "legend", "node", "batch", "field"]
 Key = tuple[str, str]
@@ -260,17 +259,15 @@ class CallLine(NamedTuple):
 
 class Outline:
     """Remembers which nodes the user expanded or collapsed; by default, finished nodes are
-    collapsed. Lines of unchanged nodes are cached."""
+    collapsed."""
 
     def __init__(self) -> None:
         self._width = 0
         self._opened: dict[Key, bool] = {}
-        self._cached: dict[Key, tuple[tuple[object, ...], list[CallLine]]] = {}
 
     def set_open(self, line: CallLine, open: bool) -> None:
         if line.open is not None:
             self._opened[line.key] = open
-            self._cached.clear()
 
     def expand_to(self, tree: Tree, node: SearchNode) -> None:
         while (above := node.parent) is not None:
@@ -280,13 +277,10 @@ class Outline:
             node = above
         if tree.root is not None:
             self._opened[tree.id, tree.root.id] = True
-        self._cached.clear()
 
     def make_lines(self, trees: Iterable[Tree], width: int) -> list[CallLine]:
         """Return all lines for a width, newest tree first."""
-        if width != self._width or len(self._cached) > CACHED_LINES:
-            self._width = width
-            self._cached.clear()
+        self._width = width
         lines: list[CallLine] = []
         for number, tree in enumerate(trees):
             if tree.root is not None:
@@ -332,19 +326,13 @@ class Outline:
             else:
                 yield from self._batch(tree, node, item, prefix, last=last)
 
-    def _node(self, tree: Tree, node: SearchNode, prefix: str, *, last: bool) -> Sequence[CallLine]:
-        lead = prefix + ("└ " if last else "├ ")
-        if not node.children and not node.batches:
-            return (CallLine("node", tree, node, lead),)
-        key, stamp = (tree.id, node.id), (node.shape, prefix, last)
-        cached, lines = self._cached.get(key, ((), []))
-        if cached != stamp:
-            open = self._opened.get(key, not node.finished or bool(node.alive))
-            lines = [CallLine("node", tree, node, lead, open=open)]
-            if open:
-                lines += self._below(tree, node, prefix + ("  " if last else "│ "))
-            self._cached[key] = stamp, lines
-        return lines
+    def _node(self, tree: Tree, node: SearchNode, prefix: str, *, last: bool) -> Iterator[CallLine]:
+        open = None
+        if node.children or node.batches:
+            open = self._opened.get((tree.id, node.id), not node.finished or bool(node.alive))
+        yield CallLine("node", tree, node, prefix + ("└ " if last else "├ "), open=open)
+        if open:
+            yield from self._below(tree, node, prefix + ("  " if last else "│ "))
 
     def _batch(
         self, tree: Tree, node: SearchNode, batch: FanOut, prefix: str, *, last: bool

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from itertools import zip_longest
 from typing import ClassVar, NamedTuple
 
 from textual.binding import Binding, BindingType
 from textual.events import Click
 from textual.reactive import var
-from textual.timer import Timer
 from textual.widget import Widget
 
 from mahtab_tui.bus.records import Record
@@ -21,7 +19,7 @@ from mahtab_tui.tui.commands.command import PaneCommand, bindings
 from mahtab_tui.tui.commands.panes import NODE_COMMANDS
 from mahtab_tui.tui.external import copy
 from mahtab_tui.tui.find import FindRow, Pattern
-from mahtab_tui.tui.rows.row import CURSOR_KEYS, FRAME_RATE, Row, RowsView, Span
+from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView, Span
 from mahtab_tui.tui.screens.dialog import EditQuery, ask, open_menu
 from mahtab_tui.tui.search.drawing import CallLine, Drawing, FanOutGrid, Key, Outline
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
@@ -170,21 +168,6 @@ class CallTree(Outline):
         return None
 
 
-def redraw_key(line: CallLine, chosen: SearchNode | None) -> tuple[object, ...]:
-    tree, node, used = line.tree, line.node, line.node.used
-    match line.kind:
-        case "root" | "node" | "answer":
-            return line, node.version, node.alive, used.calls, used.tokens
-        case "totals" | "left":
-            return line, tree.used.calls, tree.used.tokens, tree.depth
-        case "bar" | "legend":
-            return line, tree.coverage.version, chosen
-        case "batch" | "field":
-            return line, None if line.batch is None else line.batch.version
-        case "gap":
-            return (line,)
-
-
 NODE_MENU = tuple(command for command in NODE_COMMANDS if command.menu)
 
 
@@ -304,8 +287,6 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         self.control = control
         self._clock = clock
         self._found: SearchNode | None = None
-        self._drawn_keys: list[tuple[object, ...]] = []
-        self._ticking: Timer | None = None
 
     def fold(self, records: Sequence[Record]) -> None:
         """Add records. Main thread only."""
@@ -318,7 +299,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         # With many lines, the layout is updated at the frame rate, not for every record.
         if self._ticking is None or len(self._view.lines) < MANY_LINES:
             self._arrange_if_needed()
-        self._draw_changed()
+        self.refresh_changed()
 
     def end(self) -> None:
         """Mark unfinished searches as cut off, because there will be no more records."""
@@ -332,14 +313,6 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         if self._view.outdated:
             self._arrange()
             self.refresh_line(self.scroll_offset.y)
-
-    def _draw_changed(self) -> None:
-        top, marked = self.scroll_offset.y, self._view.marked
-        keys = [redraw_key(line, marked) for line in self._view.lines[top : top + self.page]]
-        for y, (before, now) in enumerate(zip_longest(self._drawn_keys, keys)):
-            if before != now:
-                self.refresh_line(top + y + self.head)
-        self._drawn_keys = keys
 
     # Lines and cursor
 
@@ -390,21 +363,11 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         super().watch_has_focus(has_focus)
 
     def _tick_if_needed(self) -> None:
-        needed = any(not tree.finished for tree in self.trees)
-        if needed and self._ticking is None:
-            self._ticking = self.set_interval(1 / FRAME_RATE, self._tick)
-        elif not needed and self._ticking is not None:
-            self._ticking.stop()
-            self._ticking = None
+        self.tick_while(any(not tree.finished for tree in self.trees))
 
-    def _tick(self) -> None:
+    def tick(self) -> None:
         self._arrange_if_needed()
-        self._draw_changed()
-        top = self.scroll_offset.y
-        for row in range(top, min(top + self.page, len(self._view.lines))):
-            line = self._view.lines[row]
-            if line.kind in ("root", "node", "left") and not line.node.finished:
-                self.refresh_line(row + self.head)
+        self.refresh_changed()
 
     # Drawing
 
