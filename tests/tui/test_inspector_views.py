@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from mahtab_tui.tui.inspector import array
 from mahtab_tui.tui.inspector.screen import InspectorScreen
 from tests.tui.editor_app import until
 from tests.tui.inspecting import MakeApp, inspector, lines, look, looking_at, ran, reads, shown
@@ -149,15 +148,12 @@ async def test_a_picture_is_drawn(screens_app: MakeApp) -> None:
         await reads(pilot, "30 × 20 pixels", "▀▀▀▀▀▀")
 
 
-async def test_a_picture_opens_in_the_systems_viewer(
-    screens_app: MakeApp, desktop: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_picture_opens_in_the_systems_viewer(screens_app: MakeApp, desktop: Path) -> None:
     async with looking_at(
         screens_app(), "import numpy as np; a = np.full((20, 30, 3), 200, dtype='uint8')", "a", SIZE
     ) as pilot:
         await pilot.press("3")
         await reads(pilot, "30 × 20 pixels")
-        monkeypatch.setattr(array, "KEY_REPEAT_S", 0.0)
         await pilot.press("o")
         await reads(pilot, "Opened as")
         await until(pilot, desktop.exists)
@@ -316,7 +312,7 @@ df = pd.DataFrame({"n": [3, 1, 2, 4], "city": ["Bonn", None, "Bonn", "Köln"]})
 """
 
 
-async def test_export_offers_visible_or_all_rows_of_a_sorted_filtered_table(
+async def test_visible_rows_of_a_sorted_filtered_table_are_exported(
     screens_app: MakeApp,
 ) -> None:
     app = screens_app()
@@ -325,27 +321,13 @@ async def test_export_offers_visible_or_all_rows_of_a_sorted_filtered_table(
         await pilot.press("s", "right", "slash", *"bonn", "enter")
         await reads(pilot, "match 1 of 2 (of 4 rows)")
         await pilot.press("ctrl+s")
-        await until(pilot, lambda: any("2 of 4 rows, sorted by n" in line for line in lines(pilot)))
-        assert any("All of it: DataFrame 4 × 2" in line for line in lines(pilot))
-        await pilot.press("enter")
-        await reads(pilot, "df.csv")
+        await reads(pilot, "export 2 of 4 rows, sorted by n: df.csv")
         await pilot.press("enter")
         await until(pilot, lambda: bool(ran(app)))
         result = await asyncio.to_thread(
             app.session.cells.run, f"{ran(app)[0]}\nprint(open('df.csv').read())"
         )
         assert result.output.split() == [",n,city", "2,2,Bonn", "0,3,Bonn"]
-        await pilot.press("ctrl+s", "down", "enter")
-        await reads(pilot, "df.csv")
-        await pilot.press(*["backspace"] * 6, *"all.csv", "enter")
-        await until(pilot, lambda: len(ran(app)) == 2)
-        result = await asyncio.to_thread(
-            app.session.cells.run, f"{ran(app)[1]}\nprint(open('all.csv').read())"
-        )
-        assert result.output.split() == [",n,city", "0,3,Bonn", "1,1,", "2,2,Bonn", "3,4,Köln"]
-        await pilot.press("ctrl+s", "escape")
-        assert inspector(pilot).view is not None
-        assert len(ran(app)) == 2
 
 
 async def test_visible_rows_become_a_variable_through_a_cell(screens_app: MakeApp) -> None:
@@ -380,7 +362,7 @@ async def test_statistics_of_a_filtered_table_are_marked_as_covering_all_rows(
         assert not any("of all" in line for line in lines(pilot))
 
 
-async def test_export_offers_the_visible_slice_or_the_whole_array(
+async def test_visible_slice_of_an_array_is_exported(
     screens_app: MakeApp,
 ) -> None:
     app = screens_app()
@@ -395,9 +377,7 @@ async def test_export_offers_the_visible_slice_or_the_whole_array(
             lambda: inspector(pilot).view.excerpt.opened.expression.startswith("cube[1"),  # type: ignore[union-attr]
         )
         await pilot.press("ctrl+s")
-        await until(pilot, lambda: any("What is shown: [1, :, :]" in line for line in lines(pilot)))
-        await pilot.press("enter")
-        await reads(pilot, "cube.csv")
+        await reads(pilot, "export [1, :, :]: cube.csv")
         await pilot.press("enter")
         await until(pilot, lambda: bool(ran(app)))
         result = await asyncio.to_thread(

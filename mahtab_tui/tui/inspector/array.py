@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import zip_longest
@@ -24,6 +23,7 @@ from textual.widgets import Static
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import ArrayFacts, ArrayStatistics, ObjectPath, Plot
+from mahtab_tui.session.attachments import format_size
 from mahtab_tui.tui.commands.command import bindings
 from mahtab_tui.tui.commands.panes import ARRAY_COMMANDS, PICTURE_COMMANDS, PLOT_COMMANDS
 from mahtab_tui.tui.external import open_picture
@@ -180,8 +180,6 @@ LARGEST = 50_000_000
 """Maximum pixels; a larger picture is not decoded."""
 CACHED_BYTES = 8_000_000
 """Maximum pixels kept; a larger picture is scaled down. This is more than a screen shows."""
-KEY_REPEAT_S = 0.3
-"""Seconds within which a second press counts as the key being held down."""
 
 
 class DecodedPicture(NamedTuple):
@@ -204,7 +202,6 @@ class PictureView(View, PictureWidget, can_focus=True):
         `KernelError`."""
         super().__init__(subject)
         self._file = file
-        self._pressed = time.monotonic()
         self._opened: DecodedPicture | None = None
         self._fitted: Picture | None = None
         self._picture: Picture | None = None
@@ -245,9 +242,8 @@ class PictureView(View, PictureWidget, can_focus=True):
         self._drawings.draw_next()
 
     def action_open_outside(self) -> None:
-        """Open it in the system's viewer, only once while the key is held down."""
-        repeated, self._pressed = time.monotonic() - self._pressed < KEY_REPEAT_S, time.monotonic()
-        if repeated or self._opened is None:
+        """Open it in the system's viewer."""
+        if self._opened is None:
             return
         content, suffix = self._opened.content, self._opened.suffix
         self.fetcher.ask(
@@ -374,7 +370,7 @@ class ArrayView(View, Vertical):
             return
         shape = " × ".join(f"{size:,}" for size in facts.shape)
         parts: list[tuple[str, str] | str] = [(shape, "bold"), f"  {plain(facts.dtype)}"]
-        words = [_format_size(facts.bytes), plain(facts.device), facts.layout]
+        words = [format_size(facts.bytes), plain(facts.device), facts.layout]
         parts += [(f"  {word}", "$muted") for word in words if word]
         if figures is not None and figures.min:
             deviation = f" ± {figures.std}" if figures.std else ""
@@ -447,12 +443,3 @@ def make_plot_view(subject: Subject) -> View:
     """Make a view that plots an array by slices, and any other object as a whole."""
     plot = PlotView(subject)
     return ArrayView(subject, plot) if "array" in subject.opened.views else plot
-
-
-def _format_size(count: int) -> str:
-    size = float(count)
-    for unit in ("kB", "MB", "GB"):
-        size /= 1000
-        if size < 1000:
-            return f"{count:,} bytes" if count < 1000 else f"{size:.1f} {unit}"
-    return f"{size:,.0f} GB"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import time
@@ -91,21 +90,12 @@ class KernelText:
 
 MAX_COLOURED = 200_000
 SECONDS = 3.0
-_SAMPLE = 20_000
 
 _MARKUP = re.compile(r"\s*<(?:\?xml|!doctype|[a-z][\w:-]*[\s/>])", re.IGNORECASE)
-_MARKDOWN = re.compile(
-    r"^(?:#{1,6} \S|```|[-*] \S.*\n[-*] \S|\d+\. \S|\|.*\|$)|\[[^\[\]\n]{1,200}\]\([^()\n]{1,500}\)|\*\*\S",
-    re.MULTILINE,
-)
-_CODE = re.compile(
-    r"^(?:def |class |import |from \w+ import |@\w|async def )|^\w+(?:\.\w+)* = ", re.MULTILINE
-)
 
 
 def guess_language(text: str) -> str:
-    """Guess the language: ``json``, ``xml``, ``html``, ``python``, ``markdown``, or empty for plain
-    text."""
+    """Guess the language: ``json``, ``xml``, ``html``, or empty for others."""
     begins = text[:2000].lstrip()
     if begins[:1] in ("{", "["):
         with suppress(ValueError, RecursionError):
@@ -113,9 +103,7 @@ def guess_language(text: str) -> str:
             return "json"
     if _MARKUP.match(text):
         return "html" if re.match(r"\s*<(?:!doctype )?html", text, re.IGNORECASE) else "xml"
-    if _CODE.search(text[:_SAMPLE]) and _is_code(text):
-        return "python"
-    return "markdown" if _MARKDOWN.search(text[:_SAMPLE]) else ""
+    return ""
 
 
 class Colours:
@@ -145,18 +133,6 @@ def colour_text(text: str, language: str = "") -> Colours | None:
         return Colours(text, written) if written else None
     except TimeoutError:
         return None
-
-
-def _is_code(text: str) -> bool:
-    """Return whether the start of a text, up to an empty line, is Python. No more is parsed,
-    because parsing blocks other threads."""
-    if len(text) > _SAMPLE:
-        text = text[: max(text.rfind("\n\n", 0, _SAMPLE), 0)]
-    try:
-        ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
 
 
 _SIDEWAYS = 8
