@@ -102,14 +102,10 @@ class PlotView(View, Vertical, can_focus=True):
         self.call_after_refresh(self._draw)
 
     def _draw(self) -> None:
-        look, path, kind, size = self.subject.client, self._path, self._kind, self.size
-        if path is not None and size:
-            self.fetcher.ask(
-                "plot",
-                lambda: look.plot(path, kind, size.width - 2, 2 * size.height - 2),
-                self._show,
-                self.fail,
-            )
+        if self._path is not None and self.size:
+            room = self.size.width - 2, 2 * self.size.height - 2
+            plot = partial(self.subject.client.plot, self._path, self._kind, *room)
+            self.fetcher.ask("plot", plot, self._show, self.fail)
 
     def _show(self, plot: Plot) -> None:
         self.remove_children()
@@ -122,9 +118,9 @@ class PlotView(View, Vertical, can_focus=True):
             self.mount(Static("It has no numbers to plot.", classes="quiet-words", markup=False))
         else:
             self.mount(_plotext(plot, self.app.theme_variables["person"]))
-            shown, other = "values by position", "histogram"
-            if plot.kind == "histogram":
-                shown, other = "histogram", "values"
+            is_line = plot.kind != "histogram"
+            shown = "values by position" if is_line else "histogram"
+            other = "histogram" if is_line else "values"
             self.show_status((f"{shown}  ·  h shows the {other}", "$muted"))
 
     def action_histogram(self) -> None:
@@ -187,9 +183,8 @@ class DecodedPicture(NamedTuple):
     suffix: str
     """The file suffix of this format, such as ".png"."""
     image: Image
-    width: int
+    size: tuple[int, int]
     """Pixels, before scaling."""
-    height: int
 
 
 class PictureView(View, PictureWidget, can_focus=True):
@@ -224,7 +219,7 @@ class PictureView(View, PictureWidget, can_focus=True):
 
     def _show(self, picture: DecodedPicture) -> None:
         self._opened = picture
-        self.show_status((f"{picture.width:,} × {picture.height:,} pixels", "$muted"))
+        self.show_status(("{:,} × {:,} pixels".format(*picture.size), "$muted"))
         self._fit()
 
     def on_resize(self, event: Resize) -> None:
@@ -263,16 +258,14 @@ class PictureView(View, PictureWidget, can_focus=True):
 
     @property
     def _left_margin(self) -> int:
-        return (
-            0 if self._picture is None else max(0, (self.size.width - self._picture.columns) // 2)
-        )
+        columns = 0 if self._picture is None else self._picture.columns
+        return max(0, (self.size.width - columns) // 2)
 
     def render_line(self, y: int) -> Strip:
         base = self.visual_style.rich_style
-        row = self._rows[y] if y < len(self._rows) else Strip([])
-        return Strip([Segment(" " * self._left_margin, base), *row]).crop_extend(
-            0, self.size.width, base
-        )
+        left = Segment(" " * self._left_margin, base)
+        row = self._rows[y] if y < len(self._rows) else ()
+        return Strip([left, *row]).crop_extend(0, self.size.width, base)
 
 
 def decode_picture(data: bytes) -> DecodedPicture:
@@ -281,14 +274,14 @@ def decode_picture(data: bytes) -> DecodedPicture:
 
     try:
         image = images.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF", "BMP"))
-        width, height = image.size
-        if width * height > LARGEST:
+        pixels = math.prod(image.size)
+        if pixels > LARGEST:
             raise KernelError(
-                f"The picture has {width:,} × {height:,} pixels, which is too many to show."
+                "The picture has {:,} × {:,} pixels, which is too many to show.".format(*image.size)
             )
         suffix = ".jpg" if image.format == "JPEG" else f".{image.format or 'png'}".lower()
-        scale = math.ceil(math.sqrt(width * height / CACHED_BYTES))
-        return DecodedPicture(data, suffix, image.convert("RGBA").reduce(scale), width, height)
+        small = image.convert("RGBA").reduce(math.ceil(math.sqrt(pixels / CACHED_BYTES)))
+        return DecodedPicture(data, suffix, small, image.size)
     except (OSError, ValueError, SyntaxError, images.DecompressionBombError):
         raise KernelError("The picture cannot be read: its file is damaged.") from None
 
@@ -317,11 +310,9 @@ class ArrayView(View, Vertical):
         self.reload()
 
     def reload(self) -> None:
-        subject = self.subject
         self._shown = ()
-        self.fetcher.ask(
-            "array", lambda: subject.client.array(subject.path), self._set_facts, self.fail
-        )
+        read = partial(self.subject.client.array, self.subject.path)
+        self.fetcher.ask("array", read, self._set_facts, self.fail)
 
     def _set_facts(self, facts: ArrayFacts) -> None:
         if not slice_fits(self.subject.slice, facts.shape):
@@ -331,17 +322,13 @@ class ArrayView(View, Vertical):
         self._facts = facts
         self._show_slice()
         self.refresh_bindings()
-        subject = self.subject
-        self.fetcher.ask(
-            "figures",
-            lambda: subject.client.array_figures(subject.path),
-            self._set_statistics,
-            lambda _: None,
-        )
 
-    def _set_statistics(self, figures: ArrayStatistics) -> None:
-        self._statistics = figures
-        self._draw_head()
+        def show(figures: ArrayStatistics) -> None:
+            self._statistics = figures
+            self._draw_head()
+
+        read = partial(self.subject.client.array_figures, self.subject.path)
+        self.fetcher.ask("figures", read, show, lambda _: None)
 
     def _show_slice(self) -> None:
         slice, path = self.subject.slice, self.subject.path
@@ -380,8 +367,9 @@ class ArrayView(View, Vertical):
             if figures.missing:
                 parts.append((f"  {figures.missing:,} missing", "$moon"))
             if figures.zeros:
-                zeros = "zero" if figures.zeros == 1 else "zeros"
-                parts.append((f"  {figures.zeros:,} {zeros}", "$muted"))
+                parts.append(
+                    (f"  {figures.zeros:,} {'zero' if figures.zeros == 1 else 'zeros'}", "$muted")
+                )
         if self.subject.slice is not None:
             chosen = self._chosen_dimension(self.subject.slice)
             parts += ["\n", ("slice  [ ", "$muted")]
@@ -394,7 +382,6 @@ class ArrayView(View, Vertical):
         self.query_one(".array-head", Static).update(Content.assemble(*parts))
 
     def _chosen_dimension(self, slice: Slice) -> int | None:
-        """Return the dimension that keys step along."""
         fixed = [dimension for dimension, index in enumerate(slice) if index is not None]
         return fixed[self._dimension % len(fixed)] if fixed else None
 

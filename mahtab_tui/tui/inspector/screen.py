@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 from rich.cells import cell_len
@@ -292,12 +293,9 @@ class InspectorScreen(Dialog[None]):
     def action_copy_text(self) -> None:
         """Copy the object's repr. This runs the object's own code, so it only happens on
         request."""
-        path = self._level.path
+        read = partial(self._client.representation, self._level.path)
         self._fetcher.ask(
-            "copy",
-            lambda: self._client.representation(path),
-            lambda found: copy(self.app, plain(found[0])),
-            self.viewer.fail,
+            "copy", read, lambda found: copy(self.app, plain(found[0])), self.viewer.fail
         )
 
     def action_export(self) -> None:

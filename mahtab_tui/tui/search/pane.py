@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
 from textual.binding import Binding, BindingType
@@ -13,7 +13,7 @@ from textual.widget import Widget
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.search.node import SearchNode
+from mahtab_tui.search.node import FanOut, SearchNode
 from mahtab_tui.search.tree import SearchControl, Tree, Trees
 from mahtab_tui.tui.commands.command import PaneCommand, bindings
 from mahtab_tui.tui.commands.panes import NODE_COMMANDS
@@ -21,18 +21,21 @@ from mahtab_tui.tui.external import copy
 from mahtab_tui.tui.find import FindRow, Pattern
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView, Span
 from mahtab_tui.tui.screens.dialog import EditQuery, ask, open_menu
-from mahtab_tui.tui.search.drawing import CallLine, Drawing, FanOutGrid, Key, Outline
+from mahtab_tui.tui.search.drawing import CallLine, Drawing, FanOutGrid, Key, with_reruns
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 from mahtab_tui.tui.theme import BOLD, Palette
 
+GROUPED_PARTS = 12
+"""A fan-out with more parts is drawn as one line and a grid; otherwise each part has a line."""
 
-class CallTree(Outline):
-    """The `RowSource` of the search tree: the visible lines of all trees, and the cursor."""
+
+class CallTree:
+    """The `RowSource` of the search tree: the visible lines of all trees, and the cursor. Finished
+    nodes are collapsed unless the user has expanded them."""
 
     drawing: Drawing
 
     def __init__(self, trees: Trees, clock: Callable[[], float]) -> None:
-        super().__init__()
         self.lines: list[CallLine] = []
         self.following = False
         self.focused = False
@@ -43,6 +46,8 @@ class CallTree(Outline):
         self._cursor: Key | None = None
         """None means the first line, until a line is selected."""
         self._row_of_key: dict[Key, int] | None = None
+        self._opened: dict[Key, bool] = {}
+        """The lines that the user has expanded or collapsed."""
 
     # Rows
 
@@ -84,7 +89,7 @@ class CallTree(Outline):
         """Make the lines. If the cursor's line is gone, move the cursor to its nearest visible
         ancestor."""
         self._structure = self._trees.structure
-        self.lines = self.make_lines(self._trees, self.drawing.width)
+        self.lines = self._make_lines()
         self._row_of_key = None
         if self.following:
             self._cursor = self._newest()
@@ -93,7 +98,85 @@ class CallTree(Outline):
 
     def set_open(self, line: CallLine, open: bool) -> None:
         self._cursor = line.key
-        super().set_open(line, open)
+        if line.open is not None:
+            self._opened[line.key] = open
+
+    def expand_to(self, tree: Tree, node: SearchNode) -> None:
+        while (above := node.parent) is not None:
+            if node.batch is not None:
+                self._opened[tree.id, f"{above.id}/{node.batch.id}"] = True
+            self._opened[tree.id, above.id] = True
+            node = above
+        if tree.root is not None:
+            self._opened[tree.id, tree.root.id] = True
+
+    def _make_lines(self) -> list[CallLine]:
+        lines: list[CallLine] = []
+        for number, tree in enumerate(self._trees):
+            if tree.root is not None:
+                if lines and lines[-1].kind != "root":
+                    lines.append(CallLine("gap", tree, tree.root))
+                lines += self._tree(tree, tree.root, newest=number == 0)
+        return lines
+
+    def _tree(self, tree: Tree, root: SearchNode, *, newest: bool) -> Iterator[CallLine]:
+        open = self._opened.get((tree.id, root.id), newest or not tree.finished)
+        yield CallLine("root", tree, root, open=open)
+        if not open:
+            return
+        yield CallLine("totals", tree, root)
+        if root.finished:
+            yield CallLine("answer", tree, root)
+        elif tree.has_budget:
+            yield CallLine("left", tree, root)
+        if tree.coverage.chars:
+            yield CallLine("bar", tree, root)
+            yield CallLine("legend", tree, root)
+        yield from self._below(tree, root, "")
+        for other in (*with_reruns(root.again), *tree.roots[1:]):
+            yield from self._node(tree, other, "", last=True)
+
+    def _below(self, tree: Tree, node: SearchNode, prefix: str) -> Iterator[CallLine]:
+        """Yield the lines of a node's children; a large fan-out is shown in place of its first
+        part."""
+        items: dict[str, SearchNode | FanOut] = {}
+        for child in node.children:
+            batch = child.batch
+            if batch is None or batch.of <= GROUPED_PARTS:
+                items |= {each.id: each for each in with_reruns([child])}
+            else:
+                items.setdefault(f"/{batch.id}", batch)
+        for batch in node.batches.values():
+            if batch.asks and not batch.slots:
+                items[f"/{batch.id}"] = batch
+        for name, item in items.items():
+            last = name == next(reversed(items))
+            if isinstance(item, SearchNode):
+                yield from self._node(tree, item, prefix, last=last)
+            else:
+                yield from self._batch(tree, node, item, prefix, last=last)
+
+    def _node(self, tree: Tree, node: SearchNode, prefix: str, *, last: bool) -> Iterator[CallLine]:
+        open = None
+        if node.children or node.batches:
+            open = self._opened.get((tree.id, node.id), not node.finished or bool(node.alive))
+        yield CallLine("node", tree, node, prefix + ("└ " if last else "├ "), open=open)
+        if open:
+            yield from self._below(tree, node, prefix + ("  " if last else "│ "))
+
+    def _batch(
+        self, tree: Tree, node: SearchNode, batch: FanOut, prefix: str, *, last: bool
+    ) -> Iterator[CallLine]:
+        open = self._opened.get((tree.id, f"{node.id}/{batch.id}"), False) if batch.slots else None
+        yield CallLine("batch", tree, node, prefix + ("└ " if last else "├ "), batch, open=open)
+        below = prefix + ("  " if last else "│ ")
+        if open:
+            parts = [batch.slots[index] for index in sorted(batch.slots)]
+            for part in parts:
+                yield from self._node(tree, part, below, last=part is parts[-1])
+        elif batch.slots:
+            for row in range(FanOutGrid(batch, self.drawing.width - len(below) - 2).rows):
+                yield CallLine("field", tree, node, below + "  ", batch, row)
 
     @property
     def cursor(self) -> int:
