@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from textual.pilot import Pilot
@@ -138,26 +137,6 @@ async def test_three_dimensional_array_is_shown_by_slices_and_as_a_plot(
         await reads(pilot, "values by position")
         await pilot.press("h")
         await reads(pilot, "histogram")
-
-
-async def test_a_picture_is_drawn(screens_app: MakeApp) -> None:
-    async with looking_at(
-        screens_app(), "import numpy as np; a = np.full((20, 30, 3), 200, dtype='uint8')", "a", SIZE
-    ) as pilot:
-        await pilot.press("3")
-        await reads(pilot, "30 × 20 pixels", "▀▀▀▀▀▀")
-
-
-async def test_a_picture_opens_in_the_systems_viewer(screens_app: MakeApp, desktop: Path) -> None:
-    async with looking_at(
-        screens_app(), "import numpy as np; a = np.full((20, 30, 3), 200, dtype='uint8')", "a", SIZE
-    ) as pilot:
-        await pilot.press("3")
-        await reads(pilot, "30 × 20 pixels")
-        await pilot.press("o")
-        await reads(pilot, "Opened as")
-        await until(pilot, desktop.exists)
-        assert Path(desktop.read_text().strip()).read_bytes().startswith(b"\x89PNG")
 
 
 async def test_misbehaving_repr_gives_one_sentence(screens_app: MakeApp) -> None:
@@ -403,13 +382,6 @@ TREE = """
 conf = {"name": "mahtab", "list": [1, 2.5, None, b"x"], "nested": {"a": (1, "two"), "[/b]": {3}}, 7: range(9)}
 conf["self"] = conf
 """
-TEXT = 'import json; text = json.dumps({"days": [{"day": "2026-03-29", "revenue": 112.0, "ok": False, "note": None}] * 4}, indent=2)'
-SOURCE = '''
-def far(days: list, limit: int = 3) -> list:
-    """Days far from the median."""
-    # Far is more than so many deviations.
-    return [day for day in days if abs(day.z) > limit]
-'''
 PICTURE = """
 import numpy as np
 rgb = np.zeros((60, 100, 3), dtype="uint8")
@@ -440,49 +412,3 @@ def test_snapshot_of_each_view(
         await pilot.pause()
 
     assert snap_compare(make_app(), terminal_size=size, run_before=run)
-
-
-@pytest.mark.parametrize(
-    ("code", "name", "keys", "wanted"),
-    [
-        (
-            PICTURED_FRAME,
-            "df",
-            ("right", "right", "s", "s"),
-            ("revenue ▼", " 321      2026-03-14 09:00         5    3992.004  Ulm"),
-        ),
-        (
-            TEXT,
-            "text",
-            ("slash", *"2026", "enter"),
-            (' 5        "revenue": 112.0,', "json  / 2026"),
-        ),
-        (
-            SOURCE,
-            "far",
-            (),
-            (
-                " far(days: list, limit: int = 3) -> list\n In [1]:2\n\n Days far from the median.",
-                " 4      # Far is more than so many deviations.",
-                "line 2  ·  179 characters  ·  python",
-            ),
-        ),
-        (
-            "class Day:\n    def __repr__(self): return 'Day(29)'\nday = Day()",
-            "day",
-            ("3",),
-            (" 1  Day(29)", "line 1  ·  7 characters"),
-        ),
-    ],
-    ids=["table-sorted", "text", "source", "repr"],
-)
-async def test_text_of_a_view(
-    make_app: MakeApp,
-    code: str,
-    name: str,
-    keys: Sequence[str],
-    wanted: Sequence[str],
-) -> None:
-    async with looking_at(make_app(), code, name, (200, 50)) as pilot:
-        await pilot.press(*keys)
-        await reads(pilot, *wanted)
