@@ -18,7 +18,7 @@ from tests.collector import collecting
 from tests.e2e.conftest import Start
 from tests.services import OPENAI, LocalServer, answering, serving
 from tests.waiting import wait_for
-from tests.warm import command
+from tests.warm import run_program
 
 IDLE = r"● kernel .*idle"
 CANARY = "canary4711"
@@ -58,12 +58,7 @@ def test_no_trace_session_writes_nothing(
         assert screen.leave() == 0
         assert "To continue it" not in screen.text
     assert found(home, project, temporary) == []
-    assert (
-        subprocess.run([*command(), "sessions"], capture_output=True, text=True).stdout.count(
-            CANARY
-        )
-        == 0
-    )
+    assert run_program("sessions").stdout.count(CANARY) == 0
     again = start("--continue")
     again.wait("There is no session to resume")
 
@@ -156,7 +151,7 @@ def test_no_store_session_sees_earlier_inputs_and_saves_none(start: Start) -> No
 def test_conflicting_options_give_one_sentence(
     project: Path, arguments: list[str], message: str
 ) -> None:
-    done = subprocess.run([*command(), "--no-store", *arguments], capture_output=True, text=True)
+    done = run_program("--no-store", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
 

@@ -15,7 +15,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from tests.e2e.conftest import Start
 from tests.notebooks import text_of, write
 from tests.waiting import wait_for
-from tests.warm import command
+from tests.warm import run_program
 
 # Notebooks on the screen: opened, run, saved, kept up to date.
 
@@ -183,7 +183,7 @@ def test_unopenable_file_gives_one_sentence(
     (project / "more.md").write_text("words")
     (project / "broken.ipynb").write_text("{")
     (project / "old.ipynb").write_text(json.dumps({"nbformat": 3, "worksheets": []}))
-    failed = subprocess.run([*command(), *arguments], capture_output=True, text=True)
+    failed = run_program(*arguments)
     assert failed.returncode != 0
     assert sentence in failed.stderr
     assert not (project / "x.ipynb").exists()
@@ -224,7 +224,7 @@ def test_data_and_scripts_can_be_opened_together(start: Start, project: Path) ->
 
 
 def run_export(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*command(), "export", *arguments], capture_output=True, text=True)
+    return run_program("export", *arguments)
 
 
 def test_session_is_exported_to_a_file(start: Start, project: Path) -> None:
@@ -272,7 +272,7 @@ def test_session_is_exported_to_a_file(start: Start, project: Path) -> None:
 
 
 def run_sessions(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*command(), "sessions", *arguments], capture_output=True, text=True)
+    return run_program("sessions", *arguments)
 
 
 def test_session_is_found_by_its_code_and_resumed(start: Start) -> None:

@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 import sqlite3
-import subprocess
 import venv
 from collections.abc import Callable
 from contextlib import closing
@@ -15,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from tests import warm
 from tests.e2e.conftest import Start
 from tests.e2e.terminal import Terminal
 from tests.integration.remote import Road
 from tests.waiting import alive, wait_for, waiting_kernels
+from tests.warm import run_program
 
 # Coming back to a session: also where its file is damaged, and where it is open in another
 # terminal.
@@ -40,14 +39,7 @@ def test_session_with_unreadable_records_is_resumed_without_them(
             """update record set attrs = '{"cell": "x", "kinds": 7}' where tag = 'user-repl-out' and text like '%third%'"""
         )
         file.execute("update session set first = cast(x'ff' as text), last = 1e300")
-    listed = subprocess.run(
-        [*warm.command(), "sessions"],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    listed = run_program("sessions")
     assert (listed.returncode, listed.stderr) == (0, "")
     assert "records" in listed.stdout
     screen = start("--model", "demo", "--continue")
@@ -163,14 +155,7 @@ def test_session_open_in_another_terminal_is_watched_or_declined(
     start: Start, home: Path, project: Path
 ) -> None:
     first = opened(start)
-    listed = subprocess.run(
-        [*warm.command(), "sessions"],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    ).stdout
+    listed = run_program("sessions").stdout
     assert f"(open: process {first.pid} since" in listed
     second = start("--model", "demo", "--continue")
     second.wait("Choose w or f")
@@ -196,15 +181,7 @@ def test_session_of_a_no_share_program_is_not_watched(start: Start) -> None:
 
 def test_nothing_is_asked_without_a_terminal(start: Start, project: Path) -> None:
     opened(start)
-    done = subprocess.run(
-        [*warm.command(), "--continue"],
-        cwd=project,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_program("--continue")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
 
@@ -244,16 +221,21 @@ def killed(screen: Terminal) -> None:
     screen.wait_end()
 
 
+def start_on(host: str, start: Start, folder: Path) -> Terminal:
+    options = ["--model", "demo"]
+    if host == "elsewhere":
+        (folder / "road").mkdir()
+        options += ["--kernel", Road(folder / "road").address.text]
+    screen = start(*options)
+    screen.wait(IDLE)
+    return screen
+
+
 @pytest.mark.parametrize("host", ["here", "elsewhere"])
 def test_cell_survives_a_killed_screen_and_its_output_appears_once(
     start: Start, project: Path, tmp_path: Path, host: str
 ) -> None:
-    options = ["--model", "demo"]
-    if host == "elsewhere":
-        (tmp_path / "road").mkdir()
-        options += ["--kernel", Road(tmp_path / "road").address.text]
-    screen = start(*options)
-    screen.wait(IDLE)
+    screen = start_on(host, start, tmp_path)
     screen.enter("import os, time, pathlib; kept = 40; print('num' + 'ber', os.getpid())")
     kernel = int(screen.wait(r"number \d+ ").split()[1])
     wait = "while not pathlib.Path('go').exists(): time.sleep(0.01)"
@@ -306,12 +288,7 @@ def test_cell_that_ended_while_detached_shows_its_result(
 def test_output_of_a_kernel_ending_while_detached_appears_once(
     start: Start, project: Path, home: Path, tmp_path: Path, host: str
 ) -> None:
-    options = ["--model", "demo"]
-    if host == "elsewhere":
-        (tmp_path / "road").mkdir()
-        options += ["--kernel", Road(tmp_path / "road").address.text]
-    screen = start(*options)
-    screen.wait(IDLE)
+    screen = start_on(host, start, tmp_path)
     screen.enter(
         "import os, pathlib, time\nprint('be' + 'gun', os.getpid())\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nprint('the ' + 'end', flush=True); os._exit(3)"
     )
@@ -352,17 +329,8 @@ def test_unused_kernel_ends_with_its_screen(start: Start, home: Path, hours: int
     wait_for(lambda: not waiting_kernels(home) and not (kernel and alive(kernel)))
 
 
-def sessions(project: Path, *arguments: str, code: int = 0) -> str:
-    command = [*warm.command(), "sessions", *arguments]
-    done = subprocess.run(
-        command,
-        cwd=project,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def sessions(*arguments: str, code: int = 0) -> str:
+    done = run_program("sessions", *arguments)
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr
 
@@ -382,19 +350,19 @@ def test_quitting_offers_to_detach_the_cell_and_lists_show_it(
     screen.wait_gone(r"Leave\?")
     assert screen.leave() == 0
     (kernel,) = waiting_kernels(home)
-    listed = sessions(project)
+    listed = sessions()
     session = re.search(
         r"(\w{8})  \d+ MB, CPU \d+ s  running cell 1 for \d+ s: import time; print\('be'", listed
     )
     assert session is not None, listed
-    assert "has a kernel in the background" in sessions(project, "rm", "--yes", session[1], code=1)
+    assert "has a kernel in the background" in sessions("rm", "--yes", session[1], code=1)
     other = start()
     other.wait(r"is still\s+running\s+cell\s+1\s+in\s+the\s+background")
     other.wait(rf"mahtab-tui --resume\s+{session[1]}")
-    assert "Stopped the kernel" in sessions(project, "stop", session[1][:4])
+    assert "Stopped the kernel" in sessions("stop", session[1][:4])
     wait_for(lambda: not alive(kernel))
-    assert "no kernel" in sessions(project, "stop", session[1], code=1)
-    assert "in the background" not in sessions(project)
+    assert "no kernel" in sessions("stop", session[1], code=1)
+    assert "in the background" not in sessions()
     (left,) = (home / ".mahtab" / "run" / "kernels").glob(f"{session[1]}*")
     assert left.read_bytes() == b"1\nbegun\n", "the next screen shows it"
     again = start("--model", "demo", "--resume", session[1])
@@ -423,9 +391,7 @@ def test_kernel_with_a_screen_is_not_stopped_from_outside(
     screen.enter("n = 1")
     screen.wait(r"\+ n int")
     (path,) = (home / ".mahtab" / "run" / "kernels").glob("*.sock")
-    assert "is open in another terminal" in sessions(
-        project, "stop", path.name.split(".")[0], code=1
-    )
+    assert "is open in another terminal" in sessions("stop", path.name.split(".")[0], code=1)
     screen.enter("n + 1")
     screen.wait(r"\b2\b")
 
@@ -467,11 +433,11 @@ def test_detached_remote_kernel_is_listed_and_an_absent_machine_reported(
     screen.press("escape")
     screen.wait_gone(r"Leave\?")
     assert screen.leave() == 0
-    listed = sessions(project)
+    listed = sessions()
     found = re.search(r"(\w{8})  on python", listed)
     assert found is not None, listed
     session = found[1]
-    assert "has a kernel in the background" in sessions(project, "rm", "--yes", session, code=1)
+    assert "has a kernel in the background" in sessions("rm", "--yes", session, code=1)
     other = start()
     other.wait(r"still\s+has\s+a\s+kernel\s+on\s+python")
     assert other.leave() == 0
@@ -488,7 +454,7 @@ def test_detached_remote_kernel_is_listed_and_an_absent_machine_reported(
     back.press("ctrl+c")
     back.wait(IDLE)
     assert back.leave() == 0
-    assert "in the background" not in sessions(project)
+    assert "in the background" not in sessions()
     wait_for(lambda: road.sockets() == [])
 
 
@@ -566,20 +532,8 @@ def test_session_is_deleted_after_confirmation(start: Start, home: Path, project
     (folder,) = (home / ".mahtab" / "namespaces").glob("session-*")
     session = folder.name.partition("-")[2]
 
-    def removed(answer: str) -> subprocess.CompletedProcess[str]:
-        command = [*warm.command(), "sessions", "rm", session[:4]]
-        return subprocess.run(
-            command,
-            cwd=project,
-            input=answer,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-
-    assert removed("n\n").returncode == 1
+    assert run_program("sessions", "rm", session[:4], stdin="n\n").returncode == 1
     assert folder.exists()
-    done = removed("y\n")
+    done = run_program("sessions", "rm", session[:4], stdin="y\n")
     assert (done.returncode, f"Deleted session {session}." in done.stdout) == (0, True)
     assert not folder.exists()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import PROGRAM, Start
-from tests.warm import command
+from tests.warm import run_program
 
 LINE = "2026-11-21T10:00:00Z INFO  request {:07d} served in 12 ms\n"
 FAILED = "2026-11-21T10:00:00Z ERROR request {:07d} timeout after 30 s\n"
@@ -36,9 +36,7 @@ def log(project: Path) -> Path:
 
 
 def search(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*command(), "rlm", *arguments], input=stdin, capture_output=True, text=True, timeout=60
-    )
+    return run_program("rlm", *arguments, stdin=stdin)
 
 
 def test_the_demo_finds_lines_in_20_megabytes(log: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.e2e.conftest import PROGRAM, Start
 from tests.e2e.terminal import Terminal
-from tests.warm import command
+from tests.warm import command, run_program
 
 # Wrong beginnings: one clear sentence and an exit code, never a traceback.
 
@@ -383,9 +383,7 @@ def test_unloadable_file_is_reported_and_the_screen_continues(start: Start, proj
 def test_missing_file_gives_one_sentence(project: Path, words: list[str], message: str) -> None:
     for folder in ("one", "two"):
         (project / folder).mkdir()
-    done = subprocess.run(
-        [*command(), *words], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=100
-    )
+    done = run_program(*words)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"mahtab-tui: {message}")
     assert done.stderr.count("\n") == 1
