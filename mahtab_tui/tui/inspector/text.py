@@ -6,7 +6,6 @@ import json
 import re
 import time
 from bisect import bisect_left, bisect_right
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -50,7 +49,7 @@ class KernelText:
         self.size = size
         self._client = client
         self._path = path
-        self._blocks: OrderedDict[int, TextPart] = OrderedDict()
+        self._blocks: dict[int, TextPart] = {}
 
     def part(self, start: int, end: int) -> str:
         blocks = range(start // BLOCK, -(-min(end, self.size) // BLOCK))
@@ -74,14 +73,13 @@ class KernelText:
                 lambda: self._client.text(self._path, start, start + BLOCK),
                 partial(self._add, number),
             )
-        self._blocks.move_to_end(number)
         return block
 
     def _add(self, number: int, block: TextPart) -> None:
         self.size = block.size
         self._blocks[number] = block
         while len(self._blocks) > _BLOCKS:
-            self._blocks.popitem(last=False)
+            del self._blocks[next(iter(self._blocks))]
 
     def find(self, words: str, start: int, *, backwards: bool) -> TextSpan | None:
         """Find words in the kernel; waits. Raises `KernelError`."""
@@ -312,9 +310,8 @@ class TextView(View, LongTextView, can_focus=True):
 
     def action_regex(self) -> None:
         self._regex = not self._regex
-        words, patterns = "words", "regular expressions"
-        now, other = (patterns, words) if self._regex else (words, patterns)
-        self.show_status((f"Searches for {now}; x: for {other}.", "$muted"))
+        now = ["words; x: for regular expressions", "regular expressions; x: for words"]
+        self.show_status((f"Searches for {now[self._regex]}.", "$muted"))
 
     def find(self, words: str, start: int, *, backwards: bool) -> TextSpan | None:
         if isinstance(self.source, KernelText) and not self._regex:

@@ -253,9 +253,6 @@ class LongTextView(Widget, can_focus=True):
     def edge(self, y: int) -> Span:
         raise NotImplementedError
 
-    def row_style(self, row: TextRow) -> Style:
-        return get_palette(self.app).text
-
     def part_styles(self, row: TextRow) -> list[StyledPart]:
         return [] if self.found is None else [(*self.found, Style(reverse=True))]
 
@@ -272,7 +269,7 @@ class LongTextView(Widget, can_focus=True):
             return Strip([*Strip([empty]).crop_extend(0, width - 1, base), edge])
         row = self.lines[y]
         left = [Segment(text, base + style) for text, style in self.row_prefix(row)]
-        spans = [(row.text, base + self.row_style(row))]
+        spans = [(row.text, base + get_palette(self.app).text)]
         for first, last, style in self.part_styles(row):
             if first < row.end and last > row.start:
                 spans = style_range(spans, first - row.start, last - row.start, style)

@@ -312,16 +312,11 @@ class CallPane(RowsView, can_focus=True):
 
 
 def crumbs(node: SearchNode, now: float) -> Content:
-    way: list[str] = []
-    above: SearchNode | None = node
-    while above is not None:
-        way.append(above.id.rpartition(".")[2])
-        above = above.parent
     mark, role = glyph(node, now)
     state = "failed" if node.state == "error" else node.state
     return Content.assemble(
         ("◐ ", "$moon"),
-        ("call " + " › ".join(reversed(way)), "$muted"),
+        ("call " + node.id.replace(".", " › "), "$muted"),
         "   ",
         (f"{mark} {state}{', cut off' * node.cut}", f"${role}"),
     )
@@ -424,10 +419,6 @@ class TextRows(LongTextView, can_focus=True):
     def _contains(self, row: TextRow) -> bool:
         return any(start <= row.start < end for start, end in self._spans)
 
-    def row_style(self, row: TextRow) -> Style:
-        palette = get_palette(self.app)
-        return palette.text if self._contains(row) else palette.muted
-
     def edge(self, y: int) -> Span:
         palette = get_palette(self.app)
         cell = self._cells[y] if y < len(self._cells) else CoverageCell()
@@ -439,7 +430,9 @@ class TextRows(LongTextView, can_focus=True):
     def part_styles(self, row: TextRow) -> list[StyledPart]:
         palette = get_palette(self.app)
         span = [] if self.span is None else [(*self.span, palette.panel)]
+        inside = palette.text if self._contains(row) else palette.muted
         return [
+            (row.start, row.end, inside),
             *((start, end, palette.moon) for start, end in self._marks),
             *span,
             *super().part_styles(row),
