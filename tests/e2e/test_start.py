@@ -223,8 +223,7 @@ def test_run_repl_leaves_the_names_to_the_caller(project: Path) -> None:
     with Terminal([str(Path(PROGRAM[0]).with_name("python")), str(script)], cwd=project) as screen:
         screen.wait("kernel .*idle")
         screen.wait(r"mine\s+2 items\s+list")
-        screen.type("made = len(mine); mine.append(3)")
-        screen.press("enter")
+        screen.enter("made = len(mine); mine.append(3)")
         screen.wait(r"made\s+int")
         screen.press("ctrl+d")
         screen.wait(r"made 2 \[1, 2, 3\]")
@@ -252,8 +251,7 @@ def test_an_interactive_interpreter_shares_its_namespace(project: Path) -> None:
         env={"MAHTAB_MODEL": "demo"},
     ) as screen:
         screen.wait("kernel .*idle")
-        screen.type("made = 42")
-        screen.press("enter")
+        screen.enter("made = 42")
         screen.wait(r"made\s+int")
         screen.enter(
             "sorted(name for name in globals() if name[:2] != '__' and name not in ('In', 'Out', '_'))"
