@@ -166,7 +166,6 @@ class HalfBlockCache:
         self._drawing = False
 
     def get(self, picture: Picture) -> list[Strip] | None:
-        """Return the rows of a picture; None if it is not drawn yet."""
         return self._drawn.get(picture) or None
 
     def draw_next(self) -> None:

@@ -237,7 +237,6 @@ class PictureView(View, PictureWidget, can_focus=True):
         self._drawings.draw_next()
 
     def action_open_outside(self) -> None:
-        """Open it in the system's viewer."""
         if self._opened is None:
             return
         content, suffix = self._opened.content, self._opened.suffix

@@ -249,7 +249,6 @@ class TableDrawing(NamedTuple):
     palette: Palette
 
     def header(self, line: int, base: Style) -> Strip:
-        """Draw a line of the header: names, types, histograms, statistics."""
         names = ("", "", "of all" if self.table.filtered else "", *STATISTICS)
         segments = self._label(names[line], base)
         for column in self.visible:

@@ -104,7 +104,6 @@ class TreeLine(NamedTuple):
 
 
 def line_at(branch: Branch, number: int) -> TreeLine | None:
-    """Find a line by its number, from 0."""
     passed = 0
     for position in sorted(branch.open):
         inner = branch.open[position]
@@ -395,7 +394,6 @@ class TreeView(View, RowsView, can_focus=True):
             self.post_message(self.ObjectOpened(line.branch.child_path(child), child.label, self))
 
     def _ask_property(self, line: TreeLine, child: Child) -> None:
-        """Evaluate the property, because the user asked for its value."""
         branch, position = line
         self.show_status((f"{plain(child.label)} …", "$moon"))
 

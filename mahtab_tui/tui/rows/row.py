@@ -307,7 +307,6 @@ class RowsView(ScrollView, can_focus=True):
         return self.scrollable_content_region.width
 
     def refresh_view(self) -> None:
-        """Lay out and draw again."""
         if self.is_attached and self.size:
             self.lay_out()
             self.set_row_count(self.head + len(self._source))
@@ -325,7 +324,6 @@ class RowsView(ScrollView, can_focus=True):
         self.refresh_view()
 
     def set_row_count(self, rows: int) -> None:
-        """Set the total number of rows, including the fixed ones."""
         size = Size(self.width, rows)
         stays = (
             self.show_vertical_scrollbar
@@ -402,7 +400,6 @@ class RowsView(ScrollView, can_focus=True):
     # The cursor
 
     def row_at(self, y: int) -> int | None:
-        """Return the row at a line of the view, if there is one."""
         index = self.scroll_offset.y + y - self.head
         return index if y >= self.head and index < len(self._source) else None
 
@@ -411,7 +408,6 @@ class RowsView(ScrollView, can_focus=True):
         self.show_row(self.cursor)
 
     def show_row(self, row: int) -> None:
-        """Scroll just enough to make a row visible."""
         self.scroll_to_region(Region(0, row, 1, self.head + 1), animate=False, force=True)
         self.refresh()
 

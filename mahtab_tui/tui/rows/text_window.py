@@ -167,7 +167,6 @@ class TextWindow:
         return rows
 
     def row_at(self, offset: int, width: int) -> int:
-        """Return the start of the row that contains an offset."""
         line = self.line_start(min(max(0, offset), max(0, self.source.size - 1)))
         cuts = self._cuts(line, self._line(line)[1], width)
         return max(start for start, _ in cuts if start <= offset or start == line)
@@ -418,6 +417,5 @@ class LongTextView(Widget, can_focus=True):
         self.action_move(-_WHEEL)
 
     def on_click(self, event: Click) -> None:
-        """Jump to a part of the text by a click at the right edge."""
         if event.x == self.size.width - 1:
             self.go_to(event.y * self.source.size // max(1, self.size.height))

@@ -493,8 +493,7 @@ class TextPane(Vertical):
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
         self.rows.focus()
-        self.rows.words = event.value
-        self.rows.action_next(False)
+        self.rows.search(event.value)
 
     def leave_search(self) -> bool:
         for line in self.query("#find"):

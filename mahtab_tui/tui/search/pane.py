@@ -187,7 +187,6 @@ class CallTree:
         return self.lines[self.cursor] if self.lines else None
 
     def choose(self, key: Key) -> None:
-        """Move the cursor to a line, or to its nearest visible ancestor."""
         self.following = False
         self._cursor = self._visible_key(key)
 

@@ -404,7 +404,6 @@ class Viewport:
         return waits or bool(transcript.running)
 
     def shows(self, code: str) -> bool:
-        """Return whether the waiting code is completely visible."""
         if self.window is None or code.count("\n") >= LIMIT:
             return False
         cells = (entry for entry in reversed(self.transcript.entries) if isinstance(entry, Cell))
