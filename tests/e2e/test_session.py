@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 from collections.abc import Callable
 
 import pyte
@@ -51,24 +49,6 @@ def test_endless_loop_is_interrupted_and_the_session_continues(start: Start) -> 
     screen.wait(IDLE)
     screen.enter("6 * 7")
     screen.wait(r"\b42\b")
-
-
-def test_closed_terminal_loses_nothing_and_the_conversation_is_restored(
-    cold_start: Start, replay: Callable[..., str]
-) -> None:
-    screen = cold_start("--model", replay("It is a lovely day."))
-    screen.wait(IDLE)
-    screen.enter("kept = 'a value'")
-    screen.wait(r"kept\s+str")
-    screen.enter("`how is the day?")
-    screen.wait("It is a lovely day.")
-    os.kill(screen.pid, signal.SIGKILL)
-    screen.wait_end()
-    again = cold_start("--continue", "--model", "demo")
-    again.wait("It is a lovely day.")
-    again.wait("Reattached to the running kernel")
-    again.wait("kept = 'a value'")
-    again.wait(IDLE)
 
 
 def test_input_getpass_and_breakpoint_ask_on_the_screen(start: Start) -> None:
