@@ -27,7 +27,7 @@ from mahtab_tui.session.attachments import format_size
 from mahtab_tui.tui.commands.command import bindings
 from mahtab_tui.tui.commands.panes import ARRAY_COMMANDS, PICTURE_COMMANDS, PLOT_COMMANDS
 from mahtab_tui.tui.external import open_picture
-from mahtab_tui.tui.graphics.pictures import HalfBlockCache, Picture, PicturePart, PictureWidget
+from mahtab_tui.tui.graphics.pictures import Picture, PicturePart, PictureWidget, half_blocks
 from mahtab_tui.tui.inspector import Excerpt, Subject, View
 from mahtab_tui.tui.inspector.table_model import bars
 from mahtab_tui.tui.inspector.table_view import TableView
@@ -198,15 +198,8 @@ class PictureView(View, PictureWidget, can_focus=True):
         super().__init__(subject)
         self._file = file
         self._opened: DecodedPicture | None = None
-        self._fitted: Picture | None = None
         self._picture: Picture | None = None
         self._rows: list[Strip] = []
-        self._drawings = HalfBlockCache(
-            self.fetcher,
-            lambda: [self._fitted] if self._fitted else [],
-            self._draw_picture,
-            lambda _: self.fail("The picture cannot be drawn."),
-        )
 
     def on_mount(self) -> None:
         self.reload()
@@ -233,8 +226,18 @@ class PictureView(View, PictureWidget, can_focus=True):
         scale = min((width - 2) * across / image.width, height * down / image.height)
         columns = max(1, round(image.width * scale / across))
         lines = max(1, round(image.height * scale / down))
-        self._fitted = Picture(object(), columns, lines, lambda: image)
-        self._drawings.draw_next()
+        picture = Picture(object(), columns, lines, lambda: image)
+
+        def draw(rows: list[Strip]) -> None:
+            self._picture, self._rows = picture, rows
+            self.refresh()
+
+        self.fetcher.ask(
+            "half blocks",
+            lambda: half_blocks(picture),
+            draw,
+            lambda _: self.fail("The picture cannot be drawn."),
+        )
 
     def action_open_outside(self) -> None:
         if self._opened is None:
@@ -246,10 +249,6 @@ class PictureView(View, PictureWidget, can_focus=True):
             lambda path: self.show_status(f"Opened as {path}"),
             self.fail,
         )
-
-    def _draw_picture(self, picture: Picture) -> None:
-        self._picture, self._rows = picture, self._drawings.get(picture) or []
-        self.refresh()
 
     def pictures(self) -> Iterator[PicturePart]:
         if self._picture is not None:

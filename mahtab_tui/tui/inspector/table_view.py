@@ -162,16 +162,13 @@ class TableView(View, ScrollView, can_focus=True):
         self._column = max(0, min(self._column, opened.columns - 1))
         self._first_column = min(self._first_column, self._column)
 
-    def show(self, subject: Subject) -> None:
-        self.subject = subject
-        self._reset()
-        self._measure()
-
     def show_path(self, path: ObjectPath) -> None:
         client = self.subject.client
 
         def show(opened: InspectedObject) -> None:
-            self.show(Subject(client, path, opened))
+            self.subject = Subject(client, path, opened)
+            self._reset()
+            self._measure()
 
         self.fetcher.ask("slice", lambda: client.open(path), show, self.fail)
 

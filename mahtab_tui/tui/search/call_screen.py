@@ -453,15 +453,15 @@ class TextPane(Vertical):
         super().__init__(id="node-side")
         self.shown = source is not None and bool(spans)
         self.rows = TextRows(source or LocalText(""), spans, coverage)
+        self._line = LineInput(placeholder="search the text", compact=True, id="find")
+        self._line.display = False
         self._coverage = coverage
         self._spans = spans
 
     def compose(self) -> ComposeResult:
         if self.shown:
             yield self.rows
-            line = LineInput(placeholder="search the text", compact=True, id="find")
-            line.display = False
-            yield line
+            yield self._line
         else:
             lost = "The text is no longer kept."
             made = "Code made this call's text: it is not part of the searched text."
@@ -485,9 +485,8 @@ class TextPane(Vertical):
 
     def action_search(self) -> None:
         if self.shown:
-            line = self.query_one("#find", LineInput)
-            line.display = True
-            line.focus()
+            self._line.display = True
+            self._line.focus()
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
@@ -496,12 +495,11 @@ class TextPane(Vertical):
         self.rows.search(event.value)
 
     def leave_search(self) -> bool:
-        for line in self.query("#find"):
-            if line.display and line.has_focus:
-                line.display = False
-                self.rows.focus()
-                return True
-        return False
+        if not self._line.has_focus:
+            return False
+        self._line.display = False
+        self.rows.focus()
+        return True
 
 
 SIDE_BY_SIDE = 130

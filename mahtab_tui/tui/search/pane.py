@@ -45,7 +45,8 @@ class CallTree:
         """The version of the trees that `lines` shows."""
         self._cursor: Key | None = None
         """None means the first line, until a line is selected."""
-        self._row_of_key: dict[Key, int] | None = None
+        self._found: dict[Key, int] = {}
+        """The rows of lines that can be chosen."""
         self._opened: dict[Key, bool] = {}
         """The lines that the user has expanded or collapsed."""
 
@@ -90,7 +91,8 @@ class CallTree:
         ancestor."""
         self._structure = self._trees.structure
         self.lines = self._make_lines()
-        self._row_of_key = None
+        rows = enumerate(self.lines)
+        self._found = {line.key: row for row, line in rows if line.can_be_chosen}
         if self.following:
             self._cursor = self._newest()
         elif self._cursor is not None:
@@ -213,14 +215,6 @@ class CallTree:
         self.following = not self.following
         if self.following:
             self._cursor = self._newest()
-
-    @property
-    def _found(self) -> dict[Key, int]:
-        if self._row_of_key is None:
-            self._row_of_key = {
-                line.key: row for row, line in enumerate(self.lines) if line.can_be_chosen
-            }
-        return self._row_of_key
 
     def _go(self, rows: Iterable[int]) -> None:
         self.following = False
