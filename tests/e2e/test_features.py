@@ -13,12 +13,9 @@ from tests.servers import configure, plain
 
 # Completion, help and habits in the real program.
 
-IDLE = r"● kernel .*idle"
-
 
 def test_completion_help_and_magics_work(start: Start) -> None:
-    screen = start()
-    screen.wait(IDLE)
+    screen = start().idle()
     screen.enter("prices = {'first one': 1}")
     screen.wait(r"prices +dict")
     screen.type("prices['")
@@ -53,8 +50,7 @@ def test_frame_opens_in_the_editor_at_its_line_also_after_a_resume(
     editor.write_text(EDITOR)
     editor.chmod(0o755)
     env = {"EDITOR": str(editor), "PATH": os.environ["PATH"]}
-    first = start(env=env)
-    first.wait(IDLE)
+    first = start(env=env).idle()
     first.enter("import lib; lib.divide(1, 0)")
     first.wait("ZeroDivisionError")
     first.press("ctrl+o")
@@ -68,8 +64,7 @@ def test_frame_opens_in_the_editor_at_its_line_also_after_a_resume(
     first.wait(r"2▸ +return a / b")
     first.type("q")
     assert first.leave() == 0
-    again = start("--model", "demo", "--continue")
-    again.wait(IDLE)
+    again = start("--model", "demo", "--continue").idle()
     again.press("ctrl+o")
     again.enter("t")
     again.wait("Run again")
@@ -89,8 +84,7 @@ KNOWS = {
 def test_hidden_and_replaced_entries_are_not_sent_even_after_a_resume(
     start: Start, replay: Callable[..., str]
 ) -> None:
-    screen = start("--model", replay(KNOWS))
-    screen.wait(IDLE)
+    screen = start("--model", replay(KNOWS)).idle()
     screen.enter("print('sec' + 'ret')")
     screen.wait("▌ secret")
     screen.enter("fruit = 'pear'")
@@ -146,8 +140,7 @@ def test_models_changes_are_undone_and_then_accepted(
         block("open('x', 'w')"),
         "Not then.",
     )
-    screen = start("--model", model, "--approval", "review", columns=120, lines=35)
-    screen.wait(IDLE)
+    screen = start("--model", model, "--approval", "review", columns=120, lines=35).idle()
     screen.wait("review changes")
     screen.enter("items = [1, 2]")
     screen.wait(r"items\s+2 items\s+list")
@@ -173,7 +166,7 @@ def test_models_changes_are_undone_and_then_accepted(
     screen.press("f8")
     screen.wait("ask first")
     screen.press("escape")
-    screen.wait(IDLE)
+    screen.idle()
     assert screen.leave() == 0
 
 
@@ -185,8 +178,7 @@ def test_server_is_inspected_started_and_used(
     start: Start, home: Path, columns: int, lines: int
 ) -> None:
     configure(home, echo=plain(), broken=plain("exit"))
-    screen = start("--model", "demo", columns=columns, lines=lines)
-    screen.wait(IDLE)
+    screen = start("--model", "demo", columns=columns, lines=lines).idle()
     screen.enter("`/mcp")
     screen.wait("MCP servers")
     screen.wait(r"○ echo +not started")

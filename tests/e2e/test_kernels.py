@@ -106,8 +106,7 @@ def test_working_directory_can_be_changed_from_the_screen(start: Start, project:
     folder = project / "a folder"
     folder.mkdir()
     (folder / "mine.py").write_text("word = 'found'\n")
-    screen = start(columns=200, lines=50)
-    screen.wait("kernel .*idle")
+    screen = start(columns=200, lines=50).idle()
     choose(screen, "working", "Working directory")
     screen.wait(r"Working directory(?s:.*)Enter accepts")
     screen.press("ctrl+u")
@@ -125,8 +124,6 @@ def test_working_directory_can_be_changed_from_the_screen(start: Start, project:
 # A kernel elsewhere, in a real terminal: it starts, its wire is cut and comes back, and the user
 # moves it.
 
-IDLE = r"● kernel .*idle"
-
 
 def address(road: Road) -> str:
     return road.address.text
@@ -135,8 +132,7 @@ def address(road: Road) -> str:
 def test_cell_continues_while_disconnected(start: Start, tmp_path: Path) -> None:
     (tmp_path / "road").mkdir()
     road = Road(tmp_path / "road")
-    screen = start("--model", "demo", "--kernel", address(road), columns=140, lines=35)
-    screen.wait(IDLE)
+    screen = start("--model", "demo", "--kernel", address(road), columns=140, lines=35).idle()
     screen.wait(r"kernel .* on python")
     (road.folder / "refuse").touch()
     screen.enter(
@@ -148,7 +144,7 @@ def test_cell_continues_while_disconnected(start: Start, tmp_path: Path) -> None
     screen.wait(r"disconnected, trying again \(\d+ s\)")
     (road.folder / "refuse").unlink()
     screen.wait("line 39")
-    screen.wait(IDLE)
+    screen.idle()
     screen.enter("6 * 7")
     screen.wait(r"\b42\b")
     assert screen.leave() == 0
@@ -157,8 +153,7 @@ def test_cell_continues_while_disconnected(start: Start, tmp_path: Path) -> None
 def test_slash_kernel_moves_the_kernel_back_and_forth(start: Start, tmp_path: Path) -> None:
     (tmp_path / "road").mkdir()
     road = Road(tmp_path / "road")
-    screen = start("--model", "demo", columns=140, lines=35)
-    screen.wait(IDLE)
+    screen = start("--model", "demo", columns=140, lines=35).idle()
     screen.enter("here = 1")
     screen.type("`")
     screen.enter(f"/kernel {address(road)}")

@@ -20,7 +20,6 @@ from tests.services import OPENAI, LocalServer, answering, serving
 from tests.waiting import wait_for
 from tests.warm import run_program
 
-IDLE = r"● kernel .*idle"
 CANARY = "canary4711"
 
 
@@ -40,7 +39,7 @@ def test_no_trace_session_writes_nothing(
     temporary.mkdir()
     screen = start("--model", "demo", "--no-store", env={"TMPDIR": str(temporary)})
     screen.wait("Nothing of this session is saved")
-    screen.wait(IDLE)
+    screen.idle()
     screen.enter(f"{CANARY} = ['{CANARY}' * 3]; print('is ' + 'made')")
     screen.wait("is made")
     screen.enter(
@@ -98,8 +97,7 @@ def test_no_trace_session_sends_nothing_to_langsmith(
 ) -> None:
     variables, sent = langsmith
     for arguments in ([], ["--no-store"]):
-        screen = start("--model", "demo", *arguments, env=variables)
-        screen.wait(IDLE)
+        screen = start("--model", "demo", *arguments, env=variables).idle()
         screen.enter(f"{CANARY} = [1]; print('is ' + 'made')")
         screen.wait("is made")
         screen.enter(f"`How many items has {CANARY}?")
@@ -116,20 +114,17 @@ def test_no_trace_session_sends_nothing_to_langsmith(
 
 
 def test_no_store_session_sees_earlier_inputs_and_saves_none(start: Start) -> None:
-    first = start()
-    first.wait(IDLE)
+    first = start().idle()
     first.enter("'earl' + 'ier'")
     first.wait("'earlier'")
     assert first.leave() == 0
-    hidden = start("--no-store", "--model", "demo")
-    hidden.wait(IDLE)
+    hidden = start("--no-store", "--model", "demo").idle()
     hidden.enter("'hid' + 'den'")
     hidden.wait("'hidden'")
     hidden.press("up", "up")
     hidden.wait(r"'earl' \+ 'ier'")
     assert hidden.leave() == 0
-    later = start()
-    later.wait(IDLE)
+    later = start().idle()
     later.press("up")
     later.wait(r"'earl' \+ 'ier'")
 

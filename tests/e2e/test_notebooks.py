@@ -19,8 +19,6 @@ from tests.warm import run_program
 
 # Notebooks on the screen: opened, run, saved, kept up to date.
 
-IDLE = r"● kernel .*idle"
-
 
 def made(project: Path, name: str = "it.ipynb") -> Path:
     cells = [
@@ -45,7 +43,7 @@ def test_notebook_is_opened_run_changed_saved_and_continued(start: Start, projec
     screen.wait("stored red")
     screen.wait(r"Cell 3 · notebook +not run")
     screen.wait(r"<script>alert\(1\)</script> \[red\]no markup\[/red\]")
-    screen.wait(IDLE)
+    screen.idle()
     screen.enter("/save")
     screen.wait("it.ipynb is already up to date.")
     screen.enter("/run to 2")
@@ -72,8 +70,7 @@ def test_notebook_is_opened_run_changed_saved_and_continued(start: Start, projec
     )
     assert screen.leave() == 0
 
-    again = start("--continue", "--model", "demo")
-    again.wait(IDLE)
+    again = start("--continue", "--model", "demo").idle()
     again.wait(r"Cell 3 · notebook +ran as In 2")
     again.enter("/run 3")
     again.wait(r"In 3 · you · cell 3 of the notebook")
@@ -87,8 +84,7 @@ def test_edited_cell_runs_as_the_same_cell_and_a_foreign_edit_stays(
     start: Start, project: Path
 ) -> None:
     path = made(project)
-    screen = start("it.ipynb", "--model", "demo")
-    screen.wait(IDLE)
+    screen = start("it.ipynb", "--model", "demo").idle()
     screen.wait(r"Cell 3 · notebook")
     screen.press("ctrl+o")
     screen.enter("t")
@@ -123,7 +119,7 @@ def test_notebook_is_updated_until_the_end(how: str, start: Start, project: Path
     path = project / "kept.ipynb"
     screen = start("--notebook", "kept.ipynb", "--model", "demo")
     screen.wait("kept.ipynb has no cells yet. The file is kept up to date.")
-    screen.wait(IDLE)
+    screen.idle()
     screen.enter("print('fir' + 'st')")
     screen.wait("first")
     wait_for(lambda: path.exists() and len(sources(path)) == 1)
@@ -139,8 +135,7 @@ def test_notebook_is_updated_until_the_end(how: str, start: Start, project: Path
     made = nbformat.read(path, as_version=4)
     nbformat.validate(made)
     assert [output.text for cell in made.cells for output in cell.outputs] == ["first\n", "last\n"]
-    again = start("--continue", "--model", "demo")
-    again.wait(IDLE)
+    again = start("--continue", "--model", "demo").idle()
     again.enter("3 * 3")
     wait_for(lambda: sources(path)[2:] == ["3 * 3"])
     assert again.leave() == 0
@@ -192,15 +187,14 @@ def test_unreadable_notebook_of_a_continued_session_gives_a_notice(
     start: Start, project: Path
 ) -> None:
     path = made(project)
-    screen = start("it.ipynb", "--model", "demo")
-    screen.wait(IDLE)
+    screen = start("it.ipynb", "--model", "demo").idle()
     screen.enter("/run 2")
     screen.wait(r"In 1 · you · cell 2 of the notebook")
     assert screen.leave() == 0
     path.unlink()
     again = start("--continue", "--model", "demo")
     again.wait("The session's notebook cannot be opened. There is no file")
-    again.wait(IDLE)
+    again.idle()
     again.enter("/save")
     again.wait("This session has no notebook")
     assert again.leave() == 0
@@ -227,8 +221,7 @@ def run_export(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_session_is_exported_to_a_file(start: Start, project: Path) -> None:
-    screen = start("--model", "demo")
-    screen.wait(IDLE)
+    screen = start("--model", "demo").idle()
     screen.enter("numbers = [3, 1, 2]; print('are ' + 'there')")
     screen.wait("are there")
     screen.enter("`/export it.md")
@@ -275,8 +268,7 @@ def run_sessions(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_session_is_found_by_its_code_and_resumed(start: Start) -> None:
-    screen = start(columns=120, lines=40)
-    screen.wait(IDLE)
+    screen = start(columns=120, lines=40).idle()
     screen.enter("harvest = 'ap' + 'ples'; print('many', harvest)")
     screen.wait("many apples")
     assert screen.leave() == 0
@@ -292,8 +284,7 @@ def test_session_is_found_by_its_code_and_resumed(start: Start) -> None:
         == f"The session {name} is now called: The harvest\n"
     )
 
-    screen = start(columns=120, lines=40)
-    screen.wait(IDLE)
+    screen = start(columns=120, lines=40).idle()
     screen.enter("/rename Too early")
     screen.wait("Nothing of this session is saved yet")
     screen.enter("other = 1; print('here', other)")

@@ -184,14 +184,13 @@ def test_a_resumed_session_shows_its_searches(
     start: Start, log: Path, replay: Callable[..., str]
 ) -> None:
     model = replay(PART, HAND_DOWN)
-    first = start("--model", model)
-    first.wait(r"● kernel .*idle")
+    first = start("--model", model).idle()
     first.type(
         "from pathlib import Path; answer = rlm('Which requests timed out?', Path('server.log'))"
     )
     first.press("enter")
     first.wait(r"✓ Which requests timed out")
     first.wait(r"\+ answer Answer")  # the cell has ended: there is no question before leaving
-    first.wait(r"● kernel .*idle")
+    first.idle()
     assert first.leave() == 0
     start("--model", model, "--continue").wait(r"✓ Which requests timed out")

@@ -15,14 +15,14 @@ from tests.e2e.screen import Screen, Stream
 CODE = "I'll add them up.\n\n```python\ntotal = sum(numbers)\ntotal\n```\n"
 COMPLETE = '{"is_complete": true, "reasoning": "the sum was computed", "next_action": ""}'
 WORDS = "The total is sixty."
-IDLE = r"● kernel .*idle"
 
 
 def test_compute_ask_approve_and_use_the_variable(
     cold_start: Start, replay: Callable[..., str]
 ) -> None:
-    screen = cold_start("--model", replay(CODE, {"text": COMPLETE, "match": "is_complete"}, WORDS))
-    screen.wait(IDLE)
+    screen = cold_start(
+        "--model", replay(CODE, {"text": COMPLETE, "match": "is_complete"}, WORDS)
+    ).idle()
     screen.enter("numbers = [10, 20, 30]")
     screen.wait(r"numbers\s+list")
     screen.enter("`what is the total?")
@@ -39,21 +39,19 @@ def test_compute_ask_approve_and_use_the_variable(
 
 
 def test_endless_loop_is_interrupted_and_the_session_continues(start: Start) -> None:
-    screen = start()
-    screen.wait(IDLE)
+    screen = start().idle()
     screen.type("while True: pass")
     screen.press("enter", "enter")
     screen.wait("busy")
     screen.press("escape")
     screen.wait("KeyboardInterrupt")
-    screen.wait(IDLE)
+    screen.idle()
     screen.enter("6 * 7")
     screen.wait(r"\b42\b")
 
 
 def test_input_getpass_and_breakpoint_ask_on_the_screen(start: Start) -> None:
-    screen = start()
-    screen.wait(IDLE)
+    screen = start().idle()
     screen.enter("name = input('your name? ')")
     screen.wait("Enter answers")
     screen.enter("Ada")
@@ -72,8 +70,7 @@ def test_input_getpass_and_breakpoint_ask_on_the_screen(start: Start) -> None:
 
 
 def test_input_entered_during_a_cell_waits_and_can_be_withdrawn(start: Start) -> None:
-    screen = start()
-    screen.wait(IDLE)
+    screen = start().idle()
     screen.type("while True: pass")
     screen.press("enter", "enter")
     screen.wait("busy")
@@ -108,11 +105,10 @@ FRAME = "import pandas as pd; df = pd.DataFrame({'n': range(1_000_000), 'half': 
 
 
 def test_table_opens_scrolls_and_sorts_while_a_cell_runs(start: Start) -> None:
-    screen = start()
-    screen.wait(IDLE)
+    screen = start().idle()
     screen.enter(FRAME)
     screen.wait("1,000,000 × 2")
-    screen.wait(IDLE)
+    screen.idle()
     screen.enter("exec('while True: pass')")
     screen.wait("kernel .*busy")
     screen.press("ctrl+o")
@@ -128,12 +124,11 @@ def test_table_opens_scrolls_and_sorts_while_a_cell_runs(start: Start) -> None:
     screen.press("escape")
     screen.wait("while True: pass")
     screen.press("ctrl+c")
-    screen.wait(IDLE)
+    screen.idle()
 
 
 def test_mutations_by_a_cell_are_undone_and_redone(start: Start) -> None:
-    screen = start(columns=120, lines=35)
-    screen.wait(IDLE)
+    screen = start(columns=120, lines=35).idle()
     for code in ("items = [1, 2]", "items.append(3); more = 1"):
         screen.enter(code)
     screen.wait(r"items\s+3 items\s+list")
