@@ -149,7 +149,7 @@ class Tree:
                 node.cut = True
                 last = max((turn.begun for turn in node.turns), default=node.begun)
                 self._end(node, "stopped", last - node.begun)
-        for node, batch in self.questions.values():
+        for _, batch in self.questions.values():
             batch.asks = False
             self.structure += 1
         self.questions.clear()

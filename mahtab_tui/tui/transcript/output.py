@@ -77,8 +77,8 @@ def _two_ends(table: HtmlTable) -> tuple[list[list[TableCell]], list[list[TableC
 class _Columns(NamedTuple):
     visible: list[int]
     widths: list[int]
-    index: int
-    """How many of them are the index, which always stays visible."""
+    named: int
+    """How many of them name the rows: they always stay visible."""
     total: int
 
 
