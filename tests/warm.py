@@ -84,6 +84,18 @@ def command() -> list[str]:
     return [sys.executable, "-I", "-S", "-c", CLIENT, _server()]
 
 
+def run_program(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the program without a terminal, in the working directory."""
+    return subprocess.run(
+        [*command(), *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
 class Forked:
     """A program with three files: stdin, stdout and stderr; `on_terminal`: they are the program's
     end of a terminal of its own."""

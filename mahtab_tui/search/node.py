@@ -243,7 +243,6 @@ class FanOut:
     """Estimated, like tokens and dollars, if there was a question."""
     tokens: int = 0
     usd: float | None = None
-    version: int = 0
 
     def count(self, state: State) -> int:
         """Count the parts in a state; those not yet started are waiting."""
@@ -291,8 +290,6 @@ class SearchNode:
     """In order, without retries, which are in `again` of the first one."""
     batches: dict[str, FanOut] = field(default_factory=dict)
     version: int = 0
-    shape: int = 0
-    """Grows when a node starts, ends or asks for consent, here or below."""
 
     @property
     def finished(self) -> bool:

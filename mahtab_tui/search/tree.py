@@ -146,9 +146,9 @@ class Tree:
                 node.cut = True
                 last = max((turn.begun for turn in node.turns), default=node.begun)
                 self._end(node, "stopped", last - node.begun)
-        for node, batch in self.questions.values():
+        for _, batch in self.questions.values():
             batch.asks = False
-            self._reshape(node)
+            self.structure += 1
         self.questions.clear()
 
     def _begin(self, record: SearchBegin) -> None:
@@ -174,7 +174,7 @@ class Tree:
         self.counts["waiting"] += 1
         for above in _ancestors(node):
             above.alive += 1
-        self._reshape(node)
+        self.structure += 1
         self.depth = max(self.depth, node.depth)
         if node is self.root:
             self.coverage.chars = node.chars
@@ -196,7 +196,6 @@ class Tree:
         node.batch = batch
         if (before := batch.slots.get(node.index)) is not None:
             batch.counts[before.state] -= 1
-        batch.version += 1
         batch.slots[node.index] = node
         batch.counts[node.state] += 1
 
@@ -206,7 +205,6 @@ class Tree:
         if node.batch is not None and node.batch.slots.get(node.index) is node:
             node.batch.counts[node.state] -= 1
             node.batch.counts[state] += 1
-            node.batch.version += 1
         self.counts[node.state] -= 1
         self.counts[state] += 1
         node.state = state
@@ -217,13 +215,8 @@ class Tree:
         node.back_off = None
         for above in _ancestors(node):
             above.alive -= 1
-        self._reshape(node)
-        self._retain_texts(node)
-
-    def _reshape(self, node: SearchNode) -> None:
         self.structure += 1
-        for each in (node, *_ancestors(node)):
-            each.shape += 1
+        self._retain_texts(node)
 
     def _retain_texts(self, node: SearchNode) -> None:
         size = len(node.query) + len(node.answer) + sum(turn.size for turn in node.turns)
@@ -303,12 +296,11 @@ class Tree:
             asked[1].asks = False
         batch.calls, batch.tokens = record.calls or 0, record.tokens or 0
         batch.usd = record.usd
-        batch.version += 1
         batch.asks = record.state == "waiting" and bool(batch.request)
         batch.refused = record.state == "refused"
         if batch.asks:
             self.questions[batch.request] = (node, batch)
-        self._reshape(node)
+        self.structure += 1
 
     def _get_turn(self, node: SearchNode, record: _OfTurn) -> Turn:
         wanted = record.turn

@@ -7,8 +7,6 @@ import itertools
 import tempfile
 from collections.abc import Iterator
 
-from rich.console import Console
-
 from mahtab_tui.kernel.inspector_client import InspectorClient, ObjectPath, TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.tui.graphics.pictures import Picture, half_blocks
@@ -95,7 +93,7 @@ def rows() -> Iterator[Row]:
 
         def pictured() -> None:
             image = decode_picture(look.picture(_named("noise"))).image
-            half_blocks(Picture("noise", 100, 30, lambda: image), Console())
+            half_blocks(Picture("noise", 100, 30, lambda: image))
 
         yield Row(size, median(timed(pictured, 5)), "ms", "<= 300 ms")
         yield Row(

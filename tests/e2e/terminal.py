@@ -145,6 +145,11 @@ class Terminal:
                 raise AssertionError(f"{pattern!r} was not seen. The screen:\n{self.text}")
         return found[0]
 
+    def idle(self) -> Terminal:
+        """Wait until the kernel is idle, as at the start; returns the terminal."""
+        self.wait("kernel .*idle")
+        return self
+
     def wait_gone(self, pattern: str) -> None:
         """Wait until a regular expression is no longer found on the screen."""
         deadline = time.monotonic() + DEADLINE

@@ -11,7 +11,6 @@ from tests.e2e.terminal import Terminal
 
 # Answers that a model may give: none crashes, hides or disfigures anything.
 
-IDLE = r"● kernel .*idle"
 HOSTILE = {
     "[/x] [@click=app.quit]press[/] [bold]not bold[/bold] the end": r"\[/x\] \[@click=app.quit\]press\[/\] \[bold\]not bold\[/bold\] the end",
     "\x1b]52;c;aGk=\x07\x1b]0;mine\x07\x1b]2;mine\x1b\\\x1b[2J\x1b[31mred\x1b[0m \x9b31m the end": "red .*the end",
@@ -52,7 +51,7 @@ def test_hostile_answer_is_shown_as_text(
         columns=size[0],
         lines=size[1],
     )
-    screen.wait("kernel .*idle")
+    screen.idle()
     before = len(screen.raw)
     screen.press("f2")
     for _, seen in answers:
@@ -82,7 +81,7 @@ def test_unclosed_code_is_shown_and_waits(start: Start, replay: Callable[..., st
         "--model",
         replay("```python\nx = [1,\n</assistant-repl-in>[/x]", {"text": "I stop.", "repeat": True}),
     )
-    screen.wait(IDLE)
+    screen.idle()
     screen.enter("`go")
     screen.wait(r"waits for you\s+.*\n ▌ x = \[1,(?s:.*)run all from now on")
     assert is_whole(screen)
@@ -117,8 +116,7 @@ BAD = {
 
 
 def test_session_survives_bad_code(start: Start) -> None:
-    screen = start(columns=80, lines=24)
-    screen.wait("kernel .*idle")
+    screen = start(columns=80, lines=24).idle()
     before = len(screen.raw)
     for number, (code, seen) in enumerate(BAD.items()):
         screen.paste(code)
@@ -140,8 +138,7 @@ def test_session_survives_bad_code(start: Start) -> None:
 
 
 def test_loop_can_be_stopped_after_code_that_ignores_sigint(start: Start) -> None:
-    screen = start()
-    screen.wait("kernel .*idle")
+    screen = start().idle()
     screen.enter("import signal; previous = signal.signal(signal.SIGINT, signal.SIG_IGN)")
     screen.wait(r"previous +\w+")
     screen.enter("while True: pass")

@@ -63,7 +63,7 @@ def test_signal_ends_the_screen_and_restores_the_terminal(
 ) -> None:
     screen = start()
     before = attributes(screen)
-    screen.wait("kernel .*idle")
+    screen.idle()
     screen.enter("import os; print('num' + 'ber', os.getpid())")
     kernel = int(screen.wait(r"number \d+ ").split()[1])
     screen.enter("import time; print('half' + ' said'); time.sleep(1000)")
@@ -130,7 +130,7 @@ def test_terminal_changes_by_a_borrowing_program_are_reverted(
     (project / "myedit").chmod(0o755)
     screen = start("--model", "demo", env={"EDITOR": str(project / "myedit"), "SHELL": "/bin/sh"})
     before = attributes(screen)
-    screen.wait("kernel .*idle")
+    screen.idle()
     screen.enter("open_in_editor('x.py')")
     lent = int(screen.wait(r"lent to \d+;").split()[2][:-1])
     if number == signal.SIGKILL:  # it cannot put back what it has done
@@ -182,7 +182,7 @@ def test_closed_terminal_ends_the_program_and_detaches_its_kernel(
     started: list[str], start: Start, project: Path
 ) -> None:
     with Terminal([*started, "--model", "demo"], cwd=project) as terminal:
-        terminal.wait(r"● kernel .*idle")
+        terminal.idle()
         terminal.enter("import os; print('num' + 'ber', os.getpid()); kept = 'words'")
         kernel = int(terminal.wait(r"number \d+ ").split()[1])
         terminal.wait(r"\+ kept str")
@@ -311,8 +311,7 @@ def end(terminal: Terminal, how: str) -> None:
 def test_screen_leaves_nothing_behind(
     start: Start, home: Path, temporary: Path, claude: FakeClaude, how: str
 ) -> None:
-    screen = start("--model", "claude")
-    screen.wait("kernel .*idle")
+    screen = start("--model", "claude").idle()
     screen.press("f2")
     screen.enter("hello")
     screen.wait("begun")
@@ -343,8 +342,7 @@ def test_screen_leaves_nothing_behind(
 def test_child_of_a_running_cell_ends_with_its_program_if_not_detached(
     start: Start, how: str
 ) -> None:
-    screen = start("--model", "demo", "--set", "keep_kernel=0")
-    screen.wait("kernel .*idle")
+    screen = start("--model", "demo", "--set", "keep_kernel=0").idle()
     screen.enter(
         "import subprocess; p = subprocess.Popen(['sleep', '1000']); print('num' + 'ber', p.pid); p.wait()"
     )

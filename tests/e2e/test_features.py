@@ -13,12 +13,9 @@ from tests.servers import configure, plain
 
 # Completion, help and habits in the real program.
 
-IDLE = r"● kernel .*idle"
-
 
 def test_completion_help_and_magics_work(start: Start) -> None:
-    screen = start()
-    screen.wait(IDLE)
+    screen = start().idle()
     screen.enter("prices = {'first one': 1}")
     screen.wait(r"prices +dict")
     screen.type("prices['")
@@ -31,8 +28,7 @@ def test_completion_help_and_magics_work(start: Start) -> None:
     screen.type("len(")
     screen.send("\x1bh")
     screen.wait("Return the number of items")
-    screen.type("Out)")
-    screen.press("enter")
+    screen.enter("Out)")
     screen.enter("%magic")
     screen.wait("There is no %magic")
 
@@ -54,13 +50,11 @@ def test_frame_opens_in_the_editor_at_its_line_also_after_a_resume(
     editor.write_text(EDITOR)
     editor.chmod(0o755)
     env = {"EDITOR": str(editor), "PATH": os.environ["PATH"]}
-    first = start(env=env)
-    first.wait(IDLE)
+    first = start(env=env).idle()
     first.enter("import lib; lib.divide(1, 0)")
     first.wait("ZeroDivisionError")
     first.press("ctrl+o")
-    first.type("t")
-    first.press("enter")
+    first.enter("t")
     first.wait("Run again")
     first.press_until("enter", r"Error of cell 1 .*line 2 of .*lib\.py")
     first.wait(r"2▸ +return a / b")
@@ -70,11 +64,9 @@ def test_frame_opens_in_the_editor_at_its_line_also_after_a_resume(
     first.wait(r"2▸ +return a / b")
     first.type("q")
     assert first.leave() == 0
-    again = start("--model", "demo", "--continue")
-    again.wait(IDLE)
+    again = start("--model", "demo", "--continue").idle()
     again.press("ctrl+o")
-    again.type("t")
-    again.press("enter")
+    again.enter("t")
     again.wait("Run again")
     again.press_until("enter", r"Error of cell 1 .*line 2 of .*lib\.py")
     again.press("up")
@@ -92,13 +84,10 @@ KNOWS = {
 def test_hidden_and_replaced_entries_are_not_sent_even_after_a_resume(
     start: Start, replay: Callable[..., str]
 ) -> None:
-    screen = start("--model", replay(KNOWS))
-    screen.wait(IDLE)
-    screen.type("print('sec' + 'ret')")
-    screen.press("enter")
+    screen = start("--model", replay(KNOWS)).idle()
+    screen.enter("print('sec' + 'ret')")
     screen.wait("▌ secret")
-    screen.type("fruit = 'pear'")
-    screen.press("enter")
+    screen.enter("fruit = 'pear'")
     screen.wait(r"\+ fruit str 'pear'")
     screen.click("▌ secret")
     screen.press("ctrl+o")
@@ -111,25 +100,21 @@ def test_hidden_and_replaced_entries_are_not_sent_even_after_a_resume(
     screen.wait("hidden from the model")
     screen.press("down", "enter")
     screen.wait("R ↵ Replace")
-    screen.type("R")
-    screen.press("enter")
+    screen.enter("R")
     screen.wait("Enter replaces")
     screen.press(*["backspace"] * 5)
-    screen.type("apple'")
-    screen.press("enter")
+    screen.enter("apple'")
     screen.wait("removed from the conversation")
     screen.wait(r"~ fruit str .*'apple'")
     screen.press("f2")
-    screen.type("what do you know?")
-    screen.press("enter")
+    screen.enter("what do you know?")
     screen.wait("only of the apple")
     assert screen.leave() == 0
     again = start("--model", replay(KNOWS), "--continue")
     again.wait("Conversation restored")
     again.wait("hidden from the model")
     again.wait("replaced")
-    again.type("`and now?")
-    again.press("enter")
+    again.enter("`and now?")
     again.wait("has no matching answer left|only of the apple")
 
 
@@ -155,30 +140,24 @@ def test_models_changes_are_undone_and_then_accepted(
         block("open('x', 'w')"),
         "Not then.",
     )
-    screen = start("--model", model, "--approval", "review", columns=120, lines=35)
-    screen.wait(IDLE)
+    screen = start("--model", model, "--approval", "review", columns=120, lines=35).idle()
     screen.wait("review changes")
-    screen.type("items = [1, 2]")
-    screen.press("enter")
+    screen.enter("items = [1, 2]")
     screen.wait(r"items\s+2 items\s+list")
-    screen.type("`add to it")
-    screen.press("enter")
+    screen.enter("`add to it")
     screen.wait("Keep or undo what cell 2 of replay changed")
     screen.wait(r"~ items  list 2 items → 3 items")
     screen.press("f7")
     screen.press_until("n", "say why, or nothing", asked="n undo")
-    screen.type("too many")
-    screen.press("enter")
+    screen.enter("too many")
     screen.wait("As you like")
     screen.wait(r"items\s+2 items\s+list")
-    screen.type("clear it")
-    screen.press("enter")
+    screen.enter("clear it")
     screen.wait("Keep or undo what cell 3 of replay changed")
     screen.press("f7")
     screen.press_until("y", "Done", asked="y keep")
     screen.wait(r"items\s+0 items\s+list|items\s+empty\s+list")
-    screen.type("write")
-    screen.press("enter")
+    screen.enter("write")
     screen.wait("Keep or undo what cell 4 of replay changed")
     screen.wait("Cannot be undone:")
     screen.wait("x: this file was opened for writing; it stays as it is now")
@@ -187,7 +166,7 @@ def test_models_changes_are_undone_and_then_accepted(
     screen.press("f8")
     screen.wait("ask first")
     screen.press("escape")
-    screen.wait(IDLE)
+    screen.idle()
     assert screen.leave() == 0
 
 
@@ -199,8 +178,7 @@ def test_server_is_inspected_started_and_used(
     start: Start, home: Path, columns: int, lines: int
 ) -> None:
     configure(home, echo=plain(), broken=plain("exit"))
-    screen = start("--model", "demo", columns=columns, lines=lines)
-    screen.wait(IDLE)
+    screen = start("--model", "demo", columns=columns, lines=lines).idle()
     screen.enter("`/mcp")
     screen.wait("MCP servers")
     screen.wait(r"○ echo +not started")

@@ -4,7 +4,6 @@ terminal, and for a pipe."""
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from typer.core import TyperGroup
 from mahtab_tui.cli.main import app
 from tests.e2e.conftest import Start
 from tests.skills import write_skill
-from tests.warm import command
+from tests.warm import run_program
 
 ANSWER = "# What *holds*\n\n- `load_rows` is **first**\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n[a link](https://example.org/x)\n"
 HOSTILE = "\x1b[2J\x1b]0;title\x07 &#27;[2J &#x9b;2J [red]x[/red] " + "> " * 3_000 + "deep"
@@ -26,23 +25,13 @@ COMPLETE = {
 CODE = "```python\nprint(search_code('def'))\nprint(read_file('app.py'))\nprint(load_skill('tidy'))\n```"
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*command(), *arguments],
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        timeout=100,
-    )
-
-
 @pytest.mark.parametrize(
     "how", [["ask", "what holds?"], ["--query", "what holds?"]], ids=["ask", "query"]
 )
 def test_pipe_gets_the_answer_unchanged(
     project: Path, replay: Callable[..., str], how: list[str]
 ) -> None:
-    done = run(*how, "--model", replay(ANSWER))
+    done = run_program(*how, "--model", replay(ANSWER))
     assert (done.returncode, done.stdout) == (0, ANSWER.rstrip("\n") + "\n")
 
 
@@ -81,7 +70,7 @@ def test_named_skills_and_source_are_used(
     (project / "outside.py").write_text("def no(): ...\n")
     write_skill(project / "team", "tidy", "Tidy up", "Put things away.")
     model = replay(CODE, COMPLETE, "There.")
-    done = run(
+    done = run_program(
         *how, "--model", model, "--approval", "auto", "--skills-dir", "team", "--code-dir", "src"
     )
     assert (done.returncode, done.stdout) == (0, "There.\n"), done.stderr
@@ -99,7 +88,7 @@ def test_files_are_loaded_and_events_printed_as_json(
     project: Path, replay: Callable[..., str], how: list[str]
 ) -> None:
     (project / "words.txt").write_text("one two")
-    done = run(*how, "--model", replay("Two."), "--load", "words.txt", "--json")
+    done = run_program(*how, "--model", replay("Two."), "--load", "words.txt", "--json")
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert (done.returncode, done.stderr) == (0, "")
     assert any("words" in event["text"] for event in events if event["tag"] == "user-repl-in")
@@ -118,10 +107,10 @@ def test_query_accepts_the_options_of_ask() -> None:
 
 
 def test_query_opens_no_screen(project: Path) -> None:
-    done = run("--query", "x", "--continue")
+    done = run_program("--query", "x", "--continue")
     assert (done.returncode, done.stdout) == (2, "")
     assert "--query opens no screen" in done.stderr
-    assert "--json works only with --query" in run("--json").stderr
-    assert "There is no file none.csv" in run("--query", "x", "--load", "none.csv").stderr
-    assert "Give a question" in run("--query", " ").stderr
-    assert "Give the options after the command" in run("--query", "x", "doctor").stderr
+    assert "--json works only with --query" in run_program("--json").stderr
+    assert "There is no file none.csv" in run_program("--query", "x", "--load", "none.csv").stderr
+    assert "Give a question" in run_program("--query", " ").stderr
+    assert "Give the options after the command" in run_program("--query", "x", "doctor").stderr

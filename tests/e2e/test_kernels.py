@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
 import venv
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests import warm
 from tests.e2e.conftest import Start
 from tests.e2e.terminal import Terminal
 from tests.integration.jupyter import TOKEN, jupyter_server, running_kernel
 from tests.integration.remote import Road
 from tests.manual import FOLDER
+from tests.warm import run_program
 
 # The kernel from the screen: start over, kill it, give it another interpreter, another working
 # directory.
@@ -107,8 +106,7 @@ def test_working_directory_can_be_changed_from_the_screen(start: Start, project:
     folder = project / "a folder"
     folder.mkdir()
     (folder / "mine.py").write_text("word = 'found'\n")
-    screen = start(columns=200, lines=50)
-    screen.wait("kernel .*idle")
+    screen = start(columns=200, lines=50).idle()
     choose(screen, "working", "Working directory")
     screen.wait(r"Working directory(?s:.*)Enter accepts")
     screen.press("ctrl+u")
@@ -126,8 +124,6 @@ def test_working_directory_can_be_changed_from_the_screen(start: Start, project:
 # A kernel elsewhere, in a real terminal: it starts, its wire is cut and comes back, and the user
 # moves it.
 
-IDLE = r"● kernel .*idle"
-
 
 def address(road: Road) -> str:
     return road.address.text
@@ -136,8 +132,7 @@ def address(road: Road) -> str:
 def test_cell_continues_while_disconnected(start: Start, tmp_path: Path) -> None:
     (tmp_path / "road").mkdir()
     road = Road(tmp_path / "road")
-    screen = start("--model", "demo", "--kernel", address(road), columns=140, lines=35)
-    screen.wait(IDLE)
+    screen = start("--model", "demo", "--kernel", address(road), columns=140, lines=35).idle()
     screen.wait(r"kernel .* on python")
     (road.folder / "refuse").touch()
     screen.enter(
@@ -149,7 +144,7 @@ def test_cell_continues_while_disconnected(start: Start, tmp_path: Path) -> None
     screen.wait(r"disconnected, trying again \(\d+ s\)")
     (road.folder / "refuse").unlink()
     screen.wait("line 39")
-    screen.wait(IDLE)
+    screen.idle()
     screen.enter("6 * 7")
     screen.wait(r"\b42\b")
     assert screen.leave() == 0
@@ -158,8 +153,7 @@ def test_cell_continues_while_disconnected(start: Start, tmp_path: Path) -> None
 def test_slash_kernel_moves_the_kernel_back_and_forth(start: Start, tmp_path: Path) -> None:
     (tmp_path / "road").mkdir()
     road = Road(tmp_path / "road")
-    screen = start("--model", "demo", columns=140, lines=35)
-    screen.wait(IDLE)
+    screen = start("--model", "demo", columns=140, lines=35).idle()
     screen.enter("here = 1")
     screen.type("`")
     screen.enter(f"/kernel {address(road)}")
@@ -173,13 +167,7 @@ def test_slash_kernel_moves_the_kernel_back_and_forth(start: Start, tmp_path: Pa
 
 def test_local_file_is_refused_with_a_sentence(project: Path) -> None:
     (project / "data.csv").write_text("a\n1\n")
-    done = subprocess.run(
-        [*warm.command(), "data.csv", "--kernel", "ssh://host"],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    done = run_program("data.csv", "--kernel", "ssh://host")
     assert done.returncode == 2
     assert "data.csv is on this machine, but the kernel runs on another (ssh://host)" in " ".join(
         done.stderr.split()
@@ -189,25 +177,18 @@ def test_local_file_is_refused_with_a_sentence(project: Path) -> None:
 def test_kernels_clean_lists_removed_files(tmp_path: Path) -> None:
     (tmp_path / "road").mkdir()
     road = Road(tmp_path / "road")
-    command = [*warm.command(), "kernels", "clean", address(road), "--yes"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    command = "kernels", "clean", address(road), "--yes"
+    done = run_program(*command)
     assert done.returncode == 0, done.stderr
     assert "Removed:" in done.stdout
     road.kernel()
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = run_program(*command)
     road.close()
     assert (
         done.returncode,
         "1 kernel is running there. Close their sessions first" in " ".join(done.stderr.split()),
     ) == (1, True)
-    refused = subprocess.run(
-        [*warm.command(), "kernels", "clean", "nowhere"],
-        input="y\n",
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    refused = run_program("kernels", "clean", "nowhere", stdin="y\n")
     assert refused.returncode == 1
     assert "nowhere is not a kernel address" in " ".join(refused.stderr.split())
 

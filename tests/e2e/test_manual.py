@@ -23,7 +23,7 @@ from mahtab_tui.worker.sandbox.names import ALIASES
 from mahtab_tui.worker.toolbox import NAMES
 from tests.e2e.conftest import Start
 from tests.manual import FOLDER, TABLES, with_tables
-from tests.warm import command
+from tests.warm import run_program
 
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
 PAGES = {topic: (FOLDER / f"{topic}.md").read_text("utf-8") for topic in TOPICS}
@@ -68,9 +68,7 @@ def test_demo_answers_questions_without_a_screen(project: Path, words: list[str]
         *words[words.index("mahtab-tui") + 1 :],
         *([] if "--model" in words else ["--model", "demo"]),
     ]
-    done = subprocess.run(
-        [*command(), *asked], input=piped, capture_output=True, text=True, timeout=100
-    )
+    done = run_program(*asked, stdin=piped)
     assert done.returncode == 0, done.stderr
     assert ("stdin_text has 3 words" if piped else "1 of 3 rows have no price") in done.stdout
 
@@ -80,13 +78,7 @@ def test_demo_answers_the_search(project: Path) -> None:
     (project / "server.log").write_text(
         "10:00 request 7 ok\n10:01 request 8 timed out after 30 s: database\n"
     )
-    done = subprocess.run(
-        [*command(), *words, "--model", "demo"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
+    done = run_program(*words, "--model", "demo")
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("line 2: 10:01 request 8 timed out after 30 s: database\n")
     assert (project / words[words.index("--log") + 1]).is_file()
@@ -163,15 +155,11 @@ def test_every_page_is_a_topic_and_every_link_works() -> None:
 
 
 def test_topic_is_printed_as_markdown_into_a_pipe(project: Path) -> None:
-    done = subprocess.run(
-        [*command(), "help", "models"], capture_output=True, text=True, timeout=100
-    )
+    done = run_program("help", "models")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("# Models\n")
     assert "](" not in done.stdout, "no link to a file that is not there"
-    listed = subprocess.run(
-        [*command(), "help"], capture_output=True, text=True, timeout=100
-    ).stdout
+    listed = run_program("help").stdout
     assert all(f"| `{topic}` | " in listed for topic in TOPICS)
 
 
@@ -182,7 +170,7 @@ def test_topic_is_printed_as_markdown_into_a_pipe(project: Path) -> None:
 def test_unknown_topic_gives_one_sentence_with_suggestions(
     project: Path, word: str, near: str
 ) -> None:
-    done = subprocess.run([*command(), "help", word], capture_output=True, text=True, timeout=100)
+    done = run_program("help", word)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert near in done.stderr

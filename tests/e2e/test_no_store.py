@@ -18,9 +18,8 @@ from tests.collector import collecting
 from tests.e2e.conftest import Start
 from tests.services import OPENAI, LocalServer, answering, serving
 from tests.waiting import wait_for
-from tests.warm import command
+from tests.warm import run_program
 
-IDLE = r"● kernel .*idle"
 CANARY = "canary4711"
 
 
@@ -40,7 +39,7 @@ def test_no_trace_session_writes_nothing(
     temporary.mkdir()
     screen = start("--model", "demo", "--no-store", env={"TMPDIR": str(temporary)})
     screen.wait("Nothing of this session is saved")
-    screen.wait(IDLE)
+    screen.idle()
     screen.enter(f"{CANARY} = ['{CANARY}' * 3]; print('is ' + 'made')")
     screen.wait("is made")
     screen.enter(
@@ -58,12 +57,7 @@ def test_no_trace_session_writes_nothing(
         assert screen.leave() == 0
         assert "To continue it" not in screen.text
     assert found(home, project, temporary) == []
-    assert (
-        subprocess.run([*command(), "sessions"], capture_output=True, text=True).stdout.count(
-            CANARY
-        )
-        == 0
-    )
+    assert run_program("sessions").stdout.count(CANARY) == 0
     again = start("--continue")
     again.wait("There is no session to resume")
 
@@ -103,8 +97,7 @@ def test_no_trace_session_sends_nothing_to_langsmith(
 ) -> None:
     variables, sent = langsmith
     for arguments in ([], ["--no-store"]):
-        screen = start("--model", "demo", *arguments, env=variables)
-        screen.wait(IDLE)
+        screen = start("--model", "demo", *arguments, env=variables).idle()
         screen.enter(f"{CANARY} = [1]; print('is ' + 'made')")
         screen.wait("is made")
         screen.enter(f"`How many items has {CANARY}?")
@@ -121,20 +114,17 @@ def test_no_trace_session_sends_nothing_to_langsmith(
 
 
 def test_no_store_session_sees_earlier_inputs_and_saves_none(start: Start) -> None:
-    first = start()
-    first.wait(IDLE)
+    first = start().idle()
     first.enter("'earl' + 'ier'")
     first.wait("'earlier'")
     assert first.leave() == 0
-    hidden = start("--no-store", "--model", "demo")
-    hidden.wait(IDLE)
+    hidden = start("--no-store", "--model", "demo").idle()
     hidden.enter("'hid' + 'den'")
     hidden.wait("'hidden'")
     hidden.press("up", "up")
     hidden.wait(r"'earl' \+ 'ier'")
     assert hidden.leave() == 0
-    later = start()
-    later.wait(IDLE)
+    later = start().idle()
     later.press("up")
     later.wait(r"'earl' \+ 'ier'")
 
@@ -156,7 +146,7 @@ def test_no_store_session_sees_earlier_inputs_and_saves_none(start: Start) -> No
 def test_conflicting_options_give_one_sentence(
     project: Path, arguments: list[str], message: str
 ) -> None:
-    done = subprocess.run([*command(), "--no-store", *arguments], capture_output=True, text=True)
+    done = run_program("--no-store", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
 

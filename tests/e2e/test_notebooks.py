@@ -15,11 +15,9 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from tests.e2e.conftest import Start
 from tests.notebooks import text_of, write
 from tests.waiting import wait_for
-from tests.warm import command
+from tests.warm import run_program
 
 # Notebooks on the screen: opened, run, saved, kept up to date.
-
-IDLE = r"● kernel .*idle"
 
 
 def made(project: Path, name: str = "it.ipynb") -> Path:
@@ -45,7 +43,7 @@ def test_notebook_is_opened_run_changed_saved_and_continued(start: Start, projec
     screen.wait("stored red")
     screen.wait(r"Cell 3 · notebook +not run")
     screen.wait(r"<script>alert\(1\)</script> \[red\]no markup\[/red\]")
-    screen.wait(IDLE)
+    screen.idle()
     screen.enter("/save")
     screen.wait("it.ipynb is already up to date.")
     screen.enter("/run to 2")
@@ -72,8 +70,7 @@ def test_notebook_is_opened_run_changed_saved_and_continued(start: Start, projec
     )
     assert screen.leave() == 0
 
-    again = start("--continue", "--model", "demo")
-    again.wait(IDLE)
+    again = start("--continue", "--model", "demo").idle()
     again.wait(r"Cell 3 · notebook +ran as In 2")
     again.enter("/run 3")
     again.wait(r"In 3 · you · cell 3 of the notebook")
@@ -87,12 +84,10 @@ def test_edited_cell_runs_as_the_same_cell_and_a_foreign_edit_stays(
     start: Start, project: Path
 ) -> None:
     path = made(project)
-    screen = start("it.ipynb", "--model", "demo")
-    screen.wait(IDLE)
+    screen = start("it.ipynb", "--model", "demo").idle()
     screen.wait(r"Cell 3 · notebook")
     screen.press("ctrl+o")
-    screen.type("t")
-    screen.press("enter")
+    screen.enter("t")
     screen.wait("Run up to here")
     screen.type("e")
     screen.wait("Enter runs it as this cell of the notebook")
@@ -124,7 +119,7 @@ def test_notebook_is_updated_until_the_end(how: str, start: Start, project: Path
     path = project / "kept.ipynb"
     screen = start("--notebook", "kept.ipynb", "--model", "demo")
     screen.wait("kept.ipynb has no cells yet. The file is kept up to date.")
-    screen.wait(IDLE)
+    screen.idle()
     screen.enter("print('fir' + 'st')")
     screen.wait("first")
     wait_for(lambda: path.exists() and len(sources(path)) == 1)
@@ -140,8 +135,7 @@ def test_notebook_is_updated_until_the_end(how: str, start: Start, project: Path
     made = nbformat.read(path, as_version=4)
     nbformat.validate(made)
     assert [output.text for cell in made.cells for output in cell.outputs] == ["first\n", "last\n"]
-    again = start("--continue", "--model", "demo")
-    again.wait(IDLE)
+    again = start("--continue", "--model", "demo").idle()
     again.enter("3 * 3")
     wait_for(lambda: sources(path)[2:] == ["3 * 3"])
     assert again.leave() == 0
@@ -183,7 +177,7 @@ def test_unopenable_file_gives_one_sentence(
     (project / "more.md").write_text("words")
     (project / "broken.ipynb").write_text("{")
     (project / "old.ipynb").write_text(json.dumps({"nbformat": 3, "worksheets": []}))
-    failed = subprocess.run([*command(), *arguments], capture_output=True, text=True)
+    failed = run_program(*arguments)
     assert failed.returncode != 0
     assert sentence in failed.stderr
     assert not (project / "x.ipynb").exists()
@@ -193,15 +187,14 @@ def test_unreadable_notebook_of_a_continued_session_gives_a_notice(
     start: Start, project: Path
 ) -> None:
     path = made(project)
-    screen = start("it.ipynb", "--model", "demo")
-    screen.wait(IDLE)
+    screen = start("it.ipynb", "--model", "demo").idle()
     screen.enter("/run 2")
     screen.wait(r"In 1 · you · cell 2 of the notebook")
     assert screen.leave() == 0
     path.unlink()
     again = start("--continue", "--model", "demo")
     again.wait("The session's notebook cannot be opened. There is no file")
-    again.wait(IDLE)
+    again.idle()
     again.enter("/save")
     again.wait("This session has no notebook")
     assert again.leave() == 0
@@ -224,12 +217,11 @@ def test_data_and_scripts_can_be_opened_together(start: Start, project: Path) ->
 
 
 def run_export(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*command(), "export", *arguments], capture_output=True, text=True)
+    return run_program("export", *arguments)
 
 
 def test_session_is_exported_to_a_file(start: Start, project: Path) -> None:
-    screen = start("--model", "demo")
-    screen.wait(IDLE)
+    screen = start("--model", "demo").idle()
     screen.enter("numbers = [3, 1, 2]; print('are ' + 'there')")
     screen.wait("are there")
     screen.enter("`/export it.md")
@@ -272,12 +264,11 @@ def test_session_is_exported_to_a_file(start: Start, project: Path) -> None:
 
 
 def run_sessions(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*command(), "sessions", *arguments], capture_output=True, text=True)
+    return run_program("sessions", *arguments)
 
 
 def test_session_is_found_by_its_code_and_resumed(start: Start) -> None:
-    screen = start(columns=120, lines=40)
-    screen.wait(IDLE)
+    screen = start(columns=120, lines=40).idle()
     screen.enter("harvest = 'ap' + 'ples'; print('many', harvest)")
     screen.wait("many apples")
     assert screen.leave() == 0
@@ -293,8 +284,7 @@ def test_session_is_found_by_its_code_and_resumed(start: Start) -> None:
         == f"The session {name} is now called: The harvest\n"
     )
 
-    screen = start(columns=120, lines=40)
-    screen.wait(IDLE)
+    screen = start(columns=120, lines=40).idle()
     screen.enter("/rename Too early")
     screen.wait("Nothing of this session is saved yet")
     screen.enter("other = 1; print('here', other)")

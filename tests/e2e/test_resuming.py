@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 import sqlite3
-import subprocess
 import venv
 from collections.abc import Callable
 from contextlib import closing
@@ -15,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from tests import warm
 from tests.e2e.conftest import Start
 from tests.e2e.terminal import Terminal
 from tests.integration.remote import Road
 from tests.waiting import alive, wait_for, waiting_kernels
+from tests.warm import run_program
 
 # Coming back to a session: also where its file is damaged, and where it is open in another
 # terminal.
@@ -28,8 +27,7 @@ from tests.waiting import alive, wait_for, waiting_kernels
 def test_session_with_unreadable_records_is_resumed_without_them(
     start: Start, project: Path, home: Path
 ) -> None:
-    screen = start()
-    screen.wait("kernel .*idle")
+    screen = start().idle()
     for word in ("first", "second", "third"):
         screen.enter(f"print('the {word} ' + 'line')")
         screen.wait(f"the {word} line")
@@ -40,14 +38,7 @@ def test_session_with_unreadable_records_is_resumed_without_them(
             """update record set attrs = '{"cell": "x", "kinds": 7}' where tag = 'user-repl-out' and text like '%third%'"""
         )
         file.execute("update session set first = cast(x'ff' as text), last = 1e300")
-    listed = subprocess.run(
-        [*warm.command(), "sessions"],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    listed = run_program("sessions")
     assert (listed.returncode, listed.stderr) == (0, "")
     assert "records" in listed.stdout
     screen = start("--model", "demo", "--continue")
@@ -76,8 +67,7 @@ def test_damaged_store_is_moved_away_and_the_session_saved_in_a_new_one(
         assert b"Traceback" not in screen.raw
         assert not store.exists()
         store.write_bytes(content)
-    screen = start()
-    screen.wait("kernel .*idle")
+    screen = start().idle()
     screen.enter("print('num' + 'ber one')")
     screen.wait(
         r"(?s)damaged;.*a new one was started"
@@ -93,13 +83,11 @@ def test_session_resumes_on_its_interpreter_or_reports_it_missing(
 ) -> None:
     for name in (".venv", "other"):
         venv.create(project / name, symlinks=True, with_pip=False)
-    screen = start("--model", "demo", "--python", "other")
-    screen.wait("kernel .*idle")
+    screen = start("--model", "demo", "--python", "other").idle()
     screen.enter("import sys; 'on ' + sys.prefix[-5:]")
     screen.wait("on other")
     assert screen.leave() == 0
-    screen = start("--model", "demo", "--continue", columns=200)
-    screen.wait("kernel .*idle")
+    screen = start("--model", "demo", "--continue", columns=200).idle()
     screen.enter("'again ' + __import__('sys').prefix[-5:]")
     screen.wait("again other")
     assert screen.leave() == 0
@@ -110,13 +98,9 @@ def test_session_resumes_on_its_interpreter_or_reports_it_missing(
     screen.wait("still works")
 
 
-IDLE = "kernel .*idle"
-
-
 def opened(start: Start, *arguments: str) -> Terminal:
     """A terminal in which a cell has run in a session."""
-    screen = start("--model", "demo", *arguments)
-    screen.wait(IDLE)
+    screen = start("--model", "demo", *arguments).idle()
     screen.enter("print('in the ' + 'first'); kept = 1")
     screen.wait("in the first")
     return screen
@@ -163,14 +147,7 @@ def test_session_open_in_another_terminal_is_watched_or_declined(
     start: Start, home: Path, project: Path
 ) -> None:
     first = opened(start)
-    listed = subprocess.run(
-        [*warm.command(), "sessions"],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    ).stdout
+    listed = run_program("sessions").stdout
     assert f"(open: process {first.pid} since" in listed
     second = start("--model", "demo", "--continue")
     second.wait("Choose w or f")
@@ -196,15 +173,7 @@ def test_session_of_a_no_share_program_is_not_watched(start: Start) -> None:
 
 def test_nothing_is_asked_without_a_terminal(start: Start, project: Path) -> None:
     opened(start)
-    done = subprocess.run(
-        [*warm.command(), "--continue"],
-        cwd=project,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_program("--continue")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
 
@@ -244,16 +213,19 @@ def killed(screen: Terminal) -> None:
     screen.wait_end()
 
 
+def start_on(host: str, start: Start, folder: Path) -> Terminal:
+    options = ["--model", "demo"]
+    if host == "elsewhere":
+        (folder / "road").mkdir()
+        options += ["--kernel", Road(folder / "road").address.text]
+    return start(*options).idle()
+
+
 @pytest.mark.parametrize("host", ["here", "elsewhere"])
 def test_cell_survives_a_killed_screen_and_its_output_appears_once(
     start: Start, project: Path, tmp_path: Path, host: str
 ) -> None:
-    options = ["--model", "demo"]
-    if host == "elsewhere":
-        (tmp_path / "road").mkdir()
-        options += ["--kernel", Road(tmp_path / "road").address.text]
-    screen = start(*options)
-    screen.wait(IDLE)
+    screen = start_on(host, start, tmp_path)
     screen.enter("import os, time, pathlib; kept = 40; print('num' + 'ber', os.getpid())")
     kernel = int(screen.wait(r"number \d+ ").split()[1])
     wait = "while not pathlib.Path('go').exists(): time.sleep(0.01)"
@@ -270,7 +242,7 @@ def test_cell_survives_a_killed_screen_and_its_output_appears_once(
     again.wait("busy")
     (project / "go").touch()
     again.wait("the end")
-    again.wait(IDLE)
+    again.idle()
     assert [again.text.count(word) for word in ("begun", "middle", "the end")] == [1, 1, 1]
     again.enter("print(kept + 2, os.getpid())")
     again.wait(f"42 {kernel}")
@@ -281,8 +253,7 @@ def test_cell_survives_a_killed_screen_and_its_output_appears_once(
 def test_cell_that_ended_while_detached_shows_its_result(
     start: Start, project: Path, home: Path
 ) -> None:
-    screen = start()
-    screen.wait(IDLE)
+    screen = start().idle()
     screen.enter(
         "import pathlib, time\nprint('be' + 'gun')\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nmade = 6 * 7\nmade, 'res' + 'ult'"
     )
@@ -292,12 +263,12 @@ def test_cell_that_ended_while_detached_shows_its_result(
     again = start("--model", "demo", "--continue")
     again.wait(r"\(42, 'result'\)")
     again.wait(r"\+ made int")
-    again.wait(IDLE)
+    again.idle()
     killed(again)
     wait_for(lambda: waiting_kernels(home))
     third = start("--model", "demo", "--continue", columns=120, lines=35)
     third.wait(r"\(42, 'result'\)")
-    third.wait(IDLE)
+    third.idle()
     third.wait(r"made\s+42\s+int\s+❯ 1")
     assert third.text.count("'result')") == 1, "what is stored is not told again"
 
@@ -306,12 +277,7 @@ def test_cell_that_ended_while_detached_shows_its_result(
 def test_output_of_a_kernel_ending_while_detached_appears_once(
     start: Start, project: Path, home: Path, tmp_path: Path, host: str
 ) -> None:
-    options = ["--model", "demo"]
-    if host == "elsewhere":
-        (tmp_path / "road").mkdir()
-        options += ["--kernel", Road(tmp_path / "road").address.text]
-    screen = start(*options)
-    screen.wait(IDLE)
+    screen = start_on(host, start, tmp_path)
     screen.enter(
         "import os, pathlib, time\nprint('be' + 'gun', os.getpid())\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nprint('the ' + 'end', flush=True); os._exit(3)"
     )
@@ -323,15 +289,14 @@ def test_output_of_a_kernel_ending_while_detached_appears_once(
         again = start("--model", "demo", "--continue")
         again.wait("the end")
         again.wait("The kernel ended in cell 1 while no screen was open")
-        again.wait(IDLE)
+        again.idle()
         assert [again.text.count(word) for word in ("begun", "the end")] == [1, 1]
         assert again.leave() == 0
     assert list((home / ".mahtab" / "run" / "kernels").iterdir()) == []
 
 
 def test_input_request_of_a_cell_waits_for_the_next_screen(start: Start) -> None:
-    screen = start()
-    screen.wait(IDLE)
+    screen = start().idle()
     screen.enter("name = input('your ' + 'name? ')")
     screen.wait("your name")
     killed(screen)
@@ -344,25 +309,15 @@ def test_input_request_of_a_cell_waits_for_the_next_screen(start: Start) -> None
 
 @pytest.mark.parametrize("hours", [12, 0])
 def test_unused_kernel_ends_with_its_screen(start: Start, home: Path, hours: int) -> None:
-    screen = start("--model", "demo", "--set", f"keep_kernel={hours}")
-    screen.wait(IDLE)
+    screen = start("--model", "demo", "--set", f"keep_kernel={hours}").idle()
     (kernel,) = waiting_kernels(home) or [0]
     assert bool(kernel) == bool(hours)
     killed(screen)
     wait_for(lambda: not waiting_kernels(home) and not (kernel and alive(kernel)))
 
 
-def sessions(project: Path, *arguments: str, code: int = 0) -> str:
-    command = [*warm.command(), "sessions", *arguments]
-    done = subprocess.run(
-        command,
-        cwd=project,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def sessions(*arguments: str, code: int = 0) -> str:
+    done = run_program("sessions", *arguments)
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr
 
@@ -370,8 +325,7 @@ def sessions(project: Path, *arguments: str, code: int = 0) -> str:
 def test_quitting_offers_to_detach_the_cell_and_lists_show_it(
     start: Start, project: Path, home: Path
 ) -> None:
-    screen = start(columns=120, lines=35)
-    screen.wait(IDLE)
+    screen = start(columns=120, lines=35).idle()
     screen.enter("import time; print('be' + 'gun'); time.sleep(1000)")
     screen.wait("begun")
     screen.press("ctrl+q")
@@ -382,19 +336,19 @@ def test_quitting_offers_to_detach_the_cell_and_lists_show_it(
     screen.wait_gone(r"Leave\?")
     assert screen.leave() == 0
     (kernel,) = waiting_kernels(home)
-    listed = sessions(project)
+    listed = sessions()
     session = re.search(
         r"(\w{8})  running cell 1 for \d+ s, CPU \d+ s, \d+ MB: import time; print\('be'", listed
     )
     assert session is not None, listed
-    assert "has a kernel in the background" in sessions(project, "rm", "--yes", session[1], code=1)
+    assert "has a kernel in the background" in sessions("rm", "--yes", session[1], code=1)
     other = start()
     other.wait(r"has\s+a\s+kernel\s+in\s+the\s+background")
     other.wait(rf"mahtab-tui --resume\s+{session[1]}")
-    assert "Stopped the kernel" in sessions(project, "stop", session[1][:4])
+    assert "Stopped the kernel" in sessions("stop", session[1][:4])
     wait_for(lambda: not alive(kernel))
-    assert "no kernel" in sessions(project, "stop", session[1], code=1)
-    assert "in the background" not in sessions(project)
+    assert "no kernel" in sessions("stop", session[1], code=1)
+    assert "in the background" not in sessions()
     (left,) = (home / ".mahtab" / "run" / "kernels").glob(f"{session[1]}*")
     assert left.read_bytes() == b"1\nbegun\n", "the next screen shows it"
     again = start("--model", "demo", "--resume", session[1])
@@ -403,8 +357,7 @@ def test_quitting_offers_to_detach_the_cell_and_lists_show_it(
 
 
 def test_detachable_cell_is_stopped_by_quitting_with_another_key(start: Start, home: Path) -> None:
-    screen = start()
-    screen.wait(IDLE)
+    screen = start().idle()
     screen.enter("import time; print('be' + 'gun'); time.sleep(1000)")
     screen.wait("begun")
     (kernel,) = waiting_kernels(home)
@@ -418,14 +371,11 @@ def test_detachable_cell_is_stopped_by_quitting_with_another_key(start: Start, h
 def test_kernel_with_a_screen_is_not_stopped_from_outside(
     start: Start, project: Path, home: Path
 ) -> None:
-    screen = start()
-    screen.wait(IDLE)
+    screen = start().idle()
     screen.enter("n = 1")
     screen.wait(r"\+ n int")
     (path,) = (home / ".mahtab" / "run" / "kernels").glob("*.sock")
-    assert "is open in another terminal" in sessions(
-        project, "stop", path.name.split(".")[0], code=1
-    )
+    assert "is open in another terminal" in sessions("stop", path.name.split(".")[0], code=1)
     screen.enter("n + 1")
     screen.wait(r"\b2\b")
 
@@ -435,8 +385,7 @@ def test_models_cell_ends_when_its_screen_is_gone(
 ) -> None:
     code = "import pathlib, time\nprint('be' + 'gun')\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nmade = 'by the ' + 'model'\nprint(made)"
     model = replay(f"I wait.\n```python\n{code}\n```", "It has ended.")
-    screen = start("--model", model, "--approval", "auto")
-    screen.wait(IDLE)
+    screen = start("--model", model, "--approval", "auto").idle()
     screen.press("f2")
     screen.enter("do it")
     screen.wait(r"begun\s")
@@ -446,7 +395,7 @@ def test_models_cell_ends_when_its_screen_is_gone(
     again.wait("I wait")
     (project / "go").touch()
     again.wait(r"by the model\s")
-    again.wait(IDLE)
+    again.idle()
     again.wait(r"made\s+str")
     again.enter("made.upper()")
     again.wait("'BY THE MODEL'")
@@ -458,8 +407,7 @@ def test_detached_remote_kernel_is_listed_and_an_absent_machine_reported(
 ) -> None:
     (tmp_path / "road").mkdir()
     road = Road(tmp_path / "road")
-    screen = start("--model", "demo", "--kernel", road.address.text, columns=120, lines=35)
-    screen.wait(IDLE)
+    screen = start("--model", "demo", "--kernel", road.address.text, columns=120, lines=35).idle()
     screen.enter("import time; print('be' + 'gun'); time.sleep(1000)")
     screen.wait("begun")
     screen.press("ctrl+q")
@@ -467,11 +415,11 @@ def test_detached_remote_kernel_is_listed_and_an_absent_machine_reported(
     screen.press("escape")
     screen.wait_gone(r"Leave\?")
     assert screen.leave() == 0
-    listed = sessions(project)
+    listed = sessions()
     found = re.search(r"(\w{8})  started \d+ s ago on python", listed)
     assert found is not None, listed
     session = found[1]
-    assert "has a kernel in the background" in sessions(project, "rm", "--yes", session, code=1)
+    assert "has a kernel in the background" in sessions("rm", "--yes", session, code=1)
     other = start()
     other.wait(r"has\s+a\s+kernel\s+in\s+the\s+background,\s+started\s+\d+\s+s\s+ago")
     assert other.leave() == 0
@@ -486,9 +434,9 @@ def test_detached_remote_kernel_is_listed_and_an_absent_machine_reported(
     back.wait("Cell 1 is still running")
     back.wait("busy")
     back.press("ctrl+c")
-    back.wait(IDLE)
+    back.idle()
     assert back.leave() == 0
-    assert "in the background" not in sessions(project)
+    assert "in the background" not in sessions()
     wait_for(lambda: road.sockets() == [])
 
 
@@ -504,8 +452,7 @@ def is_saved(home: Path, what: str) -> bool:
 
 
 def test_variables_survive_a_killed_screen(start: Start, home: Path) -> None:
-    screen = start("--model", "demo", "--set", "keep_kernel=0", columns=120, lines=35)
-    screen.wait(IDLE)
+    screen = start("--model", "demo", "--set", "keep_kernel=0", columns=120, lines=35).idle()
     for code in (
         "import socket; items = [1, 2]; sock = socket.socket()",
         "add = lambda x: items.append(x)",
@@ -523,8 +470,7 @@ def test_variables_survive_a_killed_screen(start: Start, home: Path) -> None:
 
 
 def test_quitting_at_once_saves_changes_of_the_last_cell(start: Start) -> None:
-    screen = start()
-    screen.wait(IDLE)
+    screen = start().idle()
     screen.enter("word = 'ready'; print('made ' + 'it')")
     screen.wait("made it")
     assert screen.leave() == 0
@@ -535,8 +481,7 @@ def test_quitting_at_once_saves_changes_of_the_last_cell(start: Start) -> None:
 
 
 def test_disabled_saving_writes_nothing(start: Start, home: Path) -> None:
-    screen = start("--model", "demo", "--set", "keep_namespace=false")
-    screen.wait(IDLE)
+    screen = start("--model", "demo", "--set", "keep_namespace=false").idle()
     screen.enter("word = 'ready'; print('made ' + 'it')")
     screen.wait("made it")
     assert screen.leave() == 0
@@ -545,8 +490,7 @@ def test_disabled_saving_writes_nothing(start: Start, home: Path) -> None:
 
 
 def test_saved_variables_survive_a_killed_kernel(start: Start, home: Path) -> None:
-    screen = start()
-    screen.wait(IDLE)
+    screen = start().idle()
     screen.enter("import os; word = 'ready'; print('pid', os.getpid())")
     pid = int(screen.wait(r"pid \d+\s").split()[1])
     wait_for(lambda: is_saved(home, '"word"'))
@@ -558,28 +502,15 @@ def test_saved_variables_survive_a_killed_kernel(start: Start, home: Path) -> No
 
 
 def test_session_is_deleted_after_confirmation(start: Start, home: Path, project: Path) -> None:
-    screen = start()
-    screen.wait(IDLE)
+    screen = start().idle()
     screen.enter("word = 'ready'; print('made ' + 'it')")
     screen.wait("made it")
     assert screen.leave() == 0
     (folder,) = (home / ".mahtab" / "namespaces").glob("session-*")
     session = folder.name.partition("-")[2]
 
-    def removed(answer: str) -> subprocess.CompletedProcess[str]:
-        command = [*warm.command(), "sessions", "rm", session[:4]]
-        return subprocess.run(
-            command,
-            cwd=project,
-            input=answer,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-
-    assert removed("n\n").returncode == 1
+    assert run_program("sessions", "rm", session[:4], stdin="n\n").returncode == 1
     assert folder.exists()
-    done = removed("y\n")
+    done = run_program("sessions", "rm", session[:4], stdin="y\n")
     assert (done.returncode, f"Deleted session {session}." in done.stdout) == (0, True)
     assert not folder.exists()

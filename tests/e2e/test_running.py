@@ -8,27 +8,24 @@ import pytest
 
 from tests.e2e.conftest import Start
 
-IDLE = "kernel .*idle"
 BAR = "import time\nfrom tqdm import tqdm\nfor i in tqdm(range(40), mininterval=0):\n    time.sleep(0.01)\n"
 FUNCTION = "def f(a):\n    b = a + 1\n    breakpoint()\n    c = b * 2\n    return c\n"
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
 def test_a_progress_bar_rewrites_its_line(start: Start, size: tuple[int, int]) -> None:
-    screen = start(columns=size[0], lines=size[1])
-    screen.wait(IDLE)
+    screen = start(columns=size[0], lines=size[1]).idle()
     screen.paste(BAR)
     screen.wait("sleep")
     screen.press("enter")
     screen.wait(r"100%\|.*40/40")
-    screen.wait(IDLE)
+    screen.idle()
     assert len(re.findall(r"\d+%\|", screen.text)) == 1
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
 def test_debugger_works_through_the_input_line(start: Start, size: tuple[int, int]) -> None:
-    screen = start(columns=size[0], lines=size[1])
-    screen.wait(IDLE)
+    screen = start(columns=size[0], lines=size[1]).idle()
     screen.paste(FUNCTION)
     screen.wait("return c")
     screen.press("enter")
@@ -42,12 +39,12 @@ def test_debugger_works_through_the_input_line(start: Start, size: tuple[int, in
     screen.enter("p c * 100")
     screen.wait("4200")
     screen.enter("c")
-    screen.wait(IDLE)
+    screen.idle()
     screen.wait(r"▌ 42 ")
     screen.enter("f(30)")
     screen.wait(r"f\(30\)(?s:.*)-> c = b \* 2(?s:.*)\(Pdb\) Enter answers")
     screen.enter("q")
-    screen.wait(IDLE)
+    screen.idle()
     screen.wait_gone("Enter answers")
     assert "Traceback" not in screen.text
     screen.enter("'still ' + 'here'")
@@ -55,8 +52,7 @@ def test_debugger_works_through_the_input_line(start: Start, size: tuple[int, in
 
 
 def test_lines_for_the_debugger_may_be_typed_ahead(start: Start) -> None:
-    screen = start()
-    screen.wait(IDLE)
+    screen = start().idle()
     screen.paste(FUNCTION)
     screen.wait("return c")
     screen.press("enter")
@@ -65,12 +61,11 @@ def test_lines_for_the_debugger_may_be_typed_ahead(start: Start) -> None:
     screen.wait(r"\(Pdb\) Enter answers")
     screen.send("p b\rn\rp c\rc\r")
     screen.wait(r"▌ \(Pdb\) p b(?s:.*)▌ 21(?s:.*)▌ \(Pdb\) p c(?s:.*)▌ 42(?s:.*)▌ \(Pdb\) c")
-    screen.wait(IDLE)
+    screen.idle()
 
 
 def test_pasted_block_is_inserted_whole_and_runs_only_on_enter(start: Start) -> None:
-    screen = start(columns=80, lines=24)
-    screen.wait(IDLE)
+    screen = start(columns=80, lines=24).idle()
     screen.paste(
         "a = 20\r\nprint('ran', a)\r\n\r\nif a:\r\n    b = a + 1\r\n\r\nprint('both', a + b)\r\n"
     )
@@ -83,8 +78,7 @@ def test_pasted_block_is_inserted_whole_and_runs_only_on_enter(start: Start) -> 
 
 
 def test_quitting_names_the_session_and_how_to_resume_it(start: Start) -> None:
-    screen = start("--model", "demo", "--set", "keep_namespace=false", columns=80, lines=24)
-    screen.wait(IDLE)
+    screen = start("--model", "demo", "--set", "keep_namespace=false", columns=80, lines=24).idle()
     screen.enter("kept = 'this'")
     screen.wait(r"\+ kept str 'this'")
     screen.press("ctrl+q")
@@ -102,8 +96,7 @@ def test_quitting_names_the_session_and_how_to_resume_it(start: Start) -> None:
 
 
 def test_exit_quits_at_once_with_exit_code_0(start: Start) -> None:
-    screen = start()
-    screen.wait(IDLE)
+    screen = start().idle()
     screen.enter("x = 1; exit()")
     assert screen.wait_end() == 0
     assert b"Leave?" not in screen.raw
@@ -113,8 +106,7 @@ def test_exit_quits_at_once_with_exit_code_0(start: Start) -> None:
 def test_code_knows_its_output_width_after_a_resize_and_with_hidden_panes(
     start: Start, size: tuple[int, int]
 ) -> None:
-    screen = start(columns=size[0], lines=size[1])
-    screen.wait(IDLE)
+    screen = start(columns=size[0], lines=size[1]).idle()
     ruler = "import shutil; print('|' + '-' * (shutil.get_terminal_size().columns - 2) + '{0}|')"
     for number, change in enumerate(("", "resize", "hide")):
         if change == "resize":

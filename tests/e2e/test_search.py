@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import PROGRAM, Start
-from tests.warm import command
+from tests.warm import run_program
 
 LINE = "2026-11-21T10:00:00Z INFO  request {:07d} served in 12 ms\n"
 FAILED = "2026-11-21T10:00:00Z ERROR request {:07d} timeout after 30 s\n"
@@ -36,9 +36,7 @@ def log(project: Path) -> Path:
 
 
 def search(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*command(), "rlm", *arguments], input=stdin, capture_output=True, text=True, timeout=60
-    )
+    return run_program("rlm", *arguments, stdin=stdin)
 
 
 def test_the_demo_finds_lines_in_20_megabytes(log: Path) -> None:
@@ -186,14 +184,13 @@ def test_a_resumed_session_shows_its_searches(
     start: Start, log: Path, replay: Callable[..., str]
 ) -> None:
     model = replay(PART, HAND_DOWN)
-    first = start("--model", model)
-    first.wait(r"● kernel .*idle")
+    first = start("--model", model).idle()
     first.type(
         "from pathlib import Path; answer = rlm('Which requests timed out?', Path('server.log'))"
     )
     first.press("enter")
     first.wait(r"✓ Which requests timed out")
     first.wait(r"\+ answer Answer")  # the cell has ended: there is no question before leaving
-    first.wait(r"● kernel .*idle")
+    first.idle()
     assert first.leave() == 0
     start("--model", model, "--continue").wait(r"✓ Which requests timed out")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 from collections.abc import Callable
 
 import pyte
@@ -17,19 +15,17 @@ from tests.e2e.screen import Screen, Stream
 CODE = "I'll add them up.\n\n```python\ntotal = sum(numbers)\ntotal\n```\n"
 COMPLETE = '{"is_complete": true, "reasoning": "the sum was computed", "next_action": ""}'
 WORDS = "The total is sixty."
-IDLE = r"● kernel .*idle"
 
 
 def test_compute_ask_approve_and_use_the_variable(
     cold_start: Start, replay: Callable[..., str]
 ) -> None:
-    screen = cold_start("--model", replay(CODE, {"text": COMPLETE, "match": "is_complete"}, WORDS))
-    screen.wait(IDLE)
-    screen.type("numbers = [10, 20, 30]")
-    screen.press("enter")
+    screen = cold_start(
+        "--model", replay(CODE, {"text": COMPLETE, "match": "is_complete"}, WORDS)
+    ).idle()
+    screen.enter("numbers = [10, 20, 30]")
     screen.wait(r"numbers\s+list")
-    screen.type("`what is the total?")
-    screen.press("enter")
+    screen.enter("`what is the total?")
     screen.wait("waits for you")
     assert not re.search(r"total\s+int", screen.text), "code has run before it was approved"
     screen.wait("run all from now on")
@@ -37,81 +33,50 @@ def test_compute_ask_approve_and_use_the_variable(
     screen.press_until("y", r"total\s+int\s+60", asked="run all from now on")
     screen.wait(WORDS)
     screen.press("f2")
-    screen.type("total + 1")
-    screen.press("enter")
+    screen.enter("total + 1")
     screen.wait(r"\b61\b")
     assert screen.leave() == 0
 
 
 def test_endless_loop_is_interrupted_and_the_session_continues(start: Start) -> None:
-    screen = start()
-    screen.wait(IDLE)
+    screen = start().idle()
     screen.type("while True: pass")
     screen.press("enter", "enter")
     screen.wait("busy")
     screen.press("escape")
     screen.wait("KeyboardInterrupt")
-    screen.wait(IDLE)
-    screen.type("6 * 7")
-    screen.press("enter")
+    screen.idle()
+    screen.enter("6 * 7")
     screen.wait(r"\b42\b")
 
 
-def test_closed_terminal_loses_nothing_and_the_conversation_is_restored(
-    cold_start: Start, replay: Callable[..., str]
-) -> None:
-    screen = cold_start("--model", replay("It is a lovely day."))
-    screen.wait(IDLE)
-    screen.type("kept = 'a value'")
-    screen.press("enter")
-    screen.wait(r"kept\s+str")
-    screen.type("`how is the day?")
-    screen.press("enter")
-    screen.wait("It is a lovely day.")
-    os.kill(screen.pid, signal.SIGKILL)
-    screen.wait_end()
-    again = cold_start("--continue", "--model", "demo")
-    again.wait("It is a lovely day.")
-    again.wait("Reattached to the running kernel")
-    again.wait("kept = 'a value'")
-    again.wait(IDLE)
-
-
 def test_input_getpass_and_breakpoint_ask_on_the_screen(start: Start) -> None:
-    screen = start()
-    screen.wait(IDLE)
-    screen.type("name = input('your name? ')")
-    screen.press("enter")
+    screen = start().idle()
+    screen.enter("name = input('your name? ')")
     screen.wait("Enter answers")
-    screen.type("Ada")
-    screen.press("enter")
+    screen.enter("Ada")
     screen.wait(r"name\s+str\s+'Ada'")
     screen.wait_gone(r"(?m)^ +your name")
-    screen.type("import getpass; word = getpass.getpass('secret: ')")
-    screen.press("enter")
+    screen.enter("import getpass; word = getpass.getpass('secret: ')")
     screen.wait("Enter answers")
     screen.type("xyzzy")
     screen.wait("•••••")
     assert "xyzzy" not in screen.text
     screen.press("enter")
     screen.wait(r"word\s+str\s+'•+'")
-    screen.type("print(word, '\\x1b[31m'.join(word), len(word))")
-    screen.press("enter")
+    screen.enter("print(word, '\\x1b[31m'.join(word), len(word))")
     screen.wait(r"•+ •+ 5")
     assert "xyzzy" not in screen.text
 
 
 def test_input_entered_during_a_cell_waits_and_can_be_withdrawn(start: Start) -> None:
-    screen = start()
-    screen.wait(IDLE)
+    screen = start().idle()
     screen.type("while True: pass")
     screen.press("enter", "enter")
     screen.wait("busy")
-    screen.type("later = 1")
-    screen.press("enter")
+    screen.enter("later = 1")
     screen.wait(r"queued.*later = 1")
-    screen.type("never = 1")
-    screen.press("enter")
+    screen.enter("never = 1")
     screen.wait(r"❯ never = 1 ✕")
     screen.click("never = 1 ✕")
     screen.wait_gone("never = 1 ✕")
@@ -120,27 +85,10 @@ def test_input_entered_during_a_cell_waits_and_can_be_withdrawn(start: Start) ->
     assert not re.search(r"never\s+int", screen.text)
 
 
-def test_hostile_output_does_not_reach_the_terminal(start: Start) -> None:
-    screen = start()
-    screen.wait(IDLE)
-    before = len(screen.raw)
-    screen.paste(
-        r"print('\x1b]52;c;aGFja2Vk\x07\x1b]0;hacked\x07\x1b[2J\x1b[31mred\x1b[0m [/x] [@click=app.quit]q[/] end')"
-    )
-    screen.press("enter")
-    screen.wait("red .*end")
-    drawn = bytes(screen.raw[before:])
-    assert b"\x1b]52;c;" not in drawn
-    assert b"\x1b]0;" not in drawn
-    assert "[/x]" in screen.text
-    assert "[@click=app.quit]q[/]" in screen.text
-
-
 def test_screen_works_at_80_by_24_and_survives_resizing(start: Start) -> None:
     screen = start(columns=80, lines=24)
     screen.wait("kernel +idle")
-    screen.type("x = 1")
-    screen.press("enter")
+    screen.enter("x = 1")
     screen.wait(r"\+ x int 1")
     screen.resize(200, 50)
     screen.wait("NAMESPACE")
@@ -151,18 +99,16 @@ def test_screen_works_at_80_by_24_and_survives_resizing(start: Start) -> None:
     assert screen.leave() == 0
 
 
-# A look inside variables in a real terminal: while a cell runs, and a question about a text that
-# becomes a search.
+# A look inside variables in a real terminal, while a cell runs.
 
 FRAME = "import pandas as pd; df = pd.DataFrame({'n': range(1_000_000), 'half': [n / 2 for n in range(1_000_000)]})"
 
 
 def test_table_opens_scrolls_and_sorts_while_a_cell_runs(start: Start) -> None:
-    screen = start()
-    screen.wait(IDLE)
+    screen = start().idle()
     screen.enter(FRAME)
     screen.wait("1,000,000 × 2")
-    screen.wait(IDLE)
+    screen.idle()
     screen.enter("exec('while True: pass')")
     screen.wait("kernel .*busy")
     screen.press("ctrl+o")
@@ -178,42 +124,21 @@ def test_table_opens_scrolls_and_sorts_while_a_cell_runs(start: Start) -> None:
     screen.press("escape")
     screen.wait("while True: pass")
     screen.press("ctrl+c")
-    screen.wait(IDLE)
-
-
-def test_question_about_a_text_starts_from_its_view(start: Start) -> None:
-    screen = start()
-    screen.wait(IDLE)
-    screen.enter("log = 'all is well\\n' * 2000 + 'request 77 timeout'")
-    screen.wait("log +str")
-    screen.press("ctrl+o")
-    screen.send("n")
-    screen.wait("Look inside")
-    screen.press("enter")
-    screen.wait("24,018 characters")
-    screen.press("ctrl+a")
-    screen.wait("ask: about this text")
-    screen.enter("which request had a timeout?")
-    screen.wait(r"rlm\('which request had a timeout\?', log\)")
-    screen.wait("request 77 timeout")
+    screen.idle()
 
 
 def test_mutations_by_a_cell_are_undone_and_redone(start: Start) -> None:
-    screen = start(columns=120, lines=35)
-    screen.wait(IDLE)
+    screen = start(columns=120, lines=35).idle()
     for code in ("items = [1, 2]", "items.append(3); more = 1"):
-        screen.type(code)
-        screen.press("enter")
+        screen.enter(code)
     screen.wait(r"items\s+3 items\s+list")
-    screen.type("`/undo")
-    screen.press("enter")
+    screen.enter("`/undo")
     screen.wait("Undo cell 2")
     screen.wait(r"items\s+list 3 items → 2 items")
     screen.press("y")
     screen.wait("Cell 2 was undone")
     screen.wait(r"items\s+2 items\s+list")
-    screen.type("/redo")
-    screen.press("enter")
+    screen.enter("/redo")
     screen.wait("Cell 2 was redone")
     screen.wait(r"items\s+3 items\s+list")
     assert screen.leave() == 0

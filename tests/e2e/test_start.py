@@ -14,7 +14,7 @@ import pytest
 
 from tests.e2e.conftest import PROGRAM, Start
 from tests.e2e.terminal import Terminal
-from tests.warm import command
+from tests.warm import command, run_program
 
 # Wrong beginnings: one clear sentence and an exit code, never a traceback.
 
@@ -78,8 +78,7 @@ def test_wrong_arguments_give_one_sentence(
 def test_unreachable_model_leaves_python_working_and_gives_advice(
     start: Start, model: str, advice: str
 ) -> None:
-    screen = start("--model", model, env={"PATH": "/usr/bin:/bin"})
-    screen.wait("kernel .*idle")
+    screen = start("--model", model, env={"PATH": "/usr/bin:/bin"}).idle()
     screen.enter("6 * 7")
     screen.wait(r"\b42\b")
     screen.press("f2")
@@ -221,10 +220,9 @@ def test_run_repl_leaves_the_names_to_the_caller(project: Path) -> None:
         "from mahtab_tui import run_repl\nmine = [1, 2]\nrun_repl(ns=globals(), model='demo')\nprint('made', made, mine)\nimport signal\nprint('stops', signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL)\n"
     )
     with Terminal([str(Path(PROGRAM[0]).with_name("python")), str(script)], cwd=project) as screen:
-        screen.wait("kernel .*idle")
+        screen.idle()
         screen.wait(r"mine\s+2 items\s+list")
-        screen.type("made = len(mine); mine.append(3)")
-        screen.press("enter")
+        screen.enter("made = len(mine); mine.append(3)")
         screen.wait(r"made\s+int")
         screen.press("ctrl+d")
         screen.wait(r"made 2 \[1, 2, 3\]")
@@ -239,7 +237,7 @@ def test_last_words_of_a_library_are_printed_as_text_below_the_screen(project: P
         "MahtabApp.run = and_more\nrun_repl(ns={}, model='demo')\n"
     )
     with Terminal([str(Path(PROGRAM[0]).with_name("python")), str(script)], cwd=project) as screen:
-        screen.wait("kernel .*idle")
+        screen.idle()
         screen.press("ctrl+d")
         screen.wait("late words")
         assert b"aGFja2Vk" not in screen.raw
@@ -251,9 +249,8 @@ def test_an_interactive_interpreter_shares_its_namespace(project: Path) -> None:
         cwd=project,
         env={"MAHTAB_MODEL": "demo"},
     ) as screen:
-        screen.wait("kernel .*idle")
-        screen.type("made = 42")
-        screen.press("enter")
+        screen.idle()
+        screen.enter("made = 42")
         screen.wait(r"made\s+int")
         screen.enter(
             "sorted(name for name in globals() if name[:2] != '__' and name not in ('In', 'Out', '_'))"
@@ -286,7 +283,7 @@ def test_screen_works_with_full_disk_closed_stderr_and_odd_folder(
     folder.mkdir()
     limited = ["bash", "-c", f'ulimit -f 0; exec "{PROGRAM[0]}" --model demo 2>&-']
     with Terminal(limited, cwd=folder) as screen:
-        screen.wait("kernel .*idle")
+        screen.idle()
         screen.enter("6 * 7")
         screen.wait(r"\b42\b")
         screen.wait("The session continues")
@@ -336,7 +333,7 @@ def test_file_is_a_list_of_dicts_without_pandas(start: Start, project: Path) -> 
     screen = start("orders.csv", "--model", "demo", "--python", "plain", "--approval", "auto")
     screen.wait(r"csv\.DictReader\(open\('orders\.csv'")
     screen.wait(r"orders +list +2 items")
-    screen.wait("kernel .*idle")
+    screen.idle()
     screen.enter("`how many rows have no price?")
     screen.wait("1 of 2 rows have no price")
 
@@ -379,9 +376,7 @@ def test_unloadable_file_is_reported_and_the_screen_continues(start: Start, proj
 def test_missing_file_gives_one_sentence(project: Path, words: list[str], message: str) -> None:
     for folder in ("one", "two"):
         (project / folder).mkdir()
-    done = subprocess.run(
-        [*command(), *words], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=100
-    )
+    done = run_program(*words)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"mahtab-tui: {message}")
     assert done.stderr.count("\n") == 1
@@ -415,8 +410,7 @@ def test_project_python_is_offered_but_started_only_by_the_user(
     (next((project / ".venv").glob("lib/python3*/site-packages")) / "numpy.py").write_text(
         "here = True\n"
     )
-    screen = start("--model", "demo", "--python", "plain")
-    screen.wait("kernel .*idle")
+    screen = start("--model", "demo", "--python", "plain").idle()
     screen.enter("import numpy")
     screen.wait(r"\.venv has numpy; this Python does not")
     screen.wait("kernel 3.* plain +idle|kernel 3.*idle")

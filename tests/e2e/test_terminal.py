@@ -168,7 +168,6 @@ def test_setting_selects_the_graphics_protocol(start: Start) -> None:
 
 # Programs that take the whole terminal, and give it back.
 
-IDLE = r"● kernel .*idle"
 PROGRAM = """#!/usr/bin/env python3
 import pathlib, signal, sys
 signal.signal(signal.SIGINT, lambda *_: print("interrupted", flush=True))
@@ -204,7 +203,7 @@ def test_program_borrows_the_terminal_and_returns_it(
     screen = start(
         columns=size[0], lines=size[1], env={"PATH": path, "EDITOR": "myedit", "SHELL": "/bin/sh"}
     )
-    screen.wait("kernel .*idle")
+    screen.idle()
     screen.enter("print('shown', 'before')")
     screen.wait("shown before")
     for number, (code, program) in enumerate(
@@ -220,7 +219,7 @@ def test_program_borrows_the_terminal_and_returns_it(
         assert is_alone(screen)
         screen.enter(f"line {number}")
         screen.wait("exit code 3")
-        screen.wait("kernel .*idle")
+        screen.idle()
         screen.enter(f"'went on {number}'")
         screen.wait(rf"▌ 'went on {number}'(?s:.*)▌ 'went on {number}'")
     assert (project / "x.py").read_text().split() == "line 1 line 2 line 3".split()
@@ -230,8 +229,7 @@ def test_program_borrows_the_terminal_and_returns_it(
 def test_draft_survives_while_a_program_has_the_terminal(
     start: Start, project: Path, path: str
 ) -> None:
-    screen = start(env={"PATH": path, "SHELL": "/bin/sh"})
-    screen.wait(IDLE)
+    screen = start(env={"PATH": path, "SHELL": "/bin/sh"}).idle()
     screen.paste(
         "import os\nwhile not os.path.exists('go'): pass\n__import__('os').system('true')\n"
     )
@@ -253,8 +251,7 @@ def test_draft_survives_while_a_program_has_the_terminal(
 
 
 def test_ctrl_c_in_a_program_goes_to_the_program(start: Start, path: str) -> None:
-    screen = start(env={"PATH": path, "SHELL": "/bin/sh"})
-    screen.wait(IDLE)
+    screen = start(env={"PATH": path, "SHELL": "/bin/sh"}).idle()
     screen.enter("!vim")
     screen.wait("lent to vim")
     screen.press("ctrl+c")
@@ -272,8 +269,7 @@ def test_input_goes_to_the_editor_and_returns(start: Start, project: Path) -> No
         "#!/usr/bin/env python3\nimport pathlib, sys\nfile = pathlib.Path(sys.argv[1])\nfile.write_text(file.read_text() + ' + 2\\n')\n"
     )
     editor.chmod(0o755)
-    screen = start(env={"EDITOR": f"'{editor}'"})
-    screen.wait(IDLE)
+    screen = start(env={"EDITOR": f"'{editor}'"}).idle()
     screen.type("print(40")
     screen.press("ctrl+g")
     screen.wait(r"❯ print\(40 \+ 2")
@@ -282,8 +278,7 @@ def test_input_goes_to_the_editor_and_returns(start: Start, project: Path) -> No
 
 
 def test_failing_editor_leaves_the_input_unchanged(start: Start) -> None:
-    screen = start(env={"EDITOR": "false"})
-    screen.wait(IDLE)
+    screen = start(env={"EDITOR": "false"}).idle()
     screen.type("print(40")
     screen.press("ctrl+g")
     screen.wait("exit code 1")
@@ -306,8 +301,7 @@ def bells(screen: Terminal) -> int:
 def test_long_cell_and_waiting_code_ring_when_the_window_is_unfocused(
     start: Start, replay: Callable[..., str]
 ) -> None:
-    screen = start("--model", replay("```python\nz = 1\n```"))
-    screen.wait("kernel .*idle")
+    screen = start("--model", replay("```python\nz = 1\n```")).idle()
     screen.send(AWAY)
     screen.enter("'short'")
     screen.wait("▌ 'short'(?s:.*)▌ 'short'")
@@ -316,7 +310,7 @@ def test_long_cell_and_waiting_code_ring_when_the_window_is_unfocused(
     screen.enter("import time; time.sleep(10.01)")
     screen.wait("busy")
     screen.wait(r"\+ time module")
-    screen.wait("kernel .*idle")
+    screen.idle()
     assert bells(screen) == 1
     screen.enter("`go")
     screen.wait("waits for you")
@@ -324,8 +318,7 @@ def test_long_cell_and_waiting_code_ring_when_the_window_is_unfocused(
 
 
 def test_focused_window_does_not_ring(start: Start, replay: Callable[..., str]) -> None:
-    screen = start("--model", replay("```python\nz = 1\n```"))
-    screen.wait("kernel .*idle")
+    screen = start("--model", replay("```python\nz = 1\n```")).idle()
     screen.send(AWAY + BACK)
     screen.enter("`go")
     screen.wait("waits for you")

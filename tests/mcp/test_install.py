@@ -24,14 +24,12 @@ from mahtab_tui.cli.admin import (
     server_command,
 )
 from mahtab_tui.mcp.packages import PackageError, plan_commands
-from tests import warm
 from tests.mcp.clients import agent
+from tests.warm import run_program
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*warm.command(), "mcp", *words], capture_output=True, text=True, check=False
-    )
+    return run_program("mcp", *words)
 
 
 def test_configuration_is_merged_into_the_existing_one(project: Path, home: Path) -> None:

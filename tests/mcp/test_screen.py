@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from tests.e2e.conftest import Start, replay, start
 from tests.e2e.terminal import Terminal
 from tests.mcp.clients import agent
 from tests.waiting import wait_for
-from tests.warm import command
+from tests.warm import run_program
 
 IDLE = r"● kernel .*idle"
 
@@ -82,7 +81,7 @@ async def test_screen_crash_is_reported_and_cleaned_up(start: Start, project: Pa
         await anyio.to_thread.run_sync(screen.wait_end)
         assert "The session has ended" in await a.text("eval", code="1")
     assert len(list(share_folder().glob("*.sock"))) == 1
-    listed = subprocess.run([*command(), "sessions"], capture_output=True, text=True, check=True)
+    listed = run_program("sessions")
     assert "Running (" not in listed.stdout
     assert list(share_folder().glob("*.sock")) == []
 
@@ -93,9 +92,7 @@ async def test_second_screen_on_the_same_project_is_never_guessed(
     screens = [start("--model", "demo", "--approval", "auto") for _ in range(2)]
     for screen in screens:
         await opened(screen)
-    listed = subprocess.run(
-        [*command(), "sessions"], capture_output=True, text=True, check=True
-    ).stdout
+    listed = run_program("sessions").stdout
     assert all(str(screen.pid) in listed for screen in screens)
     async with agent("--attach", cwd=project) as a:
         assert "Several sessions" in await a.text("eval", code="1")

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mahtab_tui.bus.records import AssistantReplIn, Decision, Queue, get_record
+from mahtab_tui.bus.records import AssistantReplIn, Decision, Queue, Record, get_record
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.remote.process import RemoteLauncher
 from mahtab_tui.kernel.values import Status
@@ -20,7 +20,7 @@ from mahtab_tui.session.agent_calls import AgentCall, AgentCallRefused, AgentCal
 from tests import tags
 from tests.integration.remote import Road
 from tests.mcp.clients import agent, text_of
-from tests.mcp.conftest import Share, waited
+from tests.mcp.conftest import Share, Shared, waited
 
 # Agents in a live session, over real STDIO: what they run, what waits for the person, one queue;
 # the person acts through the session's own methods.
@@ -375,6 +375,13 @@ async def test_time_limit_counts_from_the_start_and_never_kills_the_users_kernel
 # Actions of agents in a live session that need the person's approval, over real STDIO.
 
 
+async def decide(it: Shared, decision: Decision, **attrs: str) -> Record:
+    """Decide on the request that waits; returns it."""
+    waiting = await waited(it, tags.APPROVAL, state="waiting", **attrs)
+    assert it.session.approvals.answer(waiting.attrs["request"], decision)
+    return waiting
+
+
 async def test_code_waits_for_the_user_and_the_decision_is_returned(
     share: Share, project: Path
 ) -> None:
@@ -384,10 +391,6 @@ async def test_code_waits_for_the_user_and_the_decision_is_returned(
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             sentences.append(message or "")
-
-        async def decide(state: str, decision: Decision, number: int) -> None:
-            waiting = await waited(it, tags.APPROVAL, state="waiting", request=f"guest-{number}")
-            assert it.session.approvals.answer(waiting.attrs["request"], decision)
 
         answers: list[str] = []
 
@@ -400,18 +403,18 @@ async def test_code_waits_for_the_user_and_the_decision_is_returned(
             await waited(it, tags.APPROVAL, state="waiting")
             while not any("approval" in sentence for sentence in sentences):
                 await anyio.sleep(0.05)
-            await decide("skipped", Decision("skip", reason="not now"), 1)
+            await decide(it, Decision("skip", reason="not now"), request="guest-1")
         assert answers[-1] == "The code did not run: declined: not now."
         async with anyio.create_task_group() as group:
             group.start_soon(run, "x = 2\nx")
-            await decide("edited", Decision("run", code="x = 22\nx"), 2)
+            await decide(it, Decision("run", code="x = 22\nx"), request="guest-2")
         assert (
             answers[-1]
             == "The user edited the code. What ran:\n```python\nx = 22\nx\n```\n22\n[+x int 22]"
         )
         async with anyio.create_task_group() as group:
             group.start_soon(run, "x = 3\nx")
-            await decide("run", Decision("all"), 3)
+            await decide(it, Decision("all"), request="guest-3")
         await run("x = 4\nx")
         assert answers[2:] == ["3\n[~x int 3]", "4\n[~x int 4]"]
         assert it.session.info.approval == "ask"
@@ -430,9 +433,8 @@ async def test_environment_tools_always_ask(
         async with anyio.create_task_group() as group:
 
             async def refuse() -> None:
-                waiting = await waited(it, tags.APPROVAL, state="waiting")
+                waiting = await decide(it, Decision("skip", reason="no"))
                 assert waiting.attrs["is_code"] is False
-                it.session.approvals.answer(waiting.attrs["request"], Decision("skip", reason="no"))
 
             group.start_soon(refuse)
             answer = await a.call(tool, **arguments)
@@ -448,9 +450,8 @@ async def test_undo_allowed_by_the_user_works(share: Share, project: Path) -> No
         await a.eval("items.append(2); other = 1")
 
         async def allow() -> None:
-            waiting = await waited(it, tags.APPROVAL, state="waiting")
+            waiting = await decide(it, Decision("run"))
             assert waiting.text == "# undo cell 2: items, other"
-            it.session.approvals.answer(waiting.attrs["request"], Decision("run"))
 
         group.start_soon(allow)
         assert await a.text("undo") == "The namespace is as it was before cell 2 ran."
@@ -461,12 +462,7 @@ async def test_reset_allowed_by_the_user_works(share: Share, project: Path) -> N
     it = share()
     async with agent("--attach", cwd=project) as a, anyio.create_task_group() as group:
         await a.eval("x = 1")
-
-        async def allow() -> None:
-            waiting = await waited(it, tags.APPROVAL, state="waiting")
-            it.session.approvals.answer(waiting.attrs["request"], Decision("run"))
-
-        group.start_soon(allow)
+        group.start_soon(decide, it, Decision("run"))
         message = await a.text("reset")
         assert message.startswith("The namespace is empty.")
         assert "NameError" in await a.eval("x")
@@ -517,6 +513,5 @@ async def test_abandoned_or_declined_code_has_an_end_in_the_log(
         it.session.info.set_approval("ask")
         async with anyio.create_task_group() as group:
             group.start_soon(a.eval, "x = 1")
-            waiting = await waited(it, tags.APPROVAL, state="waiting")
-            it.session.approvals.answer(waiting.attrs["request"], Decision("skip", reason="no"))
+            await decide(it, Decision("skip", reason="no"))
         assert "x = 1\n" in await logged("declined: no")

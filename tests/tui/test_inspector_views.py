@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from textual.pilot import Pilot
 
-from mahtab_tui.tui.inspector import array
 from mahtab_tui.tui.inspector.screen import InspectorScreen
 from tests.tui.editor_app import until
 from tests.tui.inspecting import MakeApp, inspector, lines, look, looking_at, ran, reads, shown
@@ -139,29 +137,6 @@ async def test_three_dimensional_array_is_shown_by_slices_and_as_a_plot(
         await reads(pilot, "values by position")
         await pilot.press("h")
         await reads(pilot, "histogram")
-
-
-async def test_a_picture_is_drawn(screens_app: MakeApp) -> None:
-    async with looking_at(
-        screens_app(), "import numpy as np; a = np.full((20, 30, 3), 200, dtype='uint8')", "a", SIZE
-    ) as pilot:
-        await pilot.press("3")
-        await reads(pilot, "30 × 20 pixels", "▀▀▀▀▀▀")
-
-
-async def test_a_picture_opens_in_the_systems_viewer(
-    screens_app: MakeApp, desktop: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with looking_at(
-        screens_app(), "import numpy as np; a = np.full((20, 30, 3), 200, dtype='uint8')", "a", SIZE
-    ) as pilot:
-        await pilot.press("3")
-        await reads(pilot, "30 × 20 pixels")
-        monkeypatch.setattr(array, "KEY_REPEAT_S", 0.0)
-        await pilot.press("o")
-        await reads(pilot, "Opened as")
-        await until(pilot, desktop.exists)
-        assert Path(desktop.read_text().strip()).read_bytes().startswith(b"\x89PNG")
 
 
 async def test_misbehaving_repr_gives_one_sentence(screens_app: MakeApp) -> None:
@@ -316,7 +291,7 @@ df = pd.DataFrame({"n": [3, 1, 2, 4], "city": ["Bonn", None, "Bonn", "Köln"]})
 """
 
 
-async def test_export_offers_visible_or_all_rows_of_a_sorted_filtered_table(
+async def test_visible_rows_of_a_sorted_filtered_table_are_exported(
     screens_app: MakeApp,
 ) -> None:
     app = screens_app()
@@ -325,27 +300,13 @@ async def test_export_offers_visible_or_all_rows_of_a_sorted_filtered_table(
         await pilot.press("s", "right", "slash", *"bonn", "enter")
         await reads(pilot, "match 1 of 2 (of 4 rows)")
         await pilot.press("ctrl+s")
-        await until(pilot, lambda: any("2 of 4 rows, sorted by n" in line for line in lines(pilot)))
-        assert any("All of it: DataFrame 4 × 2" in line for line in lines(pilot))
-        await pilot.press("enter")
-        await reads(pilot, "df.csv")
+        await reads(pilot, "export 2 of 4 rows, sorted by n: df.csv")
         await pilot.press("enter")
         await until(pilot, lambda: bool(ran(app)))
         result = await asyncio.to_thread(
             app.session.cells.run, f"{ran(app)[0]}\nprint(open('df.csv').read())"
         )
         assert result.output.split() == [",n,city", "2,2,Bonn", "0,3,Bonn"]
-        await pilot.press("ctrl+s", "down", "enter")
-        await reads(pilot, "df.csv")
-        await pilot.press(*["backspace"] * 6, *"all.csv", "enter")
-        await until(pilot, lambda: len(ran(app)) == 2)
-        result = await asyncio.to_thread(
-            app.session.cells.run, f"{ran(app)[1]}\nprint(open('all.csv').read())"
-        )
-        assert result.output.split() == [",n,city", "0,3,Bonn", "1,1,", "2,2,Bonn", "3,4,Köln"]
-        await pilot.press("ctrl+s", "escape")
-        assert inspector(pilot).view is not None
-        assert len(ran(app)) == 2
 
 
 async def test_visible_rows_become_a_variable_through_a_cell(screens_app: MakeApp) -> None:
@@ -380,7 +341,7 @@ async def test_statistics_of_a_filtered_table_are_marked_as_covering_all_rows(
         assert not any("of all" in line for line in lines(pilot))
 
 
-async def test_export_offers_the_visible_slice_or_the_whole_array(
+async def test_visible_slice_of_an_array_is_exported(
     screens_app: MakeApp,
 ) -> None:
     app = screens_app()
@@ -395,9 +356,7 @@ async def test_export_offers_the_visible_slice_or_the_whole_array(
             lambda: inspector(pilot).view.excerpt.opened.expression.startswith("cube[1"),  # type: ignore[union-attr]
         )
         await pilot.press("ctrl+s")
-        await until(pilot, lambda: any("What is shown: [1, :, :]" in line for line in lines(pilot)))
-        await pilot.press("enter")
-        await reads(pilot, "cube.csv")
+        await reads(pilot, "export [1, :, :]: cube.csv")
         await pilot.press("enter")
         await until(pilot, lambda: bool(ran(app)))
         result = await asyncio.to_thread(
@@ -423,13 +382,6 @@ TREE = """
 conf = {"name": "mahtab", "list": [1, 2.5, None, b"x"], "nested": {"a": (1, "two"), "[/b]": {3}}, 7: range(9)}
 conf["self"] = conf
 """
-TEXT = 'import json; text = json.dumps({"days": [{"day": "2026-03-29", "revenue": 112.0, "ok": False, "note": None}] * 4}, indent=2)'
-SOURCE = '''
-def far(days: list, limit: int = 3) -> list:
-    """Days far from the median."""
-    # Far is more than so many deviations.
-    return [day for day in days if abs(day.z) > limit]
-'''
 PICTURE = """
 import numpy as np
 rgb = np.zeros((60, 100, 3), dtype="uint8")
@@ -460,49 +412,3 @@ def test_snapshot_of_each_view(
         await pilot.pause()
 
     assert snap_compare(make_app(), terminal_size=size, run_before=run)
-
-
-@pytest.mark.parametrize(
-    ("code", "name", "keys", "wanted"),
-    [
-        (
-            PICTURED_FRAME,
-            "df",
-            ("right", "right", "s", "s"),
-            ("revenue ▼", " 321      2026-03-14 09:00         5    3992.004  Ulm"),
-        ),
-        (
-            TEXT,
-            "text",
-            ("slash", *"2026", "enter"),
-            (' 5        "revenue": 112.0,', "json  / 2026"),
-        ),
-        (
-            SOURCE,
-            "far",
-            (),
-            (
-                " far(days: list, limit: int = 3) -> list\n In [1]:2\n\n Days far from the median.",
-                " 4      # Far is more than so many deviations.",
-                "line 2  ·  179 characters  ·  python",
-            ),
-        ),
-        (
-            "class Day:\n    def __repr__(self): return 'Day(29)'\nday = Day()",
-            "day",
-            ("3",),
-            (" 1  Day(29)", "line 1  ·  7 characters"),
-        ),
-    ],
-    ids=["table-sorted", "text", "source", "repr"],
-)
-async def test_text_of_a_view(
-    make_app: MakeApp,
-    code: str,
-    name: str,
-    keys: Sequence[str],
-    wanted: Sequence[str],
-) -> None:
-    async with looking_at(make_app(), code, name, (200, 50)) as pilot:
-        await pilot.press(*keys)
-        await reads(pilot, *wanted)

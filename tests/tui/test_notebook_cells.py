@@ -15,7 +15,7 @@ from tests.notebooks import PIXEL
 from tests.records import made
 from tests.tui.story import IDLE, MakeApp
 from tests.tui.test_app import pressing
-from tests.tui.test_transcript_keys import KeysApp, focused, marked, offered, press
+from tests.tui.test_transcript_keys import KeysApp, marked, offered, press
 from tests.tui.transcript_app import SIZE, cell, record, shown
 
 HOSTILE = "\n".join(HOSTILE_TEXTS)
@@ -46,10 +46,9 @@ def text(app: KeysApp) -> str:
 
 
 async def test_cells_are_shown_with_stored_outputs_and_marked_as_not_run() -> None:
-    async with KeysApp(notebook()).run_test(size=(100, 45)) as pilot:
+    app = KeysApp(notebook())
+    async with app.run_test(size=(100, 45)) as pilot:
         await pilot.pause()
-        app = pilot.app
-        assert isinstance(app, KeysApp)
         drawn = text(app)
         assert drawn.count("not run") == 2
         for words in ("Title", "with words", "Cell 2 · notebook", "stored", "pear", "raw ``` text"):
@@ -70,10 +69,9 @@ async def test_long_notebook_is_shown_from_its_start_until_something_happens() -
     many = [
         records.NotebookCell(f"cell_{index}", position=index, kind="code") for index in range(5, 80)
     ]
-    async with KeysApp([*cell(1, "before"), *notebook(), *many]).run_test(size=SIZE) as pilot:
+    app = KeysApp([*cell(1, "before"), *notebook(), *many])
+    async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
-        app = pilot.app
-        assert isinstance(app, KeysApp)
         assert "a.ipynb: cells 1 to 4" in shown(app.pane)[2]
         app.pane.focus()
         await press(pilot, "end")
@@ -93,10 +91,9 @@ async def test_notices_do_not_scroll_a_notebook_until_the_user_does() -> None:
     many = [
         records.NotebookCell(f"cell_{index}", position=index, kind="code") for index in range(5, 80)
     ]
-    async with KeysApp([*notebook(), *many]).run_test(size=SIZE) as pilot:
+    app = KeysApp([*notebook(), *many])
+    async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
-        app = pilot.app
-        assert isinstance(app, KeysApp)
         app.pane.fold([record(tags.NOTICE, "Something waits.", level="info")])
         await pilot.pause()
         assert "a.ipynb: cells 1 to 4" in text(app)
@@ -111,19 +108,19 @@ async def test_events_after_opening_a_notebook_scroll_into_view() -> None:
     many = [
         records.NotebookCell(f"cell_{index}", position=index, kind="code") for index in range(5, 80)
     ]
-    async with KeysApp([*notebook(), *many]).run_test(size=SIZE) as pilot:
+    app = KeysApp([*notebook(), *many])
+    async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
-        app = pilot.app
-        assert isinstance(app, KeysApp)
         app.pane.fold(cell(2, "after"))
         await pilot.pause()
         assert "after" in text(app)
 
 
 async def test_cell_is_run_edited_and_inspected_from_its_menu() -> None:
-    async with KeysApp(notebook()).run_test(size=(100, 45)) as pilot:
+    app = KeysApp(notebook())
+    async with app.run_test(size=(100, 45)) as pilot:
         await pilot.pause()
-        app = focused(pilot)
+        app.pane.focus()
         await press(pilot, "up")
         assert marked(app) == "plot()"
         await press(pilot, "alt+r", "enter")
@@ -158,9 +155,10 @@ async def test_cell_is_run_edited_and_inspected_from_its_menu() -> None:
 
 
 async def test_notebook_text_only_offers_running_up_to_it() -> None:
-    async with KeysApp(notebook()).run_test(size=(100, 45)) as pilot:
+    app = KeysApp(notebook())
+    async with app.run_test(size=(100, 45)) as pilot:
         await pilot.pause()
-        app = focused(pilot)
+        app.pane.focus()
         await press(pilot, "up", "up", "up", "enter")
         assert marked(app) == "# Title\n\nwith *words*"
         assert not {"entry-edit", "entry-again", "entry-undo", "entry-open"} & offered(app)
@@ -173,16 +171,16 @@ async def test_executed_cell_is_rerun_and_edited_as_that_cell() -> None:
         record(tags.USER_REPL_IN, "x = 5", cell=7, party="you", position=2),
         record(tags.USER_REPL_OUT, "", cell=7, status="ok", position=2),
     ]
-    async with KeysApp([*notebook(), *ran]).run_test(size=SIZE) as pilot:
-        app = focused(pilot)
+    app = KeysApp([*notebook(), *ran])
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.focus()
         await press(pilot, "alt+r", "enter", "e")
         assert app.calls == [("place", 2, "x = 5"), ("replace", "python", "x = 5", "place 2")]
 
 
 async def test_reloaded_file_replaces_the_shown_cells() -> None:
-    async with KeysApp([*notebook(), *cell(1), *notebook(first=5)]).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
+    app = KeysApp([*notebook(), *cell(1), *notebook(first=5)])
+    async with app.run_test(size=SIZE):
         entries = [entry for entry in app.pane.viewport.transcript.entries if entry.key]
         assert [entry.removed for entry in entries] == ["replaced"] * 4 + [""] * 5
         app.pane.clear()
@@ -209,10 +207,9 @@ async def test_hostile_cells_are_plain_text() -> None:
                 data=HOSTILE,
             )
         )
-    async with KeysApp(story).run_test(size=SIZE) as pilot:
+    app = KeysApp(story)
+    async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
-        app = pilot.app
-        assert isinstance(app, KeysApp)
         for key in ("home", "pagedown", "end"):
             app.pane.focus()
             await press(pilot, key)

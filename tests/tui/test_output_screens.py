@@ -21,7 +21,6 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import InspectorClient
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.tui.app import MahtabApp, style_sheets
-from mahtab_tui.tui.inspector import array
 from mahtab_tui.tui.inspector.array import PictureView
 from mahtab_tui.tui.inspector.tree import TreeView
 from mahtab_tui.tui.screens import output as frames_module
@@ -234,15 +233,12 @@ async def test_pictures_are_shown_one_by_one_and_saved(
 
 
 async def test_a_picture_opens_in_the_systems_viewer(
-    look: InspectorClient, tmp_path: Path, desktop: Path, monkeypatch: pytest.MonkeyPatch
+    look: InspectorClient, tmp_path: Path, desktop: Path
 ) -> None:
     picture = DisplayedPicture("image/png", png(20, 10))
     async with OutputApp().run_test(size=SIZE) as pilot:
-        monkeypatch.setattr(array, "KEY_REPEAT_S", 3_600.0)
         await opened(pilot, PicturesScreen(2, [picture], look, tmp_path))
         await until(pilot, lambda: "20 × 10 pixels" in static_text(pilot, "#viewing-status"))
-        await pilot.press("o", "o")
-        monkeypatch.setattr(array, "KEY_REPEAT_S", 0.0)
         await pilot.press("o")
         await until(
             pilot, lambda: desktop.exists() and "Opened as" in static_text(pilot, "#viewing-status")
@@ -257,7 +253,6 @@ async def test_no_program_takes_over_the_terminal_without_a_desktop(
     monkeypatch.delenv("DISPLAY")
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setattr(array, "KEY_REPEAT_S", 0.0)
     async with OutputApp().run_test(size=SIZE) as pilot:
         await opened(
             pilot, PicturesScreen(2, [DisplayedPicture("image/png", png(20, 10))], look, tmp_path)

@@ -184,7 +184,7 @@ async def test_only_changes_are_redrawn_even_when_scrolled(
         )
         scribe = Scribe()
         scribe.seq = 10_000
-        app.pane._draw_changed()
+        app.pane.refresh_changed()
         drawn.clear()
         app.pane.fold(list(scribe.thinks("1.7", 2, "other words")))
         assert line_with(app.pane, "12.3–14.3M") in drawn

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from rich.style import Style
-from textual.pilot import Pilot
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.conversation import Question, Words
@@ -20,9 +19,9 @@ from mahtab_tui.tui.transcript.pane import TranscriptPane
 from mahtab_tui.tui.transcript.viewport import pinned_rows
 from tests import tags
 from tests.tui.editor_app import screen_text
-from tests.tui.test_transcript_keys import KeysApp, conversation, focused, marked, offered, press
+from tests.tui.test_transcript_keys import KeysApp, conversation, marked, offered, press
 from tests.tui.test_transcript_pane import SESSION, past_record
-from tests.tui.transcript_app import SIZE, NotedPort, cell, record, shown
+from tests.tui.transcript_app import SIZE, NotedPort, cell, cells, record, shown
 from tests.unit.test_transcript_rows import PALETTE
 
 # Figures in an answer: those that nobody computed are marked and named, the others lead to their
@@ -126,31 +125,21 @@ def test_many_figures_of_a_hostile_answer_are_drawn() -> None:
     assert "not computed: 2, 3, 4" in rows[-1].text
 
 
-def lines_of(pilot: Pilot[None]) -> list[str]:
-    app = pilot.app
-    assert isinstance(app, KeysApp)
-    return shown(app.pane)
-
-
 async def test_a_click_on_a_figure_goes_to_its_cell() -> None:
-    async with KeysApp(
-        [*cell(1), *cell(2), *(one for number in range(3, 20) for one in cell(number)), answer()]
-    ).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        y = next(y for y, line in enumerate(lines_of(pilot)) if "have it" in line)
-        await pilot.click(app.pane, (lines_of(pilot)[y].index("406"), y))
+    app = KeysApp([*cells(19), answer()])
+    async with app.run_test(size=SIZE) as pilot:
+        y = next(y for y, line in enumerate(shown(app.pane)) if "have it" in line)
+        await pilot.click(app.pane, (shown(app.pane)[y].index("406"), y))
         assert marked(app) == ANSWER  # it comes from no cell
-        await pilot.click(app.pane, (lines_of(pilot)[y].index("8 have"), y))
+        await pilot.click(app.pane, (shown(app.pane)[y].index("8 have"), y))
         assert marked(app) == "cell_2"
-        assert any("cell_2" in line for line in lines_of(pilot))
+        assert any("cell_2" in line for line in shown(app.pane))
 
 
 async def test_figure_is_underlined_on_hover_and_in_the_marked_entry() -> None:
-    async with KeysApp([*cell(1), *cell(2), answer()]).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        y = next(y for y, line in enumerate(lines_of(pilot)) if "have it" in line)
+    app = KeysApp([*cell(1), *cell(2), answer()])
+    async with app.run_test(size=SIZE) as pilot:
+        y = next(y for y, line in enumerate(shown(app.pane)) if "have it" in line)
 
         def underlined() -> list[str]:
             return [
@@ -160,7 +149,7 @@ async def test_figure_is_underlined_on_hover_and_in_the_marked_entry() -> None:
             ]
 
         quiet = underlined()
-        await pilot.hover(app.pane, (lines_of(pilot)[y].index("8 have"), y))
+        await pilot.hover(app.pane, (shown(app.pane)[y].index("8 have"), y))
         assert underlined() == ["8", *quiet]
         await pilot.hover(app.pane, (1, 0))
         assert underlined() == quiet
@@ -170,8 +159,9 @@ async def test_figure_is_underlined_on_hover_and_in_the_marked_entry() -> None:
 
 
 async def test_menu_leads_to_the_cells() -> None:
-    async with KeysApp([*cell(1), *cell(2), answer()]).run_test(size=SIZE) as pilot:
-        app = focused(pilot)
+    app = KeysApp([*cell(1), *cell(2), answer()])
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.focus()
         await press(pilot, "enter")
         assert isinstance(app.screen, ActionMenu)
         titles = [
@@ -188,8 +178,9 @@ async def test_menu_leads_to_the_cells() -> None:
 
 
 async def test_cleared_cell_is_refused() -> None:
-    async with KeysApp([answer()]).run_test(size=SIZE) as pilot:
-        app = focused(pilot)
+    app = KeysApp([answer()])
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.focus()
         await press(pilot, "enter", "up", "enter")
         assert app.calls == [("refused", "Cell 1 is no longer in the transcript.")]
 
@@ -200,10 +191,9 @@ async def test_text_around_code_names_its_own_figures() -> None:
         (AnswerFigure("10", False), AnswerFigure("12", False)),
     )
     stream = records.AssistantChatStream("Here are 10.", turn=1, step=0, party="demo")
-    async with KeysApp([stream, parts]).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        assert [line.strip(" ▌") for line in lines_of(pilot) if "not computed" in line] == [
+    app = KeysApp([stream, parts])
+    async with app.run_test(size=SIZE):
+        assert [line.strip(" ▌") for line in shown(app.pane) if "not computed" in line] == [
             "not computed: 10",
             "not computed: 12",
         ]
@@ -216,11 +206,8 @@ async def test_text_around_code_names_its_own_figures() -> None:
 
 async def test_streamed_text_is_marked_when_the_answer_is_complete() -> None:
     words = "Here are 10.\n\nThen 10."
-    async with KeysApp([records.AssistantChatStream(words, turn=1, step=0, party="demo")]).run_test(
-        size=SIZE
-    ) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
+    app = KeysApp([records.AssistantChatStream(words, turn=1, step=0, party="demo")])
+    async with app.run_test(size=SIZE):
 
         def underlined() -> list[str]:
             return [
@@ -240,25 +227,26 @@ async def test_streamed_text_is_marked_when_the_answer_is_complete() -> None:
 HIDDEN_NOTE = "hidden from the model"
 
 
-class HidingApp(KeysApp):
+class EchoApp(KeysApp):
     """Tells the pane what it asks for, as the bus would."""
 
     def __init__(self, records: Sequence[Record] = ()) -> None:
         super().__init__(records)
-        self.hidden: list[tuple[str, bool]] = []
-        self.port = HidingPort(self)
+        self.port = EchoPort(self)
 
 
-class HidingPort(NotedPort):
-    """Tells the pane so, as the bus would."""
-
-    def __init__(self, app: HidingApp) -> None:
+class EchoPort(NotedPort):
+    def __init__(self, app: EchoApp) -> None:
         super().__init__()
         self._pane_app = app
 
     def hide(self, entry: str, hidden: bool) -> None:
-        self._pane_app.hidden.append((entry, hidden))
+        super().hide(entry, hidden)
         self._pane_app.pane.fold([record(tags.HIDE, entry=entry, hidden=hidden)])
+
+    def pin(self, entry: str, pinned: bool) -> None:
+        super().pin(entry, pinned)
+        self._pane_app.pane.fold([record(tags.PIN, entry=entry, pinned=pinned)])
 
 
 def lines(app: KeysApp) -> list[str]:
@@ -266,36 +254,33 @@ def lines(app: KeysApp) -> list[str]:
 
 
 async def test_a_key_hides_the_marked_entry_and_shows_it_again() -> None:
-    async with HidingApp(conversation()).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, HidingApp)
+    app = EchoApp(conversation())
+    async with app.run_test(size=SIZE) as pilot:
         app.pane.focus()
         await press(pilot, *["up"] * 4)
         before = lines(app)
         await press(pilot, "enter", "m")
-        assert app.hidden == [("question 1", True)]
+        assert app.calls == [("hide", "question 1", True)]
         (hidden_line,) = [line for line in lines(app) if HIDDEN_NOTE in line]
         assert "what is x?" in hidden_line
         await press(pilot, "enter", "m")
-        assert app.hidden[-1] == ("question 1", False)
+        assert app.calls[-1] == ("hide", "question 1", False)
         assert lines(app) == before
 
 
 async def test_texts_of_one_answer_are_hidden_together_and_its_code_alone() -> None:
-    async with HidingApp(conversation()).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, HidingApp)
+    app = EchoApp(conversation())
+    async with app.run_test(size=SIZE) as pilot:
         app.pane.focus()
         await press(pilot, "enter", "m", "up", "enter", "m")
-        assert app.hidden == [("code 1.0.1", True), ("answer 1.0", True)]
+        assert app.calls == [("hide", "code 1.0.1", True), ("hide", "answer 1.0", True)]
         assert sum(HIDDEN_NOTE in line for line in lines(app)) == 3
 
 
 async def test_replaced_entry_stays_hidden_with_a_note() -> None:
     replaced = record(tags.REPLACE, "The namespace stays as it is.", entry="question 1")
-    async with HidingApp([*conversation(), replaced]).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, HidingApp)
+    app = EchoApp([*conversation(), replaced])
+    async with app.run_test(size=SIZE) as pilot:
         app.pane.focus()
         assert any("The namespace stays" in line for line in lines(app))
         assert sum(line.endswith("replaced") for line in lines(app)) == 5
@@ -310,7 +295,6 @@ async def test_replaced_entry_stays_hidden_with_a_note() -> None:
         assert all(bar is not None and bar.dim for bar in bars)
         await press(pilot, "enter", "m")
         assert app.calls == [("refused", "This entry was replaced, so the model does not see it.")]
-        assert not app.hidden
 
 
 def test_hidden_entries_are_dimmed(snap_compare: Callable[..., bool]) -> None:
@@ -321,31 +305,6 @@ def test_hidden_entries_are_dimmed(snap_compare: Callable[..., bool]) -> None:
 
 
 # Entries that stay at the top of the transcript.
-
-
-class PinningApp(KeysApp):
-    """Tells the pane what it asks for, as the bus would."""
-
-    def __init__(self, records: Sequence[Record] = ()) -> None:
-        super().__init__(records)
-        self.pinned: list[tuple[str, bool]] = []
-        self.port = PinningPort(self)
-
-
-class PinningPort(NotedPort):
-    """Tells the pane so, as the bus would."""
-
-    def __init__(self, app: PinningApp) -> None:
-        super().__init__()
-        self._pane_app = app
-
-    def pin(self, entry: str, pinned: bool) -> None:
-        self._pane_app.pinned.append((entry, pinned))
-        self._pane_app.pane.fold([record(tags.PIN, entry=entry, pinned=pinned)])
-
-
-def cells(count: int) -> list[Record]:
-    return [one for number in range(1, count + 1) for one in cell(number)]
 
 
 def pin(*numbers: int) -> list[Record]:
@@ -362,26 +321,24 @@ def rule(app: KeysApp) -> int:
 
 
 async def test_pinned_entry_is_always_visible_and_a_key_unpins_it() -> None:
-    async with PinningApp(cells(40)).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, PinningApp)
+    app = EchoApp(cells(40))
+    async with app.run_test(size=SIZE) as pilot:
         app.pane.focus()
         await press(pilot, "home", "enter", "p")
-        assert app.pinned == [("cell 1", True)]
+        assert app.calls == [("pin", "cell 1", True)]
         await press(pilot, "end")
         assert pane_lines(app)[2 : rule(app)] == ["cell_1", "", "output 1"]
         assert pane_lines(app)[-1] == "output 40"
         await press(pilot, "enter", "P")
         assert marked(app) == "cell_1"
         await press(pilot, "enter", "p")
-        assert app.pinned[-1] == ("cell 1", False)
+        assert app.calls[-1] == ("pin", "cell 1", False)
         assert not any(line.startswith("───") for line in pane_lines(app))
 
 
 async def test_all_rows_can_be_scrolled_into_view_below_the_pinned_ones() -> None:
-    async with PinningApp([*cells(40), *pin(3)]).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, PinningApp)
+    app = EchoApp([*cells(40), *pin(3)])
+    async with app.run_test(size=SIZE) as pilot:
         app.pane.focus()
         for name in ("cell_40", "cell_39", "cell_38"):
             assert marked(app) == name
@@ -394,11 +351,8 @@ async def test_all_rows_can_be_scrolled_into_view_below_the_pinned_ones() -> Non
 @pytest.mark.parametrize("height", [5, 6, 9, 20, 41])
 async def test_pinned_rows_use_at_most_a_third_of_the_height(height: int) -> None:
     long = cell(100, "\n".join(f"line_{number}" for number in range(50)))
-    async with PinningApp([*long, *cells(30), *pin(100, 1, 2, 3, 4)]).run_test(
-        size=(60, height)
-    ) as pilot:
-        app = pilot.app
-        assert isinstance(app, PinningApp)
+    app = EchoApp([*long, *cells(30), *pin(100, 1, 2, 3, 4)])
+    async with app.run_test(size=(60, height)) as pilot:
         await pilot.pause()
         limit = app.pane.size.height // 3
         if limit < 2:
@@ -409,18 +363,16 @@ async def test_pinned_rows_use_at_most_a_third_of_the_height(height: int) -> Non
 
 
 async def test_click_at_the_top_marks_the_pinned_entry() -> None:
-    async with PinningApp([*cells(40), *pin(7)]).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, PinningApp)
+    app = EchoApp([*cells(40), *pin(7)])
+    async with app.run_test(size=SIZE) as pilot:
         await pilot.click(TranscriptPane, offset=(6, 2))
         await pilot.pause()
         assert marked(app) == "cell_7"
 
 
 async def test_clearing_unpins_everything_without_a_notice() -> None:
-    async with PinningApp([*cells(3), *pin(1)]).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, PinningApp)
+    app = EchoApp([*cells(3), *pin(1)])
+    async with app.run_test(size=SIZE) as pilot:
         app.pane.clear()
         await pilot.pause()
         assert not any("cell_1" in line for line in pane_lines(app))
@@ -431,7 +383,7 @@ async def test_clearing_unpins_everything_without_a_notice() -> None:
 
 async def test_pinned_question_and_cell_stand_above_a_line() -> None:
     pinned = [past_record(tags.PIN, entry=entry, pinned=True) for entry in ("question 1", "cell 1")]
-    async with PinningApp([*SESSION, *pinned]).run_test(size=(80, 40)) as pilot:
+    async with EchoApp([*SESSION, *pinned]).run_test(size=(80, 40)) as pilot:
         await pilot.pause()
         rows = screen_text(pilot).splitlines()
     assert rows[1] == " ▌ You  which days are outliers, and why?"
@@ -444,11 +396,8 @@ async def test_pinned_question_and_cell_stand_above_a_line() -> None:
 
 async def test_withdrawn_text_is_unpinned() -> None:
     words = record(tags.ASSISTANT_CHAT_STREAM, "Words", turn=1, step=0)
-    async with PinningApp([words, record(tags.PIN, entry="answer 1.0", pinned=True)]).run_test(
-        size=SIZE
-    ) as pilot:
-        app = pilot.app
-        assert isinstance(app, PinningApp)
+    app = EchoApp([words, record(tags.PIN, entry="answer 1.0", pinned=True)])
+    async with app.run_test(size=SIZE) as pilot:
         app.pane.focus()
         app.pane.fold([record(tags.ASSISTANT_CHAT, "```python\nx = 1\n```", turn=1, step=0)])
         await press(pilot, "enter")
@@ -478,9 +427,8 @@ def test_pinned_rows_cost_only_their_visible_part() -> None:
 
 async def test_pinned_entries_are_visited_in_turn_and_then_from_the_first() -> None:
     pinned = [record(tags.PIN, entry=f"cell {number}", pinned=True) for number in (2, 1, 3)]
-    async with PinningApp([*cell(1), *cell(2), *cell(3), *pinned]).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, PinningApp)
+    app = EchoApp([*cell(1), *cell(2), *cell(3), *pinned])
+    async with app.run_test(size=SIZE) as pilot:
         app.pane.focus()
         await press(pilot, "up", "up")
         gone_to = []

@@ -17,7 +17,7 @@ from mahtab_tui.tui.screens.dialog import ActionMenu
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests import tags
 from tests.tui.editor_app import until
-from tests.tui.transcript_app import SIZE, PaneApp, cell, record
+from tests.tui.transcript_app import SIZE, PaneApp, cell, cells, record, shown
 
 ANSWER = "I look.\n\n```python\nfirst = 1\n```\n\nThen:\n\n```python\nsecond = 2\n```\n"
 
@@ -70,23 +70,14 @@ def offered(app: PaneApp) -> set[str]:
     return {command.id for command in app.screen.commands}
 
 
-def focused(pilot: Pilot[None]) -> KeysApp:
-    """Return the application, after its transcript got the focus."""
-    app = pilot.app
-    assert isinstance(app, KeysApp)
-    app.pane.focus()
-    return app
-
-
 async def press(pilot: Pilot[None], *keys: str) -> None:
     await pilot.press(*keys)
     await pilot.pause()
 
 
 async def test_arrow_keys_walk_all_entries_except_notices() -> None:
-    async with KeysApp(conversation()).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
+    app = KeysApp(conversation())
+    async with app.run_test(size=SIZE) as pilot:
         assert mark_rows(app) == []
         app.pane.focus()
         await pilot.pause()
@@ -111,10 +102,9 @@ async def test_arrow_keys_walk_all_entries_except_notices() -> None:
 
 async def test_long_entry_is_walked_line_by_line() -> None:
     lines = "\n".join(f"line_{number}" for number in range(60))
-    async with KeysApp([*cell(1, "before"), *cell(2, lines), *cell(3, "after")]).run_test(
-        size=SIZE
-    ) as pilot:
-        app = focused(pilot)
+    app = KeysApp([*cell(1, "before"), *cell(2, lines), *cell(3, "after")])
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.focus()
         await press(pilot, "up")
         assert marked(app) == lines
         top = app.pane.scroll_y
@@ -127,10 +117,9 @@ async def test_long_entry_is_walked_line_by_line() -> None:
 
 
 async def test_mark_scrolled_out_of_view_moves_to_a_visible_entry() -> None:
-    async with KeysApp([one for number in range(1, 60) for one in cell(number)]).run_test(
-        size=SIZE
-    ) as pilot:
-        app = focused(pilot)
+    app = KeysApp(cells(59))
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.focus()
         await press(pilot, "home")
         assert (marked(app), mark_rows(app)[0]) == ("cell_1", 1)
         await press(pilot, "pagedown", "pagedown")
@@ -143,8 +132,9 @@ async def test_mark_scrolled_out_of_view_moves_to_a_visible_entry() -> None:
 
 
 async def test_mark_stays_visible_while_output_arrives() -> None:
-    async with KeysApp(cell(1)).run_test(size=SIZE) as pilot:
-        app = focused(pilot)
+    app = KeysApp(cell(1))
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.focus()
         for number in range(2, 30):
             app.pane.fold(cell(number))
             await pilot.pause()
@@ -153,17 +143,17 @@ async def test_mark_stays_visible_while_output_arrives() -> None:
 
 async def test_stepping_down_from_the_last_entry_shows_the_notices_below_it() -> None:
     notices = [record(tags.NOTICE, f"notice {number}", level="info") for number in range(60)]
-    async with KeysApp([*cell(1), *notices]).run_test(size=SIZE) as pilot:
-        app = focused(pilot)
+    app = KeysApp([*cell(1), *notices])
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.focus()
         await press(pilot, "home", "down")
         assert "notice 59" in app.pane.render_line(app.pane.size.height - 1).text
 
 
 async def test_withdrawn_entry_passes_its_mark_to_a_visible_one() -> None:
-    async with KeysApp(
-        [*cell(1), record(tags.ASSISTANT_CHAT_STREAM, "Words", turn=1, step=0)]
-    ).run_test(size=SIZE) as pilot:
-        app = focused(pilot)
+    app = KeysApp([*cell(1), record(tags.ASSISTANT_CHAT_STREAM, "Words", turn=1, step=0)])
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.focus()
         await pilot.pause()
         assert marked(app) == "Words"
         app.pane.fold([record(tags.ASSISTANT_CHAT, "```python\nx = 1\n```", turn=1, step=0)])
@@ -172,10 +162,9 @@ async def test_withdrawn_entry_passes_its_mark_to_a_visible_one() -> None:
 
 
 async def test_all_keys_count_even_faster_than_the_screen_draws() -> None:
-    async with KeysApp([one for number in range(1, 60) for one in cell(number)]).run_test(
-        size=SIZE
-    ) as pilot:
-        app = focused(pilot)
+    app = KeysApp(cells(59))
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.focus()
         await press(pilot, "home")
         for _ in range(20):
             app.pane.action_walk(1)
@@ -199,24 +188,25 @@ async def test_all_keys_count_even_faster_than_the_screen_draws() -> None:
     ],
 )
 async def test_the_menu_acts_on_the_marked_entry(keys: str, call: tuple[str, ...]) -> None:
-    async with KeysApp(conversation()).run_test(size=SIZE) as pilot:
-        app = focused(pilot)
+    app = KeysApp(conversation())
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.focus()
         await press(pilot, *keys.split())
         assert app.calls == [call]
 
 
 async def test_keys_do_nothing_in_an_empty_transcript() -> None:
-    async with KeysApp().run_test(size=SIZE) as pilot:
-        app = focused(pilot)
+    app = KeysApp()
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.focus()
         await press(pilot, "up", "down", "space", "enter", "escape")
         assert app.calls == []
 
 
 async def test_collapsing_leaves_the_first_line_and_expanding_restores_all() -> None:
-    async with KeysApp(
-        [*cell(1, "\n".join(f"line_{number}" for number in range(8))), *cell(2)]
-    ).run_test(size=SIZE) as pilot:
-        app = focused(pilot)
+    app = KeysApp([*cell(1, "\n".join(f"line_{number}" for number in range(8))), *cell(2)])
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.focus()
         await press(pilot, "up")
         before, height = (
             [app.pane.render_line(y).text for y in range(1, SIZE[1] - 3)],
@@ -232,9 +222,8 @@ async def test_collapsing_leaves_the_first_line_and_expanding_restores_all() -> 
 
 
 async def test_click_marks_the_entry_under_it() -> None:
-    async with KeysApp(conversation()).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
+    app = KeysApp(conversation())
+    async with app.run_test(size=SIZE) as pilot:
         await pilot.click(TranscriptPane, offset=(6, 1))
         await pilot.pause()
         assert 1 in mark_rows(app)
@@ -259,9 +248,8 @@ async def test_long_traceback_is_shown_from_its_error_and_a_key_asks_about_it() 
             kinds=[["traceback", len(traceback)]],
         ),
     ]
-    async with KeysApp(records).run_test(size=(70, 20)) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
+    app = KeysApp(records)
+    async with app.run_test(size=(70, 20)) as pilot:
         seen = [app.pane.render_line(y).text.strip(" ▌") for y in range(app.pane.size.height)]
         error = seen.index("ValueError: no")
         assert seen[error + 1 : error + 3] == [
@@ -271,7 +259,7 @@ async def test_long_traceback_is_shown_from_its_error_and_a_key_asks_about_it() 
         assert app.pane.viewport.hint == " ↓ more "
         app.pane.focus()
         await press(pilot, "end")
-        end = "\n".join(app.pane.render_line(y).text for y in range(app.pane.size.height))
+        end = "\n".join(shown(app.pane))
         assert "call_18()" in end
         assert "call_19()" in end
         await press(pilot, "enter", "x", "enter")
@@ -283,17 +271,17 @@ async def test_error_hidden_from_the_model_cannot_be_explained_by_it() -> None:
         record(tags.USER_REPL_IN, "run()", cell=7),
         record(tags.USER_REPL_OUT, "ValueError: no\n", cell=7, status="error"),
     ]
-    async with KeysApp([*failed, record(tags.HIDE, entry="cell 7", hidden=True)]).run_test(
-        size=SIZE
-    ) as pilot:
-        app = focused(pilot)
+    app = KeysApp([*failed, record(tags.HIDE, entry="cell 7", hidden=True)])
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.focus()
         await press(pilot, "enter", "x", "enter")
         assert app.calls == [("refused", "This entry is hidden from the model.")]
 
 
 async def test_successful_cell_has_no_error_to_explain() -> None:
-    async with KeysApp(cell(1)).run_test(size=SIZE) as pilot:
-        app = focused(pilot)
+    app = KeysApp(cell(1))
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.focus()
         await press(pilot, "enter")
         assert not {"entry-explain", "entry-frames", "entry-mention"} & offered(app)
 
@@ -313,8 +301,9 @@ async def test_only_cells_offer_questions_about_their_pictures() -> None:
             kinds=[["display", len(shown)]],
         ),
     ]
-    async with KeysApp(records).run_test(size=SIZE) as pilot:
-        app = focused(pilot)
+    app = KeysApp(records)
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.focus()
         await pilot.pause()
         assert marked(app) == "plt.show()"
         await press(pilot, "enter", "a")
@@ -340,12 +329,11 @@ async def test_a_table_of_a_cell_opens_its_value_and_scrolls_sideways() -> None:
             tags.USER_REPL_OUT, "df\n", cell=7, status="ok", duration=0.1, kinds=[["display", 3]]
         ),
     ]
-    async with KeysApp(records).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
+    app = KeysApp(records)
+    async with app.run_test(size=SIZE) as pilot:
 
         def seen() -> list[str]:
-            return [app.pane.render_line(y).text for y in range(app.pane.size.height)]
+            return shown(app.pane)
 
         app.pane.focus()
         await press(pilot, "right", "right")
@@ -358,20 +346,22 @@ async def test_a_table_of_a_cell_opens_its_value_and_scrolls_sideways() -> None:
         assert app.calls == [("value", "0123456789abcdef")] * 2
 
 
+def count_text(pilot: Pilot[None]) -> str:
+    return str(pilot.app.query_one("#find-count", Static).content)
+
+
 async def find(pilot: Pilot[None], words: str) -> str:
     """Search for words; what the row says."""
-    app = pilot.app
-    assert isinstance(app, KeysApp)
-    row = app.query_one(FindRow)
-    row.open()
+    pilot.app.query_one(FindRow).open()
     await press(pilot, *words)
-    return str(row.query_one("#find-count", Static).content)
+    return count_text(pilot)
 
 
 async def test_background_output_of_a_cell_is_copied_and_found_too() -> None:
     late = record(tags.USER_REPL_OUT_STREAM, "from a thread\n", cell=1, kind="stdout", late=True)
-    async with KeysApp([*cell(1, "start()"), late]).run_test(size=SIZE) as pilot:
-        app = focused(pilot)
+    app = KeysApp([*cell(1, "start()"), late])
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.focus()
         await press(pilot, "enter", "Y")
         assert app.calls == [("copy", "output 1\nfrom a thread")]
         assert await find(pilot, "thread") == "1 of 1"
@@ -383,9 +373,8 @@ async def test_search_counts_all_matches_starts_at_the_end_and_continues_by_keys
         for number in range(1, 60)
         for one in cell(number, f"name_{number} = 'Straw'", "straw\n" if number % 2 else "")
     ]
-    async with KeysApp(records).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
+    app = KeysApp(records)
+    async with app.run_test(size=SIZE) as pilot:
         assert await find(pilot, "straw") == f"{59 + 30} of {59 + 30}"
         assert marked(app) == "name_59 = 'Straw'"
         await press(pilot, "up", "up")
@@ -400,9 +389,8 @@ async def test_search_counts_all_matches_starts_at_the_end_and_continues_by_keys
 
 
 async def test_matches_are_marked_while_the_row_is_open_or_the_pane_has_focus() -> None:
-    async with KeysApp(cell(1, "straw", "none\n")).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
+    app = KeysApp(cell(1, "straw", "none\n"))
+    async with app.run_test(size=SIZE) as pilot:
 
         def marks() -> list[str]:
             strips = [app.pane.render_line(y) for y in range(app.pane.size.height)]
@@ -427,9 +415,8 @@ async def test_search_includes_new_entries_and_excludes_cleared_ones() -> None:
         record(tags.USER_REPL_IN, "run()", cell=1, party="you"),
         record(tags.USER_REPL_OUT_STREAM, "straw\n", cell=1, kind="stdout"),
     ]
-    async with KeysApp(records).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
+    app = KeysApp(records)
+    async with app.run_test(size=SIZE) as pilot:
         assert await find(pilot, "straw") == "1 of 1"
         app.pane.fold(
             [
@@ -445,24 +432,23 @@ async def test_search_includes_new_entries_and_excludes_cleared_ones() -> None:
         await press(pilot, "escape")
         app.query_one(FindRow).open()
         await pilot.pause()
-        assert str(app.query_one("#find-count", Static).content) == "4 of 4"
+        assert count_text(pilot) == "4 of 4"
         await press(pilot, "up")
-        assert str(app.query_one("#find-count", Static).content) == "3 of 4"
+        assert count_text(pilot) == "3 of 4"
         app.pane.clear()
         await press(pilot, "enter")
-        assert str(app.query_one("#find-count", Static).content) == "nothing found"
+        assert count_text(pilot) == "nothing found"
         app.pane.fold(cell(3, "straw"))
         await press(pilot, "enter")
-        assert str(app.query_one("#find-count", Static).content) == "1 of 1"
+        assert count_text(pilot) == "1 of 1"
 
 
 async def test_missing_match_is_reported_and_an_empty_search_is_silent() -> None:
-    async with KeysApp(conversation()).run_test(size=SIZE) as pilot:
+    app = KeysApp(conversation())
+    async with app.run_test(size=SIZE) as pilot:
         assert await find(pilot, "nowhere") == "nothing found"
         await press(pilot, *["backspace"] * 7)
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        assert str(app.query_one("#find-count", Static).content) == ""
+        assert count_text(pilot) == ""
         assert app.pane.search.pattern is None
 
 
@@ -477,16 +463,14 @@ async def test_withdrawn_text_is_not_found() -> None:
 # The transcript searched by regular expressions.
 
 
-def count_text(pilot: Pilot[None]) -> str:
-    return str(pilot.app.query_one("#find-count", Static).content)
-
-
 def title(pilot: Pilot[None]) -> str:
     return str(pilot.app.query_one("#find-title", Static).content)
 
 
 async def opened(pilot: Pilot[None]) -> KeysApp:
-    app = focused(pilot)
+    app = pilot.app
+    assert isinstance(app, KeysApp)
+    app.pane.focus()
     await pilot.pause()
     app.query_one(FindRow).open()
     await pilot.pause()

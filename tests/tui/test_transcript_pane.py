@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -20,7 +19,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests import tags
 from tests.records import made
-from tests.tui.editor_app import screen_text, until
+from tests.tui.editor_app import until
 from tests.tui.transcript_app import SIZE, PaneApp, cell, cells, record, shown, top_text
 
 
@@ -570,60 +569,3 @@ def test_displays_snapshot(snap_compare: Callable[..., bool]) -> None:
         await until(pilot, lambda: any("▀" in row for row in shown(pane)))
 
     assert snap_compare(PaneApp(records), terminal_size=(120, 46), run_before=pictured)
-
-
-async def test_tool_calls_are_folded_and_show_their_arguments() -> None:
-    """Folded to three rows; the arguments as they run, nothing of them read as markup."""
-
-    def call(
-        number: int, state: str, text: str, name: str = "search_code", **arguments: Any
-    ) -> list[Record]:
-        about = {
-            "call": f"1.0.{number}",
-            "turn": 1,
-            "step": 0,
-            "party": "claude",
-            "name": name,
-            "arguments": json.dumps(arguments),
-        }
-        return [
-            past_record(tags.ASSISTANT_TOOL, "", **about, state="running"),
-            past_record(tags.ASSISTANT_TOOL, text, **about, state=state),
-        ]
-
-    found = "app.py\n     3: def load_rows():\n     4-     return [red]x[/red]\n--\n    90: def load_all():"
-    records = [
-        past_record(tags.USER_CHAT, "where are rows loaded?", turn=1),
-        past_record(
-            tags.ASSISTANT_CHAT, "Let me look.", turn=1, step=0, party="claude", stopped=False
-        ),
-        *call(0, "ok", found, pattern="def load_\\w+", file_pattern="*.py"),
-        *call(1, "error", "File not found: xyz.cbl", "read_file", path="xyz.cbl"),
-        *call(
-            2,
-            "refused",
-            "Not called: one question may have 25 calls of tools.",
-            "read_file",
-            path="[b]app.py[/b]" * 12,
-        ),
-        past_record(tags.SKILL, "", name="tidy", loaded=True, chars=1_200, budget=60_000),
-        past_record(
-            tags.ASSISTANT_CHAT,
-            "In `load_rows`, in `app.py`.",
-            turn=1,
-            step=1,
-            party="claude",
-            stopped=False,
-        ),
-    ]
-    async with PaneApp(records).run_test(size=(80, 24)) as pilot:
-        await pilot.pause()
-        drawn = screen_text(pilot)
-    assert (
-        ' ▌ ⚒ search_code  pattern="def load_\\\\w+"  file_pattern="*.py"\n'
-        " ▌   app.py\n"
-        " ▌ … 4 rows collapsed\n"
-    ) in drawn
-    assert ' ▌ ✗ read_file  path="xyz.cbl"  error\n ▌   File not found: xyz.cbl\n' in drawn
-    assert ' ▌ ■ read_file\n ▌   path="[b]app.py[/b][b]app.py[/b]' in drawn
-    assert "· the skill tidy is loaded (1,200 characters)" in drawn

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from rich.console import Console
 from rich.style import Style
 from textual.pilot import Pilot
 from textual.selection import Selection
@@ -36,11 +35,11 @@ class BlockedDrawing:
         self.go_on = threading.Semaphore(0)
         self.threads: list[threading.Thread] = []
 
-    def __call__(self, picture: Picture, console: Console) -> list[Strip]:
+    def __call__(self, picture: Picture) -> list[Strip]:
         self.begun.append((picture.columns, picture.rows))
         self.threads.append(threading.current_thread())
         assert self.go_on.acquire(timeout=30)
-        return DRAW(picture, console)
+        return DRAW(picture)
 
 
 @pytest.fixture

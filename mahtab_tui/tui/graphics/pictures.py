@@ -6,20 +6,19 @@ import base64
 import io
 import json
 import math
-import os
-import struct
 import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.color import Color
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.segment import Segment
 from rich.style import Style
 from textual._compositor import ChopsUpdate
@@ -31,99 +30,26 @@ from textual.timer import Timer
 from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
     from PIL.Image import Image, Resampling
 
     from mahtab_tui.tui.terminal_app import TerminalApp
     from mahtab_tui.tui.terminal_driver import Protocol, TerminalDriver
 
-STEP = 65_536
-"""Bytes to decode at once; other threads run in between."""
-_SEGMENTS = 1_000
-"""Maximum number of JPEG segments before the size; only a hostile file has more."""
-_NO_LENGTH = (0x01, *range(0xD0, 0xD9))
-_SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-
-
-def read_size(data: str) -> tuple[int, int] | None:
-    """Return the width and height of a PNG or JPEG in base64, in pixels; None for anything else."""
-    file = _file(data)
-    try:
-        beginning = file.read(24)
-        if beginning.startswith(b"\x89PNG\r\n\x1a\n"):
-            width, height = struct.unpack("!II", beginning[16:])
-        elif beginning.startswith(b"\xff\xd8"):
-            file.seek(2)
-            width, height = _read_jpeg_size(file)
-        else:
-            return None
-    except (ValueError, struct.error):
-        return None
-    return (width, height) if width and height else None
+HEAD = 262_144
+"""Characters of base64 that hold the size of a picture; longer headers are only in hostile files."""
 
 
 def open_picture(data: str, largest: int) -> Image:
-    """Open a picture, which is decoded when its pixels are used. Raises Pillow's errors for broken
-    files, and `ValueError` if it is too large."""
+    """Open a PNG or JPEG in base64, which is decoded when its pixels are used. Raises Pillow's errors
+    for broken files, and `ValueError` if it is too large."""
     from PIL import Image
 
-    image = Image.open(_file(data), formats=("PNG", "JPEG"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about its size
+        image = Image.open(io.BytesIO(base64.b64decode(data)), formats=("PNG", "JPEG"))
     if image.width * image.height > largest:
         raise ValueError("too many pixels")
     return image
-
-
-def _read_jpeg_size(file: BinaryIO) -> tuple[int, int]:
-    for _ in range(_SEGMENTS):
-        ground, mark = struct.unpack("!BB", file.read(2))
-        if ground != 0xFF:
-            break
-        if mark in _NO_LENGTH:
-            continue
-        if mark == 0xFF:
-            file.seek(-1, io.SEEK_CUR)
-            continue
-        (length,) = struct.unpack("!H", file.read(2))
-        if mark in _SIZES:
-            _, height, width = struct.unpack("!BHH", file.read(5))
-            return width, height
-        file.seek(length - 2, io.SEEK_CUR)
-    raise ValueError("no size")
-
-
-def _file(data: str) -> BinaryIO:
-    return io.BufferedReader(_Base64(data), STEP)
-
-
-class _Base64(io.RawIOBase):
-    """Decodes base64 as it is read. Reading raises `ValueError` if the data is invalid."""
-
-    def __init__(self, data: str) -> None:
-        super().__init__()
-        self._data = data
-        self._size = len(data) // 4 * 3 - data[-2:].count("=")
-        self._position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
-        self._position = max(0, start + offset)
-        return self._position
-
-    def readinto(self, buffer: WriteableBuffer) -> int:
-        wanted = memoryview(buffer).cast("B")
-        group, skipped = divmod(self._position, 3)
-        end = (self._position + len(wanted) + 2) // 3
-        piece = base64.b64decode(self._data[4 * group : 4 * end], validate=True)[skipped:]
-        piece = piece[: len(wanted)]
-        wanted[: len(piece)] = piece
-        self._position += len(piece)
-        return len(piece)
 
 
 @dataclass(frozen=True)
@@ -192,8 +118,8 @@ PAUSE = 0.001
 """Seconds to pause between two rows, so that the thread that reads keys can run."""
 
 
-def half_blocks(picture: Picture, console: Console) -> list[Strip]:
-    """Draw a picture for a console. Called on a thread. Raises Pillow's errors for broken files."""
+def half_blocks(picture: Picture) -> list[Strip]:
+    """Draw a picture. Called on a thread. Raises Pillow's errors for broken files."""
     from PIL.Image import Resampling
 
     line = 3 * picture.columns
@@ -201,9 +127,7 @@ def half_blocks(picture: Picture, console: Console) -> list[Strip]:
     strips = []
     for start in range(0, len(colours), 2 * line):
         upper, lower = colours[start : start + line], colours[start + line : start + 2 * line]
-        strip = Strip(_segments(upper, lower), picture.columns)
-        strip.render(console)  # caches the styles' escape sequences
-        strips.append(strip)
+        strips.append(Strip(_segments(upper, lower), picture.columns))
         time.sleep(PAUSE)
     return strips
 
@@ -228,7 +152,6 @@ class HalfBlockCache:
     def __init__(
         self,
         fetcher: Fetcher,
-        console: Callable[[], Console],
         visible: Callable[[], Iterable[Picture]],
         on_drawn: Callable[[Picture], None],
         on_failed: Callable[[Picture], None],
@@ -236,7 +159,6 @@ class HalfBlockCache:
         """visible: returns the visible pictures. on_drawn, on_failed: called when a picture was
         drawn, or could not be drawn."""
         self._fetcher = fetcher
-        self._console = console
         self._visible = visible
         self._on_drawn = on_drawn
         self._on_failed = on_failed
@@ -244,7 +166,6 @@ class HalfBlockCache:
         self._drawing = False
 
     def get(self, picture: Picture) -> list[Strip] | None:
-        """Return the rows of a picture; None if it is not drawn yet."""
         return self._drawn.get(picture) or None
 
     def draw_next(self) -> None:
@@ -254,10 +175,10 @@ class HalfBlockCache:
         picture = next((one for one in self._visible() if one not in self._drawn), None)
         if picture is None:
             return
-        self._drawing, console = True, self._console()
+        self._drawing = True
         self._fetcher.ask(
             "half blocks",
-            lambda: half_blocks(picture, console),
+            lambda: half_blocks(picture),
             lambda rows: self._store(picture, rows),
             lambda _: self._store(picture, []),
         )
@@ -349,7 +270,6 @@ def _quantize(image: Image, colours: int) -> Image:
 
 
 IDLE_DELAY = 0.12
-THREAD_NICENESS = 10
 CACHED = 8
 
 
@@ -442,7 +362,6 @@ class Overlay:
 
         def encode() -> None:
             try:
-                _lower_priority()
                 ready, data = _encode_part(part, graphics, number)
             except Exception:  # the thread's outermost frame; the half blocks stay
                 ready, data = _EncodedPicture(), ""
@@ -497,15 +416,6 @@ def _paints(update: RenderableType, region: Region) -> bool:
         region.y <= y < region.bottom and start < region.right and end > region.x
         for y, start, end in update.spans
     )
-
-
-def _lower_priority() -> None:
-    """Give this thread a lower priority than the one that draws and reads keys. Only Linux has
-    thread priorities."""
-    if sys.platform == "linux":
-        thread = threading.get_native_id()
-        nice = max(THREAD_NICENESS, os.getpriority(os.PRIO_PROCESS, thread))
-        os.setpriority(os.PRIO_PROCESS, thread, nice)
 
 
 def _encode_part(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import zip_longest
@@ -24,10 +23,11 @@ from textual.widgets import Static
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inspector_client import ArrayFacts, ArrayStatistics, ObjectPath, Plot
+from mahtab_tui.session.attachments import format_size
 from mahtab_tui.tui.commands.command import bindings
 from mahtab_tui.tui.commands.panes import ARRAY_COMMANDS, PICTURE_COMMANDS, PLOT_COMMANDS
 from mahtab_tui.tui.external import open_picture
-from mahtab_tui.tui.graphics.pictures import HalfBlockCache, Picture, PicturePart, PictureWidget
+from mahtab_tui.tui.graphics.pictures import Picture, PicturePart, PictureWidget, half_blocks
 from mahtab_tui.tui.inspector import Excerpt, Subject, View
 from mahtab_tui.tui.inspector.table_model import bars
 from mahtab_tui.tui.inspector.table_view import TableView
@@ -102,14 +102,10 @@ class PlotView(View, Vertical, can_focus=True):
         self.call_after_refresh(self._draw)
 
     def _draw(self) -> None:
-        look, path, kind, size = self.subject.client, self._path, self._kind, self.size
-        if path is not None and size:
-            self.fetcher.ask(
-                "plot",
-                lambda: look.plot(path, kind, size.width - 2, 2 * size.height - 2),
-                self._show,
-                self.fail,
-            )
+        if self._path is not None and self.size:
+            room = self.size.width - 2, 2 * self.size.height - 2
+            plot = partial(self.subject.client.plot, self._path, self._kind, *room)
+            self.fetcher.ask("plot", plot, self._show, self.fail)
 
     def _show(self, plot: Plot) -> None:
         self.remove_children()
@@ -122,9 +118,9 @@ class PlotView(View, Vertical, can_focus=True):
             self.mount(Static("It has no numbers to plot.", classes="quiet-words", markup=False))
         else:
             self.mount(_plotext(plot, self.app.theme_variables["person"]))
-            shown, other = "values by position", "histogram"
-            if plot.kind == "histogram":
-                shown, other = "histogram", "values"
+            is_line = plot.kind != "histogram"
+            shown = "values by position" if is_line else "histogram"
+            other = "histogram" if is_line else "values"
             self.show_status((f"{shown}  ·  h shows the {other}", "$muted"))
 
     def action_histogram(self) -> None:
@@ -180,8 +176,6 @@ LARGEST = 50_000_000
 """Maximum pixels; a larger picture is not decoded."""
 CACHED_BYTES = 8_000_000
 """Maximum pixels kept; a larger picture is scaled down. This is more than a screen shows."""
-KEY_REPEAT_S = 0.3
-"""Seconds within which a second press counts as the key being held down."""
 
 
 class DecodedPicture(NamedTuple):
@@ -189,9 +183,8 @@ class DecodedPicture(NamedTuple):
     suffix: str
     """The file suffix of this format, such as ".png"."""
     image: Image
-    width: int
+    size: tuple[int, int]
     """Pixels, before scaling."""
-    height: int
 
 
 class PictureView(View, PictureWidget, can_focus=True):
@@ -204,18 +197,9 @@ class PictureView(View, PictureWidget, can_focus=True):
         `KernelError`."""
         super().__init__(subject)
         self._file = file
-        self._pressed = time.monotonic()
         self._opened: DecodedPicture | None = None
-        self._fitted: Picture | None = None
         self._picture: Picture | None = None
         self._rows: list[Strip] = []
-        self._drawings = HalfBlockCache(
-            self.fetcher,
-            lambda: self.app.console,
-            lambda: [self._fitted] if self._fitted else [],
-            self._draw_picture,
-            lambda _: self.fail("The picture cannot be drawn."),
-        )
 
     def on_mount(self) -> None:
         self.reload()
@@ -228,7 +212,7 @@ class PictureView(View, PictureWidget, can_focus=True):
 
     def _show(self, picture: DecodedPicture) -> None:
         self._opened = picture
-        self.show_status((f"{picture.width:,} × {picture.height:,} pixels", "$muted"))
+        self.show_status(("{:,} × {:,} pixels".format(*picture.size), "$muted"))
         self._fit()
 
     def on_resize(self, event: Resize) -> None:
@@ -242,13 +226,21 @@ class PictureView(View, PictureWidget, can_focus=True):
         scale = min((width - 2) * across / image.width, height * down / image.height)
         columns = max(1, round(image.width * scale / across))
         lines = max(1, round(image.height * scale / down))
-        self._fitted = Picture(object(), columns, lines, lambda: image)
-        self._drawings.draw_next()
+        picture = Picture(object(), columns, lines, lambda: image)
+
+        def draw(rows: list[Strip]) -> None:
+            self._picture, self._rows = picture, rows
+            self.refresh()
+
+        self.fetcher.ask(
+            "half blocks",
+            lambda: half_blocks(picture),
+            draw,
+            lambda _: self.fail("The picture cannot be drawn."),
+        )
 
     def action_open_outside(self) -> None:
-        """Open it in the system's viewer, only once while the key is held down."""
-        repeated, self._pressed = time.monotonic() - self._pressed < KEY_REPEAT_S, time.monotonic()
-        if repeated or self._opened is None:
+        if self._opened is None:
             return
         content, suffix = self._opened.content, self._opened.suffix
         self.fetcher.ask(
@@ -258,26 +250,20 @@ class PictureView(View, PictureWidget, can_focus=True):
             self.fail,
         )
 
-    def _draw_picture(self, picture: Picture) -> None:
-        self._picture, self._rows = picture, self._drawings.get(picture) or []
-        self.refresh()
-
     def pictures(self) -> Iterator[PicturePart]:
         if self._picture is not None:
             yield PicturePart(self._picture, self._left_margin, 0, 0, self._picture.rows)
 
     @property
     def _left_margin(self) -> int:
-        return (
-            0 if self._picture is None else max(0, (self.size.width - self._picture.columns) // 2)
-        )
+        columns = 0 if self._picture is None else self._picture.columns
+        return max(0, (self.size.width - columns) // 2)
 
     def render_line(self, y: int) -> Strip:
         base = self.visual_style.rich_style
-        row = self._rows[y] if y < len(self._rows) else Strip([])
-        return Strip([Segment(" " * self._left_margin, base), *row]).crop_extend(
-            0, self.size.width, base
-        )
+        left = Segment(" " * self._left_margin, base)
+        row = self._rows[y] if y < len(self._rows) else ()
+        return Strip([left, *row]).crop_extend(0, self.size.width, base)
 
 
 def decode_picture(data: bytes) -> DecodedPicture:
@@ -286,14 +272,14 @@ def decode_picture(data: bytes) -> DecodedPicture:
 
     try:
         image = images.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF", "BMP"))
-        width, height = image.size
-        if width * height > LARGEST:
+        pixels = math.prod(image.size)
+        if pixels > LARGEST:
             raise KernelError(
-                f"The picture has {width:,} × {height:,} pixels, which is too many to show."
+                "The picture has {:,} × {:,} pixels, which is too many to show.".format(*image.size)
             )
         suffix = ".jpg" if image.format == "JPEG" else f".{image.format or 'png'}".lower()
-        scale = math.ceil(math.sqrt(width * height / CACHED_BYTES))
-        return DecodedPicture(data, suffix, image.convert("RGBA").reduce(scale), width, height)
+        small = image.convert("RGBA").reduce(math.ceil(math.sqrt(pixels / CACHED_BYTES)))
+        return DecodedPicture(data, suffix, small, image.size)
     except (OSError, ValueError, SyntaxError, images.DecompressionBombError):
         raise KernelError("The picture cannot be read: its file is damaged.") from None
 
@@ -322,11 +308,9 @@ class ArrayView(View, Vertical):
         self.reload()
 
     def reload(self) -> None:
-        subject = self.subject
         self._shown = ()
-        self.fetcher.ask(
-            "array", lambda: subject.client.array(subject.path), self._set_facts, self.fail
-        )
+        read = partial(self.subject.client.array, self.subject.path)
+        self.fetcher.ask("array", read, self._set_facts, self.fail)
 
     def _set_facts(self, facts: ArrayFacts) -> None:
         if not slice_fits(self.subject.slice, facts.shape):
@@ -336,17 +320,13 @@ class ArrayView(View, Vertical):
         self._facts = facts
         self._show_slice()
         self.refresh_bindings()
-        subject = self.subject
-        self.fetcher.ask(
-            "figures",
-            lambda: subject.client.array_figures(subject.path),
-            self._set_statistics,
-            lambda _: None,
-        )
 
-    def _set_statistics(self, figures: ArrayStatistics) -> None:
-        self._statistics = figures
-        self._draw_head()
+        def show(figures: ArrayStatistics) -> None:
+            self._statistics = figures
+            self._draw_head()
+
+        read = partial(self.subject.client.array_figures, self.subject.path)
+        self.fetcher.ask("figures", read, show, lambda _: None)
 
     def _show_slice(self) -> None:
         slice, path = self.subject.slice, self.subject.path
@@ -375,7 +355,7 @@ class ArrayView(View, Vertical):
             return
         shape = " × ".join(f"{size:,}" for size in facts.shape)
         parts: list[tuple[str, str] | str] = [(shape, "bold"), f"  {plain(facts.dtype)}"]
-        words = [_format_size(facts.bytes), plain(facts.device), facts.layout]
+        words = [format_size(facts.bytes), plain(facts.device), facts.layout]
         parts += [(f"  {word}", "$muted") for word in words if word]
         if figures is not None and figures.min:
             deviation = f" ± {figures.std}" if figures.std else ""
@@ -385,8 +365,9 @@ class ArrayView(View, Vertical):
             if figures.missing:
                 parts.append((f"  {figures.missing:,} missing", "$moon"))
             if figures.zeros:
-                zeros = "zero" if figures.zeros == 1 else "zeros"
-                parts.append((f"  {figures.zeros:,} {zeros}", "$muted"))
+                parts.append(
+                    (f"  {figures.zeros:,} {'zero' if figures.zeros == 1 else 'zeros'}", "$muted")
+                )
         if self.subject.slice is not None:
             chosen = self._chosen_dimension(self.subject.slice)
             parts += ["\n", ("slice  [ ", "$muted")]
@@ -399,7 +380,6 @@ class ArrayView(View, Vertical):
         self.query_one(".array-head", Static).update(Content.assemble(*parts))
 
     def _chosen_dimension(self, slice: Slice) -> int | None:
-        """Return the dimension that keys step along."""
         fixed = [dimension for dimension, index in enumerate(slice) if index is not None]
         return fixed[self._dimension % len(fixed)] if fixed else None
 
@@ -448,12 +428,3 @@ def make_plot_view(subject: Subject) -> View:
     """Make a view that plots an array by slices, and any other object as a whole."""
     plot = PlotView(subject)
     return ArrayView(subject, plot) if "array" in subject.opened.views else plot
-
-
-def _format_size(count: int) -> str:
-    size = float(count)
-    for unit in ("kB", "MB", "GB"):
-        size /= 1000
-        if size < 1000:
-            return f"{count:,} bytes" if count < 1000 else f"{size:.1f} {unit}"
-    return f"{size:,.0f} GB"

@@ -6,17 +6,17 @@ import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal
 from textual.content import Content
 from textual.events import Resize
-from textual.widgets import OptionList, Static
-from textual.widgets.option_list import Option
+from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.base import KernelError
@@ -34,8 +34,8 @@ from mahtab_tui.tui.inspector.array import ArrayView, PictureView, make_plot_vie
 from mahtab_tui.tui.inspector.table_view import ENDINGS, TableView, export_code, suggest_file
 from mahtab_tui.tui.inspector.text import SourceView, TextView, make_repr_view
 from mahtab_tui.tui.inspector.tree import TreeView
-from mahtab_tui.tui.screens.dialog import Dialog, ask
-from mahtab_tui.tui.textual_fixes import Options, is_being_removed
+from mahtab_tui.tui.screens.dialog import Dialog
+from mahtab_tui.tui.textual_fixes import is_being_removed
 from mahtab_tui.tui.widgets.bars import KeyLine
 from mahtab_tui.tui.workers import Fetcher
 
@@ -293,37 +293,25 @@ class InspectorScreen(Dialog[None]):
     def action_copy_text(self) -> None:
         """Copy the object's repr. This runs the object's own code, so it only happens on
         request."""
-        path = self._level.path
+        read = partial(self._client.representation, self._level.path)
         self._fetcher.ask(
-            "copy",
-            lambda: self._client.representation(path),
-            lambda found: copy(self.app, plain(found[0])),
-            self.viewer.fail,
+            "copy", read, lambda found: copy(self.app, plain(found[0])), self.viewer.fail
         )
 
     def action_export(self) -> None:
-        """Export the object to a file; if only a part is shown, ask whether to export all of it."""
+        """Export the part of the object that is shown to a file, such as the rows that pass a
+        filter."""
         opened, view = self._level.opened, self.view
         if opened is None:
             return
         excerpt = Excerpt(opened)
         if view is not None and view.is_attached and view.excerpt.opened.expression:
             excerpt = view.excerpt
-        if not excerpt.description:
-            self._ask_for_file(opened, Excerpt(opened))
-            return
-
-        def chosen(whole: bool) -> None:
-            self._ask_for_file(opened, Excerpt(opened) if whole else excerpt)
-
-        ask(self.app, ExportChoice(excerpt.description, f"{opened.type} {opened.summary}"), chosen)
-
-    def _ask_for_file(self, opened: InspectedObject, excerpt: Excerpt) -> None:
-        name = suggest_file(replace(excerpt.opened, expression=opened.expression))
         self.viewer.ask(
             f"file; its extension sets the format: {', '.join(ENDINGS)}",
-            name,
+            suggest_file(replace(excerpt.opened, expression=opened.expression)),
             lambda file: self._export(excerpt, file.strip()),
+            f"export {excerpt.description}:" if excerpt.description else "",
         )
 
     def _export(self, excerpt: Excerpt, file: str) -> None:
@@ -354,26 +342,3 @@ class InspectorScreen(Dialog[None]):
             return
         self._run(f"rlm({message.question!r}, {opened.expression})")
         self.dismiss(None)
-
-
-class ExportChoice(Dialog[bool | None]):
-    """Returns True for the whole object, False for the shown part, None after Escape."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
-
-    def __init__(self, seen: str, everything: str) -> None:
-        super().__init__()
-        self._excerpt, self._everything = one_line(seen), one_line(everything)
-
-    def compose(self) -> ComposeResult:
-        seen = Option(f"What is shown: {self._excerpt}", id="seen")
-        everything = Option(f"All of it: {self._everything}", id="all")
-        keys = "Enter exports what is chosen · Esc cancels"
-        with Vertical(classes="dialog menu"):
-            yield Static("Export", classes="quiet", markup=False)
-            yield Options(seen, everything, compact=True, markup=False)
-            yield Static(keys, classes="quiet", markup=False)
-
-    @on(OptionList.OptionSelected)
-    def _selected(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(event.option_id == "all")

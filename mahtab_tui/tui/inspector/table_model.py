@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -144,7 +143,7 @@ class TableModel:
         self.rows = self.total_rows = opened.rows
         """The number of rows that pass the filters, and of all rows."""
         self.columns = TableColumns(opened.columns)
-        self._blocks: OrderedDict[int, Block] = OrderedDict()
+        self._blocks: dict[int, Block] = {}
         self.arranged = TableArrangement()
         self.busy = ""
         self._previous: TableArrangement | None = None
@@ -170,9 +169,8 @@ class TableModel:
         around = range(first, min(self.columns.count, last + 1))
         headings = tuple(column for column in around if column not in self.columns.headings)
         parts = []
-        for number in range(
-            rows.start // BLOCK_ROWS, max(rows.start, rows.stop - 1) // BLOCK_ROWS + 1
-        ):
+        last_block = max(rows.start, rows.stop - 1) // BLOCK_ROWS
+        for number in range(rows.start // BLOCK_ROWS, last_block + 1):
             block = self._blocks.get(number)
             if missing := [each for each in around if block is None or each not in block.cells]:
                 parts.append((number, tuple(missing)))
@@ -184,10 +182,7 @@ class TableModel:
 
     def block(self, row: int) -> Block | None:
         """Return the block that contains a row; None if it is not cached."""
-        block = self._blocks.get(row // BLOCK_ROWS)
-        if block is not None:
-            self._blocks.move_to_end(row // BLOCK_ROWS)
-        return block
+        return self._blocks.get(row // BLOCK_ROWS)
 
     def apply(self, answer: TableAnswer) -> bool:
         """Apply an answer; returns False if the table's columns have changed meanwhile."""
@@ -209,7 +204,7 @@ class TableModel:
                 block.cells[column] = cells
                 self.columns.widen(column, cells)
             while len(self._blocks) > _MAX_BLOCKS:
-                self._blocks.popitem(last=False)
+                del self._blocks[next(iter(self._blocks))]
             self.rows, self.total_rows = page.rows, page.total_rows
         return True
 
@@ -254,7 +249,6 @@ class TableDrawing(NamedTuple):
     palette: Palette
 
     def header(self, line: int, base: Style) -> Strip:
-        """Draw a line of the header: names, types, histograms, statistics."""
         names = ("", "", "of all" if self.table.filtered else "", *STATISTICS)
         segments = self._label(names[line], base)
         for column in self.visible:
@@ -272,10 +266,9 @@ class TableDrawing(NamedTuple):
             cells = block.cells.get(column) if block is not None else None
             text, style = "·", self.palette.hairline
             if cells is not None and index < len(cells):
-                found = cells[index]
-                text, style = (
-                    ("—", self.palette.muted) if found is None else (plain(found), Style())
-                )
+                missing = cells[index] is None
+                text = plain(cells[index] or "") if not missing else "—"
+                style = self.palette.muted if missing else Style()
             if has_cursor and column == self.cursor:
                 style += Style(reverse=True)
             segments += self._cell(column, text, background + style, background)
@@ -316,10 +309,10 @@ class TableDrawing(NamedTuple):
             return one_line(found.top[index]) if index < len(found.top) else "", palette.muted
         if line == 2:
             return bars(found.bars), palette.person
+        if line == 3 and found.missing:
+            return f"{found.missing:,}", palette.moon
         if line == 3:
-            return (
-                (f"{found.missing:,}", palette.moon) if found.missing else ("none", palette.muted)
-            )
+            return "none", palette.muted
         return (found.min, found.max, found.mean)[line - 4], palette.muted
 
 

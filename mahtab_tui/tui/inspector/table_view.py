@@ -35,6 +35,7 @@ from mahtab_tui.tui.inspector.table_model import (
     TableModel,
     status_parts,
 )
+from mahtab_tui.tui.rows.row import CURSOR_KEYS
 
 ENDINGS = (".csv", ".json", ".txt", ".pkl")
 
@@ -137,12 +138,9 @@ class TableView(View, ScrollView, can_focus=True):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(TABLE_COMMANDS),
-        Binding("up", "move(-1, 0)", "Up", show=False),
-        Binding("down", "move(1, 0)", "Down", show=False),
+        *CURSOR_KEYS[:4],
         Binding("left", "move(0, -1)", "Left", show=False),
         Binding("right", "move(0, 1)", "Right", show=False),
-        Binding("pageup", "page(-1)", "Page up", show=False),
-        Binding("pagedown", "page(1)", "Page down", show=False),
         Binding("home", "go(0)", "First column", show=False),
         Binding("end", "go(-1)", "Last column", show=False),
         Binding("ctrl+home", "go_row(0)", "First row", show=False),
@@ -164,16 +162,13 @@ class TableView(View, ScrollView, can_focus=True):
         self._column = max(0, min(self._column, opened.columns - 1))
         self._first_column = min(self._first_column, self._column)
 
-    def show(self, subject: Subject) -> None:
-        self.subject = subject
-        self._reset()
-        self._measure()
-
     def show_path(self, path: ObjectPath) -> None:
         client = self.subject.client
 
         def show(opened: InspectedObject) -> None:
-            self.show(Subject(client, path, opened))
+            self.subject = Subject(client, path, opened)
+            self._reset()
+            self._measure()
 
         self.fetcher.ask("slice", lambda: client.open(path), show, self.fail)
 
@@ -339,11 +334,11 @@ class TableView(View, ScrollView, can_focus=True):
             description += f", sorted by {table.columns.name(table.arranged.sort[0])}"
         return Excerpt(replace(opened, expression=code), description)
 
-    def action_move(self, rows: int, columns: int) -> None:
+    def action_move(self, rows: int, columns: int = 0) -> None:
         self._go_to(self._row + rows, self._column + columns)
 
-    def action_page(self, direction: int) -> None:
-        self.action_move(direction * max(1, self._page_height - 1), 0)
+    def action_move_page(self, direction: int) -> None:
+        self.action_move(direction * max(1, self._page_height - 1))
 
     def action_go(self, column: int) -> None:
         self._go_to(self._row, 0 if column == 0 else self._table.columns.count - 1)
@@ -352,7 +347,6 @@ class TableView(View, ScrollView, can_focus=True):
         self._go_to(0 if row == 0 else self._table.rows - 1, self._column)
 
     def _go_to(self, row: int, column: int) -> None:
-        """Move the cursor to a cell, or to the nearest one, and scroll to it."""
         self._row = max(0, min(self._table.rows - 1, row))
         self._column = max(0, min(self._table.columns.count - 1, column))
         top, height = self.scroll_offset.y, self._page_height

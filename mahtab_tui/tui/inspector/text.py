@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import time
 from bisect import bisect_left, bisect_right
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -51,7 +49,7 @@ class KernelText:
         self.size = size
         self._client = client
         self._path = path
-        self._blocks: OrderedDict[int, TextPart] = OrderedDict()
+        self._blocks: dict[int, TextPart] = {}
 
     def part(self, start: int, end: int) -> str:
         blocks = range(start // BLOCK, -(-min(end, self.size) // BLOCK))
@@ -75,14 +73,13 @@ class KernelText:
                 lambda: self._client.text(self._path, start, start + BLOCK),
                 partial(self._add, number),
             )
-        self._blocks.move_to_end(number)
         return block
 
     def _add(self, number: int, block: TextPart) -> None:
         self.size = block.size
         self._blocks[number] = block
         while len(self._blocks) > _BLOCKS:
-            self._blocks.popitem(last=False)
+            del self._blocks[next(iter(self._blocks))]
 
     def find(self, words: str, start: int, *, backwards: bool) -> TextSpan | None:
         """Find words in the kernel; waits. Raises `KernelError`."""
@@ -91,21 +88,12 @@ class KernelText:
 
 MAX_COLOURED = 200_000
 SECONDS = 3.0
-_SAMPLE = 20_000
 
 _MARKUP = re.compile(r"\s*<(?:\?xml|!doctype|[a-z][\w:-]*[\s/>])", re.IGNORECASE)
-_MARKDOWN = re.compile(
-    r"^(?:#{1,6} \S|```|[-*] \S.*\n[-*] \S|\d+\. \S|\|.*\|$)|\[[^\[\]\n]{1,200}\]\([^()\n]{1,500}\)|\*\*\S",
-    re.MULTILINE,
-)
-_CODE = re.compile(
-    r"^(?:def |class |import |from \w+ import |@\w|async def )|^\w+(?:\.\w+)* = ", re.MULTILINE
-)
 
 
 def guess_language(text: str) -> str:
-    """Guess the language: ``json``, ``xml``, ``html``, ``python``, ``markdown``, or empty for plain
-    text."""
+    """Guess the language: ``json``, ``xml``, ``html``, or empty for others."""
     begins = text[:2000].lstrip()
     if begins[:1] in ("{", "["):
         with suppress(ValueError, RecursionError):
@@ -113,9 +101,7 @@ def guess_language(text: str) -> str:
             return "json"
     if _MARKUP.match(text):
         return "html" if re.match(r"\s*<(?:!doctype )?html", text, re.IGNORECASE) else "xml"
-    if _CODE.search(text[:_SAMPLE]) and _is_code(text):
-        return "python"
-    return "markdown" if _MARKDOWN.search(text[:_SAMPLE]) else ""
+    return ""
 
 
 class Colours:
@@ -145,18 +131,6 @@ def colour_text(text: str, language: str = "") -> Colours | None:
         return Colours(text, written) if written else None
     except TimeoutError:
         return None
-
-
-def _is_code(text: str) -> bool:
-    """Return whether the start of a text, up to an empty line, is Python. No more is parsed,
-    because parsing blocks other threads."""
-    if len(text) > _SAMPLE:
-        text = text[: max(text.rfind("\n\n", 0, _SAMPLE), 0)]
-    try:
-        ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
 
 
 _SIDEWAYS = 8
@@ -336,9 +310,8 @@ class TextView(View, LongTextView, can_focus=True):
 
     def action_regex(self) -> None:
         self._regex = not self._regex
-        words, patterns = "words", "regular expressions"
-        now, other = (patterns, words) if self._regex else (words, patterns)
-        self.show_status((f"Searches for {now}; x: for {other}.", "$muted"))
+        now = ["words; x: for regular expressions", "regular expressions; x: for words"]
+        self.show_status((f"Searches for {now[self._regex]}.", "$muted"))
 
     def find(self, words: str, start: int, *, backwards: bool) -> TextSpan | None:
         if isinstance(self.source, KernelText) and not self._regex:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -25,7 +24,8 @@ from mahtab_tui.tui.theme import BOLD, Palette
 ITEMS = 100
 MOST = 1_000_000_000
 """Maximum children of a branch: a range may have more than a screen can scroll over."""
-_BRANCHES = 50
+_PAGES = 50
+"""Maximum cached pages of a branch."""
 MOST_LINES = 20_000
 """Maximum lines that one search reads."""
 
@@ -42,7 +42,7 @@ class Branch:
         self.count = min(count, MOST)
         self.open: dict[int, Branch] = {}
         self.asked: set[int] = set()
-        self._pages: OrderedDict[int, Sequence[Child]] = OrderedDict()
+        self._pages: dict[int, list[Child]] = {}
 
     @property
     def lines(self) -> int:
@@ -50,26 +50,23 @@ class Branch:
 
     def set_page(self, page: int, count: int, children: Sequence[Child]) -> None:
         self.count = min(count, MOST)
-        self._pages[page] = children
+        self._pages[page] = list(children)
         # Drop expanded children that are gone, or are empty now.
         self.open = {
             at: branch
             for at, branch in self.open.items()
             if at < count and ((child := self.child(at)) is None or child.count)
         }
-        while len(self._pages) > _BRANCHES:
-            self._pages.popitem(last=False)
+        while len(self._pages) > _PAGES:
+            del self._pages[next(iter(self._pages))]
 
     def child(self, position: int) -> Child | None:
-        page = self._pages.get(position // ITEMS, ())
-        index = position % ITEMS
+        page, index = self._pages.get(position // ITEMS, ()), position % ITEMS
         return page[index] if index < len(page) else None
 
     def replace(self, position: int, child: Child) -> None:
-        page = list(self._pages.get(position // ITEMS, ()))
-        if position % ITEMS < len(page):
-            page[position % ITEMS] = child
-            self._pages[position // ITEMS] = page
+        if self.child(position) is not None:
+            self._pages[position // ITEMS][position % ITEMS] = child
 
     def forget(self) -> None:
         """Discard all pages, which are out of date; keep what is expanded."""
@@ -107,7 +104,6 @@ class TreeLine(NamedTuple):
 
 
 def line_at(branch: Branch, number: int) -> TreeLine | None:
-    """Find a line by its number, from 0."""
     passed = 0
     for position in sorted(branch.open):
         inner = branch.open[position]
@@ -398,7 +394,6 @@ class TreeView(View, RowsView, can_focus=True):
             self.post_message(self.ObjectOpened(line.branch.child_path(child), child.label, self))
 
     def _ask_property(self, line: TreeLine, child: Child) -> None:
-        """Evaluate the property, because the user asked for its value."""
         branch, position = line
         self.show_status((f"{plain(child.label)} …", "$moon"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
 from rich.cells import cell_len, set_cell_size, split_graphemes
@@ -15,6 +16,7 @@ from textual.geometry import Region, Size
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from textual.timer import Timer
 from textual.widget import Widget
 
 from mahtab_tui.tui.find import Pattern
@@ -284,6 +286,8 @@ class RowsView(ScrollView, can_focus=True):
         super().__init__(id=id)
         self._source = source
         self._laid_out: tuple[int, Palette] | None = None
+        self._drawn_rows: list[Row] = []
+        self._ticking: Timer | None = None
 
     # Layout
 
@@ -303,7 +307,6 @@ class RowsView(ScrollView, can_focus=True):
         return self.scrollable_content_region.width
 
     def refresh_view(self) -> None:
-        """Lay out and draw again."""
         if self.is_attached and self.size:
             self.lay_out()
             self.set_row_count(self.head + len(self._source))
@@ -321,7 +324,6 @@ class RowsView(ScrollView, can_focus=True):
         self.refresh_view()
 
     def set_row_count(self, rows: int) -> None:
-        """Set the total number of rows, including the fixed ones."""
         size = Size(self.width, rows)
         stays = (
             self.show_vertical_scrollbar
@@ -364,6 +366,26 @@ class RowsView(ScrollView, can_focus=True):
             return to_strip(row, index, width, base)
         return plain_strip(row, self.margin, width, base)
 
+    def refresh_changed(self) -> None:
+        """Redraw only the visible rows that have changed since the last call."""
+        top, before = self.scroll_offset.y, self._drawn_rows
+        rows = range(top, min(top + self.page, len(self._source)))
+        self._drawn_rows = [self._source[row] for row in rows]
+        for row, (old, new) in enumerate(zip_longest(before, self._drawn_rows), top):
+            if old != new:
+                self.refresh_line(row + self.head)
+
+    def tick_while(self, needed: bool) -> None:
+        """Call `tick` at the frame rate while this is needed."""
+        if needed and self._ticking is None and self.is_attached:
+            self._ticking = self.set_interval(1 / FRAME_RATE, self.tick)
+        elif not needed and self._ticking is not None:
+            self._ticking.stop()
+            self._ticking = None
+
+    def tick(self) -> None:
+        self.refresh_changed()
+
     @property
     def marked_row(self) -> int:
         """The highlighted row: the cursor's, with the focus; -1 for none."""
@@ -378,7 +400,6 @@ class RowsView(ScrollView, can_focus=True):
     # The cursor
 
     def row_at(self, y: int) -> int | None:
-        """Return the row at a line of the view, if there is one."""
         index = self.scroll_offset.y + y - self.head
         return index if y >= self.head and index < len(self._source) else None
 
@@ -387,7 +408,6 @@ class RowsView(ScrollView, can_focus=True):
         self.show_row(self.cursor)
 
     def show_row(self, row: int) -> None:
-        """Scroll just enough to make a row visible."""
         self.scroll_to_region(Region(0, row, 1, self.head + 1), animate=False, force=True)
         self.refresh()
 

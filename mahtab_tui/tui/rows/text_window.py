@@ -167,7 +167,6 @@ class TextWindow:
         return rows
 
     def row_at(self, offset: int, width: int) -> int:
-        """Return the start of the row that contains an offset."""
         line = self.line_start(min(max(0, offset), max(0, self.source.size - 1)))
         cuts = self._cuts(line, self._line(line)[1], width)
         return max(start for start, _ in cuts if start <= offset or start == line)
@@ -253,9 +252,6 @@ class LongTextView(Widget, can_focus=True):
     def edge(self, y: int) -> Span:
         raise NotImplementedError
 
-    def row_style(self, row: TextRow) -> Style:
-        return get_palette(self.app).text
-
     def part_styles(self, row: TextRow) -> list[StyledPart]:
         return [] if self.found is None else [(*self.found, Style(reverse=True))]
 
@@ -272,7 +268,7 @@ class LongTextView(Widget, can_focus=True):
             return Strip([*Strip([empty]).crop_extend(0, width - 1, base), edge])
         row = self.lines[y]
         left = [Segment(text, base + style) for text, style in self.row_prefix(row)]
-        spans = [(row.text, base + self.row_style(row))]
+        spans = [(row.text, base + get_palette(self.app).text)]
         for first, last, style in self.part_styles(row):
             if first < row.end and last > row.start:
                 spans = style_range(spans, first - row.start, last - row.start, style)
@@ -421,6 +417,5 @@ class LongTextView(Widget, can_focus=True):
         self.action_move(-_WHEEL)
 
     def on_click(self, event: Click) -> None:
-        """Jump to a part of the text by a click at the right edge."""
         if event.x == self.size.width - 1:
             self.go_to(event.y * self.source.size // max(1, self.size.height))

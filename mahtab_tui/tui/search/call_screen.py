@@ -312,16 +312,11 @@ class CallPane(RowsView, can_focus=True):
 
 
 def crumbs(node: SearchNode, now: float) -> Content:
-    way: list[str] = []
-    above: SearchNode | None = node
-    while above is not None:
-        way.append(above.id.rpartition(".")[2])
-        above = above.parent
     mark, role = glyph(node, now)
     state = "failed" if node.state == "error" else node.state
     return Content.assemble(
         ("◐ ", "$moon"),
-        ("call " + " › ".join(reversed(way)), "$muted"),
+        ("call " + node.id.replace(".", " › "), "$muted"),
         "   ",
         (f"{mark} {state}{', cut off' * node.cut}", f"${role}"),
     )
@@ -424,10 +419,6 @@ class TextRows(LongTextView, can_focus=True):
     def _contains(self, row: TextRow) -> bool:
         return any(start <= row.start < end for start, end in self._spans)
 
-    def row_style(self, row: TextRow) -> Style:
-        palette = get_palette(self.app)
-        return palette.text if self._contains(row) else palette.muted
-
     def edge(self, y: int) -> Span:
         palette = get_palette(self.app)
         cell = self._cells[y] if y < len(self._cells) else CoverageCell()
@@ -439,7 +430,9 @@ class TextRows(LongTextView, can_focus=True):
     def part_styles(self, row: TextRow) -> list[StyledPart]:
         palette = get_palette(self.app)
         span = [] if self.span is None else [(*self.span, palette.panel)]
+        inside = palette.text if self._contains(row) else palette.muted
         return [
+            (row.start, row.end, inside),
             *((start, end, palette.moon) for start, end in self._marks),
             *span,
             *super().part_styles(row),
@@ -460,15 +453,15 @@ class TextPane(Vertical):
         super().__init__(id="node-side")
         self.shown = source is not None and bool(spans)
         self.rows = TextRows(source or LocalText(""), spans, coverage)
+        self._line = LineInput(placeholder="search the text", compact=True, id="find")
+        self._line.display = False
         self._coverage = coverage
         self._spans = spans
 
     def compose(self) -> ComposeResult:
         if self.shown:
             yield self.rows
-            line = LineInput(placeholder="search the text", compact=True, id="find")
-            line.display = False
-            yield line
+            yield self._line
         else:
             lost = "The text is no longer kept."
             made = "Code made this call's text: it is not part of the searched text."
@@ -492,24 +485,21 @@ class TextPane(Vertical):
 
     def action_search(self) -> None:
         if self.shown:
-            line = self.query_one("#find", LineInput)
-            line.display = True
-            line.focus()
+            self._line.display = True
+            self._line.focus()
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
         self.rows.focus()
-        self.rows.words = event.value
-        self.rows.action_next(False)
+        self.rows.search(event.value)
 
     def leave_search(self) -> bool:
-        for line in self.query("#find"):
-            if line.display and line.has_focus:
-                line.display = False
-                self.rows.focus()
-                return True
-        return False
+        if not self._line.has_focus:
+            return False
+        self._line.display = False
+        self.rows.focus()
+        return True
 
 
 SIDE_BY_SIDE = 130

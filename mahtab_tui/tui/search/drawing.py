@@ -229,10 +229,6 @@ class FanOutGrid:
         return min(states, key=_STATE_PRIORITY.index)
 
 
-GROUPED_PARTS = 12
-"""A fan-out with more parts is drawn as one line and a grid; otherwise each part has a line."""
-CACHED_LINES = 20_000
-
 Kind = Literal["gap", "root", "totals", "left", "answer", "bar", "legend", "node", "batch", "field"]
 Key = tuple[str, str]
 """Identifies a node (tree, node) or a fan-out (tree, node/batch)."""
@@ -256,109 +252,6 @@ class CallLine(NamedTuple):
     @property
     def can_be_chosen(self) -> bool:
         return self.kind in ("root", "node", "batch")
-
-
-class Outline:
-    """Remembers which nodes the user expanded or collapsed; by default, finished nodes are
-    collapsed. Lines of unchanged nodes are cached."""
-
-    def __init__(self) -> None:
-        self._width = 0
-        self._opened: dict[Key, bool] = {}
-        self._cached: dict[Key, tuple[tuple[object, ...], list[CallLine]]] = {}
-
-    def set_open(self, line: CallLine, open: bool) -> None:
-        if line.open is not None:
-            self._opened[line.key] = open
-            self._cached.clear()
-
-    def expand_to(self, tree: Tree, node: SearchNode) -> None:
-        while (above := node.parent) is not None:
-            if node.batch is not None:
-                self._opened[tree.id, f"{above.id}/{node.batch.id}"] = True
-            self._opened[tree.id, above.id] = True
-            node = above
-        if tree.root is not None:
-            self._opened[tree.id, tree.root.id] = True
-        self._cached.clear()
-
-    def make_lines(self, trees: Iterable[Tree], width: int) -> list[CallLine]:
-        """Return all lines for a width, newest tree first."""
-        if width != self._width or len(self._cached) > CACHED_LINES:
-            self._width = width
-            self._cached.clear()
-        lines: list[CallLine] = []
-        for number, tree in enumerate(trees):
-            if tree.root is not None:
-                if lines and lines[-1].kind != "root":
-                    lines.append(CallLine("gap", tree, tree.root))
-                lines += self._tree(tree, tree.root, newest=number == 0)
-        return lines
-
-    def _tree(self, tree: Tree, root: SearchNode, *, newest: bool) -> Iterator[CallLine]:
-        open = self._opened.get((tree.id, root.id), newest or not tree.finished)
-        yield CallLine("root", tree, root, open=open)
-        if not open:
-            return
-        yield CallLine("totals", tree, root)
-        if root.finished:
-            yield CallLine("answer", tree, root)
-        elif tree.has_budget:
-            yield CallLine("left", tree, root)
-        if tree.coverage.chars:
-            yield CallLine("bar", tree, root)
-            yield CallLine("legend", tree, root)
-        yield from self._below(tree, root, "")
-        for other in (*with_reruns(root.again), *tree.roots[1:]):
-            yield from self._node(tree, other, "", last=True)
-
-    def _below(self, tree: Tree, node: SearchNode, prefix: str) -> Iterator[CallLine]:
-        """Yield the lines of a node's children; a large fan-out is shown in place of its first
-        part."""
-        items: dict[str, SearchNode | FanOut] = {}
-        for child in node.children:
-            batch = child.batch
-            if batch is None or batch.of <= GROUPED_PARTS:
-                items |= {each.id: each for each in with_reruns([child])}
-            else:
-                items.setdefault(f"/{batch.id}", batch)
-        for batch in node.batches.values():
-            if batch.asks and not batch.slots:
-                items[f"/{batch.id}"] = batch
-        for name, item in items.items():
-            last = name == next(reversed(items))
-            if isinstance(item, SearchNode):
-                yield from self._node(tree, item, prefix, last=last)
-            else:
-                yield from self._batch(tree, node, item, prefix, last=last)
-
-    def _node(self, tree: Tree, node: SearchNode, prefix: str, *, last: bool) -> Sequence[CallLine]:
-        lead = prefix + ("└ " if last else "├ ")
-        if not node.children and not node.batches:
-            return (CallLine("node", tree, node, lead),)
-        key, stamp = (tree.id, node.id), (node.shape, prefix, last)
-        cached, lines = self._cached.get(key, ((), []))
-        if cached != stamp:
-            open = self._opened.get(key, not node.finished or bool(node.alive))
-            lines = [CallLine("node", tree, node, lead, open=open)]
-            if open:
-                lines += self._below(tree, node, prefix + ("  " if last else "│ "))
-            self._cached[key] = stamp, lines
-        return lines
-
-    def _batch(
-        self, tree: Tree, node: SearchNode, batch: FanOut, prefix: str, *, last: bool
-    ) -> Iterator[CallLine]:
-        open = self._opened.get((tree.id, f"{node.id}/{batch.id}"), False) if batch.slots else None
-        yield CallLine("batch", tree, node, prefix + ("└ " if last else "├ "), batch, open=open)
-        below = prefix + ("  " if last else "│ ")
-        if open:
-            parts = [batch.slots[index] for index in sorted(batch.slots)]
-            for part in parts:
-                yield from self._node(tree, part, below, last=part is parts[-1])
-        elif batch.slots:
-            for row in range(FanOutGrid(batch, self._width - len(below) - 2).rows):
-                yield CallLine("field", tree, node, below + "  ", batch, row)
 
 
 _HEADS = ("turn", "tok", "cost", "time")

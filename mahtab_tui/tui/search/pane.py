@@ -3,38 +3,39 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from itertools import zip_longest
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
 from textual.binding import Binding, BindingType
 from textual.events import Click
 from textual.reactive import var
-from textual.timer import Timer
 from textual.widget import Widget
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.search.node import SearchNode
+from mahtab_tui.search.node import FanOut, SearchNode
 from mahtab_tui.search.tree import SearchControl, Tree, Trees
 from mahtab_tui.tui.commands.command import PaneCommand, bindings
 from mahtab_tui.tui.commands.panes import NODE_COMMANDS
 from mahtab_tui.tui.external import copy
 from mahtab_tui.tui.find import FindRow, Pattern
-from mahtab_tui.tui.rows.row import CURSOR_KEYS, FRAME_RATE, Row, RowsView, Span
+from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView, Span
 from mahtab_tui.tui.screens.dialog import EditQuery, ask, open_menu
-from mahtab_tui.tui.search.drawing import CallLine, Drawing, FanOutGrid, Key, Outline
+from mahtab_tui.tui.search.drawing import CallLine, Drawing, FanOutGrid, Key, with_reruns
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 from mahtab_tui.tui.theme import BOLD, Palette
 
+GROUPED_PARTS = 12
+"""A fan-out with more parts is drawn as one line and a grid; otherwise each part has a line."""
 
-class CallTree(Outline):
-    """The `RowSource` of the search tree: the visible lines of all trees, and the cursor."""
+
+class CallTree:
+    """The `RowSource` of the search tree: the visible lines of all trees, and the cursor. Finished
+    nodes are collapsed unless the user has expanded them."""
 
     drawing: Drawing
 
     def __init__(self, trees: Trees, clock: Callable[[], float]) -> None:
-        super().__init__()
         self.lines: list[CallLine] = []
         self.following = False
         self.focused = False
@@ -44,7 +45,10 @@ class CallTree(Outline):
         """The version of the trees that `lines` shows."""
         self._cursor: Key | None = None
         """None means the first line, until a line is selected."""
-        self._row_of_key: dict[Key, int] | None = None
+        self._found: dict[Key, int] = {}
+        """The rows of lines that can be chosen."""
+        self._opened: dict[Key, bool] = {}
+        """The lines that the user has expanded or collapsed."""
 
     # Rows
 
@@ -86,8 +90,9 @@ class CallTree(Outline):
         """Make the lines. If the cursor's line is gone, move the cursor to its nearest visible
         ancestor."""
         self._structure = self._trees.structure
-        self.lines = self.make_lines(self._trees, self.drawing.width)
-        self._row_of_key = None
+        self.lines = self._make_lines()
+        rows = enumerate(self.lines)
+        self._found = {line.key: row for row, line in rows if line.can_be_chosen}
         if self.following:
             self._cursor = self._newest()
         elif self._cursor is not None:
@@ -95,7 +100,85 @@ class CallTree(Outline):
 
     def set_open(self, line: CallLine, open: bool) -> None:
         self._cursor = line.key
-        super().set_open(line, open)
+        if line.open is not None:
+            self._opened[line.key] = open
+
+    def expand_to(self, tree: Tree, node: SearchNode) -> None:
+        while (above := node.parent) is not None:
+            if node.batch is not None:
+                self._opened[tree.id, f"{above.id}/{node.batch.id}"] = True
+            self._opened[tree.id, above.id] = True
+            node = above
+        if tree.root is not None:
+            self._opened[tree.id, tree.root.id] = True
+
+    def _make_lines(self) -> list[CallLine]:
+        lines: list[CallLine] = []
+        for number, tree in enumerate(self._trees):
+            if tree.root is not None:
+                if lines and lines[-1].kind != "root":
+                    lines.append(CallLine("gap", tree, tree.root))
+                lines += self._tree(tree, tree.root, newest=number == 0)
+        return lines
+
+    def _tree(self, tree: Tree, root: SearchNode, *, newest: bool) -> Iterator[CallLine]:
+        open = self._opened.get((tree.id, root.id), newest or not tree.finished)
+        yield CallLine("root", tree, root, open=open)
+        if not open:
+            return
+        yield CallLine("totals", tree, root)
+        if root.finished:
+            yield CallLine("answer", tree, root)
+        elif tree.has_budget:
+            yield CallLine("left", tree, root)
+        if tree.coverage.chars:
+            yield CallLine("bar", tree, root)
+            yield CallLine("legend", tree, root)
+        yield from self._below(tree, root, "")
+        for other in (*with_reruns(root.again), *tree.roots[1:]):
+            yield from self._node(tree, other, "", last=True)
+
+    def _below(self, tree: Tree, node: SearchNode, prefix: str) -> Iterator[CallLine]:
+        """Yield the lines of a node's children; a large fan-out is shown in place of its first
+        part."""
+        items: dict[str, SearchNode | FanOut] = {}
+        for child in node.children:
+            batch = child.batch
+            if batch is None or batch.of <= GROUPED_PARTS:
+                items |= {each.id: each for each in with_reruns([child])}
+            else:
+                items.setdefault(f"/{batch.id}", batch)
+        for batch in node.batches.values():
+            if batch.asks and not batch.slots:
+                items[f"/{batch.id}"] = batch
+        for name, item in items.items():
+            last = name == next(reversed(items))
+            if isinstance(item, SearchNode):
+                yield from self._node(tree, item, prefix, last=last)
+            else:
+                yield from self._batch(tree, node, item, prefix, last=last)
+
+    def _node(self, tree: Tree, node: SearchNode, prefix: str, *, last: bool) -> Iterator[CallLine]:
+        open = None
+        if node.children or node.batches:
+            open = self._opened.get((tree.id, node.id), not node.finished or bool(node.alive))
+        yield CallLine("node", tree, node, prefix + ("└ " if last else "├ "), open=open)
+        if open:
+            yield from self._below(tree, node, prefix + ("  " if last else "│ "))
+
+    def _batch(
+        self, tree: Tree, node: SearchNode, batch: FanOut, prefix: str, *, last: bool
+    ) -> Iterator[CallLine]:
+        open = self._opened.get((tree.id, f"{node.id}/{batch.id}"), False) if batch.slots else None
+        yield CallLine("batch", tree, node, prefix + ("└ " if last else "├ "), batch, open=open)
+        below = prefix + ("  " if last else "│ ")
+        if open:
+            parts = [batch.slots[index] for index in sorted(batch.slots)]
+            for part in parts:
+                yield from self._node(tree, part, below, last=part is parts[-1])
+        elif batch.slots:
+            for row in range(FanOutGrid(batch, self.drawing.width - len(below) - 2).rows):
+                yield CallLine("field", tree, node, below + "  ", batch, row)
 
     @property
     def cursor(self) -> int:
@@ -106,7 +189,6 @@ class CallTree(Outline):
         return self.lines[self.cursor] if self.lines else None
 
     def choose(self, key: Key) -> None:
-        """Move the cursor to a line, or to its nearest visible ancestor."""
         self.following = False
         self._cursor = self._visible_key(key)
 
@@ -134,14 +216,6 @@ class CallTree(Outline):
         if self.following:
             self._cursor = self._newest()
 
-    @property
-    def _found(self) -> dict[Key, int]:
-        if self._row_of_key is None:
-            self._row_of_key = {
-                line.key: row for row, line in enumerate(self.lines) if line.can_be_chosen
-            }
-        return self._row_of_key
-
     def _go(self, rows: Iterable[int]) -> None:
         self.following = False
         if (row := next(iter(rows), None)) is not None:
@@ -168,21 +242,6 @@ class CallTree(Outline):
                     return key[0], name
             node = above
         return None
-
-
-def redraw_key(line: CallLine, chosen: SearchNode | None) -> tuple[object, ...]:
-    tree, node, used = line.tree, line.node, line.node.used
-    match line.kind:
-        case "root" | "node" | "answer":
-            return line, node.version, node.alive, used.calls, used.tokens
-        case "totals" | "left":
-            return line, tree.used.calls, tree.used.tokens, tree.depth
-        case "bar" | "legend":
-            return line, tree.coverage.version, chosen
-        case "batch" | "field":
-            return line, None if line.batch is None else line.batch.version
-        case "gap":
-            return (line,)
 
 
 NODE_MENU = tuple(command for command in NODE_COMMANDS if command.menu)
@@ -304,8 +363,6 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         self.control = control
         self._clock = clock
         self._found: SearchNode | None = None
-        self._drawn_keys: list[tuple[object, ...]] = []
-        self._ticking: Timer | None = None
 
     def fold(self, records: Sequence[Record]) -> None:
         """Add records. Main thread only."""
@@ -318,7 +375,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         # With many lines, the layout is updated at the frame rate, not for every record.
         if self._ticking is None or len(self._view.lines) < MANY_LINES:
             self._arrange_if_needed()
-        self._draw_changed()
+        self.refresh_changed()
 
     def end(self) -> None:
         """Mark unfinished searches as cut off, because there will be no more records."""
@@ -332,14 +389,6 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         if self._view.outdated:
             self._arrange()
             self.refresh_line(self.scroll_offset.y)
-
-    def _draw_changed(self) -> None:
-        top, marked = self.scroll_offset.y, self._view.marked
-        keys = [redraw_key(line, marked) for line in self._view.lines[top : top + self.page]]
-        for y, (before, now) in enumerate(zip_longest(self._drawn_keys, keys)):
-            if before != now:
-                self.refresh_line(top + y + self.head)
-        self._drawn_keys = keys
 
     # Lines and cursor
 
@@ -390,21 +439,11 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         super().watch_has_focus(has_focus)
 
     def _tick_if_needed(self) -> None:
-        needed = any(not tree.finished for tree in self.trees)
-        if needed and self._ticking is None:
-            self._ticking = self.set_interval(1 / FRAME_RATE, self._tick)
-        elif not needed and self._ticking is not None:
-            self._ticking.stop()
-            self._ticking = None
+        self.tick_while(any(not tree.finished for tree in self.trees))
 
-    def _tick(self) -> None:
+    def tick(self) -> None:
         self._arrange_if_needed()
-        self._draw_changed()
-        top = self.scroll_offset.y
-        for row in range(top, min(top + self.page, len(self._view.lines))):
-            line = self._view.lines[row]
-            if line.kind in ("root", "node", "left") and not line.node.finished:
-                self.refresh_line(row + self.head)
+        self.refresh_changed()
 
     # Drawing
 

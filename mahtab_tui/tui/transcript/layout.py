@@ -238,7 +238,6 @@ class CellRows:
         raise IndexError(index)
 
     def _changes(self) -> Iterator[Row]:
-        """Draw the changes to variables on one line, wrapped between names."""
         palette = self._palette
         styles = {"+": palette.good, "~": palette.moon, "?": palette.muted, "−": palette.bad}
         line: list[Span] = [("  ", palette.text)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import takewhile
+from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 from rich.style import Style
@@ -23,7 +24,7 @@ from mahtab_tui.bus.output import (
 )
 from mahtab_tui.bus.sanitize import plain, styled
 from mahtab_tui.bus.terminal_screen import collapse
-from mahtab_tui.tui.graphics.pictures import Picture, open_picture, read_size
+from mahtab_tui.tui.graphics.pictures import HEAD, Picture, open_picture
 from mahtab_tui.tui.rows.markdown import Markdown
 from mahtab_tui.tui.rows.row import Row, Span, cut_spans, hard_cuts, word_cuts
 from mahtab_tui.tui.theme import BOLD, Palette
@@ -40,13 +41,9 @@ _EMPTY = TableCell("", False)
 def grid_rows(table: HtmlTable, width: int, palette: Palette, offset: int = 0) -> list[Row]:
     """Return the rows of a table; only the two ends of a long one. offset: columns scrolled
     past."""
-    head, foot = list(table.body), []
-    if (omitted := len(table.body) - LINES) > 0:
-        head, foot = list(table.body[: LINES * 3 // 4]), list(table.body[-(LINES // 4) :])
-    body = head + foot
-    wanted = _natural_widths([*table.header, *body])
-    named = _count_index_columns(body, wanted, width)
-    columns, widths = _fit_columns(wanted, named, width, offset)
+    head, foot = _two_ends(table)
+    body = [*head, *foot]
+    columns, widths, named, total = _fit_columns(table, width, offset)
     numeric = numeric_columns(body)
     right = [column >= len(numeric) or numeric[column] for column in columns]
 
@@ -62,68 +59,59 @@ def grid_rows(table: HtmlTable, width: int, palette: Palette, offset: int = 0) -
         rows.append(Row([(rule, palette.hairline)]))
     rows += draw(head)
     if foot:
+        omitted = len(table.body) - LINES
         rows += [note(f"… {omitted:,} lines left out …"), *draw(foot)]
-    others = len(wanted) - named
-    if len(columns) < len(wanted):
+    if len(columns) < total:
         first, last = columns[min(named, len(columns) - 1)] - named + 1, columns[-1] - named + 1
         seen = f"column {first}" if first >= last else f"columns {first} to {last}"
-        rows.append(note(f"{seen} of {others:,} · ← → show more"))
+        rows.append(note(f"{seen} of {total - named:,} · ← → show more"))
     return [*rows, *map(note, table.notes)]
 
 
-def _natural_widths(lines: Sequence[Sequence[TableCell]]) -> list[int]:
+def _two_ends(table: HtmlTable) -> tuple[list[list[TableCell]], list[list[TableCell]]]:
+    if len(table.body) <= LINES:
+        return table.body, []
+    return table.body[: LINES * 3 // 4], table.body[-(LINES // 4) :]
+
+
+class _Columns(NamedTuple):
+    visible: list[int]
+    widths: list[int]
+    named: int
+    """How many of them name the rows: they always stay visible."""
+    total: int
+
+
+def _fit_columns(table: HtmlTable, width: int, offset: int) -> _Columns:
+    body = [line for lines in _two_ends(table) for line in lines]
+    lines = [*table.header, *body]
     wanted: list[int] = []
     for line in lines:
         wanted += [0] * (len(line) - len(wanted))
         for column, cell in enumerate(line):
             wanted[column] = max(wanted[column], cell_len(cell.text))
-    return wanted
-
-
-def last_offset(table: HtmlTable, width: int) -> int:
-    lines = [*table.header, *table.body]
-    wanted = _natural_widths(lines)
-    named = _count_index_columns(table.body, wanted, width)
-    columns, _ = _fit_columns(
-        wanted[:named] + wanted[: named - 1 if named else None : -1], named, width, 0
-    )
-    return max(0, len(wanted) - len(columns))
-
-
-def _count_index_columns(
-    body: Sequence[Sequence[TableCell]], wanted: Sequence[int], width: int
-) -> int:
-    """Return the number of index columns, which always stay visible."""
+    total = len(wanted)
+    every = list(range(total))
+    if sum(wanted) + SPACE * (total - 1) <= width:
+        return _Columns(every, wanted, 0, total)
+    widths = [max(1, min(cells, WIDEST_COLUMN)) for cells in wanted]
     least = min(map(len, body), default=0)
     headings = (all(line[column].heading for line in body) for column in range(least))
     named = sum(1 for _ in takewhile(bool, headings))
-    if named == len(wanted):
-        return 0
-    return (
-        named
-        if sum(min(cells, WIDEST_COLUMN) + SPACE for cells in wanted[:named]) <= width // 2
-        else 1
-    )
-
-
-def _fit_columns(
-    wanted: Sequence[int], named: int, width: int, offset: int
-) -> tuple[list[int], list[int]]:
-    """Select the visible columns and their widths."""
-    every = list(range(len(wanted)))
-    if sum(wanted) + SPACE * (len(wanted) - 1) <= width:
-        return every, list(wanted)
-    widths = [max(1, min(cells, WIDEST_COLUMN)) for cells in wanted]
+    if named == total:
+        named = 0
+    elif sum(widths[:named]) + SPACE * named > width // 2:
+        named = 1
     if named == 1:
         widths[0] = max(1, min(widths[0], width // 2 - SPACE))
     columns, room = every[:named], width - sum(widths[:named]) - SPACE * named
-    for column in every[named + min(offset, len(wanted) - named - 1) :]:
+    for column in every[min(named + offset, total - 1) :]:
         if len(columns) > named and widths[column] > room:
             break
         widths[column] = max(1, min(widths[column], room))
         columns.append(column)
         room -= widths[column] + SPACE
-    return columns, [widths[column] for column in columns]
+    return _Columns(columns, [widths[column] for column in columns], named, total)
 
 
 def _row(
@@ -163,7 +151,11 @@ LARGEST = 12_000_000
 
 
 def picture_rows(shown: DisplayLine, width: int) -> list[Row] | None:
-    if shown.unreadable or (size := read_size(shown.data)) is None or size[0] * size[1] > LARGEST:
+    if shown.unreadable:
+        return None
+    try:
+        size = open_picture(shown.data[:HEAD], LARGEST).size
+    except Exception:  # Pillow may raise anything for broken files
         return None
     columns, rows = size_in_cells(*size, width)
     picture = Picture(picture_key(shown), columns, rows, lambda: open_picture(shown.data, LARGEST))
@@ -217,8 +209,10 @@ def scroll_table(shown: DisplayLine, step: int, width: int) -> bool:
     table = read_table(shown.data) if shown.mime == "text/html" else None
     if table is None:
         return False
-    before = shown.offset
-    shown.offset = max(0, min(before + step, last_offset(table, width)))
+    columns = _fit_columns(table, width, shown.offset)
+    if step > 0 and columns.visible[-1] == columns.total - 1:
+        return False
+    before, shown.offset = shown.offset, max(0, shown.offset + step)
     return shown.offset != before
 
 

@@ -124,6 +124,11 @@ class TranscriptPane(TranscriptView, can_focus=True):
         super().__init__(id=id)
         self._port = port
 
+    @property
+    def _marked_cell(self) -> Cell | None:
+        entry = self.marker.marked
+        return entry if isinstance(entry, Cell) else None
+
     def _refuse(self, sentence: str) -> None:
         self.app.notify(sentence)
 
@@ -157,8 +162,8 @@ class TranscriptPane(TranscriptView, can_focus=True):
             copy(self.app, entry.plain_text)
 
     def action_copy_output(self) -> None:
-        entry = self.marker.marked
-        if isinstance(entry, Cell) and (text := output_text(entry)):
+        cell = self._marked_cell
+        if cell is not None and (text := output_text(cell)):
             copy(self.app, text)
         else:
             self._refuse("This entry has no output.")
@@ -210,17 +215,17 @@ class TranscriptPane(TranscriptView, can_focus=True):
         return code if is_prose(code) else ""
 
     def action_mention(self) -> None:
-        entry = self.marker.marked
-        if isinstance(entry, Cell) and has_pictures(entry) and entry.number is not None:
-            self._port.mention(f"@cell:{entry.number}")
+        cell = self._marked_cell
+        if cell is not None and has_pictures(cell) and cell.number is not None:
+            self._port.mention(f"@cell:{cell.number}")
         else:
             self._refuse("This entry has no picture.")
 
     def action_open_frames(self) -> None:
-        entry = self.marker.marked
-        if isinstance(entry, Cell) and entry.frames:
-            self._port.open_frames(entry, entry.own_frame)
-        elif entry is not None and has_error(entry):
+        cell = self._marked_cell
+        if cell is not None and cell.frames:
+            self._port.open_frames(cell, cell.own_frame)
+        elif cell is not None and has_error(cell):
             self._refuse("The location of this error is not known.")
         else:
             self._refuse("This entry has no error.")
@@ -262,35 +267,35 @@ class TranscriptPane(TranscriptView, can_focus=True):
                 self._refuse("Only your own code and questions can be replaced.")
 
     def action_open_entry(self) -> None:
-        entry = self.marker.marked
+        cell = self._marked_cell
         number = None
-        if isinstance(entry, Cell) and len(entry.output):
-            number = entry.cell_number if entry.number is None else entry.number
-        if not isinstance(entry, Cell) or number is None:
+        if cell is not None and len(cell.output):
+            number = cell.cell_number if cell.number is None else cell.number
+        if cell is None or number is None:
             self._refuse("This entry has no output.")
             return
-        displays = [line for line in entry.output if isinstance(line, DisplayLine)]
+        displays = [line for line in cell.output if isinstance(line, DisplayLine)]
         pictures = [(line.mime, line.data) for line in displays if line.mime in PICTURES]
         values = [line.value for line in displays if line.value]
         if values:
             self._port.open_value(values[-1])
-        elif pictures and not entry.output.omitted:
+        elif pictures and not cell.output.omitted:
             self._port.open_pictures(number, pictures)
-        elif entry.frames and not entry.output.omitted:
+        elif cell.frames and not cell.output.omitted:
             self.action_open_frames()
-        elif entry.number is None:
+        elif cell.number is None:
             self._port.open_stored_output(number)
-        elif not entry.status:
+        elif not cell.status:
             self._refuse("The cell still runs. Its whole output can be shown when it has ended.")
         else:
-            self._port.open_output(entry.number)
+            self._port.open_output(cell.number)
 
     def action_scroll_table(self, step: int) -> None:
-        entry, window = self.marker.marked, self.viewport.window
-        if isinstance(entry, Cell) and window is not None:
-            tables = [line for line in entry.output if isinstance(line, DisplayLine)]
+        cell, window = self._marked_cell, self.viewport.window
+        if cell is not None and window is not None:
+            tables = [line for line in cell.output if isinstance(line, DisplayLine)]
             if True in {scroll_table(line, step, window.width) for line in tables}:
-                self.redraw_entry(entry)
+                self.redraw_entry(cell)
 
     def action_pin_entry(self) -> None:
         entry = self.marker.marked

@@ -15,7 +15,6 @@ from textual.geometry import Offset
 from textual.reactive import var
 from textual.selection import Selection
 from textual.strip import Strip
-from textual.timer import Timer
 
 from mahtab_tui.bus.conversation import Cell, Entry, Question, ToolUse, Words
 from mahtab_tui.bus.records import Record
@@ -25,7 +24,6 @@ from mahtab_tui.tui.greeting import TITLE, TITLE_HEIGHT, GreetingLines
 from mahtab_tui.tui.rows.markdown import FIGURE, underline_links
 from mahtab_tui.tui.rows.row import (
     EDGE,
-    FRAME_RATE,
     Row,
     RowsView,
     highlight_matches,
@@ -249,11 +247,9 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.marker = Marker(self.viewport)
         self.search = TranscriptSearch(self.viewport, self.marker)
         self._placing = False
-        self._shown: tuple[list[Row], str] = [], ""
-        self._ticking: Timer | None = None
+        self._drawn_hint = ""
         self._drawings = HalfBlockCache(
             Fetcher(self),
-            lambda: self.app.console,
             self._visible_pictures,
             self._redraw_picture,
             self._show_picture_text,
@@ -262,7 +258,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     def fold(self, records: Sequence[Record]) -> None:
         if self.viewport.fold(records):
             self._update_scroll()
-        self._tick_if_needed()
+        self.tick_while(self.viewport.is_running)
 
     def redraw_entry(self, entry: Entry) -> None:
         self.viewport.transcript.touch(entry)
@@ -275,7 +271,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     def watch_search_progress(self) -> None:
         self.viewport.search_progress = self.search_progress
         self._update_scroll()
-        self._tick_if_needed()
+        self.tick_while(self.viewport.is_running)
 
     def clear(self) -> None:
         """Empty the transcript. The conversation, the namespace and running cells stay."""
@@ -310,24 +306,17 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self._placing = False
         if self.marker.keep_visible() | (viewport.pinned != pinned):
             self.refresh()
-        self._refresh_changed()
+        self.refresh_changed()
         self._drawings.draw_next()
 
-    def _refresh_changed(self) -> None:
-        """Redraw the visible rows that have changed; of a growing answer, only the end."""
-        first, viewport = self.scroll_offset.y, self.viewport
-        before, hint_before = self._shown
-        shown = [viewport[first + y] for y in range(viewport.page)]
-        self._shown = shown, viewport.hint
-        if len(before) != len(shown) or hint_before != viewport.hint:
+    def refresh_changed(self) -> None:
+        super().refresh_changed()
+        if self._drawn_hint != self.viewport.hint:
+            self._drawn_hint = self.viewport.hint
             self.refresh()
-            return
-        for y, (old, new) in enumerate(zip(before, shown, strict=True)):
-            if old != new:
-                self.refresh_line(first + y + self.head)
 
     def on_mount(self) -> None:
-        self._tick_if_needed()
+        self.tick_while(self.viewport.is_running)
 
     def on_focus(self) -> None:
         self.marker.marked  # noqa: B018 (marks an entry)
@@ -384,8 +373,8 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     # Pictures
 
     def pictures(self) -> Iterator[PicturePart]:
-        rows, hint = self._shown
-        seen = [] if self.text_selection is not None else rows[:-1] if hint else rows
+        rows = self._drawn_rows[:-1] if self._drawn_hint else self._drawn_rows
+        seen = [] if self.text_selection is not None else rows
         for _, same in groupby(enumerate(seen), key=_picture_group):
             (y, row), *others = same
             if row.picture is not None and self._drawings.get(row.picture[0]):
@@ -393,7 +382,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
                 yield PicturePart(picture, EDGE, y + self.head, top, 1 + len(others))
 
     def _visible_rows(self) -> list[Row]:
-        return [*(pinned.row for pinned in self.viewport.pinned), *self._shown[0]]
+        return [*(pinned.row for pinned in self.viewport.pinned), *self._drawn_rows]
 
     def _visible_pictures(self) -> Iterable[Picture]:
         rows = self._visible_rows()
@@ -416,20 +405,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         for entry in self.viewport.transcript.entries:
             if isinstance(entry, Cell) and mark_unreadable(entry.output, picture):
                 self.redraw_entry(entry)
-
-    # Time
-
-    def _tick_if_needed(self) -> None:
-        needed = self.viewport.is_running
-        if needed and self._ticking is None and self.is_attached:
-            self._ticking = self.set_interval(1 / FRAME_RATE, self._tick)
-        elif not needed and self._ticking is not None:
-            self._ticking.stop()
-            self._ticking = None
-
-    def _tick(self) -> None:
-        for row in self.viewport.timer_rows():
-            self.refresh_line(row + self.head)
 
     # Scrolling by keys, without animation because rows are laid out only when they become visible
 

@@ -403,15 +403,7 @@ class Viewport:
         waits = transcript.activity is not None or self.search_progress is not None
         return waits or bool(transcript.running)
 
-    def timer_rows(self) -> list[int]:
-        if (window := self.window) is None:
-            return []
-        positions, cells = self.transcript.positions, self.transcript.running.values()
-        rows = [window.row_number(RowPosition(positions[cell], int(cell.gap))) for cell in cells]
-        return [*rows, *range(window.total, window.total + len(self._tail()))]
-
     def shows(self, code: str) -> bool:
-        """Return whether the waiting code is completely visible."""
         if self.window is None or code.count("\n") >= LIMIT:
             return False
         cells = (entry for entry in reversed(self.transcript.entries) if isinstance(entry, Cell))
