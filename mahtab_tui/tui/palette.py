@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
-from functools import partial
+from collections.abc import Sequence
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from textual.app import ComposeResult
-from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 from textual.events import Click, Key
 from textual.geometry import Offset
@@ -18,8 +16,11 @@ from textual.widgets import Label
 from mahtab_tui.tui.commands import COMMANDS
 from mahtab_tui.tui.commands.command import Command
 from mahtab_tui.tui.screens.dialog import Dialog
+from mahtab_tui.tui.screens.listing import ListScreen, matches_words
 
 _TITLE_LINE = 1
+_TITLE, _KEYS = 20, 16
+"""Columns for titles and keys in the list of commands."""
 
 
 class JumpTarget(NamedTuple):
@@ -65,25 +66,24 @@ class JumpScreen(Dialog[Widget | None]):
         self.dismiss(next((widget for widget in shown if widget.region.contains_point(at)), None))
 
 
-class CommandProvider(Provider):
-    """Finds all commands, and shows their keys."""
+class CommandPalette(ListScreen[str | None, Command]):
+    """Lists all commands with their keys; returns the action of the chosen one."""
 
-    async def discover(self) -> Hits:
-        for command in COMMANDS:
-            title, run = self._title(command), self._run(command)
-            yield DiscoveryHit(title, run, command.title, command.help)
+    heading_text = "Commands"
+    hint = "Enter runs it · ↑ ↓ choose · Esc cancels"
 
-    async def search(self, query: str) -> Hits:
-        matcher = self.matcher(query)
-        for command in COMMANDS:
-            if (score := matcher.match(f"{command.title} {command.help}")) > 0:
-                title, run = self._title(command), self._run(command)
-                yield Hit(score, title, run, command.title, command.help)
+    def find_rows(self, typed: str) -> Sequence[Command]:
+        return [each for each in COMMANDS if matches_words(typed, f"{each.title} {each.help}")]
 
-    def _title(self, command: Command) -> Content:
-        if key := self.app._keymap.get(command.id, command.keys):
-            return Content.assemble(command.title, "  ", (key, "$accent"))
-        return Content(command.title)
+    def line(self, row: Command, width: int) -> Content:
+        keys = self.app._keymap.get(row.id, row.keys)
+        return Content.assemble(
+            f"{row.title:<{_TITLE}} ", (f"{keys:<{_KEYS}} ", "$accent"), (row.help, "$muted")
+        )
 
-    def _run(self, command: Command) -> partial[Coroutine[Any, Any, bool]]:
-        return partial(self.app.run_action, command.action)
+    def describe(self, row: Command | None) -> Content:
+        return Content("Nothing matches." if row is None else row.help)
+
+    def take(self) -> None:
+        if self.chosen is not None:
+            self.dismiss(self.chosen.action)

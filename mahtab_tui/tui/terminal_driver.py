@@ -250,7 +250,6 @@ class TerminalDriver(LinuxDriver):
             self._app.call_later(self._app._handle_exception, error)
 
     def _read_keys(self) -> None:
-        """Read keys as Textual does, without the terminal's replies and what is not a key."""
         parser = KeyParser(self._debug, self._take_reply)
         decode = getincrementaldecoder("utf-8")("replace").decode
         # Pending input was typed before single keys could be read.

@@ -6,7 +6,7 @@
 | `run_own_binding` | runs Backspace after letters that were typed later | 6605, 6631 |
 | `KeyParser` | types unknown sequences; raises on impossible numbers; slow pastes | 3742 |
 | `LayoutEvents` | does not report a layout after a region was looked up | 5024 |
-| `SafeCommandPalette`, `ignores_removed` | fail while they are being removed | 4884 |
+| `ignores_removed` | widgets fail while they are being removed | 4884 |
 
 Others are methods of the classes that need them: `CodeArea`, `Dialog.dismiss`, `TerminalApp` and
 `TerminalDriver`."""
@@ -17,7 +17,7 @@ import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import suppress
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from rich.segment import Segment
 from rich.style import Style
@@ -26,10 +26,7 @@ from textual._compositor import Compositor, ReflowResult
 from textual._parser import Peek1, Read1, TokenCallback
 from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
 from textual.app import App
-from textual.await_complete import AwaitComplete
-from textual.command import CommandList, CommandPalette
 from textual.dom import DOMNode
-from textual.errors import NoWidget
 from textual.events import Click, Event, InputEvent, Key, Mount, Paste, Resize, Timer
 from textual.geometry import Size
 from textual.message import Message
@@ -141,7 +138,6 @@ class KeyParser(XTermParser):
 
 
 def _split_incomplete(text: str, mark: str) -> tuple[str, str]:
-    """Split off the end of a text if it may be the start of a mark."""
     lengths = range(len(mark) - 1, 0, -1)
     cut = len(text) - next((each for each in lengths if text.endswith(mark[:each])), 0)
     return text[:cut], text[cut:]
@@ -315,37 +311,6 @@ class Options(OptionList):
             quiet = style is not None and style.color == muted
             segments.append(Segment(text, style + plain if style and quiet else style))
         return Strip(segments, strip.cell_length)
-
-
-class SafeCommandPalette(CommandPalette):
-    """Closes only once, and ignores keys and clicks that arrive afterwards."""
-
-    asks: ClassVar[bool] = True
-    """See `Dialog.asks`."""
-
-    def dismiss(self, result: None = None) -> AwaitComplete:
-        if self.is_active:
-            return super().dismiss(result)
-        done: AwaitComplete = AwaitComplete.nothing()  # type: ignore[no-untyped-call]
-        return done
-
-    def _on_click(self, event: Click) -> None:  # type: ignore[override]
-        event.prevent_default()  # Textual's own handler is called below
-        with suppress(NoWidget):  # the click is outside a screen that just became smaller
-            super()._on_click(event)
-
-    def _action_command_list(self, action: str) -> None:
-        if action.startswith("page") and not self.query_one(CommandList).size:
-            return  # Textual raises for a list that has no size
-        super()._action_command_list(action)
-
-    def _watch__list_visible(self) -> None:
-        if self.query(CommandList):
-            super()._watch__list_visible()
-
-    async def _watch__show_busy(self) -> None:
-        if self.query(CommandList):
-            await super()._watch__show_busy()
 
 
 W = TypeVar("W", bound=Widget)

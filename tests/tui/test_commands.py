@@ -11,7 +11,6 @@ import pytest
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.command import CommandPalette
 from textual.pilot import Pilot
 from textual.widgets import Input, Label, OptionList, Static
 
@@ -20,6 +19,7 @@ from mahtab_tui.manual import TOPICS, filter_page, page
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.tui.commands import COMMANDS
 from mahtab_tui.tui.commands.panes import PANE_COMMANDS, PANE_KEYS
+from mahtab_tui.tui.palette import CommandPalette
 from mahtab_tui.tui.screens.dialog import Confirm
 from mahtab_tui.tui.screens.help import HelpScreen, help_rows
 from mahtab_tui.tui.transcript.fold import PendingRequests
@@ -41,15 +41,6 @@ async def help_text(pilot: Pilot[int]) -> str:
         ),
     )
     return static_text(pilot, "#help-rows")
-
-
-async def test_f1_in_the_session_list_shows_its_keys(make_app: MakeApp) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
-        app.action_command("sessions")
-        await until(pilot, lambda: bool(app.screen.query(".listing")))
-        assert (await help_text(pilot)).startswith("Sessions\n")
 
 
 def palette_rows(pilot: Pilot[int]) -> list[str]:
@@ -123,11 +114,10 @@ async def test_the_palette_lists_every_command_with_its_key(make_app: MakeApp) -
         rows = palette_rows(pilot)
         for command in COMMANDS:
             key = "f12" if command.id == "toggle-mode" else command.keys
-            assert any(
-                row.startswith(f"{command.title}  {key}" if key else command.title)
-                and command.help in row
-                for row in rows
-            ), command.id
+            shown = [command.title, key]
+            assert any(all(each in row for each in shown) for row in rows), command.id
+        await pilot.press(*"namespace recursion", "enter")
+        await until(pilot, lambda: not app.query_one("#side").display)
 
 
 @pytest.mark.parametrize("theme", ["mahtab-day", "nord"])
@@ -174,27 +164,6 @@ def test_keys_are_named_as_on_the_keyboard() -> None:
     shown = [keys for _, keys, _ in rows]
     assert "/, f1  /help TOPIC" in shown
     assert "., ctrl+q, space  /quit" in shown
-
-
-async def test_palette_looks_like_our_dialogs(make_app: MakeApp) -> None:
-    app = make_app(*story())
-    async with app.run_test(size=(120, 35)) as pilot:
-        await drawn(pilot)
-        await pilot.press("f1")
-        await until(
-            pilot,
-            lambda: (
-                isinstance(app.screen, HelpScreen)
-                and bool(app.screen.query(".dialog").first().region)
-            ),
-        )
-        dialog = app.screen.query(".dialog").first()
-        ground, width = dialog.background_colors[1], dialog.region.width
-        await pilot.press("escape", "ctrl+p")
-        await until(pilot, lambda: bool(palette_rows(pilot)))
-        rows = app.screen.query_one(OptionList)
-        assert rows.background_colors[1] == ground
-        await until(pilot, lambda: app.screen.query_one("#--input").region.width == width)
 
 
 async def test_unresponsive_cell_gets_a_hint_that_stopping_again_kills(
@@ -349,7 +318,7 @@ class Keys(App[None]):
     """Keys of three kinds, in more columns than there are."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+a", "note('a')", "Alpha", tooltip="the first"),
+        Binding("ctrl+a", "note('a')", "Alpha"),
         Binding("f9", "note('a')", "Alpha again"),
         Binding("ctrl+b", "off", "日本語"),
         Binding("minus", "note('-')", "Slower", key_display="-"),
@@ -359,7 +328,6 @@ class Keys(App[None]):
     def __init__(self) -> None:
         super().__init__()
         self.noted: list[str] = []
-        self.bells = 0
 
     def compose(self) -> ComposeResult:
         yield KeyLine()
@@ -370,9 +338,6 @@ class Keys(App[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return None if action == "off" else True
 
-    def bell(self) -> None:
-        self.bells += 1
-
 
 async def test_a_click_presses_the_key_under_the_mouse() -> None:
     app = Keys()
@@ -382,17 +347,9 @@ async def test_a_click_presses_the_key_under_the_mouse() -> None:
         assert line.render_line(0).text == " ^a Alpha  ^b 日本語  - Slower"
         await pilot.click(line, offset=(9, 0))
         await pilot.click(line, offset=(10, 0))
-        assert (app.noted, app.bells) == (["a"], 1)
+        assert app.noted == ["a"]
         await pilot.click(line, offset=(22, 0))
         assert app.noted == ["a", "-"]
-        await pilot.hover(line, offset=(2, 0))
-        await until(pilot, lambda: line.tooltip == "the first")
-        line._scroll(1000)
-        assert line.render_line(0).text == "D" * 29 + " "
-        await pilot.click(line, offset=(0, 0))
-        assert app.noted == ["a", "-", "d"]
-        line._scroll(-1000)
-        assert line.render_line(0).text.startswith(" ^a Alpha")
 
 
 def keys(pilot: Pilot[int]) -> list[str]:

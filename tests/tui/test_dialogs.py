@@ -9,7 +9,6 @@ import pytest
 from rich.style import Style
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
-from textual.command import CommandList, CommandPalette
 from textual.content import Content
 from textual.css.query import NoMatches
 from textual.events import Click, MouseDown, Resize
@@ -22,13 +21,13 @@ from textual.worker import WorkerFailed
 
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.store.history import HistoryEntry
-from mahtab_tui.tui.palette import JumpScreen
+from mahtab_tui.tui.palette import CommandPalette, JumpScreen
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView
 from mahtab_tui.tui.screens.dialog import Confirm, Dialog, EditQuery, Prompt
 from mahtab_tui.tui.screens.help import HelpScreen
 from mahtab_tui.tui.screens.listing import ChooseOne, ChooseTheme, HistorySearch
 from mahtab_tui.tui.terminal_app import TerminalApp
-from mahtab_tui.tui.textual_fixes import Options, SafeCommandPalette, ignores_removed
+from mahtab_tui.tui.textual_fixes import Options, ignores_removed
 from mahtab_tui.tui.theme import Palette, get_palette
 from tests.tui.editor_app import ThemedApp, press_at_once, until
 from tests.tui.story import MakeApp
@@ -74,7 +73,7 @@ async def test_a_dialog_is_dismissed_once(make_app: MakeApp) -> None:
         (["f1", "f9"], HelpScreen),
         (["f9", "f1", "f9", "ctrl+p"], Confirm),
         (["ctrl+r", "ctrl+r", "ctrl+p"], HistorySearch),
-        (["ctrl+p", "f1", "ctrl+p"], SafeCommandPalette),
+        (["ctrl+p", "f1", "ctrl+p"], CommandPalette),
     ],
 )
 async def test_no_key_opens_another_screen_over_a_dialog(
@@ -127,36 +126,6 @@ async def test_quitting_while_a_dialog_opens_quits(
     assert app.return_code == 0
 
 
-async def test_two_clicks_outside_the_palette_close_it_once(
-    make_app: MakeApp,
-) -> None:
-    app = make_app()
-    async with app.run_test() as pilot:
-        await pilot.pause()
-        await pilot.press("ctrl+p")
-        await until(pilot, lambda: isinstance(app.screen, CommandPalette))
-        palette = app.screen
-        for _ in range(2):
-            palette.post_message(Click(palette, 0, 0, 0, 0, 1, False, False, False, 0, 0))
-        await until(pilot, lambda: len(app.screen_stack) == 1)
-        await pilot.pause()
-        assert app.is_running
-
-
-async def test_click_beyond_the_screen_leaves_the_palette_open(
-    make_app: MakeApp,
-) -> None:
-    app = make_app()
-    async with app.run_test() as pilot:
-        await pilot.pause()
-        await pilot.press("ctrl+p")
-        await until(pilot, lambda: isinstance(app.screen, CommandPalette))
-        app.screen.post_message(Click(app.screen, 0, 0, 0, 0, 1, False, False, False, 5_000, 5_000))
-        await pilot.pause()
-        assert app.is_running
-        assert isinstance(app.screen, CommandPalette)
-
-
 async def test_press_on_a_vanished_widget_is_ignored(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,50 +141,6 @@ async def test_press_on_a_vanished_widget_is_ignored(
                 MouseDown(None, 5, 5, 0, 0, 1, False, False, False, 5, 5)
             )  # as the driver does it
             await pilot.pause()
-        assert app.is_running
-
-
-async def test_late_events_of_a_closing_palette_do_not_crash(
-    make_app: MakeApp,
-) -> None:
-    app = make_app()
-    async with app.run_test() as pilot:
-        await pilot.pause()
-        await pilot.press("ctrl+p")
-        await until(
-            pilot,
-            lambda: isinstance(app.screen, CommandPalette) and bool(app.screen.query(CommandList)),
-        )
-        palette = app.screen
-        assert isinstance(palette, CommandPalette)
-        await palette.query(CommandList).remove()
-        palette._list_visible, palette._show_busy = not palette._list_visible, True
-        await pilot.pause()
-        assert app.is_running
-
-
-async def test_page_key_in_a_palette_without_room_does_nothing(
-    make_app: MakeApp,
-) -> None:
-    app = make_app()
-    async with app.run_test() as pilot:
-        await pilot.pause()
-        await pilot.press("ctrl+p")
-        await until(
-            pilot,
-            lambda: (
-                isinstance(app.screen, CommandPalette)
-                and app.screen.query_one(CommandList).option_count > 0
-            ),
-        )
-        commands = app.screen.query_one(CommandList)
-        commands.styles.max_height = 0
-        commands.styles.height = 0
-        await until(pilot, lambda: not commands.size)
-        commands.set_options(["one", "two"])
-        commands.highlighted = 0
-        await press_at_once(pilot, "pagedown", "pageup")
-        await pilot.pause()
         assert app.is_running
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,7 @@ from textual.pilot import Pilot
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.inspector.screen import InspectorScreen
-from mahtab_tui.tui.namespace import FADE, NamespacePane
+from mahtab_tui.tui.namespace import NamespacePane
 from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
@@ -240,28 +239,6 @@ async def test_a_click_opens_the_variable_under_it(make_app: MakeApp) -> None:
         await until(pilot, lambda: isinstance(app.screen, InspectorScreen))
         assert isinstance(app.screen, InspectorScreen)
         assert app.screen.labels == ["a"]
-
-
-async def test_a_changed_row_is_highlighted_and_fades(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app = make_app(*ROWS)
-    now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now)
-    async with app.run_test(size=SIZE) as pilot:
-        await drawn(pilot)
-        assert isinstance(app.session, ScriptedSession)
-        app.session.log_record(changes(5, change("a", "str", "'new'")), now)
-        await drawn(pilot)
-
-        def ground(y: int) -> Any:
-            style = list(pane_of(pilot).render_line(y))[2].style
-            return style and style.bgcolor
-
-        assert "'new'" in lines(pilot)[2]
-        assert ground(2) != ground(3)
-        now += FADE + 0.1
-        assert ground(2) == ground(3)
 
 
 async def test_ten_thousand_rows_can_be_walked_by_keys(make_app: MakeApp) -> None:

@@ -596,13 +596,3 @@ async def test_error_without_known_frames_gives_one_sentence(make_app: MakeApp, 
                 == ["The location of this error is not known."]
             ),
         )
-
-
-async def test_very_long_name_is_shown_by_its_end(make_app: MakeApp, tmp_path: Path) -> None:
-    async with make_app(*records(tmp_path / ("数" * 200_000) / "lib.py")).run_test(
-        size=FRAME_SIZE
-    ) as pilot:
-        await shown(pilot)
-        await pilot.press("enter", "f")
-        await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
-        await reads(pilot, "▸ …", "数/lib.py:2  in divide", "In [1]:3  in f")

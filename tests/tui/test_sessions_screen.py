@@ -350,7 +350,7 @@ async def test_unopenable_database_is_not_called_empty_or_retried_forever(
             lambda: bool(screen.query(".listing-said")) and text(screen) == "It cannot be used.",
         )
         assert (text(screen, ".listing-count"), text(screen, ".listing-about")) == ("", "")
-        assert "sessions" not in screen._fetcher._timers
+        assert "rows" not in screen.fetcher._timers
         assert len(tried) == 1
         await write(pilot, "month")
         await until(pilot, lambda: len(tried) > 1)

@@ -84,8 +84,8 @@ def test_up_and_down_walk_inputs_starting_with_the_draft() -> None:
     assert cursor.step(1, inputs, "df") == "df.tail()"
     assert cursor.step(1, inputs, "df.tail()  # mine") == "df.head()"
     assert cursor.step(1, inputs, "df.head()") is None
-    assert cursor.step(-1, inputs, "df.head()") == "df.tail()  # mine"
-    assert cursor.step(-1, inputs, "df.tail()  # mine") == "df"
+    assert cursor.step(-1, inputs, "df.head()") == "df.tail()"
+    assert cursor.step(-1, inputs, "df.tail()") == "df"
     assert cursor.step(1, inputs, "") == "x = 3"
 
 

@@ -126,7 +126,6 @@ def find_search_tools(code: str) -> str:
 
 
 def _tools_argument(node: ast.AST) -> ast.expr | None:
-    """Return the `tools` argument of a search, or arguments that may contain it."""
     match node:
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), keywords=keywords) if (
             name in _SEARCHES

@@ -202,15 +202,6 @@ async def test_late_key_does_not_answer_a_question_asked_after_it(
         assert row.display
 
 
-async def test_answer_to_a_withdrawn_question_is_dropped(app: MahtabApp) -> None:
-    async with app.run_test(size=(120, 40)) as pilot:
-        row = await ask_fan_out(pilot)
-        row.query_one(Chips).post_message(Chips.Chosen("run", None))
-        row.fold([fan_out("answered")])
-        await pilot.pause()
-        assert calls(app) == []
-
-
 # Changes that wait until the user keeps or undoes them.
 
 CHANGES = [
