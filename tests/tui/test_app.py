@@ -91,38 +91,6 @@ async def test_panes_of_an_empty_session_explain_what_will_appear_there(
         assert line in shown
 
 
-async def test_help_covers_the_panes_with_topics_and_keys(
-    make_app: MakeApp,
-) -> None:
-    async with make_app(*story()).run_test(size=(80, 24)) as pilot:
-        await pressing("f1")(pilot)
-        shown = screen_text(pilot)
-    assert "Help · type to search · ↑ ↓ topic · PgUp PgDn scroll · Esc closes" in shown
-    assert "keys              enter              Run complete code or send a" in shown
-    assert "kernels" in shown
-
-
-async def test_side_panes_hide_and_reappear(make_app: MakeApp) -> None:
-    app = make_app(*story())
-    async with app.run_test(size=(120, 40)) as pilot:
-        assert app.query_one("#side").display
-        await pilot.press("f3")
-        assert not app.query_one("#side").display
-        await pilot.press("f3")
-        assert app.query_one("#side").display
-
-
-async def test_side_is_a_drawer_on_a_narrow_screen(make_app: MakeApp) -> None:
-    app = make_app(*story())
-    async with app.run_test(size=(80, 24)) as pilot:
-        assert not app.query_one("#side").display
-        await pilot.press("f3")
-        assert app.query_one("#side").display
-        await pilot.resize_terminal(200, 50)
-        await pilot.pause()
-        assert app.query_one("#side").display
-
-
 async def test_chosen_theme_is_saved(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -137,16 +105,6 @@ def test_unsaveable_ui_state_leaves_nothing_behind(home: Path) -> None:
     UiState.path().mkdir(parents=True)
     UiState().save()
     assert list(UiState.path().parent.iterdir()) == [UiState.path()]
-
-
-async def test_users_keymap_changes_a_binding(make_app: MakeApp) -> None:
-    app = make_app()
-    app.settings.keymap = {"toggle-mode": "f12"}
-    async with app.run_test() as pilot:
-        await pilot.press("f12")
-        assert app.editor.mode == "ask"
-        await pilot.press("f2")
-        assert app.editor.mode == "ask"
 
 
 async def test_unknown_slash_command_is_reported_and_not_sent(

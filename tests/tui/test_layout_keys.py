@@ -169,14 +169,6 @@ async def test_drawer_state_does_not_survive_a_resize_or_restart(
         assert not again.query_one("#side").display
 
 
-async def test_requested_side_pane_opens_the_drawer(make_app: MakeApp) -> None:
-    app = make_app(*story())
-    async with app.run_test(size=(80, 24)) as pilot:
-        await app.run_action("command('toggle-namespace')")
-        await pilot.pause()
-        assert app.query_one("#namespace").region
-
-
 async def test_editor_works_next_to_an_open_drawer(make_app: MakeApp) -> None:
     app = make_app(*story())
     async with app.run_test(size=(80, 24)) as pilot:

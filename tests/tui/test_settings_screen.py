@@ -59,14 +59,6 @@ async def test_wrong_value_stays_with_the_reason_below_it(make_app: MakeApp) -> 
     assert "Enter saves · empty unsets it · Esc cancels" in rows
 
 
-async def test_filter_without_a_match_shows_a_sentence(make_app: MakeApp) -> None:
-    async with make_app(*story()).run_test(size=(80, 24)) as pilot:
-        await opened(pilot)
-        await write(pilot, "zzz")
-        await until(pilot, lambda: not screen(pilot).rows)
-        await until(pilot, lambda: "No setting matches." in screen_text(pilot))
-
-
 async def test_every_setting_is_listed_with_its_source(
     make_app: MakeApp, mine: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -264,17 +264,6 @@ async def test_the_editor_opens_the_file_and_what_it_saves_is_shown(
         await until(pilot, lambda: "Then rest." in text(pilot))
 
 
-async def test_failing_editor_is_reported(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("EDITOR", "ed")
-    monkeypatch.setattr("mahtab_tui.tui.external.run_suspended", lambda app, argv, cwd: 3)
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        await pilot.press("ctrl+g")
-        await until(pilot, lambda: status(pilot) == "ed ended with exit code 3.")
-
-
 async def test_new_skill_is_created_from_the_template_and_opened(
     make_app: MakeApp, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,19 +104,6 @@ async def test_letters_no_text_field_accepts_go_to_the_editor(
         assert acts == []
 
 
-async def test_click_on_a_cell_leaves_typing_in_the_editor(
-    app: MahtabApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    acts: list[tuple[str, str]] = []
-    monkeypatch.setattr(app.session, "submit", lambda mode, text: acts.append((mode, text)))
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
-        await pilot.click(TranscriptPane, offset=(10, 2))
-        await pilot.press(*"rows = 3", "enter")
-        await pilot.pause()
-        assert acts == [("python", "rows = 3")]
-
-
 @pytest.mark.parametrize(
     "pane",
     [

@@ -91,18 +91,14 @@ def _strip_prompt(line: str) -> str:
 
 
 def _strip_fences(text: str) -> str:
-    """Return the code of a Markdown text that starts with a fence, or whose only fence is the
-    last line; any other text unchanged."""
+    """Return the code of a Markdown text that starts with a fence; any other text unchanged."""
     lines = text.split("\n")
-    filled = [number for number, line in enumerate(lines) if line.strip()]
-    if not filled or not (_FENCE.fullmatch(lines[filled[0]]) or lines[filled[-1]].strip() == "```"):
+    start = next((number for number, line in enumerate(lines) if line.strip()), 0)
+    if not _FENCE.fullmatch(lines[start]):
         return text
-    if not _FENCE.fullmatch(lines[filled[0]]):
-        fences = sum(bool(_FENCE.fullmatch(line)) for line in lines)
-        return "\n".join(lines[: filled[-1]]) if fences == 1 else text
     code: list[str] = []
     fence = ""  # of the open code block
-    for line in lines[filled[0] :]:
+    for line in lines[start:]:
         found = _FENCE.fullmatch(line)
         if found and not fence:
             fence = found[1]

@@ -78,7 +78,7 @@ class TextDialog(Dialog[None]):
                 yield self.text
 
 
-class Confirm(Dialog[bool]):
+class Confirm(Dialog[bool | None]):
     """Asks a yes-or-no question; Escape means no."""
 
     AUTO_FOCUS = "#no"
@@ -115,12 +115,7 @@ class Confirm(Dialog[bool]):
 
 def confirm(app: App[Any], question: str, then: Callable[[], object], *, yes: str, no: str) -> None:
     """Ask a question, and call `then` if the answer is yes."""
-
-    def chosen(sure: bool | None) -> None:
-        if sure:
-            then()
-
-    app.push_screen(Confirm(question, yes=yes, no=no), chosen)
+    ask(app, Confirm(question, yes=yes, no=no), lambda sure: then() if sure else None)
 
 
 class Prompt(Dialog[str | None]):

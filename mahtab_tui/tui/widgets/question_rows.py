@@ -260,7 +260,7 @@ class QueueRow(Widget, can_focus=True):
         ("delete,backspace", "cancel", "Take back"),
     ]
 
-    items: reactive[Sequence[QueueItem]] = reactive(())
+    items: reactive[Sequence[QueueItem]] = reactive((), layout=True)
     chosen: reactive[int] = reactive(0)
 
     @dataclass
@@ -271,9 +271,7 @@ class QueueRow(Widget, can_focus=True):
         if queues := [record for record in records if isinstance(record, Queue)]:
             self.items = queues[-1].items
 
-    def watch_items(self, before: Sequence[QueueItem], items: Sequence[QueueItem]) -> None:
-        if min(len(before), SHOWN) != min(len(items), SHOWN):  # otherwise the layout stays the same
-            self.refresh(layout=True)
+    def watch_items(self, items: Sequence[QueueItem]) -> None:
         if not items and self.display and self.is_attached:
             FocusLoan(self).give_back()
         self.display = bool(items)
