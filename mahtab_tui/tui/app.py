@@ -343,8 +343,8 @@ class MahtabApp(TerminalApp[int]):
         return await super().run_action(action, default_namespace, namespaces)
 
     def action_command_palette(self) -> None:
-        from mahtab_tui.tui.palette import CommandPalette
         from mahtab_tui.tui.screens.dialog import ask
+        from mahtab_tui.tui.screens.listing import CommandPalette
 
         ask(self, CommandPalette(), lambda action: self.call_later(self.run_action, action))
 

@@ -34,7 +34,7 @@ from mahtab_tui.tui.widgets.bars import HeaderBar, KeyLine, Splitter
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
-    from mahtab_tui.tui.palette import JumpTarget
+    from mahtab_tui.tui.screens.dialog import JumpTarget
     from mahtab_tui.tui.search.pane import SearchTreePane
     from mahtab_tui.tui.session_port import SessionPort
     from mahtab_tui.tui.transcript.pane import TranscriptPane
@@ -532,7 +532,7 @@ class Panes(Screen[None]):
             self.editor.find()
 
     def jump_targets(self) -> list[JumpTarget]:
-        from mahtab_tui.tui.palette import JumpTarget
+        from mahtab_tui.tui.screens.dialog import JumpTarget
 
         panes: dict[str, Widget] = {"t": self.transcript, **self._panes}
         seen = self._visible_panes()

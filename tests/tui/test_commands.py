@@ -19,9 +19,9 @@ from mahtab_tui.manual import TOPICS, filter_page, page
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.tui.commands import COMMANDS
 from mahtab_tui.tui.commands.panes import PANE_COMMANDS, PANE_KEYS
-from mahtab_tui.tui.palette import CommandPalette
 from mahtab_tui.tui.screens.dialog import Confirm
 from mahtab_tui.tui.screens.help import HelpScreen, help_rows
+from mahtab_tui.tui.screens.listing import CommandPalette
 from mahtab_tui.tui.transcript.fold import PendingRequests
 from mahtab_tui.tui.widgets import approval_row, prompt_row
 from mahtab_tui.tui.widgets.bars import KeyLine

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -64,6 +64,19 @@ async def focused(pilot: Pilot[int]) -> None:
     await drawn(pilot)
     pane_of(pilot).focus()
     await until(pilot, lambda: pane_of(pilot).has_focus)
+
+
+@pytest.fixture
+def app(make_app: MakeApp) -> MahtabApp:
+    return make_app(*ROWS)
+
+
+@pytest.fixture
+async def pilot(app: MahtabApp) -> AsyncIterator[Pilot[int]]:
+    """The pane with the focus."""
+    async with app.run_test(size=SIZE) as pilot:
+        await focused(pilot)
+        yield pilot
 
 
 async def test_row_shows_name_value_type_and_author_or_a_question_mark(
@@ -153,39 +166,33 @@ async def test_deleted_names_vanish_and_a_fresh_kernel_empties_the_list(make_app
         assert "Variables appear here" in lines(pilot)[1]
 
 
-async def test_sorted_by_recency_name_and_type(make_app: MakeApp) -> None:
-    async with make_app(*ROWS).run_test(size=SIZE) as pilot:
-        await focused(pilot)
-        assert names(pilot) == ["data", "a", "b"]
-        await pilot.press("ctrl+s")
-        assert names(pilot) == ["a", "b", "data"]
-        assert "by name" in lines(pilot)[0]
-        await pilot.press("ctrl+s")
-        assert names(pilot) == ["b", "data", "a"]
-        await pilot.click(NamespacePane, offset=(4, 1))
-        assert names(pilot) == ["data", "a", "b"]
+async def test_sorted_by_recency_name_and_type(pilot: Pilot[int]) -> None:
+    assert names(pilot) == ["data", "a", "b"]
+    await pilot.press("ctrl+s")
+    assert names(pilot) == ["a", "b", "data"]
+    assert "by name" in lines(pilot)[0]
+    await pilot.press("ctrl+s")
+    assert names(pilot) == ["b", "data", "a"]
+    await pilot.click(NamespacePane, offset=(4, 1))
+    assert names(pilot) == ["data", "a", "b"]
 
 
-async def test_modules_functions_and_private_names_show_on_request(make_app: MakeApp) -> None:
-    async with make_app(*ROWS).run_test(size=SIZE) as pilot:
-        await focused(pilot)
-        assert "3 hidden" in lines(pilot)[0]
-        await pilot.press("ctrl+t")
-        assert names(pilot) == ["f", "data", "_private", "a", "pd", "b"]
-        assert "hidden" not in lines(pilot)[0]
-        await pilot.press("ctrl+t")
-        assert names(pilot) == ["data", "a", "b"]
+async def test_modules_functions_and_private_names_show_on_request(pilot: Pilot[int]) -> None:
+    assert "3 hidden" in lines(pilot)[0]
+    await pilot.press("ctrl+t")
+    assert names(pilot) == ["f", "data", "_private", "a", "pd", "b"]
+    assert "hidden" not in lines(pilot)[0]
+    await pilot.press("ctrl+t")
+    assert names(pilot) == ["data", "a", "b"]
 
 
 async def test_filter_matching_only_hidden_names_explains_how_to_show_them(
-    make_app: MakeApp,
+    pilot: Pilot[int],
 ) -> None:
-    async with make_app(*ROWS).run_test(size=SIZE) as pilot:
-        await focused(pilot)
-        await pilot.press("ctrl+f", "p", "d")
-        assert any("Only modules" in line for line in lines(pilot))
-        await pilot.press("ctrl+t")
-        assert names(pilot) == ["pd"]
+    await pilot.press("ctrl+f", "p", "d")
+    assert any("Only modules" in line for line in lines(pilot))
+    await pilot.press("ctrl+t")
+    assert names(pilot) == ["pd"]
 
 
 async def test_exactly_typed_name_comes_first(make_app: MakeApp) -> None:
@@ -202,18 +209,17 @@ async def test_exactly_typed_name_comes_first(make_app: MakeApp) -> None:
         assert names(pilot) == ["df", "df_old", "pldf"]
 
 
-async def test_typing_filters_and_backspace_widens_and_escape_ends(make_app: MakeApp) -> None:
-    app = make_app(*ROWS)
-    async with app.run_test(size=SIZE) as pilot:
-        await focused(pilot)
-        await pilot.press("ctrl+f", "d", "A")
-        assert names(pilot) == ["data"]
-        assert "/ dA" in lines(pilot)[0]
-        await pilot.press("backspace", "x")
-        assert any("No name contains this" in line for line in lines(pilot))
-        await pilot.press("escape")
-        assert names(pilot) == ["data", "a", "b"]
-        assert app.editor.is_empty
+async def test_typing_filters_and_backspace_widens_and_escape_ends(
+    app: MahtabApp, pilot: Pilot[int]
+) -> None:
+    await pilot.press("ctrl+f", "d", "A")
+    assert names(pilot) == ["data"]
+    assert "/ dA" in lines(pilot)[0]
+    await pilot.press("backspace", "x")
+    assert any("No name contains this" in line for line in lines(pilot))
+    await pilot.press("escape")
+    assert names(pilot) == ["data", "a", "b"]
+    assert app.editor.is_empty
 
 
 @pytest.mark.parametrize(
@@ -221,24 +227,21 @@ async def test_typing_filters_and_backspace_widens_and_escape_ends(make_app: Mak
     [("enter",), ("ctrl+f", "b", "enter"), ("down", "down", "enter")],
     ids="first filtered third".split(),
 )
-async def test_enter_opens_the_chosen_variable(make_app: MakeApp, keys: tuple[str, ...]) -> None:
-    app = make_app(*ROWS)
-    async with app.run_test(size=SIZE) as pilot:
-        await focused(pilot)
-        await pilot.press(*keys)
-        await until(pilot, lambda: isinstance(app.screen, InspectorScreen))
-        assert isinstance(app.screen, InspectorScreen)
-        assert app.screen.labels == ["data" if len(keys) == 1 else "b"]
+async def test_enter_opens_the_chosen_variable(
+    keys: tuple[str, ...], app: MahtabApp, pilot: Pilot[int]
+) -> None:
+    await pilot.press(*keys)
+    await until(pilot, lambda: isinstance(app.screen, InspectorScreen))
+    assert isinstance(app.screen, InspectorScreen)
+    assert app.screen.labels == ["data" if len(keys) == 1 else "b"]
 
 
-async def test_a_click_opens_the_variable_under_it(make_app: MakeApp) -> None:
-    app = make_app(*ROWS)
-    async with app.run_test(size=SIZE) as pilot:
-        await drawn(pilot)
-        await pilot.click(NamespacePane, offset=(4, 3))
-        await until(pilot, lambda: isinstance(app.screen, InspectorScreen))
-        assert isinstance(app.screen, InspectorScreen)
-        assert app.screen.labels == ["a"]
+async def test_a_click_opens_the_variable_under_it(app: MahtabApp, pilot: Pilot[int]) -> None:
+    await drawn(pilot)
+    await pilot.click(NamespacePane, offset=(4, 3))
+    await until(pilot, lambda: isinstance(app.screen, InspectorScreen))
+    assert isinstance(app.screen, InspectorScreen)
+    assert app.screen.labels == ["a"]
 
 
 async def test_ten_thousand_rows_can_be_walked_by_keys(make_app: MakeApp) -> None:
@@ -269,27 +272,24 @@ async def test_external_names_and_values_are_plain_text(make_app: MakeApp) -> No
 
 
 async def test_watched_variable_stays_on_top_and_can_be_filtered(
-    make_app: MakeApp,
+    app: MahtabApp, pilot: Pilot[int]
 ) -> None:
-    app = make_app(*ROWS)
-    async with app.run_test(size=SIZE) as pilot:
-        await focused(pilot)
-        await pilot.press("down", "down", "space")
-        assert names(pilot)[0].startswith("●")
-        assert "● b" in lines(pilot)[2]
-        assert pane_of(pilot).cursor == 0
-        assert isinstance(app.session, ScriptedSession)
-        app.session.log_record(changes(5, change("newer", "str", "'new'")), 1.0)
-        await drawn(pilot)
-        assert "● b" in lines(pilot)[2]
-        await pilot.press("ctrl+f", *"newer")
-        assert ["● b" in lines(pilot)[2], "newer" in lines(pilot)[3], pane_of(pilot).cursor] == [
-            True,
-            True,
-            1,
-        ]
-        await pilot.press("escape", "home", "space")
-        assert "● b" not in "\n".join(lines(pilot))
+    await pilot.press("down", "down", "space")
+    assert names(pilot)[0].startswith("●")
+    assert "● b" in lines(pilot)[2]
+    assert pane_of(pilot).cursor == 0
+    assert isinstance(app.session, ScriptedSession)
+    app.session.log_record(changes(5, change("newer", "str", "'new'")), 1.0)
+    await drawn(pilot)
+    assert "● b" in lines(pilot)[2]
+    await pilot.press("ctrl+f", *"newer")
+    assert ["● b" in lines(pilot)[2], "newer" in lines(pilot)[3], pane_of(pilot).cursor] == [
+        True,
+        True,
+        1,
+    ]
+    await pilot.press("escape", "home", "space")
+    assert "● b" not in "\n".join(lines(pilot))
 
 
 @pytest.mark.parametrize(
@@ -305,23 +305,24 @@ async def test_watched_variable_stays_on_top_and_can_be_filtered(
     ids=["rename", "no name", "taken", "taken once it is normalized", "delete", "keep"],
 )
 async def test_rename_and_delete_run_as_cells_of_the_user(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...], cell: str | None
+    monkeypatch: pytest.MonkeyPatch,
+    keys: tuple[str, ...],
+    cell: str | None,
+    app: MahtabApp,
+    pilot: Pilot[int],
 ) -> None:
-    app = make_app(*ROWS)
-    async with app.run_test(size=SIZE) as pilot:
-        await focused(pilot)
-        run: list[str] = []
+    run: list[str] = []
 
-        def submit(mode: str, text: str) -> int:
-            run.append(text)
-            return 0
+    def submit(mode: str, text: str) -> int:
+        run.append(text)
+        return 0
 
-        monkeypatch.setattr(app.session, "submit", submit)
-        await pilot.press(keys[0])
-        await until(pilot, lambda: len(app.screen_stack) == 2)
-        await pilot.press(*keys[1:])
-        await until(pilot, lambda: len(app.screen_stack) == 1)
-        assert run == ([] if cell is None else [cell])
+    monkeypatch.setattr(app.session, "submit", submit)
+    await pilot.press(keys[0])
+    await until(pilot, lambda: len(app.screen_stack) == 2)
+    await pilot.press(*keys[1:])
+    await until(pilot, lambda: len(app.screen_stack) == 1)
+    assert run == ([] if cell is None else [cell])
 
 
 async def test_invalid_name_is_drawn_on_one_line_and_handled_correctly(
@@ -452,23 +453,20 @@ async def test_enter_on_an_unsaved_variable_drafts_the_cells_that_made_it(
 
 
 async def test_private_variable_is_marked_and_keeps_its_mark_when_renamed(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, app: MahtabApp, pilot: Pilot[int]
 ) -> None:
-    app = make_app(*ROWS)
-    async with app.run_test(size=SIZE) as pilot:
-        await focused(pilot)
-        monkeypatch.setattr(app.session, "submit", lambda mode, text: 0)
-        app.post_message(Key("alt+p", "p"))  # as a terminal sends it: with the letter
-        await until(pilot, lambda: lines(pilot)[2].startswith("⊘ data "))
-        assert pane_of(pilot).has_focus
-        assert app.session.private.names == ["data"]
-        await pilot.press("ctrl+n")
-        await until(pilot, lambda: len(app.screen_stack) == 2)
-        await pilot.press("end", "_", "2", "enter")
-        await until(pilot, lambda: app.session.private.names == ["data", "data_2"])
-        await pilot.press("alt+p")
-        await until(pilot, lambda: lines(pilot)[2].startswith("data "))
-        assert app.session.private.names == ["data_2"]
+    monkeypatch.setattr(app.session, "submit", lambda mode, text: 0)
+    app.post_message(Key("alt+p", "p"))  # as a terminal sends it: with the letter
+    await until(pilot, lambda: lines(pilot)[2].startswith("⊘ data "))
+    assert pane_of(pilot).has_focus
+    assert app.session.private.names == ["data"]
+    await pilot.press("ctrl+n")
+    await until(pilot, lambda: len(app.screen_stack) == 2)
+    await pilot.press("end", "_", "2", "enter")
+    await until(pilot, lambda: app.session.private.names == ["data", "data_2"])
+    await pilot.press("alt+p")
+    await until(pilot, lambda: lines(pilot)[2].startswith("data "))
+    assert app.session.private.names == ["data_2"]
 
 
 # Changes of the model's last cell, in the place of all variables.

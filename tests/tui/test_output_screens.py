@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +77,12 @@ def png(*size: int) -> str:
     return base64.b64encode(file.getvalue()).decode()
 
 
+@pytest.fixture
+async def pilot() -> AsyncIterator[Pilot[None]]:
+    async with OutputApp().run_test(size=SIZE) as pilot:
+        yield pilot
+
+
 async def test_long_output_can_be_searched_wrapped_copied_and_saved(
     look: InspectorClient, tmp_path: Path
 ) -> None:
@@ -136,22 +142,19 @@ async def test_an_output_is_searched_by_a_pattern(look: InspectorClient, tmp_pat
 
 
 async def test_a_short_output_goes_to_the_clipboard_and_escape_closes_the_line_first(
-    look: InspectorClient, tmp_path: Path
+    look: InspectorClient, tmp_path: Path, pilot: Pilot[None]
 ) -> None:
-    async with OutputApp().run_test(size=SIZE) as pilot:
-        await opened(
-            pilot,
-            PagerScreen(
-                "Output of cell 1", "cell-1.txt", lambda: "one\rtwo\nthree", look, tmp_path
-            ),
-        )
-        assert static_text(pilot, "#output-title").endswith("2 lines")
-        await pilot.press("y")
-        assert pilot.app.clipboard == "two\nthree"
-        await pilot.press("slash", "escape")
-        assert isinstance(pilot.app.screen, PagerScreen)
-        await pilot.press("q")
-        assert len(pilot.app.screen_stack) == 1
+    await opened(
+        pilot,
+        PagerScreen("Output of cell 1", "cell-1.txt", lambda: "one\rtwo\nthree", look, tmp_path),
+    )
+    assert static_text(pilot, "#output-title").endswith("2 lines")
+    await pilot.press("y")
+    assert pilot.app.clipboard == "two\nthree"
+    await pilot.press("slash", "escape")
+    assert isinstance(pilot.app.screen, PagerScreen)
+    await pilot.press("q")
+    assert len(pilot.app.screen_stack) == 1
 
 
 @pytest.mark.parametrize(
@@ -160,17 +163,16 @@ async def test_a_short_output_goes_to_the_clipboard_and_escape_closes_the_line_f
     ids=ascii,
 )
 async def test_impossible_file_name_is_refused_with_a_sentence(
-    look: InspectorClient, tmp_path: Path, name: str
+    look: InspectorClient, tmp_path: Path, name: str, pilot: Pilot[None]
 ) -> None:
-    async with OutputApp().run_test(size=SIZE) as pilot:
-        await opened(
-            pilot, PagerScreen("Output of cell 1", "cell-1.txt", lambda: "one", look, tmp_path)
-        )
-        await pilot.press("ctrl+s")
-        pilot.app.screen.query_one(Input).value = name
-        await pilot.press("enter")
-        await until(pilot, lambda: "cannot be written: " in static_text(pilot, "#viewing-status"))
-        assert list(tmp_path.iterdir()) == []
+    await opened(
+        pilot, PagerScreen("Output of cell 1", "cell-1.txt", lambda: "one", look, tmp_path)
+    )
+    await pilot.press("ctrl+s")
+    pilot.app.screen.query_one(Input).value = name
+    await pilot.press("enter")
+    await until(pilot, lambda: "cannot be written: " in static_text(pilot, "#viewing-status"))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_partially_written_file_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,15 +199,16 @@ def gone() -> str | None:
     [(gone, "The session file cannot be used."), (lambda: None, "was not kept")],
 )
 async def test_unreadable_output_is_reported(
-    look: InspectorClient, tmp_path: Path, read: Callable[[], str | None], message: str
+    look: InspectorClient,
+    tmp_path: Path,
+    read: Callable[[], str | None],
+    message: str,
+    pilot: Pilot[None],
 ) -> None:
-    async with OutputApp().run_test(size=SIZE) as pilot:
-        await pilot.app.push_screen(
-            PagerScreen("Output of cell 1", "cell-1.txt", read, look, tmp_path)
-        )
-        await until(pilot, lambda: message in static_text(pilot, "#viewing-status"))
-        await pilot.press("y", "ctrl+s")
-        assert isinstance(pilot.app.screen, PagerScreen)
+    await pilot.app.push_screen(PagerScreen("Output of cell 1", "cell-1.txt", read, look, tmp_path))
+    await until(pilot, lambda: message in static_text(pilot, "#viewing-status"))
+    await pilot.press("y", "ctrl+s")
+    assert isinstance(pilot.app.screen, PagerScreen)
 
 
 async def test_pictures_are_shown_one_by_one_and_saved(
@@ -283,12 +286,13 @@ async def test_late_loaded_picture_is_the_requested_one(
         assert left._file() == base64.b64decode(pictures[1].data)
 
 
-async def test_damaged_picture_is_reported(look: InspectorClient, tmp_path: Path) -> None:
-    async with OutputApp().run_test(size=SIZE) as pilot:
-        await pilot.app.push_screen(
-            PicturesScreen(2, [DisplayedPicture("image/png", "QUJD")], look, tmp_path)
-        )
-        await until(pilot, lambda: "damaged" in static_text(pilot, "#viewing-status"))
+async def test_damaged_picture_is_reported(
+    look: InspectorClient, tmp_path: Path, pilot: Pilot[None]
+) -> None:
+    await pilot.app.push_screen(
+        PicturesScreen(2, [DisplayedPicture("image/png", "QUJD")], look, tmp_path)
+    )
+    await until(pilot, lambda: "damaged" in static_text(pilot, "#viewing-status"))
 
 
 async def test_enter_on_a_cell_opens_its_output_or_its_picture(

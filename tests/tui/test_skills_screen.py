@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -93,48 +93,45 @@ async def searched(pilot: Pilot[int], words: str, found: list[str]) -> None:
     await pilot.pause()
 
 
-async def test_skills_are_listed_by_name_with_a_preview_of_the_first(make_app: MakeApp) -> None:
+@pytest.fixture
+async def pilot(make_app: MakeApp) -> AsyncIterator[Pilot[int]]:
+    """The screen of skills, opened."""
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
-        assert names(pilot) == sorted([*SIX, "tidy"])
-        assert "Read the last line of the traceback" in text(pilot)
-        assert status(pilot, ".listing-about").endswith("bundled with the program")
+        yield pilot
 
 
-async def test_typing_searches_and_the_preview_follows(make_app: MakeApp) -> None:
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        await searched(pilot, "tidying room", ["tidy"])
-        assert "Use when [b]nothing[/b] can be found." in text(pilot)
-        assert "**" not in text(pilot)
-        assert status(pilot, ".listing-about") == "106 characters · ./skills/tidy/SKILL.md"
+async def test_skills_are_listed_by_name_with_a_preview_of_the_first(pilot: Pilot[int]) -> None:
+    assert names(pilot) == sorted([*SIX, "tidy"])
+    assert "Read the last line of the traceback" in text(pilot)
+    assert status(pilot, ".listing-about").endswith("bundled with the program")
 
 
-async def test_empty_result_is_reported(make_app: MakeApp) -> None:
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        await searched(pilot, "zzqx", [])
-        await until(pilot, lambda: names(pilot) == [])
-        assert status(pilot, ".listing-about") == "No skill matches."
-        await pilot.press("enter", "f4")
-        assert text(pilot) == ""
+async def test_typing_searches_and_the_preview_follows(pilot: Pilot[int]) -> None:
+    await searched(pilot, "tidying room", ["tidy"])
+    assert "Use when [b]nothing[/b] can be found." in text(pilot)
+    assert "**" not in text(pilot)
+    assert status(pilot, ".listing-about") == "106 characters · ./skills/tidy/SKILL.md"
 
 
-async def test_enter_loads_and_unloads(make_app: MakeApp) -> None:
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        await searched(pilot, "tidy", ["tidy"])
-        await pilot.press("enter")
-        await until(pilot, lambda: "is loaded" in status(pilot))
-        assert loaded(pilot) == ["tidy"]
-        assert str(screen(pilot).rows[0].name) == "tidy"
-        assert (
-            status(pilot, ".listing-count")
-            == "1 loaded: 106 of 60,000 characters (about 26 tokens)"
-        )
-        await pilot.press("tab", "enter")
-        await until(pilot, lambda: "is no longer loaded" in status(pilot))
-        assert loaded(pilot) == []
+async def test_empty_result_is_reported(pilot: Pilot[int]) -> None:
+    await searched(pilot, "zzqx", [])
+    await until(pilot, lambda: names(pilot) == [])
+    assert status(pilot, ".listing-about") == "No skill matches."
+    await pilot.press("enter", "f4")
+    assert text(pilot) == ""
+
+
+async def test_enter_loads_and_unloads(pilot: Pilot[int]) -> None:
+    await searched(pilot, "tidy", ["tidy"])
+    await pilot.press("enter")
+    await until(pilot, lambda: "is loaded" in status(pilot))
+    assert loaded(pilot) == ["tidy"]
+    assert str(screen(pilot).rows[0].name) == "tidy"
+    assert status(pilot, ".listing-count") == "1 loaded: 106 of 60,000 characters (about 26 tokens)"
+    await pilot.press("tab", "enter")
+    await until(pilot, lambda: "is no longer loaded" in status(pilot))
+    assert loaded(pilot) == []
 
 
 async def test_key_right_after_a_word_acts_on_its_results(
@@ -324,17 +321,15 @@ async def test_project_skill_is_withheld_until_trusted_here(
         assert library.file("zebra", "more.md") == "More."
 
 
-async def test_invalid_name_is_reported(make_app: MakeApp) -> None:
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        await begun(pilot, "Look up")
-        await until(
-            pilot,
-            lambda: (
-                isinstance(pilot.app.screen, SkillsScreen)
-                and "The name 'Look up' cannot be used" in status(pilot)
-            ),
-        )
+async def test_invalid_name_is_reported(pilot: Pilot[int]) -> None:
+    await begun(pilot, "Look up")
+    await until(
+        pilot,
+        lambda: (
+            isinstance(pilot.app.screen, SkillsScreen)
+            and "The name 'Look up' cannot be used" in status(pilot)
+        ),
+    )
 
 
 async def test_long_skill_is_previewed_from_its_start(
@@ -390,7 +385,7 @@ async def test_skills_list_and_page_share_a_small_screen(make_app: MakeApp) -> N
         await pilot.pause()
         shown = screen_text(pilot)
     for line in (
-        "Skills             0 loaded: 0 of 60,000 characters (about 0 tokens)",
+        "Skills              0 loaded: 0 of 60,000 characters (about 0 tokens)",
         "debug           Find the cause of an exception or a wrong result,…",
         "Find the cause of an exception or a wrong result, using the\n",
         "718 characters · bundled with the program",

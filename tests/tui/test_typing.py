@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import string
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
@@ -83,6 +83,13 @@ async def ready(pilot: Pilot[int]) -> MahtabApp:
     return pilot.app
 
 
+@pytest.fixture
+async def pilot(app: MahtabApp) -> AsyncIterator[Pilot[int]]:
+    async with app.run_test(size=SIZE) as pilot:
+        await drawn(pilot)
+        yield pilot
+
+
 @pytest.mark.parametrize("pane", ["TranscriptPane", "NamespacePane", "SearchTreePane", "QueueRow"])
 async def test_letters_no_text_field_accepts_go_to_the_editor(
     app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pane: str
@@ -134,14 +141,14 @@ async def test_mouse_never_takes_typing_from_the_editor(
             assert app.focused is code(app)
 
 
-async def test_pasted_text_goes_to_the_editor_from_a_pane(app: MahtabApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
-        app.query_one(TranscriptPane).focus()
-        await pilot.pause()
-        app.post_message(Paste("rows = 3"))
-        await until(pilot, lambda: app.editor.text == "rows = 3")
-        assert app.focused is code(app)
+async def test_pasted_text_goes_to_the_editor_from_a_pane(
+    app: MahtabApp, pilot: Pilot[int]
+) -> None:
+    app.query_one(TranscriptPane).focus()
+    await pilot.pause()
+    app.post_message(Paste("rows = 3"))
+    await until(pilot, lambda: app.editor.text == "rows = 3")
+    assert app.focused is code(app)
 
 
 @pytest.mark.parametrize(
@@ -220,33 +227,31 @@ async def test_search_call_is_rerun_and_stopped_only_from_its_menu(
         assert acts == [act]
 
 
-async def test_editor_is_bright_only_while_it_receives_the_keys(app: MahtabApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+async def test_editor_is_bright_only_while_it_receives_the_keys(
+    app: MahtabApp, pilot: Pilot[int]
+) -> None:
 
-        def bar() -> object:
-            return app.editor.styles.border_top
+    def bar() -> object:
+        return app.editor.styles.border_top
 
-        bright = bar()
-        app.query_one("#namespace").focus()
-        await pilot.pause()
-        assert bar() != bright
-        await pilot.press("a")
-        await pilot.pause()
-        assert bar() == bright
+    bright = bar()
+    app.query_one("#namespace").focus()
+    await pilot.pause()
+    assert bar() != bright
+    await pilot.press("a")
+    await pilot.pause()
+    assert bar() == bright
 
 
-async def test_ctrl_f_filters_the_namespace_visibly(app: MahtabApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
-        namespace = app.query_one("#namespace")
-        namespace.focus()
-        await pilot.press("ctrl+f", *"pa")
-        assert app.editor.is_empty
-        assert "/ pa▏" in namespace.render_line(0).text
-        await pilot.press("escape", "x")
-        assert app.editor.text == "x"
-        assert "/" not in namespace.render_line(0).text
+async def test_ctrl_f_filters_the_namespace_visibly(app: MahtabApp, pilot: Pilot[int]) -> None:
+    namespace = app.query_one("#namespace")
+    namespace.focus()
+    await pilot.press("ctrl+f", *"pa")
+    assert app.editor.is_empty
+    assert "/ pa▏" in namespace.render_line(0).text
+    await pilot.press("escape", "x")
+    assert app.editor.text == "x"
+    assert "/" not in namespace.render_line(0).text
 
 
 async def test_approval_arriving_while_typing_is_not_answered_by_it(

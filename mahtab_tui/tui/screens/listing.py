@@ -27,6 +27,8 @@ from mahtab_tui.llm.providers import ModelChoice, availability_problem, found_mo
 from mahtab_tui.session.kernel import check_address
 from mahtab_tui.session.kernel_control import waiting_remote_kernels
 from mahtab_tui.store.history import History, HistoryEntry
+from mahtab_tui.tui.commands import COMMANDS
+from mahtab_tui.tui.commands.command import Command
 from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.editor.pasting import clean
 from mahtab_tui.tui.find import LineInput
@@ -248,6 +250,35 @@ def short_path(path: str, project: Path) -> str:
         if path.startswith(f"{folder}/"):
             return f"{short}{path.removeprefix(str(folder))}"
     return path
+
+
+_TITLE_WIDTH, _KEYS_WIDTH = 20, 16
+"""Columns for titles and keys in the list of commands."""
+
+
+class CommandPalette(ListScreen[str | None, Command]):
+    """Lists all commands with their keys; returns the action of the chosen one."""
+
+    heading_text = "Commands"
+    hint = "Enter runs it · ↑ ↓ choose · Esc cancels"
+
+    def find_rows(self, typed: str) -> Sequence[Command]:
+        return [each for each in COMMANDS if matches_words(typed, f"{each.title} {each.help}")]
+
+    def line(self, row: Command, width: int) -> Content:
+        keys = self.app._keymap.get(row.id, row.keys)
+        return Content.assemble(
+            f"{row.title:<{_TITLE_WIDTH}} ",
+            (f"{keys:<{_KEYS_WIDTH}} ", "$accent"),
+            (row.help, "$muted"),
+        )
+
+    def describe(self, row: Command | None) -> Content:
+        return Content("Nothing matches." if row is None else row.help)
+
+    def take(self) -> None:
+        if self.chosen is not None:
+            self.dismiss(self.chosen.action)
 
 
 _MODEL_WIDTH = 26
