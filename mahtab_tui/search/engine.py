@@ -194,8 +194,9 @@ class Engine:
             parent.children += 1
             node_id = f"{parent.id}.{parent.children}"
         depth = 0 if parent is None else parent.depth + 1
-        by_code = self._by_code and depth == 0 and self._limits.max_depth > 0
-        plain = plain or (self._limits.is_plain(depth, source.chars) and not by_code)
+        plain = plain or self._limits.is_plain(depth, source.chars)
+        if plain and depth == 0 and self._limits.max_depth > 0:
+            plain = not (self._by_code or prompts.is_looked_up(query, self._text))
         kind: Kind = "llm" if plain else "rlm"
         node = LiveNode(node_id, parent, depth, kind, query, source, model, batch, index, replaces)
         self._nodes[node_id] = node

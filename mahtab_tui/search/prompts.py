@@ -78,6 +78,8 @@ Compute the answer from all lines and call FINAL with it. Example, for {what}:
 ```python
 {code}
 ```"""
+_AT_ONCE = 2_000
+"""Characters that are read at once with fewer tokens than a search for a line needs."""
 _SEPARATORS = (",", ";", "\t", "|")
 _COUNTS = re.compile(r"how (many|often)", re.IGNORECASE)
 _LOOK = """\
@@ -156,6 +158,13 @@ def with_instructions(prompt: str, text: Text) -> str:
     if not text.instructions.strip():
         return prompt
     return f"{prompt}\nThe user's instructions for this search:\n{_defused(text.instructions)}\n"
+
+
+def is_looked_up(query: str, text: Text) -> bool:
+    """Tell whether a text is better searched than read: one of its lines has all of a query's
+    words."""
+    whole = text.text
+    return len(whole) > _AT_ONCE and find_query_lines(query.partition(FORM)[0], whole).complete
 
 
 def first_message(query: str, text: Text, left: BudgetLeft) -> str:

@@ -44,6 +44,8 @@ class QueryLines(NamedTuple):
     """Number of lines that have these words."""
     shown: tuple[tuple[int, str], ...]
     """The lines with most words, rare ones first, and lines that these lead to: number, line."""
+    complete: bool = False
+    """Whether a line has all words of the query."""
 
 
 def find_query_lines(query: str, text: str, *, header: bool = False) -> QueryLines:
@@ -54,7 +56,8 @@ def find_query_lines(query: str, text: str, *, header: bool = False) -> QueryLin
     lower = text.lower()
     lower = lower if len(lower) == len(text) else ""  # letters may become two
     found: dict[str, list[int]] = {}
-    for word in islice(_words(query[:_LONGEST_QUERY]), _MOST_TRIED):
+    words = list(islice(_words(query[:_LONGEST_QUERY]), _MOST_TRIED))
+    for word in words:
         starts, written = list(_starts(word, text, first)), word
         if not starts:
             for other in (word.lower(), word.lower().removesuffix("s")):
@@ -87,6 +90,7 @@ def find_query_lines(query: str, text: str, *, header: bool = False) -> QueryLin
             for start in sorted(shown)
             if (line := _line(text, start).strip()[:_LONGEST_LINE])
         ),
+        complete=bool(every) and len(found) == len(words),
     )
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -277,6 +278,9 @@ _CALL = 200
 """Characters that are read in the time in which a text is begun."""
 
 
+_NUMBER = re.compile(r"-?\d[\d,]{0,30}(\.\d{1,30})?")
+
+
 class SubAnswers:
     """The answers of a node's sub-calls, what they rest on, and which parts of the node's text they have read."""
 
@@ -294,7 +298,8 @@ class SubAnswers:
 
     def evidence(self, answer: str) -> list[TextSpan]:
         """Return the spans of the root's text on which the node's answer rests: those of the answers
-        in it, and the places of single values from them."""
+        in it, and the places of single values from them. A number with no place of its own is
+        computed, and rests on all that the sub-calls quote."""
         found = self._text.to_root(list(self._value_spans(answer)))
         for each, spans in itertools.islice(self._spans.items(), 5 * _READ // (len(answer) + 1)):
             if spans and (
@@ -302,6 +307,9 @@ class SubAnswers:
                 or (len(each) >= _SHORTEST_QUOTE and is_quoted(each, answer))
             ):
                 found += spans
+        if not found and _NUMBER.fullmatch(answer.strip()):
+            every = (span for spans in self._spans.values() for span in spans)
+            return list(itertools.islice(every, _MAX_SPANS))
         return found
 
     def _value_spans(self, answer: str) -> Iterator[TextSpan]:

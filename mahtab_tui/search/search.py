@@ -373,6 +373,7 @@ class Search:
     async def _close(self) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSING):
+                await asyncio.gather(*self._background, return_exceptions=True)
                 for engine in self._trees.values():
                     await engine.close()
                 if self._opened is not None:

@@ -41,6 +41,12 @@ def turns(count: int) -> Reply:
     return reply
 
 
+def five_turns(messages: list[dict[str, str]]) -> str:
+    """A function as a model, as the other engines have it."""
+    replies = sum(message["role"] == "assistant" for message in messages)
+    return python("FINAL(1)" if replies == 4 else f"x{replies} = len(context)\nprint(x{replies})")
+
+
 def waiting(code: str, *, child: str = "") -> Reply:
     """A root that runs this code, and others that take their time; where `child` is given, they run
     it after that."""
@@ -94,10 +100,9 @@ def rows() -> Iterator[Row]:
             "ms",
             "<= 40 ms",
         )
-        model = ScriptedModel(reply=turns(5))
         yield Row(
-            "the same by rlm(), from nothing",
-            median(timed(lambda: rlm("what?", TEXT, model=model), 7)),
+            "the same by rlm() with a function, as the engines below have",
+            median(timed(lambda: rlm("what?", TEXT, model=five_turns), 15)),
             "ms",
             "",
         )

@@ -12,21 +12,23 @@ import difflib
 import inspect
 import json
 import re
+import socket
 import statistics
 import subprocess
 import threading
 import time
-import urllib.error
-import urllib.request
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from pydoc_data.topics import topics
 from random import Random
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
+from urllib.parse import urlsplit
 
 from tests.benchmarks.answers.baseline import complete
 from tests.benchmarks.answers.run import find_model
@@ -334,10 +336,64 @@ def _other_tasks() -> Iterator[Task]:
     yield Task("other filter", "On how many days was the filter cleaned?", diary, cleaned, int)
 
 
+def _judged_tasks() -> Iterator[Task]:
+    """Make questions about short texts as a whole, whose words are not in the text."""
+    random = Random("letters")
+    for number, label in enumerate(("positive", "negative", "positive", "negative")):
+        lines = random.choices(_NEUTRAL, k=20)
+        lines += random.choices(_LIKED if label == "positive" else _DISLIKED, k=12)
+        random.shuffle(lines)
+        letter = "\n".join(lines)
+        yield Task(
+            f"letter {number}",
+            "How does the guest feel about the hotel: positive or negative?",
+            letter,
+            label,
+            Literal["positive", "negative"],
+        )
+    for name, text, kind in (
+        ("kind slicings", topics["slicings"], "manual"),
+        ("kind letter", letter, "letter"),
+        ("kind integers", topics["integers"], "manual"),
+        ("kind log", "\n".join(_log(random, 30)), "log"),
+    ):
+        yield Task(
+            name,
+            "Is this a letter, a manual or a log?",
+            text,
+            kind,
+            Literal["letter", "manual", "log"],
+        )
+
+
+_NEUTRAL = (
+    "We arrived on a Tuesday by train.",
+    "The way from the station takes ten minutes on foot.",
+    "Breakfast is from seven to ten.",
+    "Our room was on the third floor.",
+    "There is a lift and a staircase.",
+    "On Wednesday we went to the lake.",
+    "The museum is closed on Mondays.",
+    "We had rain for two days and sun for three.",
+)
+_LIKED = (
+    "I have rarely slept so well.",
+    "The food was wonderful.",
+    "We did not want to leave.",
+    "Everyone was kind to our children.",
+)
+_DISLIKED = (
+    "I did not close an eye all night.",
+    "The food was cold and bad.",
+    "We counted the hours until we could leave.",
+    "Everyone was rude to our children.",
+)
+
+
 def tasks(*, short: bool = False) -> list[Task]:
-    """Make the tasks. short: over texts that a model can read at once; nearly the same questions."""
+    """Make the tasks. short: over texts that a model can read at once."""
     if short:
-        some = (*_log_tasks(SHORT), *_order_tasks(SHORT))
+        some = (*_log_tasks(SHORT), *_order_tasks(SHORT), *_judged_tasks())
         return [task for task in some if task.answer]  # 0 is right by chance
     tuned = [*_log_tasks(1), *_order_tasks(1), *_manual_tasks(), *_review_tasks(), *_hop_tasks()]
     return [*tuned, *_other_tasks()]
@@ -356,7 +412,7 @@ def is_right(task: Task, answer: Any) -> bool:
         return str(task.answer) in numbers[-1:]
     words = str(answer)
     if task.returns is not str:  # of two classes, the one that it names
-        named = re.findall("positive|negative", words.lower())
+        named = re.findall("|".join(get_args(task.returns)), words.lower())
         return bool(named) and set(named) == {task.answer}
     return task.answer.lower() in words.lower()
 
@@ -399,6 +455,7 @@ class Proxy:
         self.counts = Counts()
         self._ended = threading.Condition()
         self._running = 0
+        self._connections: list[HTTPConnection] = []
         self._url = url
         self._transcript = transcript
         proxy = self
@@ -424,8 +481,12 @@ class Proxy:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
 
-    def wait(self) -> None:
-        """Wait until each call has been counted: an answer may come before its call has ended."""
+    def wait(self, *, stop: bool) -> None:
+        """Wait until each call has been counted: an answer may come before its call has ended.
+        stop: have the server end them, whose program is gone."""
+        for connection in self._connections if stop else ():
+            with contextlib.suppress(OSError, AttributeError):  # it has ended
+                connection.sock.shutdown(socket.SHUT_RDWR)
         with self._ended:
             self._ended.wait_for(lambda: not self._running, 60)
 
@@ -439,12 +500,15 @@ class Proxy:
             if body.get("stream"):
                 body["stream_options"] = {"include_usage": True}
             data = json.dumps(body).encode()
-        request = urllib.request.Request(target, data, {"Content-Type": "application/json"})
-        try:
-            reply = urllib.request.urlopen(request, timeout=600)
-        except urllib.error.HTTPError as error:
-            reply, body = error, None
-        with reply, contextlib.suppress(BrokenPipeError):
+        address = urlsplit(target)
+        connection = HTTPConnection(address.netloc, timeout=600)
+        self._connections.append(connection)
+        with contextlib.suppress(OSError, HTTPException), contextlib.closing(connection):
+            method = "GET" if data is None else "POST"
+            connection.request(method, address.path, data, {"Content-Type": "application/json"})
+            reply = connection.getresponse()
+            if reply.status != HTTPStatus.OK:
+                body = None
             handler.send_response(reply.status)
             handler.send_header("Content-Type", reply.headers["Content-Type"])
             handler.end_headers()  # it ends with the connection
@@ -504,7 +568,7 @@ def search_by_ourselves(proxy: Proxy, model: str, task: Task, **options: Any) ->
     return answer if answer.value is None else answer.value
 
 
-def _by_peer(python: str, engine: str) -> Callable[[Proxy, str, Task], Any]:
+def _by_peer(python: str, engine: str, seconds: float) -> Callable[[Proxy, str, Task], Any]:
     def search(proxy: Proxy, model: str, task: Task) -> Any:
         given = {"engine": engine, "url": proxy.url, "model": model}
         given |= {"question": task.question, "text": task.text}
@@ -514,7 +578,7 @@ def _by_peer(python: str, engine: str) -> Callable[[Proxy, str, Task], Any]:
             input=json.dumps(given),
             capture_output=True,
             text=True,
-            timeout=900,
+            timeout=seconds,
         )
         if done.returncode:
             raise RuntimeError((done.stderr.strip().splitlines() or ["failed"])[-1])
@@ -530,6 +594,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--url", default="http://127.0.0.1:8080/v1")
     parser.add_argument("--model", help="by default the first that the server lists")
     parser.add_argument("--peers", metavar="PYTHON", help="a Python that has rlms and dspy")
+    parser.add_argument("--seconds", type=float, default=900, help="longest search of a peer")
     parser.add_argument("--program", action="append", help="only this one; may be repeated")
     parser.add_argument("--only", action="append", default=[], help="only tasks that begin so")
     parser.add_argument("--short", action="store_true", help="texts of 4,000 characters")
@@ -542,7 +607,7 @@ def main(arguments: list[str]) -> None:
         "by code": partial(search_by_ourselves, small=0),
     }
     names = ("rlms", "dspy") if chosen.peers else ()
-    programs |= {name: _by_peer(chosen.peers, name) for name in names}
+    programs |= {name: _by_peer(chosen.peers, name, chosen.seconds) for name in names}
     for name, search in programs.items():
         if name in (chosen.program or ["direct", "mahtab-tui", *names]):
             _measure(name, search, chosen, model)
@@ -567,7 +632,7 @@ def _measure(name: str, search: Callable[[Proxy, str, Task], Any], chosen: Any, 
         except Exception as error:  # whatever a program raises
             answer = f"{type(error).__name__}: {error}"
         took, counts = time.monotonic() - began, proxy.counts
-        proxy.wait()
+        proxy.wait(stop="TimeoutExpired" in str(answer))
         good = is_right(task, answer)
         right += good
         seconds.append(took)

@@ -868,6 +868,18 @@ def test_values_whose_position_is_uncertain_are_not_cited(code: str, read: str, 
     assert len(rlm("what?", VALUES, model=model).spans) == count
 
 
+def test_computed_number_cites_what_its_sub_calls_quote() -> None:
+    quoted = "0100 customer C-120 paid 700.25 EUR on day 1"
+    for code, count in (("FINAL(len(answers))", 1), ("FINAL(f'{len(answers)} of them')", 0)):
+        reply = {
+            "what?": python(f"answers = [llm('?', partition(50)[2])]\n{code}"),
+            "?": f'["{quoted}"]',
+        }
+        model = ScriptedModel(reply=lambda messages, by=reply: by[query_of(messages)])
+        found = rlm("what?", VALUES, model=model)
+        assert [VALUES[start:end] for start, end in found.spans] == [quoted] * count
+
+
 def test_parts_are_passed_on_and_read_and_answers_cite_some() -> None:
     story = Story()
     answer_over_parts(

@@ -336,7 +336,7 @@ def test_search_without_an_answer_fails_and_the_rest_continues() -> None:
 
 
 def test_table_columns_are_aligned() -> None:
-    line = row(TASK, 0.1, Score(True, "answered", 12_345, 1_234_567, 12.5, 100.25, 0.5, 1.0))
+    line = row(TASK, 0.1, Score(True, "answered", 12_345, 1_234_567, 12.5, 100.25, 0.5, 1.0, 1.0))
     assert len(line) == len(HEADING)
     assert line.index("12,345") + 6 == HEADING.index("calls") + 5
 

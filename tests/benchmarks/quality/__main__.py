@@ -89,7 +89,7 @@ def main() -> None:
 
 def by_prepared_models(sizes: Sequence[float]) -> None:
     print(
-        f"{'engine':<12}{'policy':<16}{'MB':>6}{'exact':>8}{'partial':>9}{'calls':>8}{'over':>6}{'s':>8}{'precision':>11}{'recall':>8}  not exact"
+        f"{'engine':<12}{'policy':<16}{'MB':>6}{'exact':>8}{'partial':>9}{'calls':>8}{'over':>6}{'s':>8}{'precision':>11}{'recall':>8}{'lines':>7}  not exact"
     )
     for size in sizes:
         tasks = [make(kind, size) for kind in KINDS]
@@ -110,7 +110,8 @@ def _show(engine: str, policy: str, size: float, done: list[tuple[Task, Score]])
     print(
         f"{engine:<12}{policy:<16}{size:>6g}{sum(each.exact for each in scores):>5}/{len(scores)}{sum(each.state == 'partial' for each in scores):>9}"
         f"{sum(each.calls for each in scores):>8,}{over if ours else '-':>6}{sum(each.seconds for each in scores):>8.1f}"
-        f"{_mean(precision):>11}{_mean([each.recall for each in scores] if ours else []):>8}  {missed}",
+        f"{_mean(precision):>11}{_mean([each.recall for each in scores] if ours else []):>8}"
+        f"{_mean([each.lines for each in scores] if ours else []):>7}  {missed}",
         flush=True,
     )
 

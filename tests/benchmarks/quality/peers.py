@@ -107,5 +107,5 @@ def _scored(task: Task, calls: list[int], run: Callable[[], str]) -> Score:
         answer = run()
         exact = json.loads(answer) == task.answer
     except Exception:  # whatever an engine raises
-        return Score(False, "failed", calls[0], 0, 0.0, time.monotonic() - began, None, 0.0)
-    return Score(exact, "answered", calls[0], 0, 0.0, time.monotonic() - began, None, 0.0)
+        return Score(False, "failed", calls[0], 0, 0.0, time.monotonic() - began, None, 0.0, 0.0)
+    return Score(exact, "answered", calls[0], 0, 0.0, time.monotonic() - began, None, 0.0, 0.0)

@@ -23,7 +23,9 @@ class Score(NamedTuple):
     precision: float | None
     """The share of the text that it names as evidence which is evidence; None if it names none."""
     recall: float
-    """The share of the evidence that it names."""
+    """The share of the characters of the evidence that it names."""
+    lines: float
+    """The share of the lines of the evidence in which it names something."""
 
 
 def score(task: Task, search: Callable[..., Any], failures: tuple[type[Exception], ...]) -> Score:
@@ -35,7 +37,7 @@ def score(task: Task, search: Callable[..., Any], failures: tuple[type[Exception
             warnings.simplefilter("ignore")  # an answer in another form is told by its state
             answer = search(task.question, task.text, returns=task.returns)
     except failures:
-        return Score(False, "failed", 0, 0, 0.0, time.monotonic() - began, None, 0.0)
+        return Score(False, "failed", 0, 0, 0.0, time.monotonic() - began, None, 0.0, 0.0)
     named = covered(answer.spans, task.spans)
     whole = sum(end - start for start, end in answer.spans)
     used, value = answer.usage, answer.value
@@ -48,6 +50,7 @@ def score(task: Task, search: Callable[..., Any], failures: tuple[type[Exception
         time.monotonic() - began,
         named / whole if whole else None,
         named / sum(end - start for start, end in task.spans),
+        sum(covered(answer.spans, [line]) > 0 for line in task.spans) / len(task.spans),
     )
 
 
@@ -60,7 +63,7 @@ def covered(some: Sequence[Span], others: Sequence[Span]) -> int:
     )
 
 
-HEADING = f"{'task':<14}{'MB':>6}  {'exact':<6}{'state':<10}{'calls':>6}{'tokens':>11}{'USD':>9}{'s':>8}{'precision':>11}{'recall':>8}"
+HEADING = f"{'task':<14}{'MB':>6}  {'exact':<6}{'state':<10}{'calls':>6}{'tokens':>11}{'USD':>9}{'s':>8}{'precision':>11}{'recall':>8}{'lines':>7}"
 
 
 def row(task: Task, megabytes: float, score: Score) -> str:
@@ -68,5 +71,5 @@ def row(task: Task, megabytes: float, score: Score) -> str:
     precision = "-" if score.precision is None else f"{score.precision:.2f}"
     return (
         f"{task.kind:<14}{megabytes:>6g}  {'yes' if score.exact else 'no':<6}{score.state:<10}{score.calls:>6,}{score.tokens:>11,}"
-        f"{score.usd:>9.4f}{score.seconds:>8.1f}{precision:>11}{score.recall:>8.2f}"
+        f"{score.usd:>9.4f}{score.seconds:>8.1f}{precision:>11}{score.recall:>8.2f}{score.lines:>7.2f}"
     )
