@@ -22,7 +22,7 @@ from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from tests import tags
 from tests.records import made
 from tests.tui.editor_app import screen_text, until
-from tests.tui.story import IDLE, WAITING, MakeApp, ScriptedSession, drawn, story
+from tests.tui.story import IDLE, WAITING, MakeApp, ScriptedSession, drawn, showing, story
 
 RunBefore = Callable[[Pilot[int]], Awaitable[None]]
 
@@ -153,8 +153,7 @@ async def test_new_input_scrolls_the_transcript_to_its_end(
     app = make_app(*story())
     sent: list[str] = []
     monkeypatch.setattr(app.session, "submit", lambda mode, text: sent.append(text))
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         pane = app.query_one(TranscriptPane)
         pane.focus()
         await pilot.press("home", "up")
@@ -202,8 +201,7 @@ async def test_end_of_a_long_input_is_visible_and_the_transcript_has_space(
     make_app: MakeApp, size: tuple[int, int], mode: Mode
 ) -> None:
     app = make_app(*story())
-    async with app.run_test(size=size) as pilot:
-        await drawn(pilot)
+    async with showing(app, size) as pilot:
         app.editor.mode = mode
         for lines in (8, 12, 100):
             app.editor.text = "\n".join(f"v{line} = {line}" for line in range(lines))
@@ -221,8 +219,7 @@ async def test_long_code_being_edited_leaves_no_blank_below_it(
 ) -> None:
     monkeypatch.setattr(prompt_row, "IGNORE_KEYS_S", 0.0)  # The key comes at once after the focus.
     app = make_app(*story())
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         assert isinstance(app.session, ScriptedSession)
         app.session.log_record(
             replace(WAITING, text="\n".join(f"w{line} = {line}" for line in range(40))), time.time()
@@ -281,8 +278,7 @@ async def test_unknown_command_or_theme_in_the_configuration_is_reported(
     app.settings.keymap = app.session.settings.keymap
     messages: list[str] = []
     app.session.notice = lambda text, level="info": messages.append(text)  # type: ignore[method-assign]
-    async with app.run_test() as pilot:
-        await drawn(pilot)
+    async with showing(app):
         assert app.theme == "mahtab"
     assert messages == [
         f"{path}, line 2: keymap: there is no command 'hlp'. Did you mean help?",
@@ -315,8 +311,7 @@ async def test_key_on_an_error_drafts_a_question_and_sends_nothing(
         1.0,
     )
     app = make_app(made(tags.USER_REPL_IN, "1 / 0", attrs, 1.0))
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         await pilot.press("alt+x")
         assert (app.editor.mode, app.editor.text) == ("python", "")
         app.session.log_record(failed, time.time())  # type: ignore[attr-defined]

@@ -29,7 +29,7 @@ from mahtab_tui.tui.widgets.question_rows import InputRow
 from tests import tags
 from tests.records import made
 from tests.tui.editor_app import static_text, until
-from tests.tui.story import WAITING, MakeApp, ScriptedSession, drawn, story
+from tests.tui.story import WAITING, MakeApp, ScriptedSession, drawn, showing, story
 
 
 async def help_text(pilot: Pilot[int]) -> str:
@@ -73,8 +73,7 @@ async def test_help_lists_every_command_with_its_key_and_every_key_of_a_pane(
 ) -> None:
     app = make_app()
     app.settings.keymap = {"toggle-mode": "f12"}
-    async with app.run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(app, (120, 40)) as pilot:
         shown = await help_text(pilot)
         lines, words = shown.splitlines(), " ".join(shown.split())
         for command in COMMANDS:
@@ -92,8 +91,7 @@ async def test_help_lists_every_command_with_its_key_and_every_key_of_a_pane(
 
 async def test_typing_in_the_help_filters_its_rows(make_app: MakeApp) -> None:
     app = make_app()
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         await help_text(pilot)
         await pilot.press(*"interpreter")
         rows = " ".join(str(app.screen.query_one("#help-rows", Static).content).split())
@@ -107,8 +105,7 @@ async def test_typing_in_the_help_filters_its_rows(make_app: MakeApp) -> None:
 async def test_the_palette_lists_every_command_with_its_key(make_app: MakeApp) -> None:
     app = make_app()
     app.settings.keymap = {"toggle-mode": "f12"}
-    async with app.run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(app, (120, 40)) as pilot:
         await pilot.press("ctrl+p")
         await until(pilot, lambda: len(palette_rows(pilot)) >= len(COMMANDS))
         rows = palette_rows(pilot)
@@ -125,8 +122,7 @@ async def test_theme_chosen_by_name_is_saved_for_the_next_start(
     make_app: MakeApp, theme: str
 ) -> None:
     app = make_app(theme="")
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         await pilot.press("f2", *f"/theme {theme}", "enter")
         await until(pilot, lambda: app.theme == theme)
     app.ui_state.save()
@@ -140,8 +136,7 @@ async def test_theme_chosen_by_name_is_saved_for_the_next_start(
 @pytest.mark.parametrize("theme", ["nord", "textual-light", "dracula", "ansi-dark", "ansi-light"])
 async def test_every_theme_of_textual_draws_the_screen(make_app: MakeApp, theme: str) -> None:
     app = make_app(*story(), theme=theme)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(app, (120, 40)) as pilot:
         assert app.theme == theme
         await pilot.press("f1", "escape", "f2")
 
@@ -151,8 +146,7 @@ async def test_users_key_overrides_another_commands(
 ) -> None:
     app = make_app()
     app.settings.keymap = {"reset": "ctrl+r", "history-search": "f12"}
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         await pilot.press("ctrl+r")
         await until(pilot, lambda: type(app.screen).__name__ == "Confirm")
         await pilot.press("escape", "f12")
@@ -174,8 +168,7 @@ async def test_unresponsive_cell_gets_a_hint_that_stopping_again_kills(
     runs = True
     monkeypatch.setattr(Cells, "running", property(lambda cells: runs))
     monkeypatch.setattr(app.session, "stop", lambda: "cell")
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         await pilot.press("escape")
         await until(
             pilot,
@@ -301,8 +294,7 @@ async def test_line_is_redrawn_only_when_its_keys_change(
     make_app: MakeApp,
 ) -> None:
     app = make_app(*story())
-    async with app.run_test() as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         before = app.screen.query_one(KeyLine).keys
         app.screen.refresh_bindings()
         await pilot.pause()
@@ -366,8 +358,7 @@ async def test_key_for_a_waiting_row_is_shown_while_something_waits(
         1.0,
     )
     app = make_app(*story())
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         assert isinstance(app.session, ScriptedSession)
         assert "Answer" not in keys(pilot)
         app.editor.text = "half"  # so that the line does not take the focus
@@ -414,8 +405,7 @@ async def test_maximise_key_runs_code_being_edited(
     monkeypatch.setattr(prompt_row, "IGNORE_KEYS_S", 0.0)
     decisions: list[Decision] = []
     app = make_app(*story(), WAITING)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         monkeypatch.setattr(
             app.session.approvals, "answer", lambda request, decision: decisions.append(decision)
         )
@@ -435,8 +425,7 @@ async def test_key_answers_nothing_where_the_answers_do_not_fit(
     monkeypatch.setattr(prompt_row, "IGNORE_KEYS_S", 0.0)
     decisions: list[Decision] = []
     app = make_app(*story(), WAITING)
-    async with app.run_test(size=size) as pilot:
-        await drawn(pilot)
+    async with showing(app, size) as pilot:
         monkeypatch.setattr(
             app.session.approvals, "answer", lambda request, decision: decisions.append(decision)
         )

@@ -14,7 +14,7 @@ from mahtab_tui.tui.widgets.bars import HeaderBar
 from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
-from tests.tui.story import IDLE, MakeApp, ScriptedSession, drawn
+from tests.tui.story import IDLE, MakeApp, ScriptedSession, drawn, showing
 
 SESSION = made(
     tags.SESSION, "", {"name": "sales-march", "model": "claude:sonnet", "approval": "ask"}
@@ -60,8 +60,7 @@ async def emit_records(pilot: Pilot[int], *records: Record, when: float | None =
 async def test_every_kernel_state_is_shown(
     make_app: MakeApp, size: tuple[int, int], python: str
 ) -> None:
-    async with make_app(SESSION).run_test(size=size) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(SESSION), size) as pilot:
         assert line(pilot).endswith("◌ kernel  starting")
         for state, glyph in (("starting", "◌"), ("idle", "●"), ("dead", "✗")):
             await emit_records(pilot, kernel(state))
@@ -112,8 +111,7 @@ async def test_last_of_many_states_is_shown_with_time_since_its_start(
 
 
 async def test_session_model_approval_and_cost(make_app: MakeApp) -> None:
-    async with make_app(SESSION, usage(cost=0.031)).run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(SESSION, usage(cost=0.031)), (120, 40)) as pilot:
         assert line(pilot).startswith(
             "◐ mahtab  sales-march  claude:sonnet  ask first  12.5k tok  $0.03"
         )
@@ -135,8 +133,7 @@ async def test_session_model_approval_and_cost(make_app: MakeApp) -> None:
 
 
 async def test_no_cost_is_shown_without_a_price(make_app: MakeApp) -> None:
-    async with make_app(SESSION, usage(cost=None)).run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(SESSION, usage(cost=None)), (120, 40)) as pilot:
         assert "$" not in line(pilot)
         assert "12.5k tok" in line(pilot)
 
@@ -146,8 +143,7 @@ async def test_long_name_is_shortened_for_the_kernel(make_app: MakeApp) -> None:
         tags.SESSION, "", {"name": "n" * 200, "model": "replay:[/x]" + "m" * 200, "approval": "ask"}
     )
     for size in ((120, 40), (80, 24), (20, 5)):
-        async with make_app(long, kernel("idle")).run_test(size=size) as pilot:
-            await drawn(pilot)
+        async with showing(make_app(long, kernel("idle")), size) as pilot:
             assert line(pilot).endswith("idle")
             assert len(line(pilot)) <= size[0]
 
@@ -291,8 +287,7 @@ async def test_the_header_shows_how_full_the_models_window_is(
 async def test_meter_is_in_a_warning_colour_from_80_percent(
     make_app: MakeApp, tokens: int, alarming: bool
 ) -> None:
-    async with make_app(SESSION).run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(SESSION)) as pilot:
         await emit_records(pilot, kernel("idle"), window(tokens))
         header = pilot.app.query_one(HeaderBar)
         (style,) = [

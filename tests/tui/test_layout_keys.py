@@ -20,7 +20,7 @@ from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.search_story import done, running
-from tests.tui.story import WAITING, MakeApp, drawn, story
+from tests.tui.story import WAITING, MakeApp, drawn, showing, story
 
 
 def focus_is_seen(app: MahtabApp) -> bool:
@@ -111,8 +111,7 @@ async def test_search_has_one_live_line_when_the_tree_is_hidden(
     make_app: MakeApp,
 ) -> None:
     app = make_app(made(tags.USER_REPL_IN, "rlm(question, log)", {"cell": 1, "party": "you"}, 1.0))
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         transcript = app.query_one(TranscriptPane)
 
         def live() -> list[str]:
@@ -138,8 +137,7 @@ async def test_namespace_pane_gets_the_width_left_by_the_transcript(
     make_app: MakeApp, columns: int, side: int
 ) -> None:
     app = make_app(*story())
-    async with app.run_test(size=(columns, 50)) as pilot:
-        await drawn(pilot)
+    async with showing(app, (columns, 50)) as pilot:
         assert app.query_one("#side").region.width == side
         assert app.query_one(TranscriptPane).room[0] == min(120, columns - side - 6)
         before = side
@@ -208,8 +206,7 @@ async def test_pane_can_be_maximised_and_restored(
 @pytest.mark.parametrize("key", ["f2", "f6", "f7", "f3"])
 async def test_focusing_another_pane_restores_the_layout(make_app: MakeApp, key: str) -> None:
     app = make_app(*story(), WAITING)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(app, (120, 40)) as pilot:
         app.query_one("#namespace").focus()
         await pilot.press("f5")
         await pilot.pause()
@@ -281,8 +278,7 @@ async def test_command_with_an_extra_word_is_reported_and_its_text_returns(
 @pytest.mark.parametrize("keys", [(), ("f3",), ("f7", "f5")])
 async def test_idle_screen_triggers_no_layout(make_app: MakeApp, keys: tuple[str, ...]) -> None:
     app = make_app(*story(), WAITING)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         await pilot.press(*keys)
         for _ in range(5):
             await pilot.pause()
@@ -298,8 +294,7 @@ async def test_answers_appear_right_under_the_waiting_code(
     make_app: MakeApp, size: tuple[int, int]
 ) -> None:
     app = make_app(WAITING)
-    async with app.run_test(size=size) as pilot:
-        await drawn(pilot)
+    async with showing(app, size) as pilot:
         await pilot.pause()
         transcript, editor = app.query_one("#transcript"), app.query_one("#editor")
         assert (
@@ -316,8 +311,7 @@ async def test_all_answers_are_visible_however_long_the_code_is(
 ) -> None:
     code = "\n".join(f"column_{number} = {number}" for number in range(60))
     app = make_app(*story(), replace(WAITING, text=code))
-    async with app.run_test(size=size) as pilot:
-        await drawn(pilot)
+    async with showing(app, size) as pilot:
         await until(pilot, lambda: app.query_one(WaitingCode).display)
         await pilot.pause()
         chips = app.query_one("ApprovalRow Chips")
@@ -344,8 +338,7 @@ async def test_waiting_code_is_repeated_only_if_the_transcript_cannot_show_it(
             1.0,
         ),
     )
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         await pilot.pause()
         assert app.query_one(WaitingCode).display is shown
         assert app.query_one("#editor").region.bottom == 23
@@ -360,8 +353,7 @@ async def test_page_keys_scroll_the_transcript_from_the_editor(make_app: MakeApp
         for number in range(1, 40)
     ]
     app = make_app(*cells)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         transcript = app.query_one(TranscriptPane)
         end = transcript.scroll_y
         await pilot.press(*"y = 1", "pageup", "pageup")
@@ -378,8 +370,7 @@ async def test_page_keys_scroll_a_text_longer_than_the_editor(make_app: MakeApp)
             for number in range(1, 40)
         )
     )
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         app.editor.text = "\n".join(f"y = {number}" for number in range(40))
         await pilot.pause()
         end = app.query_one(TranscriptPane).scroll_y

@@ -16,7 +16,7 @@ from mahtab_tui.tui.namespace import NamespacePane
 from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
-from tests.tui.story import MakeApp, ScriptedSession, change, drawn
+from tests.tui.story import MakeApp, ScriptedSession, change, drawn, showing
 
 # The namespace pane: what it lists in which order, how it is filtered, and how one looks inside.
 
@@ -112,8 +112,7 @@ async def test_types_shrink_before_values_and_names_have_20_columns(
             },
         )
     )
-    async with app.run_test(size=(120, 35)) as pilot:
-        await drawn(pilot)
+    async with showing(app, (120, 35)) as pilot:
         assert lines(pilot)[2].split()[:3] == ["price_per_region_an…", "10,000", "×"]
         await pilot.resize_terminal(200, 35)
         await until(pilot, lambda: kind in lines(pilot)[2])
@@ -127,8 +126,7 @@ async def test_object_shows_its_fields_and_long_ones_leave_space_for_types(
     app = make_app(
         changes(1, change("n", "int", "42")), changes(2, change("order", "Order", fields))
     )
-    async with app.run_test(size=(120, 35)) as pilot:
-        await drawn(pilot)
+    async with showing(app, (120, 35)) as pilot:
         order, number = lines(pilot)[2:4]
         assert order.split() == ["order", "Order(id=7,", "total=3.5…", "Order", "❯", "2"]
         assert number.split() == ["n", "42", "int", "❯", "1"]
@@ -150,15 +148,13 @@ async def test_wide_screen_shows_when_a_variable_changed(
             },
         )
     )
-    async with app.run_test(size=(columns, 50)) as pilot:
-        await drawn(pilot)
+    async with showing(app, (columns, 50)) as pilot:
         assert lines(pilot)[2].endswith(f"❯ 12{clock}")
 
 
 async def test_deleted_names_vanish_and_a_fresh_kernel_empties_the_list(make_app: MakeApp) -> None:
     app = make_app(*ROWS, changes(4, {"name": "a", "change": "deleted"}))
-    async with app.run_test(size=SIZE) as pilot:
-        await drawn(pilot)
+    async with showing(app, SIZE) as pilot:
         assert names(pilot) == ["data", "b"]
         assert isinstance(app.session, ScriptedSession)
         app.session.log_record(changes(5, fresh=True), 1.0)
@@ -200,8 +196,7 @@ async def test_exactly_typed_name_comes_first(make_app: MakeApp) -> None:
         changes(1, change("df", "int", "1")),
         changes(2, change("pldf", "int", "1"), change("df_old", "int", "1")),
     )
-    async with app.run_test(size=SIZE) as pilot:
-        await drawn(pilot)
+    async with showing(app, SIZE) as pilot:
         pane_of(pilot).focus()
         await pilot.press("ctrl+f", *"d")
         assert names(pilot) == ["df_old", "pldf", "df"]
@@ -512,8 +507,7 @@ async def emit_records(pilot: Pilot[int], *records: Record) -> None:
 async def test_key_shows_added_deleted_and_rebound_names_with_old_values(
     make_app: MakeApp,
 ) -> None:
-    async with make_app(BEFORE, ended(2), CHANGED).run_test(size=SIZE) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(BEFORE, ended(2), CHANGED), SIZE) as pilot:
         pane_of(pilot).styles.width = 64
         await pilot.press("alt+d")
         title, _, *rows = lines(pilot)
@@ -530,8 +524,7 @@ async def test_key_shows_added_deleted_and_rebound_names_with_old_values(
 
 
 async def test_changes_follow_the_model_and_not_the_user(make_app: MakeApp) -> None:
-    async with make_app(BEFORE, ended(2), CHANGED).run_test(size=SIZE) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(BEFORE, ended(2), CHANGED), SIZE) as pilot:
         await pilot.press("alt+d")
         await emit_records(pilot, changes(3, change("mine", "int", "1")))
         assert lines(pilot)[0] == "CHANGES  ·  claude 2"
@@ -550,8 +543,7 @@ async def test_changes_follow_the_model_and_not_the_user(make_app: MakeApp) -> N
 async def test_empty_changes_view_explains_its_purpose(
     make_app: MakeApp,
 ) -> None:
-    async with make_app(BEFORE).run_test(size=SIZE) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(BEFORE), SIZE) as pilot:
         await pilot.press("alt+d")
         assert lines(pilot)[0] == "CHANGES"
         assert (
@@ -576,8 +568,7 @@ async def test_keys_act_on_existing_names_and_letters_filter(make_app: MakeApp) 
 
 
 async def test_hidden_pane_opens_with_the_changes(make_app: MakeApp) -> None:
-    async with make_app(BEFORE).run_test(size=(60, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(BEFORE), (60, 24)) as pilot:
         assert not pane_of(pilot).region
         await pilot.press("alt+d")
         await until(pilot, lambda: bool(pane_of(pilot).region))

@@ -17,7 +17,7 @@ from mahtab_tui.tui.screens.listing import KernelChoice, KernelPicker, ModelPick
 from tests.fake_claude import InstallClaude
 from tests.services import serving
 from tests.tui.editor_app import screen_text, static_text, until, write
-from tests.tui.story import MakeApp, drawn, story
+from tests.tui.story import MakeApp, drawn, showing, story
 
 # The list of kernels to go on with.
 
@@ -229,8 +229,7 @@ async def test_escape_changes_nothing(make_app: MakeApp) -> None:
 async def test_previously_used_models_are_offered_again(make_app: MakeApp, project: Path) -> None:
     (project / "a.jsonl").write_text('{"text": "a"}\n')
     app = make_app()
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         BY_ID["model"].run(app.command_context, "replay:a.jsonl")
         await until(pilot, lambda: app.session.model == "replay:a.jsonl")
     app.ui_state.save()

@@ -28,7 +28,7 @@ from tests.tui.settings_screens import (
     value,
     wait_for_message,
 )
-from tests.tui.story import MakeApp, drawn, story
+from tests.tui.story import MakeApp, showing, story
 
 
 @pytest.fixture
@@ -386,8 +386,7 @@ async def test_change_finished_after_closing_the_screen_is_reported(
 async def test_screen_survives_deletion_of_its_start_folder(
     app: MahtabApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await drawn(pilot)
+    async with showing(app, SIZE) as pilot:
         folder = tmp_path / "gone"
         folder.mkdir()
         monkeypatch.chdir(folder)

@@ -21,7 +21,7 @@ from mahtab_tui.tui.screens.listing import ChooseOne
 from mahtab_tui.tui.screens.skills import LONGEST, MarkdownPreview, SkillsScreen
 from tests.skills import trust_skills, write_skill
 from tests.tui.editor_app import screen_text, until, write
-from tests.tui.story import MakeApp, drawn, story
+from tests.tui.story import MakeApp, drawn, showing, story
 
 # The skills on a screen: found as one types, read, loaded and unloaded, edited, begun.
 
@@ -400,8 +400,7 @@ __all__ = ["skills"]
 
 
 async def test_slash_unload_unloads_or_offers_a_choice(make_app: MakeApp) -> None:
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(*story()), SIZE) as pilot:
         app = pilot.app
         assert isinstance(app, MahtabApp)
         app.session.knowledge.loaded.load("tidy")

@@ -32,7 +32,7 @@ from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.inspecting import lines, looking_at, reads
 from tests.tui.search_story import done
-from tests.tui.story import MakeApp, ScriptedSession, drawn, story
+from tests.tui.story import MakeApp, ScriptedSession, drawn, showing, story
 
 # Target of letters: a person who types means the editor, whatever was clicked before.
 
@@ -85,8 +85,7 @@ async def ready(pilot: Pilot[int]) -> MahtabApp:
 
 @pytest.fixture
 async def pilot(app: MahtabApp) -> AsyncIterator[Pilot[int]]:
-    async with app.run_test(size=SIZE) as pilot:
-        await drawn(pilot)
+    async with showing(app, SIZE) as pilot:
         yield pilot
 
 
@@ -285,8 +284,7 @@ async def test_command_key_acts_after_earlier_letters_and_enter(
 ) -> None:
     app = make_app(*story())
     submitted: list[tuple[str, str]] = []
-    async with app.run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(app, (120, 40)) as pilot:
         monkeypatch.setattr(
             app.session, "submit", lambda mode, text: submitted.append((mode, text))
         )
@@ -309,8 +307,7 @@ async def test_bunched_letters_are_one_edit_and_keys_between_act_in_order(
     monkeypatch.setattr(TextArea, "edit", counted)
     submitted: list[tuple[str, str]] = []
     words = "x = '" + "sugar und Größe 糖 " * 1_000 + "'"
-    async with app.run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(app, (120, 40)) as pilot:
         monkeypatch.setattr(
             app.session, "submit", lambda mode, text: submitted.append((mode, text))
         )
@@ -336,8 +333,7 @@ async def test_bunched_letters_are_one_edit_and_keys_between_act_in_order(
 
 async def test_letters_after_a_command_go_to_the_screen_it_opens(make_app: MakeApp) -> None:
     app = make_app(*story())
-    async with app.run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(app, (120, 40)) as pilot:
         bunch(app, *"12", "f2", "ctrl+p", *"the")
         app.post_message(Paste("me"))
         bunch(app, *"s")
@@ -356,8 +352,7 @@ async def test_letters_after_a_command_go_to_the_screen_it_opens(make_app: MakeA
 
 async def test_screen_that_closes_at_once_swallows_no_key(make_app: MakeApp) -> None:
     app = make_app(*story())
-    async with app.run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(app, (120, 40)) as pilot:
         bunch(app, *"1", "ctrl+p", "escape")
         await until(pilot, lambda: app.editor.text == "1" and len(app.screen_stack) == 1)
         await pilot.press("2")
@@ -442,8 +437,7 @@ async def test_constantly_busy_widget_does_not_delay_commands() -> None:
 
 async def test_letters_after_a_jump_go_to_its_pane(make_app: MakeApp) -> None:
     app = make_app(*story())
-    async with app.run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(app, (120, 40)) as pilot:
         app.query_one("#transcript").focus()
         await pilot.pause()
         bunch(app, "ctrl+o", *"etype")
@@ -456,8 +450,7 @@ async def test_letters_after_opening_a_search_are_search_text(
 ) -> None:
     app = make_app(*story())
     submitted: list[str] = []
-    async with app.run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(app, (120, 40)) as pilot:
         monkeypatch.setattr(app.session, "submit", lambda mode, text: submitted.append(text))
         app.query_one("#transcript").focus()
         await pilot.press("up")

@@ -22,7 +22,7 @@ from tests import tags
 from tests.records import made
 from tests.tui.editor_app import SIZE, app_of, press_at_once, screen_text, until, write
 from tests.tui.search_app import RecordingControl
-from tests.tui.story import MakeApp, ScriptedSession, change, drawn, story
+from tests.tui.story import MakeApp, ScriptedSession, change, drawn, showing, story
 
 
 def fan_out(state: str, request: str = "q1", node: str = "1.7", **about: Any) -> SearchFanOut:
@@ -125,8 +125,7 @@ async def test_questions_are_asked_one_after_another(app: MahtabApp) -> None:
 
 
 async def test_fan_out_row_shows_what_the_calls_may_cost(app: MahtabApp) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         await ask_fan_out(pilot)
         await pilot.pause()
         assert (
@@ -325,8 +324,7 @@ async def test_many_changes_leave_space_for_the_transcript(
         changes=tuple(Change(f"x{number}", "added", "int", "1") for number in range(500))
     )
     app = make_app(*story(), many)
-    async with app.run_test(size=size) as pilot:
-        await drawn(pilot)
+    async with showing(app, size) as pilot:
         row, chips = app.query_one(ReviewRow), app.query_one("ReviewRow Chips", Chips)
         await until(pilot, lambda: bool(chips.region))
         assert row.region.bottom == chips.region.bottom
@@ -337,8 +335,7 @@ async def test_screen_passes_the_answer_on_and_the_cell_is_marked_as_waiting(
     reviewing: MahtabApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prompt_row, "TYPING_GAP_S", 0.001)
-    async with reviewing.run_test(size=(120, 35)) as pilot:
-        await drawn(pilot)
+    async with showing(reviewing, (120, 35)) as pilot:
         session = reviewing.session
         assert isinstance(session, ScriptedSession)
         assert reviewing.panes.prompt_row is pilot.app.query_one(ReviewRow)
