@@ -43,7 +43,8 @@ LARGEST = 10_000
 """Maximum columns or lines of a terminal."""
 
 _SEQUENCE = re.compile(
-    r"\x1b\[(?:<[-+.;\da-ln-zA-LN-Z]{0,32}[Mm]"  # the mouse, also with malformed numbers
+    r"(?:\x1b\[[IO])+(?=\x1b\[[IO])"  # only the last of several reports of the focus counts
+    r"|\x1b\[(?:<[-+.;\da-ln-zA-LN-Z]{0,32}[Mm]"  # the mouse, also with malformed numbers
     r"|[0-?]*[ -/]*(?:(?P<final>[@-~])|(?=\x1b|\Z)))"  # CSI
     r"|\x1b(?:\][\dlLI]|[PX^_])[^\x00-\x1f\x7f\x9c]*(?:\x1b\\|[\x07\x9c])"  # OSC, DCS, SOS, PM, APC
 )

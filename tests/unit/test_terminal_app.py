@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual._xterm_parser import XTermParser
 from textual.app import App
-from textual.events import Key, MouseDown, Paste, Resize
+from textual.events import AppBlur, AppFocus, Key, MouseDown, Paste, Resize
 from textual.message import Message
 
 from mahtab_tui.tui.terminal_app import (
@@ -147,6 +147,11 @@ def test_key_works_after_a_long_sequence_with_a_lost_end(start: str) -> None:
     parser = KeyParser()
     assert [*parser.feed(start), *parser.flush_pending()] == []
     assert [str(key) for key in parser.feed("6")] == [str(Key("6", "6"))]
+
+
+def test_only_the_last_of_many_focus_reports_counts() -> None:
+    assert [type(message) for message in read("\x1b[I\x1b[O" * 1_000)] == [AppBlur]
+    assert [type(message) for message in read("\x1b[O\x1b[Ia\x1b[O")] == [AppFocus, Key, AppBlur]
 
 
 @pytest.mark.parametrize("size", ["0;0;0;0", "20;60;0;0", "0;80;400;800", "999999;999999;400;800"])
