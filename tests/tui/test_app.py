@@ -188,7 +188,7 @@ async def test_empty_input_has_three_rows_or_one_in_a_low_terminal(
         await pilot.pause()
         code = app.query_one("#code")
         assert code.region.height == rows
-        assert app.query_one("#transcript").region.height >= height / 2
+        await until(pilot, lambda: app.query_one("#transcript").region.height >= height / 2)
         app.editor.text = "\n".join("abcde")
         await until(
             pilot, lambda: code.region.height in (4, 5)
