@@ -170,6 +170,12 @@ def check_terminal(instead: str = "") -> None:
         )
 
 
+def end_with_terminal() -> None:
+    """Let a hangup end this process even under `nohup`."""
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 class ScreenResult(NamedTuple):
     code: int
     next_session: str
@@ -198,6 +204,8 @@ def open_screen(
     namespace outlives the screen. no_trace: write nothing about the session to disk.
     """
     check_terminal(ASK_HINT)
+    if collector is not None:
+        end_with_terminal()
     frontend = ScreenFrontend()
     project = Path.cwd()
     session = Session(
@@ -318,6 +326,7 @@ def watch_session(running: RunningSession) -> int:
 def _watch(watched: WatchedFile | WatchedSession) -> int:
     from mahtab_tui.tui.watch_app import WatchApp
 
+    end_with_terminal()
     app = WatchApp(watched, theme=load_settings().theme or UiState.load().theme)
     with SignalHandler(app):
         app.run()
