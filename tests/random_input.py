@@ -31,7 +31,7 @@ from mahtab_tui.store.history import History
 from mahtab_tui.store.resume import new_store
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.terminal_driver import StdioRedirect
-from mahtab_tui.tui.textual_fixes import KeyParser, KeySequences
+from mahtab_tui.tui.textual_fixes import KeyParser
 from tests.skills import write_skill
 
 ACTIONS = 150
@@ -158,7 +158,7 @@ async def run(seed: int, count: int, begun: Callable[[], None] = lambda: None) -
     last: deque[str | tuple[int, int]] = deque(maxlen=12)
     try:
         async with app.run_test(size=(120, 35)) as pilot:
-            parser, sequences, driver = KeyParser(), KeySequences(), app._driver
+            parser, driver = KeyParser(), app._driver
             assert driver is not None
             for action, _ in zip(actions(chance), range(count), strict=False):
                 if not app.is_running or app._exit:
@@ -166,12 +166,7 @@ async def run(seed: int, count: int, begun: Callable[[], None] = lambda: None) -
                 last.append(action)
                 begun()
                 if isinstance(action, str):
-                    if (
-                        typed := sequences.filter_input(action) + sequences.flush_pending()
-                    ):  # the parser takes an empty text for the end
-                        for event in parser.feed(typed):
-                            driver.process_message(event)
-                    for event in parser.tick():
+                    for event in (*parser.feed(action), *parser.flush_pending()):
                         driver.process_message(event)
                 else:
                     driver._size = action

@@ -416,15 +416,6 @@ class Undo:
         self._last: tuple[tuple[int, ...], Provenance] | None = None
         """The cells of the last undo, which a redo reverses, and the authors of names before it."""
 
-    def describe_usage(self, steps: int, megabytes: int) -> str:
-        """Describe how many cells can be undone, and how much memory only they use. steps,
-        megabytes: the limits."""
-        if not steps:
-            return "Undo is off (undo_steps is 0)"
-        undoable = self._kernel.undo_steps()
-        used = sum(step.bytes for step in undoable) / 2**20
-        return f"Undo: {len(undoable)} of {steps:,} cells, {used:,.0f} of {megabytes:,} MB"
-
     def last_step(self) -> int:
         """Return the cell that ran last, or the first cell of its answer."""
         steps = [step.cell for step in self._kernel.undo_steps()]

@@ -69,14 +69,6 @@ class Knowledge:
                 self._warn(text)
         return found
 
-    def describe_usage(self) -> str:
-        """Say which instructions the model gets; empty if there are none."""
-        found = self._instructions
-        if found is None or not found.files:
-            return ""
-        names = (f"{each.name}{'' if each.trusted else ' (not trusted)'}" for each in found.files)
-        return f"Instructions: {', '.join(names)}"
-
     @property
     def skills(self) -> SkillLibrary:
         return self._skills.get()

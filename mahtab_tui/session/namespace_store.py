@@ -262,12 +262,6 @@ class NamespaceStore:
         """Return how many of the variables made by cells would be lost with the kernel."""
         return min(made, self._result.missing) if self._active else made
 
-    def describe_usage(self, megabytes: int) -> str:
-        """Describe the size of what is saved, and its limit; empty if nothing is saved."""
-        if not self._active:
-            return ""
-        return f"Saved variables: {self._result.size / 2**20:,.0f} of {megabytes:,} MB"
-
     def _write_changes(self) -> None:
         while True:
             with self._lock:

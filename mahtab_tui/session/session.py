@@ -256,15 +256,6 @@ class Session(Parts):
 
         return InspectorClient(self.kernel)
 
-    def describe_usage(self) -> str:
-        """Describe how much undo and saved variables use of their limits, and which instructions
-        the model gets, one per line. Waits for the kernel. Raises `KernelError`."""
-        undo = self.undo.describe_usage(self.settings.undo_steps, self.settings.undo_memory)
-        saved = "Nothing of this session is saved."
-        if not self.no_trace:
-            saved = self.namespace_store.describe_usage(self.settings.keep_namespace_mb)
-        return "\n".join(line for line in (undo, saved, self.knowledge.describe_usage()) if line)
-
     def context_use(self) -> ContextUse:
         """Count what the next question would send. Waits for the kernel, and for the model's
         package. Raises `KernelError` and `ModelError`."""

@@ -6,13 +6,12 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
 from textual import on
 from textual.actions import ActionParseResult
 from textual.app import ComposeResult
-from textual.command import Provider
 from textual.dom import DOMNode
 from textual.events import AppBlur, AppFocus, Event, Key, Paste
 from textual.screen import Screen
@@ -75,8 +74,6 @@ class Interrupter:
         self._last_stop = 0.0
 
     def stop(self) -> None:
-        """Stop the model or the cell; a second call within `SECOND_STOP_S` offers to kill the
-        kernel."""
         if self._session.cells.running and time.monotonic() - self._last_stop < SECOND_STOP_S:
             self.ask_to_kill()
             return
@@ -124,7 +121,6 @@ class QuitFlow:
         self.row: LeaveRow | None = None
 
     def leave(self) -> None:
-        """Quit. If something would be lost, ask first, and quit at the second call."""
         now = time.monotonic()
         repeated, self._pressed = now - self._pressed < KEY_REPEAT_S, now
         asked = self._confirmed or self.row is not None
@@ -136,7 +132,7 @@ class QuitFlow:
             bindings = (active.binding for active in self._app.active_bindings.values())
             keys = [self._app.get_key_display(each) for each in bindings if each.id == "quit"]
             self.row = LeaveRow(
-                self._unsaved_items, self._cell_can_detach, keys[0] if keys else "The same key"
+                self._unsaved_items(), self._cell_can_detach(), keys[0] if keys else "The same key"
             )
             self._app.screen.mount(self.row)
 
@@ -204,16 +200,9 @@ LONG_CELL_S = 10.0
 
 
 def style_sheets() -> list[Path]:
-    """List all style sheets, the application's own first."""
     folder = resource_folder("styles")
     first = folder / "app.tcss"
     return [first, *sorted(path for path in folder.glob("*.tcss") if path != first)]
-
-
-def _command_provider() -> type[Provider]:
-    from mahtab_tui.tui.palette import CommandProvider
-
-    return CommandProvider
 
 
 class MahtabApp(TerminalApp[int]):
@@ -221,7 +210,6 @@ class MahtabApp(TerminalApp[int]):
 
     TITLE = "mahtab"
     BINDINGS = bindings(COMMANDS)
-    COMMANDS: ClassVar = {_command_provider}
 
     panes: Panes
     command_context: CommandContext
@@ -319,7 +307,7 @@ class MahtabApp(TerminalApp[int]):
             self.command_context.offers.fold,
             *await self.panes.mount_prompt_rows(),
         ]
-        self.set_interval(RATE, self.record_pump.tick)
+        self.set_interval(RATE, self.record_pump.flush)
 
     def on_unmount(self) -> None:
         self._late_imports.end()
@@ -355,9 +343,10 @@ class MahtabApp(TerminalApp[int]):
         return await super().run_action(action, default_namespace, namespaces)
 
     def action_command_palette(self) -> None:
-        from mahtab_tui.tui.textual_fixes import SafeCommandPalette
+        from mahtab_tui.tui.screens.dialog import ask
+        from mahtab_tui.tui.screens.listing import CommandPalette
 
-        self.push_screen(SafeCommandPalette(id="--command-palette"))
+        ask(self, CommandPalette(), lambda action: self.call_later(self.run_action, action))
 
     def search_themes(self) -> None:
         from mahtab_tui.tui.screens.listing import ChooseTheme

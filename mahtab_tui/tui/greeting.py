@@ -139,7 +139,6 @@ def missing_module(records: Sequence[Record]) -> str:
 
 
 def make_offer(module: str, environments: Sequence[PythonEnvironment]) -> Offer:
-    """Offer another environment that has a missing module, or else its package."""
     from mahtab_tui.kernel.launch import has_package
 
     for found in environments:
@@ -172,7 +171,6 @@ def welcome_text(
 
 
 def greeting_lines(files: Sequence[DataFile]) -> list[tuple[str, ...]]:
-    """Return the greeting's lines about possible first steps."""
     table = next((file.name for file in files if file.is_table), "")
     text = next((file.name for file in files if file.is_long_text), "")
     lines: list[tuple[str, ...]] = [

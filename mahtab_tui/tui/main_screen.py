@@ -34,7 +34,7 @@ from mahtab_tui.tui.widgets.bars import HeaderBar, KeyLine, Splitter
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
-    from mahtab_tui.tui.palette import JumpTarget
+    from mahtab_tui.tui.screens.dialog import JumpTarget
     from mahtab_tui.tui.search.pane import SearchTreePane
     from mahtab_tui.tui.session_port import SessionPort
     from mahtab_tui.tui.transcript.pane import TranscriptPane
@@ -87,7 +87,7 @@ class PaneLayout(BaseModel):
         step = STEP_PERCENT if how in ("wider", "taller") else -STEP_PERCENT
         if how in ("wider", "narrower"):
             shown = math.ceil(100 * self.side_columns(width) / max(1, width))
-            return self.with_side((shown if self.side is None else self.side) + step)
+            return self.with_side(shown + step)
         return self.with_namespace(
             (namespace if self.namespace_height is None else self.namespace_height) + step
         )
@@ -131,6 +131,10 @@ def _side_field(width: int) -> Literal["drawer", "show_side"]:
 _MAX_REMEMBERED = 12
 
 
+def _put_first(name: str, names: Sequence[str]) -> tuple[str, ...]:
+    return (name, *(other for other in names if other != name))[:_MAX_REMEMBERED]
+
+
 class UiState(BaseModel):
     """Saved in ``~/.mahtab/screen.json``."""
 
@@ -151,12 +155,10 @@ class UiState(BaseModel):
             return cls()
 
     def remember_model(self, name: str) -> None:
-        self.models = (name, *(other for other in self.models if other != name))[:_MAX_REMEMBERED]
+        self.models = _put_first(name, self.models)
 
     def remember_kernel(self, address: str) -> None:
-        self.kernels = (address, *(other for other in self.kernels if other != address))[
-            :_MAX_REMEMBERED
-        ]
+        self.kernels = _put_first(address, self.kernels)
 
     def save(self) -> None:
         path = UiState.path()
@@ -212,7 +214,7 @@ class Panes(Screen[None]):
     def parts(self) -> ComposeResult:
         """Yield the widgets, which the application composes before it starts."""
         session = self._session
-        yield HeaderBar(session.describe_usage, langsmith_variable(), id="header")
+        yield HeaderBar(langsmith_variable(), id="header")
         with Horizontal(id="body"):
             with Vertical(id="main"):
                 yield Greeting(id="greeting")
@@ -356,7 +358,7 @@ class Panes(Screen[None]):
         header = self.query_one(HeaderBar)
         self.transcript.fold(past)
         self.fold_searches(past)
-        header.fold([record for record in past if record.tag in ("usage", "skill")])
+        header.fold([record for record in past if record.tag == "usage"])
         if (tree := self._search_tree) is not None:
 
             def end_searches() -> None:
@@ -530,7 +532,7 @@ class Panes(Screen[None]):
             self.editor.find()
 
     def jump_targets(self) -> list[JumpTarget]:
-        from mahtab_tui.tui.palette import JumpTarget
+        from mahtab_tui.tui.screens.dialog import JumpTarget
 
         panes: dict[str, Widget] = {"t": self.transcript, **self._panes}
         seen = self._visible_panes()

@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 from rich.cells import cell_len
 from rich.style import Style
 from textual.binding import Binding, BindingType
-from textual.color import Color
-from textual.events import Click, Key, Resize
-from textual.strip import Strip
-from textual.timer import Timer
+from textual.events import Click, Key
 
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.tui.commands.command import bindings
@@ -27,14 +24,11 @@ from mahtab_tui.tui.rows.row import (
     Span,
     add_separators,
     fit_text,
-    plain_strip,
 )
 from mahtab_tui.tui.theme import BOLD, Palette
-from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Change, Namespace, Record
-    from mahtab_tui.kernel.inspector_client import InspectedObject, InspectorClient, ObjectPath
     from mahtab_tui.tui.session_port import SessionPort
 
 
@@ -59,22 +53,22 @@ class VariableRow(NamedTuple):
     """In a list of changes, one of ``+``, ``~``, ``?`` and ``−``; otherwise empty."""
 
     @property
-    def shown_name(self) -> str:
-        return f"{self.sign} {self.label}" if self.sign else self.label
-
-    @property
     def label(self) -> str:
         """The name, safe to draw on one line."""
         return one_line(self.name)
 
     @property
-    def value(self) -> str:
-        """The summary; after the type if it lists an object's fields: ``Order(id=7)``."""
-        return f"{self.type}{self.summary}" if self.has_fields else self.summary
+    def shown_name(self) -> str:
+        return f"{self.sign} {self.label}" if self.sign else self.label
 
     @property
     def has_fields(self) -> bool:
         return self.kind == "data" and self.summary.startswith("(")
+
+    @property
+    def value(self) -> str:
+        """The summary; after the type if it lists an object's fields: ``Order(id=7)``."""
+        return f"{self.type}{self.summary}" if self.has_fields else self.summary
 
     @property
     def by(self) -> str:
@@ -248,9 +242,6 @@ class VariableRows:
         return self._shown
 
 
-FADE = 1.0
-FADE_STEPS = 5
-
 PRIVATE = "⊘"
 
 _EMPTY = "Variables appear here as they are made: type, size, and who made or changed them."
@@ -297,7 +288,6 @@ class NamespaceRows:
     """A `RowSource` with a row per variable, or a sentence if there are none."""
 
     def __init__(self, names: VariableRows, *, opens: bool) -> None:
-        self.ground = Color(0, 0, 0)
         self._names = names
         self._opens = opens
         self._columns = Columns.fit([], 40)
@@ -323,17 +313,17 @@ class NamespaceRows:
         watched = name.name in self._names.watched and not name.sign
         marks = f"{'● ' * watched}{f'{PRIVATE} ' * (name.name in self._names.private)}"
         quiet = palette.muted if name.not_restored else None
+        strong = quiet or BOLD + signs.get(name.sign, Style.null())
         spans: list[Span] = [
-            (
-                fit_text(marks + name.shown_name, columns.name) + " ",
-                quiet or BOLD + signs.get(name.sign, Style.null()),
-            ),
+            (fit_text(marks + name.shown_name, columns.name) + " ", strong),
             (fit_text(name.value, columns.value) + " ", quiet or Style.null()),
-            *([(fit_text(name.type, columns.type) + " ", palette.muted)] if columns.type else []),
-            *self._author(name),
-            *([(f" {name.clock}", palette.muted)] if columns.time else []),
         ]
-        return Row(spans, fill=self._glow(name))
+        if columns.type:
+            spans.append((fit_text(name.type, columns.type) + " ", palette.muted))
+        spans += self._author(name)
+        if columns.time:
+            spans.append((f" {name.clock}", palette.muted))
+        return Row(spans)
 
     def _author(self, name: VariableRow) -> list[Span]:
         """Draw the last author; the question mark is muted."""
@@ -346,15 +336,6 @@ class NamespaceRows:
             (who, self._palette.author_style(name.author == "you", name.agent_index)),
             (mark + rest, self._palette.muted),
         ]
-
-    def _glow(self, name: VariableRow) -> Style | None:
-        age = time.time() - name.time
-        if age >= FADE or self._palette.panel.bgcolor is None:
-            return None
-        glow = Color.from_rich_color(self._palette.panel.bgcolor)
-        return Style(
-            bgcolor=self.ground.blend(glow, 1 - int(age * FADE_STEPS) / FADE_STEPS).rich_color
-        )
 
     def _why_empty(self) -> str:
         names = self._names
@@ -395,14 +376,6 @@ class NamespaceRows:
         return Row([(line, self._palette.muted)])
 
 
-class Preview(NamedTuple):
-    name: str = ""
-    lines: tuple[str, ...] = ()
-
-
-_PREVIEW_FROM = 160
-"""Width of the screen from which a preview is shown."""
-_PREVIEW_LEAST = 5
 _PORT_ACTIONS = ("open", "rename", "mark_private", "delete", "copy_name")
 
 
@@ -426,24 +399,10 @@ class NamespacePane(RowsView, can_focus=True):
         super().__init__(self._drawn, id=id)
         self.set_reactive(NamespacePane.cursor, 0)
         self.filtering = False
-        self._fetcher = Fetcher(self)
-        self._preview = Preview()
-        self._fade_timer: Timer | None = None
-        self._faded = 0.0
 
     def fold(self, records: Sequence[Record]) -> None:
         if self.variables.fold(records):
-            self._drawn.ground = self.background_colors[1]
             self._refresh_rows()
-            self._faded = time.time() + FADE
-            if self._fade_timer is None:
-                self._fade_timer = self.set_interval(FADE / FADE_STEPS, self._fade)
-
-    def _fade(self) -> None:
-        self.refresh()
-        if time.time() > self._faded and self._fade_timer is not None:
-            self._fade_timer.stop()
-            self._fade_timer = None
 
     def _refresh_rows(self) -> None:
         self.variables.arrange()
@@ -451,55 +410,6 @@ class NamespacePane(RowsView, can_focus=True):
             self._drawn.arrange()
         self.cursor = max(0, min(self.cursor, len(self.variables.shown) - 1))
         self.refresh_view()
-        self._fetch_preview()
-
-    # The preview below the list
-
-    def watch_cursor(self) -> None:
-        self._fetch_preview()
-
-    def on_resize(self, event: Resize) -> None:
-        super().on_resize(event)
-        self._fetch_preview()
-
-    def _fetch_preview(self) -> None:
-        """Fetch the start of the variable at the cursor, if there is room for it."""
-        port, row = self._port, self._existing_row
-        if not self.is_attached or port is None:
-            return
-        height = self.size.height - self.head - len(self._drawn) - 2
-        if row is None or self.app.size.width < _PREVIEW_FROM or height < _PREVIEW_LEAST:
-            self._show_preview(Preview())
-        else:
-            name, width = row.name, self.width - 2
-            self._fetcher.ask(
-                "preview",
-                lambda: load_preview(port.session.open_inspector(), name, height, width),
-                self._show_preview,
-                lambda _: self._show_preview(Preview()),
-            )
-
-    def _show_preview(self, preview: Preview) -> None:
-        if preview != self._preview:
-            self._preview = preview
-            self.refresh()
-
-    # Drawing
-
-    def render_line(self, y: int) -> Strip:
-        preview_line = y - self.head - len(self._drawn) - 1
-        row = self._existing_row
-        if (
-            self._laid_out is None
-            or preview_line < 0
-            or row is None
-            or row.name != self._preview.name
-        ):
-            return super().render_line(y)
-        muted = self._laid_out[1].muted
-        lines = [(row.label, muted + BOLD), *((line, muted) for line in self._preview.lines)]
-        shown = Row(lines[preview_line : preview_line + 1])
-        return plain_strip(shown, self.margin, self.width, self.visual_style.rich_style)
 
     def head_row(self, y: int) -> Row:
         return self._drawn.heads() if y else self._drawn.title(self.filtering, self.has_focus)
@@ -651,47 +561,3 @@ def _is_name(text: str) -> bool:
 def _variable_expression(name: str) -> str:
     """Return code that evaluates to a variable, whose name may be any text."""
     return name if _is_name(name) else f"globals()[{name!r}]"
-
-
-_COLUMN = 16
-_TEXT = 4_000
-
-
-def load_preview(inspector: InspectorClient, name: str, height: int, width: int) -> Preview:
-    """Fetch the start of a variable's value; waits for the kernel. Raises `KernelError`."""
-    path: ObjectPath = (["name", name],)
-    try:
-        opened = inspector.open(path)
-        kind = opened.views[0] if opened.views else ""
-        if kind == "table":
-            lines = _table_lines(inspector, opened, height, width)
-        elif kind == "text":
-            lines = inspector.text(opened.path, 0, _TEXT).text.splitlines()[:height]
-        else:
-            children = inspector.children(opened.path, 0, height)[1]
-            lines = [f"{each.label}  {each.summary or each.type}" for each in children]
-    finally:
-        inspector.close()
-    return Preview(name, tuple(fit_text(one_line(line), width).rstrip() for line in lines))
-
-
-def _table_lines(
-    inspector: InspectorClient, opened: InspectedObject, height: int, width: int
-) -> list[str]:
-    from mahtab_tui.kernel.inspector_client import TableArrangement
-
-    columns = range(min(opened.columns, width // 4))
-    headings = inspector.headings(opened.path, columns)
-    cells = inspector.rows(opened.path, 0, max(1, height - 1), columns, TableArrangement()).cells
-    lines = [""] * (1 + max(map(len, cells), default=0))
-    for heading, values in zip(headings, cells, strict=False):
-        texts = [heading.name, *("–" if text is None else text for text in values)]
-        texts = [one_line(text) for text in texts]
-        room = min(max(map(cell_len, texts)), _COLUMN)
-        if cell_len(lines[0]) + room > width:
-            break
-        shown = [fit_text(text, room) for text in texts]
-        if heading.right:
-            shown = [text.rstrip().rjust(len(text)) for text in shown]
-        lines = [f"{line}{text}  " for line, text in zip(lines, shown, strict=False)]
-    return lines

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -144,11 +143,6 @@ class ScreenFrontend:
 
 _READ_PAUSE = 4.0
 
-_WANTED_FILES, _MIN_FILES = 256, 64
-
-_WANTED_FILES, _MIN_FILES = 256, 64
-"""Open files to aim for, and the minimum for a screen."""
-
 MIN_SIZE = (20, 5)
 """Minimum columns and lines of the terminal."""
 
@@ -168,25 +162,11 @@ def check_terminal(instead: str = "") -> None:
         raise TerminalUnavailable(
             "TERM says that this terminal cannot show a screen (TERM=dumb or not set). Set TERM, as in TERM=xterm-256color."
         )
-    _check_open_files()
     columns, lines = shutil.get_terminal_size()
     least_columns, least_lines = MIN_SIZE
     if columns < least_columns or lines < least_lines:
         raise TerminalUnavailable(
             f"The terminal is too small: {columns} x {lines}; it must be at least {least_columns} x {least_lines}."
-        )
-
-
-def _check_open_files() -> None:
-    """Raise the limit of open files. Raises `TerminalUnavailable` if it stays too low."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= _WANTED_FILES:
-        return
-    allowed = _WANTED_FILES if hard == resource.RLIM_INFINITY else min(_WANTED_FILES, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
-    if allowed < _MIN_FILES:
-        raise TerminalUnavailable(
-            f"Only {allowed} files may be open here, but the screen needs {_MIN_FILES}: see ulimit -n."
         )
 
 

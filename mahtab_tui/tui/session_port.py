@@ -87,14 +87,14 @@ class LiveSettings:
         settings.change("approval_rules", (*settings.approval_rules, *rules))
 
     def choose_model(self, name: str) -> None:
+        from mahtab_tui.tui.screens.dialog import ask
+
         if name:
             self._use_model(name)
         else:
-            self._app.push_screen(self._model_picker(self._session.model), self._use_model)
+            ask(self._app, self._model_picker(self._session.model), self._use_model)
 
-    def _use_model(self, name: str | None) -> None:
-        if not name:
-            return
+    def _use_model(self, name: str) -> None:
         try:
             self._session.set_model(name)
         except ModelError as error:

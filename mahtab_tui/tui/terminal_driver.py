@@ -34,7 +34,7 @@ from textual.filter import LineFilter
 
 from mahtab_tui.settings.model import PictureMode
 from mahtab_tui.system import SHELL_CODE, exit_by_signal
-from mahtab_tui.tui.textual_fixes import KeyParser, KeySequences
+from mahtab_tui.tui.textual_fixes import KeyParser
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Control characters, and those that change the direction of text."""
@@ -250,39 +250,29 @@ class TerminalDriver(LinuxDriver):
             self._app.call_later(self._app._handle_exception, error)
 
     def _read_keys(self) -> None:
-        """Read keys as Textual does, without the terminal's replies and what is not a key."""
-        parser, sequences = KeyParser(self._debug), KeySequences()
+        parser = KeyParser(self._debug, self._take_reply)
         decode = getincrementaldecoder("utf-8")("replace").decode
         # Pending input was typed before single keys could be read.
         before = self.input_tty
         wait = 0.0
         while not self.exit_event.is_set():
-            silent = not select.select([self.fileno], [], [], wait)[0]
-            if silent:
-                typed = (
-                    sequences.filter_input(self.answers.flush_pending()) + sequences.flush_pending()
-                )
-            else:
+            if select.select([self.fileno], [], [], wait)[0]:
                 typed = decode(os.read(self.fileno, _CHUNK))
-                typed = sequences.filter_input(
-                    self._without_answers(typed.replace("\n", "\r") if before else typed)
-                )
-            if typed:  # the parser treats an empty text as the end of input
-                for event in parser.feed(typed):
-                    self.process_message(event)
-            if silent:
-                for event in parser.flush_pending():
-                    self.process_message(event)
+                events = parser.feed(typed.replace("\n", "\r") if before else typed)
+            else:
+                events = parser.flush_pending()
+            for event in events:
+                self.process_message(event)
             before, wait = False, _SILENCE
 
-    def _without_answers(self, typed: str) -> str:
-        awaited = self.answers.awaited
-        typed, question = self.answers.filter_input(typed)
+    def _take_reply(self, sequence: str) -> bool:
+        """Read a reply of the terminal; returns False if the sequence is a key."""
+        taken, question = self.answers.read(sequence)
         if question:
             self.send(question)
-        if awaited and not self.answers.awaited:
+        if taken and not self.answers.awaited:
             self._answered()
-        return typed
+        return taken
 
     def ask_for_graphics(self, answered: Callable[[], object]) -> None:
         """Ask the terminal once which graphics it supports. `answered` is called on another
@@ -445,9 +435,6 @@ _ANSWER = re.compile(
     r"\x1b_G(?P<kitty>[^\x1b]{0,256})\x1b\\|\x1b\[\?(?P<attributes>[\d;]{0,64})c|\x1b\[6;(?P<height>\d{1,4});(?P<width>\d{1,4})t"
     r"|\x1b\[\?1;0;(?P<colours>\d{1,9})S|\x1b\[\?2;0;(?P<widest>\d{1,9});(?P<highest>\d{1,9})S|\x1b\[\?[12];[1-3][\d;]{0,24}S"
 )
-_INCOMPLETE = re.compile(r"\x1b(_(G[^\x1b]{0,256}\x1b?)?|\[(\?[\d;]{0,64}|6[\d;]{0,10})?)?\Z")
-_POSSIBLE_KEY = 2
-"""Maximum characters of a pending reply that may be a key instead."""
 
 
 class TerminalAnswers:
@@ -462,38 +449,18 @@ class TerminalAnswers:
         self.largest = (800, 480)
         """Maximum size of a Sixel picture, in pixels."""
         self.awaited = False
-        self._pending = ""
         self._limits_asked = False
 
     def ask(self) -> str:
         self.awaited = True
         return QUESTIONS
 
-    def filter_input(self, typed: str) -> tuple[str, str]:
-        """Remove replies from typed input; returns the rest, and further queries to send."""
-        if not self.awaited:
-            return typed, ""
-        typed, self._pending = self._pending + typed, ""
-        rest, start, question = [], 0, ""
-        for answer in _ANSWER.finditer(typed):
-            rest.append(typed[start : answer.start()])
-            start = answer.end()
-            question += self._read(answer)
-        return self._split_incomplete("".join((*rest, typed[start:]))), question
-
-    def _split_incomplete(self, typed: str) -> str:
-        if self.awaited and (begun := _INCOMPLETE.search(typed)):
-            typed, self._pending = typed[: begun.start()], begun[0]
-        return typed
-
-    def flush_pending(self) -> str:
-        """Return the held-back text if it may be a key, because nothing followed for a while."""
-        if len(self._pending) > _POSSIBLE_KEY:
-            return ""
-        pending, self._pending = self._pending, ""
-        return pending
-
-    def _read(self, answer: re.Match[str]) -> str:
+    def read(self, sequence: str) -> tuple[bool, str]:
+        """Read a sequence while replies are awaited. Returns whether it was one, and further
+        queries to send."""
+        answer = _ANSWER.fullmatch(sequence) if self.awaited else None
+        if answer is None:
+            return False, ""
         if (reply := answer["kitty"]) is not None and reply.endswith(";OK"):
             self.protocol = "kitty"
         elif answer["height"] and int(answer["height"]) and int(answer["width"]):
@@ -506,6 +473,6 @@ class TerminalAnswers:
             if "4" in attributes.split(";")[1:] and not self._limits_asked:
                 self.protocol = self.protocol or "sixel"
                 self._limits_asked = True
-                return SIXEL_QUESTIONS
+                return True, SIXEL_QUESTIONS
             self.awaited = False
-        return ""
+        return True, ""

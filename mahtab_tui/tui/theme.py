@@ -103,8 +103,6 @@ def role_variables(theme: Theme) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """A theme's styles. Two palettes of the same theme are equal."""
-
     person: Style
     model: Style
     moon: Style

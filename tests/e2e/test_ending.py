@@ -204,7 +204,7 @@ _BREAK = """
 import sys
 from mahtab_tui.cli.main import main
 from mahtab_tui.tui.screens.help import HelpScreen
-from mahtab_tui.tui.terminal_driver import TerminalDriver
+from mahtab_tui.tui.textual_fixes import KeyParser
 
 def broken(*arguments):
     raise LookupError("no such \\x1b]52;c;QUJD\\x07 thing, nor sk-secret-key")
@@ -213,7 +213,7 @@ def broken(*arguments):
 sys.argv = ["mahtab-tui", "--model", "demo", *sys.argv[1:]]
 main()
 """
-TARGETS = ("HelpScreen.__init__", "TerminalDriver._without_answers")
+TARGETS = ("HelpScreen.__init__", "KeyParser.feed")
 
 
 @pytest.fixture

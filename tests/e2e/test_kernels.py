@@ -31,7 +31,7 @@ while True:
 def choose(screen: Terminal, words: str, title: str) -> None:
     """Choose a command in the palette."""
     screen.press("ctrl+p")
-    screen.wait("Search for commands")
+    screen.wait("Enter runs it")
     screen.type(words)
     screen.wait(rf"{words}\s+(?s:.*){title}")
     screen.press("enter")

@@ -318,10 +318,6 @@ def test_trusted_instructions_are_sent_with_questions_until_they_change(
     ask_numbered(it, 1)
     assert '<file name="~/.mahtab/AGENTS.md">\nBe brief.\n' in question_of(service, 0)
     assert "Use polars" not in question_of(service, 0)
-    assert (
-        it.session.knowledge.describe_usage()
-        == "Instructions: ~/.mahtab/AGENTS.md, AGENTS.md (not trusted)"
-    )
     for each in find_instructions(project).untrusted:
         allow(each.path, each.value)
     ask_numbered(it, 2)

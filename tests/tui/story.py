@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from textual.pilot import Pilot
@@ -150,3 +151,11 @@ async def drawn(pilot: Pilot[int]) -> None:
     await until(pilot, lambda: session.emitted and app.focused is not None)
     app.record_pump.flush()
     await pilot.pause()
+
+
+@asynccontextmanager
+async def showing(app: MahtabApp, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Pilot[int]]:
+    """Run an application until its records are drawn."""
+    async with app.run_test(size=size) as pilot:
+        await drawn(pilot)
+        yield pilot

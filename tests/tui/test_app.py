@@ -22,7 +22,7 @@ from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from tests import tags
 from tests.records import made
 from tests.tui.editor_app import screen_text, until
-from tests.tui.story import IDLE, WAITING, MakeApp, ScriptedSession, drawn, story
+from tests.tui.story import IDLE, WAITING, MakeApp, ScriptedSession, drawn, showing, story
 
 RunBefore = Callable[[Pilot[int]], Awaitable[None]]
 
@@ -91,38 +91,6 @@ async def test_panes_of_an_empty_session_explain_what_will_appear_there(
         assert line in shown
 
 
-async def test_help_covers_the_panes_with_topics_and_keys(
-    make_app: MakeApp,
-) -> None:
-    async with make_app(*story()).run_test(size=(80, 24)) as pilot:
-        await pressing("f1")(pilot)
-        shown = screen_text(pilot)
-    assert "Help · type to search · ↑ ↓ topic · PgUp PgDn scroll · Esc closes" in shown
-    assert "keys              enter              Run complete code or send a" in shown
-    assert "kernels" in shown
-
-
-async def test_side_panes_hide_and_reappear(make_app: MakeApp) -> None:
-    app = make_app(*story())
-    async with app.run_test(size=(120, 40)) as pilot:
-        assert app.query_one("#side").display
-        await pilot.press("f3")
-        assert not app.query_one("#side").display
-        await pilot.press("f3")
-        assert app.query_one("#side").display
-
-
-async def test_side_is_a_drawer_on_a_narrow_screen(make_app: MakeApp) -> None:
-    app = make_app(*story())
-    async with app.run_test(size=(80, 24)) as pilot:
-        assert not app.query_one("#side").display
-        await pilot.press("f3")
-        assert app.query_one("#side").display
-        await pilot.resize_terminal(200, 50)
-        await pilot.pause()
-        assert app.query_one("#side").display
-
-
 async def test_chosen_theme_is_saved(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -137,16 +105,6 @@ def test_unsaveable_ui_state_leaves_nothing_behind(home: Path) -> None:
     UiState.path().mkdir(parents=True)
     UiState().save()
     assert list(UiState.path().parent.iterdir()) == [UiState.path()]
-
-
-async def test_users_keymap_changes_a_binding(make_app: MakeApp) -> None:
-    app = make_app()
-    app.settings.keymap = {"toggle-mode": "f12"}
-    async with app.run_test() as pilot:
-        await pilot.press("f12")
-        assert app.editor.mode == "ask"
-        await pilot.press("f2")
-        assert app.editor.mode == "ask"
 
 
 async def test_unknown_slash_command_is_reported_and_not_sent(
@@ -195,8 +153,7 @@ async def test_new_input_scrolls_the_transcript_to_its_end(
     app = make_app(*story())
     sent: list[str] = []
     monkeypatch.setattr(app.session, "submit", lambda mode, text: sent.append(text))
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         pane = app.query_one(TranscriptPane)
         pane.focus()
         await pilot.press("home", "up")
@@ -231,7 +188,7 @@ async def test_empty_input_has_three_rows_or_one_in_a_low_terminal(
         await pilot.pause()
         code = app.query_one("#code")
         assert code.region.height == rows
-        assert app.query_one("#transcript").region.height >= height / 2
+        await until(pilot, lambda: app.query_one("#transcript").region.height >= height / 2)
         app.editor.text = "\n".join("abcde")
         await until(
             pilot, lambda: code.region.height in (4, 5)
@@ -244,8 +201,7 @@ async def test_end_of_a_long_input_is_visible_and_the_transcript_has_space(
     make_app: MakeApp, size: tuple[int, int], mode: Mode
 ) -> None:
     app = make_app(*story())
-    async with app.run_test(size=size) as pilot:
-        await drawn(pilot)
+    async with showing(app, size) as pilot:
         app.editor.mode = mode
         for lines in (8, 12, 100):
             app.editor.text = "\n".join(f"v{line} = {line}" for line in range(lines))
@@ -263,8 +219,7 @@ async def test_long_code_being_edited_leaves_no_blank_below_it(
 ) -> None:
     monkeypatch.setattr(prompt_row, "IGNORE_KEYS_S", 0.0)  # The key comes at once after the focus.
     app = make_app(*story())
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         assert isinstance(app.session, ScriptedSession)
         app.session.log_record(
             replace(WAITING, text="\n".join(f"w{line} = {line}" for line in range(40))), time.time()
@@ -323,8 +278,7 @@ async def test_unknown_command_or_theme_in_the_configuration_is_reported(
     app.settings.keymap = app.session.settings.keymap
     messages: list[str] = []
     app.session.notice = lambda text, level="info": messages.append(text)  # type: ignore[method-assign]
-    async with app.run_test() as pilot:
-        await drawn(pilot)
+    async with showing(app):
         assert app.theme == "mahtab"
     assert messages == [
         f"{path}, line 2: keymap: there is no command 'hlp'. Did you mean help?",
@@ -357,8 +311,7 @@ async def test_key_on_an_error_drafts_a_question_and_sends_nothing(
         1.0,
     )
     app = make_app(made(tags.USER_REPL_IN, "1 / 0", attrs, 1.0))
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         await pilot.press("alt+x")
         assert (app.editor.mode, app.editor.text) == ("python", "")
         app.session.log_record(failed, time.time())  # type: ignore[attr-defined]

@@ -435,14 +435,6 @@ async def test_suggestion_appears_after_a_pause_and_a_key_accepts_it(
     assert not app_of(suggestion_pilot).area.suggestion
 
 
-async def test_suggestion_appears_at_once_on_a_key(
-    suggestion_pilot: Pilot[None], model: Model
-) -> None:
-    await write(suggestion_pilot, "p")
-    assert app_of(suggestion_pilot).editor.suggest()
-    await suggested(suggestion_pilot, "rint(x)")
-
-
 async def test_matching_input_keeps_the_suggestion_and_other_input_removes_it(
     suggestion_pilot: Pilot[None],
 ) -> None:

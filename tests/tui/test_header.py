@@ -9,14 +9,12 @@ import pytest
 from textual.pilot import Pilot
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.values import UndoStep
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.widgets.bars import HeaderBar
 from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
-from tests.tui.story import IDLE, MakeApp, ScriptedSession, drawn
+from tests.tui.story import IDLE, MakeApp, ScriptedSession, drawn, showing
 
 SESSION = made(
     tags.SESSION, "", {"name": "sales-march", "model": "claude:sonnet", "approval": "ask"}
@@ -62,8 +60,7 @@ async def emit_records(pilot: Pilot[int], *records: Record, when: float | None =
 async def test_every_kernel_state_is_shown(
     make_app: MakeApp, size: tuple[int, int], python: str
 ) -> None:
-    async with make_app(SESSION).run_test(size=size) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(SESSION), size) as pilot:
         assert line(pilot).endswith("◌ kernel  starting")
         for state, glyph in (("starting", "◌"), ("idle", "●"), ("dead", "✗")):
             await emit_records(pilot, kernel(state))
@@ -114,8 +111,7 @@ async def test_last_of_many_states_is_shown_with_time_since_its_start(
 
 
 async def test_session_model_approval_and_cost(make_app: MakeApp) -> None:
-    async with make_app(SESSION, usage(cost=0.031)).run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(SESSION, usage(cost=0.031)), (120, 40)) as pilot:
         assert line(pilot).startswith(
             "◐ mahtab  sales-march  claude:sonnet  ask first  12.5k tok  $0.03"
         )
@@ -137,8 +133,7 @@ async def test_session_model_approval_and_cost(make_app: MakeApp) -> None:
 
 
 async def test_no_cost_is_shown_without_a_price(make_app: MakeApp) -> None:
-    async with make_app(SESSION, usage(cost=None)).run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(SESSION, usage(cost=None)), (120, 40)) as pilot:
         assert "$" not in line(pilot)
         assert "12.5k tok" in line(pilot)
 
@@ -148,8 +143,7 @@ async def test_long_name_is_shortened_for_the_kernel(make_app: MakeApp) -> None:
         tags.SESSION, "", {"name": "n" * 200, "model": "replay:[/x]" + "m" * 200, "approval": "ask"}
     )
     for size in ((120, 40), (80, 24), (20, 5)):
-        async with make_app(long, kernel("idle")).run_test(size=size) as pilot:
-            await drawn(pilot)
+        async with showing(make_app(long, kernel("idle")), size) as pilot:
             assert line(pilot).endswith("idle")
             assert len(line(pilot)) <= size[0]
 
@@ -173,60 +167,6 @@ async def test_a_long_name_hides_neither_approval_nor_cost(
         assert shown in line(pilot)
         assert "…  auto-run  " in line(pilot)
         assert "$12.50 " in line(pilot)
-
-
-async def test_tooltip_shows_undo_memory_on_hover(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app = make_app(SESSION, usage(cost=0.0123))
-    steps = [UndoStep(cell, 3 * 2**20) for cell in (3, 4)]
-    monkeypatch.setattr(ProcessKernel, "undo_steps", lambda kernel: tuple(steps))
-    async with app.run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
-        header = app.query_one(HeaderBar)
-        assert "Undo" not in str(header.tooltip)
-        await pilot.hover(HeaderBar)
-        await until(
-            pilot,
-            lambda: (
-                str(header.tooltip) == "12,500 tokens, $0.0123\nUndo: 2 of 20 cells, 6 of 1,024 MB"
-            ),
-        )
-        steps.clear()
-        await pilot.hover("#editor")
-        await pilot.hover(HeaderBar)
-        await until(
-            pilot, lambda: str(header.tooltip).endswith("Undo: 0 of 20 cells, 0 of 1,024 MB")
-        )
-
-
-async def test_tooltip_reports_a_missing_kernel(make_app: MakeApp) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
-        await pilot.hover(HeaderBar)
-        await until(
-            pilot, lambda: str(app.query_one(HeaderBar).tooltip) == "The kernel was not started."
-        )
-
-
-async def test_tooltip_shows_the_usage(make_app: MakeApp) -> None:
-    async with make_app(SESSION).run_test(size=(80, 24)) as pilot:
-        header = pilot.app.query_one(HeaderBar)
-        await emit_records(pilot, kernel("idle"))
-        assert header.tooltip is None
-        await emit_records(pilot, usage(cost=0.0123))
-        assert str(header.tooltip) == "12,500 tokens, $0.0123"
-        await emit_records(
-            pilot,
-            usage(cost=None),
-            made(
-                tags.SKILL, "", {"name": "tidy", "loaded": True, "chars": 1_200, "budget": 60_000}
-            ),
-        )
-        assert str(header.tooltip) == (
-            "25,000 tokens, $0.0123, and calls of unknown price\nLoaded skills:\n  tidy  1,200\n1,200 of 60,000 characters"
-        )
 
 
 async def test_model_activity_replaces_an_idle_kernel(
@@ -302,28 +242,6 @@ async def test_everything_waiting_for_the_user_is_shown(
         assert "busy" in line(pilot)
 
 
-async def test_tooltip_shows_how_much_is_saved(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app = make_app(SESSION)
-    monkeypatch.setattr(ProcessKernel, "undo_steps", lambda kernel: ())
-    monkeypatch.setattr(
-        app.session.namespace_store,
-        "describe_usage",
-        lambda megabytes: f"Saved variables: 12 of {megabytes:,} MB",
-    )
-    async with app.run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
-        await pilot.hover(HeaderBar)
-        await until(
-            pilot,
-            lambda: (
-                str(app.query_one(HeaderBar).tooltip)
-                == "Undo: 0 of 20 cells, 0 of 1,024 MB\nSaved variables: 12 of 1,024 MB"
-            ),
-        )
-
-
 async def test_langsmith_tracing_is_shown_at_every_width(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -332,9 +250,6 @@ async def test_langsmith_tracing_is_shown_at_every_width(
         async with make_app(SESSION).run_test(size=(columns, 24)) as pilot:
             await emit_records(pilot)
             assert "ask first  to LangSmith" in line(pilot)
-            assert "LangSmith gets every prompt and answer, because LANGSMITH_TRACING=true." in str(
-                pilot.app.query_one(HeaderBar).tooltip
-            )
 
 
 def window(tokens: int, size: int = 200_000, **attrs: Any) -> Record:
@@ -352,16 +267,11 @@ async def test_the_header_shows_how_full_the_models_window_is(
     async with make_app(SESSION).run_test(size=size) as pilot:
         await emit_records(pilot, usage(cost=0.03), kernel("idle"))
         assert "%" not in line(pilot), "nothing, as long as it is not known"
-        await emit_records(pilot, window(68_000, estimated=True))
+        await emit_records(pilot, window(68_000))
         assert words in line(pilot)
         assert line(pilot).endswith("idle")
-        header = pilot.app.query_one(HeaderBar)
-        assert "68,000 of the 200,000 tokens of the model's window (estimated)" in str(
-            header.tooltip
-        )
         await emit_records(pilot, window(160_000))
         assert "80%" in line(pilot)
-        assert "(as the model counted)" in str(header.tooltip)
         await emit_records(
             pilot,
             made(
@@ -369,7 +279,6 @@ async def test_the_header_shows_how_full_the_models_window_is(
             ),
         )
         assert "%" not in line(pilot)
-        assert "window" not in str(header.tooltip)
 
 
 @pytest.mark.parametrize(
@@ -378,8 +287,7 @@ async def test_the_header_shows_how_full_the_models_window_is(
 async def test_meter_is_in_a_warning_colour_from_80_percent(
     make_app: MakeApp, tokens: int, alarming: bool
 ) -> None:
-    async with make_app(SESSION).run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(SESSION)) as pilot:
         await emit_records(pilot, kernel("idle"), window(tokens))
         header = pilot.app.query_one(HeaderBar)
         (style,) = [

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
+from textual.pilot import Pilot
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -18,7 +20,7 @@ from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.search_story import done, running
-from tests.tui.story import WAITING, MakeApp, drawn, story
+from tests.tui.story import WAITING, MakeApp, drawn, showing, story
 
 
 def focus_is_seen(app: MahtabApp) -> bool:
@@ -31,38 +33,45 @@ def focus_is_seen(app: MahtabApp) -> bool:
     )
 
 
+@pytest.fixture
+def app(make_app: MakeApp) -> MahtabApp:
+    return make_app(*story())
+
+
+@pytest.fixture
+async def pilot(app: MahtabApp) -> AsyncIterator[Pilot[int]]:
+    async with app.run_test(size=(120, 40)) as pilot:
+        yield pilot
+
+
 @pytest.mark.parametrize("command", ["toggle-side", "toggle-namespace"])
-async def test_focus_moves_off_a_hidden_pane(make_app: MakeApp, command: str) -> None:
-    app = make_app(*story())
-    async with app.run_test(size=(120, 40)) as pilot:
-        app.query_one("#namespace").focus()
-        await pilot.pause()
-        await app.run_action(f"command('{command}')")
-        await pilot.pause()
-        assert focus_is_seen(app)
-        assert app.focused is app.query_one("#code")
+async def test_focus_moves_off_a_hidden_pane(
+    command: str, app: MahtabApp, pilot: Pilot[int]
+) -> None:
+    app.query_one("#namespace").focus()
+    await pilot.pause()
+    await app.run_action(f"command('{command}')")
+    await pilot.pause()
+    assert focus_is_seen(app)
+    assert app.focused is app.query_one("#code")
 
 
-async def test_focus_moves_off_a_pane_hidden_by_a_resize(make_app: MakeApp) -> None:
-    app = make_app(*story())
-    async with app.run_test(size=(120, 40)) as pilot:
-        app.query_one("#namespace").focus()
-        await pilot.pause()
-        await pilot.resize_terminal(80, 24)
-        await pilot.pause()
-        assert app.focused is app.query_one("#code")
+async def test_focus_moves_off_a_pane_hidden_by_a_resize(app: MahtabApp, pilot: Pilot[int]) -> None:
+    app.query_one("#namespace").focus()
+    await pilot.pause()
+    await pilot.resize_terminal(80, 24)
+    await pilot.pause()
+    assert app.focused is app.query_one("#code")
 
 
-async def test_hiding_the_last_side_pane_hides_the_side(make_app: MakeApp) -> None:
-    app = make_app(*story())
-    async with app.run_test(size=(120, 40)) as pilot:
-        await app.run_action("command('toggle-namespace')")
-        await app.run_action("command('toggle-recursion')")
-        await pilot.pause()
-        assert not app.query_one("#side").display
-        await pilot.press("f3")
-        assert app.query_one("#side").display
-        assert app.query_one("#namespace").region
+async def test_hiding_the_last_side_pane_hides_the_side(app: MahtabApp, pilot: Pilot[int]) -> None:
+    await app.run_action("command('toggle-namespace')")
+    await app.run_action("command('toggle-recursion')")
+    await pilot.pause()
+    assert not app.query_one("#side").display
+    await pilot.press("f3")
+    assert app.query_one("#side").display
+    assert app.query_one("#namespace").region
 
 
 @pytest.mark.parametrize("namespace", [True, False], ids=["beside the namespace", "alone"])
@@ -102,8 +111,7 @@ async def test_search_has_one_live_line_when_the_tree_is_hidden(
     make_app: MakeApp,
 ) -> None:
     app = make_app(made(tags.USER_REPL_IN, "rlm(question, log)", {"cell": 1, "party": "you"}, 1.0))
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         transcript = app.query_one(TranscriptPane)
 
         def live() -> list[str]:
@@ -129,8 +137,7 @@ async def test_namespace_pane_gets_the_width_left_by_the_transcript(
     make_app: MakeApp, columns: int, side: int
 ) -> None:
     app = make_app(*story())
-    async with app.run_test(size=(columns, 50)) as pilot:
-        await drawn(pilot)
+    async with showing(app, (columns, 50)) as pilot:
         assert app.query_one("#side").region.width == side
         assert app.query_one(TranscriptPane).room[0] == min(120, columns - side - 6)
         before = side
@@ -169,14 +176,6 @@ async def test_drawer_state_does_not_survive_a_resize_or_restart(
         assert not again.query_one("#side").display
 
 
-async def test_requested_side_pane_opens_the_drawer(make_app: MakeApp) -> None:
-    app = make_app(*story())
-    async with app.run_test(size=(80, 24)) as pilot:
-        await app.run_action("command('toggle-namespace')")
-        await pilot.pause()
-        assert app.query_one("#namespace").region
-
-
 async def test_editor_works_next_to_an_open_drawer(make_app: MakeApp) -> None:
     app = make_app(*story())
     async with app.run_test(size=(80, 24)) as pilot:
@@ -188,27 +187,26 @@ async def test_editor_works_next_to_an_open_drawer(make_app: MakeApp) -> None:
 
 
 @pytest.mark.parametrize("pane", ["#transcript", "#namespace", "#editor"])
-async def test_pane_can_be_maximised_and_restored(make_app: MakeApp, pane: str) -> None:
-    app = make_app(*story())
-    async with app.run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
-        app.query_one(pane).focus()
-        await pilot.pause()
-        before = app.query_one(pane).region
-        await pilot.press("f5")
-        await pilot.pause()
-        assert app.query_one(pane).region.width >= 118
-        assert focus_is_seen(app)
-        await pilot.press("f5")
-        await pilot.pause()
-        assert app.query_one(pane).region == before
+async def test_pane_can_be_maximised_and_restored(
+    pane: str, app: MahtabApp, pilot: Pilot[int]
+) -> None:
+    await drawn(pilot)
+    app.query_one(pane).focus()
+    await pilot.pause()
+    before = app.query_one(pane).region
+    await pilot.press("f5")
+    await pilot.pause()
+    assert app.query_one(pane).region.width >= 118
+    assert focus_is_seen(app)
+    await pilot.press("f5")
+    await pilot.pause()
+    assert app.query_one(pane).region == before
 
 
 @pytest.mark.parametrize("key", ["f2", "f6", "f7", "f3"])
 async def test_focusing_another_pane_restores_the_layout(make_app: MakeApp, key: str) -> None:
     app = make_app(*story(), WAITING)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(app, (120, 40)) as pilot:
         app.query_one("#namespace").focus()
         await pilot.press("f5")
         await pilot.pause()
@@ -218,76 +216,69 @@ async def test_focusing_another_pane_restores_the_layout(make_app: MakeApp, key:
         assert app.focused in app.screen.focus_chain
 
 
-async def test_keys_move_the_splitters(make_app: MakeApp) -> None:
-    app = make_app(*story())
-    async with app.run_test(size=(120, 40)) as pilot:
-        app.panes.fold_searches(running())
-        await until(pilot, lambda: bool(app.query_one(SearchTreePane).region))
-        side, namespace = app.query_one("#side"), app.query_one("#namespace")
-        width, height = side.region.width, namespace.region.height
-        await pilot.press("alt+left", "alt+down")
-        await pilot.pause()
-        assert side.region.width > width
-        assert namespace.region.height > height
-        await pilot.press("alt+right", "alt+up")
-        await pilot.pause()
-        assert (side.region.width, namespace.region.height) == (width, height)
+async def test_keys_move_the_splitters(app: MahtabApp, pilot: Pilot[int]) -> None:
+    app.panes.fold_searches(running())
+    await until(pilot, lambda: bool(app.query_one(SearchTreePane).region))
+    side, namespace = app.query_one("#side"), app.query_one("#namespace")
+    width, height = side.region.width, namespace.region.height
+    await pilot.press("alt+left", "alt+down")
+    await pilot.pause()
+    assert side.region.width > width
+    assert namespace.region.height > height
+    await pilot.press("alt+right", "alt+up")
+    await pilot.pause()
+    assert (side.region.width, namespace.region.height) == (width, height)
 
 
-async def test_the_mouse_drags_the_splitters(make_app: MakeApp) -> None:
-    app = make_app(*story())
-    async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.pause()
-        await pilot.mouse_down("#side-splitter", offset=(0, 5))
-        await pilot.hover("#transcript", offset=(60, 5))
-        await pilot.mouse_up("#transcript", offset=(60, 5))
-        await pilot.pause()
-        assert abs(app.query_one("#side-splitter").region.x - 60) <= 1
-        await pilot.mouse_down("#namespace-splitter", offset=(5, 0))
-        await pilot.hover("#namespace", offset=(5, 9))
-        await pilot.mouse_up("#namespace", offset=(5, 9))
-        await pilot.pause()
-        assert abs(app.query_one("#namespace-splitter").region.y - 10) <= 1
-        assert app.mouse_captured is None
+async def test_the_mouse_drags_the_splitters(app: MahtabApp, pilot: Pilot[int]) -> None:
+    await pilot.pause()
+    await pilot.mouse_down("#side-splitter", offset=(0, 5))
+    await pilot.hover("#transcript", offset=(60, 5))
+    await pilot.mouse_up("#transcript", offset=(60, 5))
+    await pilot.pause()
+    assert abs(app.query_one("#side-splitter").region.x - 60) <= 1
+    await pilot.mouse_down("#namespace-splitter", offset=(5, 0))
+    await pilot.hover("#namespace", offset=(5, 9))
+    await pilot.mouse_up("#namespace", offset=(5, 9))
+    await pilot.pause()
+    assert abs(app.query_one("#namespace-splitter").region.y - 10) <= 1
+    assert app.mouse_captured is None
 
 
 @pytest.mark.parametrize(
     ("letter", "pane"), [("t", "#transcript"), ("e", "#editor"), ("n", "#namespace")]
 )
-async def test_one_letter_jumps_to_a_pane(make_app: MakeApp, letter: str, pane: str) -> None:
-    app = make_app(*story())
-    async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("ctrl+o", letter)
-        await pilot.pause()
-        assert app.focused is not None
-        assert app.query_one(pane) in app.focused.ancestors_with_self
+async def test_one_letter_jumps_to_a_pane(
+    letter: str, pane: str, app: MahtabApp, pilot: Pilot[int]
+) -> None:
+    await pilot.press("ctrl+o", letter)
+    await pilot.pause()
+    assert app.focused is not None
+    assert app.query_one(pane) in app.focused.ancestors_with_self
 
 
-async def test_click_while_jump_letters_are_shown_focuses_the_pane(make_app: MakeApp) -> None:
-    app = make_app(*story())
-    async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("ctrl+o")
-        await pilot.click(offset=(100, 8))
-        await pilot.pause()
-        assert app.focused is app.query_one("#namespace")
+async def test_click_while_jump_letters_are_shown_focuses_the_pane(
+    app: MahtabApp, pilot: Pilot[int]
+) -> None:
+    await pilot.press("ctrl+o")
+    await pilot.click(offset=(100, 8))
+    await pilot.pause()
+    assert app.focused is app.query_one("#namespace")
 
 
 async def test_command_with_an_extra_word_is_reported_and_its_text_returns(
-    make_app: MakeApp,
+    app: MahtabApp, pilot: Pilot[int]
 ) -> None:
-    app = make_app(*story())
-    async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("f2", *"/clear me", "enter")
-        await pilot.pause()
-        assert any("/clear" in notification.message for notification in app._notifications)
-        assert app.editor.text == "/clear me"
+    await pilot.press("f2", *"/clear me", "enter")
+    await pilot.pause()
+    assert any("/clear" in notification.message for notification in app._notifications)
+    assert app.editor.text == "/clear me"
 
 
 @pytest.mark.parametrize("keys", [(), ("f3",), ("f7", "f5")])
 async def test_idle_screen_triggers_no_layout(make_app: MakeApp, keys: tuple[str, ...]) -> None:
     app = make_app(*story(), WAITING)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         await pilot.press(*keys)
         for _ in range(5):
             await pilot.pause()
@@ -303,8 +294,7 @@ async def test_answers_appear_right_under_the_waiting_code(
     make_app: MakeApp, size: tuple[int, int]
 ) -> None:
     app = make_app(WAITING)
-    async with app.run_test(size=size) as pilot:
-        await drawn(pilot)
+    async with showing(app, size) as pilot:
         await pilot.pause()
         transcript, editor = app.query_one("#transcript"), app.query_one("#editor")
         assert (
@@ -321,8 +311,7 @@ async def test_all_answers_are_visible_however_long_the_code_is(
 ) -> None:
     code = "\n".join(f"column_{number} = {number}" for number in range(60))
     app = make_app(*story(), replace(WAITING, text=code))
-    async with app.run_test(size=size) as pilot:
-        await drawn(pilot)
+    async with showing(app, size) as pilot:
         await until(pilot, lambda: app.query_one(WaitingCode).display)
         await pilot.pause()
         chips = app.query_one("ApprovalRow Chips")
@@ -349,8 +338,7 @@ async def test_waiting_code_is_repeated_only_if_the_transcript_cannot_show_it(
             1.0,
         ),
     )
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         await pilot.pause()
         assert app.query_one(WaitingCode).display is shown
         assert app.query_one("#editor").region.bottom == 23
@@ -365,8 +353,7 @@ async def test_page_keys_scroll_the_transcript_from_the_editor(make_app: MakeApp
         for number in range(1, 40)
     ]
     app = make_app(*cells)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         transcript = app.query_one(TranscriptPane)
         end = transcript.scroll_y
         await pilot.press(*"y = 1", "pageup", "pageup")
@@ -383,8 +370,7 @@ async def test_page_keys_scroll_a_text_longer_than_the_editor(make_app: MakeApp)
             for number in range(1, 40)
         )
     )
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         app.editor.text = "\n".join(f"y = {number}" for number in range(40))
         await pilot.pause()
         end = app.query_one(TranscriptPane).scroll_y
@@ -412,9 +398,7 @@ async def test_jump_reopens_a_hidden_pane(
         assert app.query_one("#namespace").region
 
 
-async def test_removed_panes_are_not_laid_out(make_app: MakeApp) -> None:
-    app = make_app(*story())
-    async with app.run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
-        await app.query_one("#side").remove()  # as where the application closes
-        await pilot.pause()
+async def test_removed_panes_are_not_laid_out(app: MahtabApp, pilot: Pilot[int]) -> None:
+    await drawn(pilot)
+    await app.query_one("#side").remove()  # as where the application closes
+    await pilot.pause()

@@ -26,7 +26,7 @@ from mahtab_tui.tui.widgets.question_rows import LeaveRow
 from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
-from tests.tui.story import MakeApp, change, drawn, story
+from tests.tui.story import MakeApp, change, drawn, showing, story
 from tests.tui.transcript_app import GREETING, PaneApp, cell, record, shown
 
 # Questions before leaving.
@@ -62,7 +62,7 @@ QUEUED = made(
 def question(pilot: Pilot[int]) -> str:
     assert isinstance(pilot.app, MahtabApp)
     row = pilot.app.command_context.quit_flow.row
-    return "" if row is None else row.render().plain
+    return "" if row is None else str(row.content)
 
 
 async def left(pilot: Pilot[int]) -> bool:
@@ -78,8 +78,7 @@ async def test_quits_at_once_with_nothing_to_lose(
     make_app: MakeApp, records: tuple[Record, ...], key: str
 ) -> None:
     app = make_app(*records)
-    async with app.run_test() as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         await pilot.press(key)
         assert await left(pilot)
 
@@ -102,8 +101,7 @@ async def test_possible_losses_are_named_and_the_same_key_quits(
 ) -> None:
     monkeypatch.setattr("mahtab_tui.tui.app.KEY_REPEAT_S", 0)
     app = make_app(*records)
-    async with app.run_test() as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         await pilot.press(key)
         assert not await left(pilot)
         assert lost in question(pilot)
@@ -116,8 +114,7 @@ async def test_key_repeat_asks_and_does_not_quit(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     monkeypatch.setattr("mahtab_tui.tui.app.KEY_REPEAT_S", 60)
-    async with make_app(MADE).run_test() as pilot:
-        await drawn(pilot)
+    async with showing(make_app(MADE)) as pilot:
         await pilot.press(key, key, key, key)
         assert not await left(pilot)
         assert question(pilot)
@@ -127,17 +124,11 @@ async def test_draft_and_running_work_count_as_something_to_lose(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = make_app()
-    busy = [True, True]
-    monkeypatch.setattr(Cells, "running", property(lambda cells: busy[0]))
-    monkeypatch.setattr(SessionAgent, "in_turn", property(lambda agent: busy[1]))
-    async with app.run_test() as pilot:
-        await drawn(pilot)
+    monkeypatch.setattr(Cells, "running", property(lambda cells: True))
+    monkeypatch.setattr(SessionAgent, "in_turn", property(lambda agent: True))
+    async with showing(app) as pilot:
         await pilot.press(*"abc", "ctrl+q")
         assert "the running cell, the unfinished answer, the text in the editor" in question(pilot)
-        busy[:] = False, False
-        app.editor.clear()
-        await until(pilot, lambda: "Nothing would be lost now" in question(pilot))
-        assert not await left(pilot)
 
 
 @pytest.mark.parametrize("between", ["escape", "x", "f3", "space"])
@@ -147,8 +138,7 @@ async def test_any_other_key_stays_and_the_next_quit_asks_again(
     app = make_app(MADE)
     stopped: list[str] = []
     monkeypatch.setattr(app.session, "stop", lambda: stopped.append("stop"))
-    async with app.run_test() as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         await pilot.press("ctrl+q", between, "ctrl+q")
         assert not await left(pilot)
         assert question(pilot)
@@ -159,8 +149,7 @@ async def test_any_other_key_stays_and_the_next_quit_asks_again(
 
 async def test_quit_over_another_screen_asks_there(make_app: MakeApp) -> None:
     app = make_app(MADE)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         await pilot.press("f1", "ctrl+q")
         await pilot.pause()
         row = app.screen.query_one(LeaveRow)
@@ -173,16 +162,14 @@ async def test_quit_over_another_screen_asks_there(make_app: MakeApp) -> None:
 async def test_detachable_namespace_does_not_count_as_lost(make_app: MakeApp) -> None:
     app = make_app(MADE)
     app.keeps_namespace = True
-    async with app.run_test() as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         await pilot.press("ctrl+q")
         assert await left(pilot)
 
 
 async def test_late_widget_message_after_shutdown_does_not_fail(make_app: MakeApp) -> None:
     app = make_app()
-    async with app.run_test() as pilot:
-        await drawn(pilot)
+    async with showing(app):
         widget = app.editor
     await app._on_message(ActionMenu.Typed([]).set_sender(widget))
 
@@ -286,8 +273,7 @@ async def test_cell_with_a_forgotten_secret_is_not_rerun_without_it(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app, entered, notifications = make_app(*story()), list[str](), list[str]()
-    async with app.run_test(size=SIZE) as pilot:
-        await drawn(pilot)
+    async with showing(app, SIZE) as pilot:
         monkeypatch.setattr(app.session, "submit", lambda mode, text: entered.append(text))
         monkeypatch.setattr(app, "notify", lambda text, **more: notifications.append(text))
         port = SessionPort(app, app.session)
@@ -443,8 +429,7 @@ async def test_greeting_in_a_low_terminal_is_cut_above_the_loaded_files() -> Non
 
 async def test_key_toggles_planning_and_the_header_shows_it(make_app: MakeApp) -> None:
     app = make_app()
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         await pilot.press("alt+l")
         await until(pilot, lambda: "plans only" in str(app.query_one(HeaderBar).render()))
         assert app.session.info.planning
@@ -455,8 +440,7 @@ async def test_key_toggles_planning_and_the_header_shows_it(make_app: MakeApp) -
 
 async def test_executed_plan_ends_planning_and_is_one_question(make_app: MakeApp) -> None:
     app = make_app()
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         await pilot.press("alt+l")
         app.editor.text, app.editor.mode = "/plan run", "ask"
         app.editor.focus()
@@ -470,8 +454,7 @@ async def test_executed_plan_ends_planning_and_is_one_question(make_app: MakeApp
 
 async def test_wrong_word_returns_to_the_editor(make_app: MakeApp) -> None:
     app = make_app()
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         app.editor.text, app.editor.mode = "/plan now", "ask"
         app.editor.focus()
         await pilot.press("enter")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -13,11 +12,11 @@ from textual.pilot import Pilot
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.inspector.screen import InspectorScreen
-from mahtab_tui.tui.namespace import FADE, NamespacePane
+from mahtab_tui.tui.namespace import NamespacePane
 from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
-from tests.tui.story import MakeApp, ScriptedSession, change, drawn
+from tests.tui.story import MakeApp, ScriptedSession, change, drawn, showing
 
 # The namespace pane: what it lists in which order, how it is filtered, and how one looks inside.
 
@@ -67,6 +66,19 @@ async def focused(pilot: Pilot[int]) -> None:
     await until(pilot, lambda: pane_of(pilot).has_focus)
 
 
+@pytest.fixture
+def app(make_app: MakeApp) -> MahtabApp:
+    return make_app(*ROWS)
+
+
+@pytest.fixture
+async def pilot(app: MahtabApp) -> AsyncIterator[Pilot[int]]:
+    """The pane with the focus."""
+    async with app.run_test(size=SIZE) as pilot:
+        await focused(pilot)
+        yield pilot
+
+
 async def test_row_shows_name_value_type_and_author_or_a_question_mark(
     make_app: MakeApp,
 ) -> None:
@@ -100,8 +112,7 @@ async def test_types_shrink_before_values_and_names_have_20_columns(
             },
         )
     )
-    async with app.run_test(size=(120, 35)) as pilot:
-        await drawn(pilot)
+    async with showing(app, (120, 35)) as pilot:
         assert lines(pilot)[2].split()[:3] == ["price_per_region_an…", "10,000", "×"]
         await pilot.resize_terminal(200, 35)
         await until(pilot, lambda: kind in lines(pilot)[2])
@@ -115,8 +126,7 @@ async def test_object_shows_its_fields_and_long_ones_leave_space_for_types(
     app = make_app(
         changes(1, change("n", "int", "42")), changes(2, change("order", "Order", fields))
     )
-    async with app.run_test(size=(120, 35)) as pilot:
-        await drawn(pilot)
+    async with showing(app, (120, 35)) as pilot:
         order, number = lines(pilot)[2:4]
         assert order.split() == ["order", "Order(id=7,", "total=3.5…", "Order", "❯", "2"]
         assert number.split() == ["n", "42", "int", "❯", "1"]
@@ -138,15 +148,13 @@ async def test_wide_screen_shows_when_a_variable_changed(
             },
         )
     )
-    async with app.run_test(size=(columns, 50)) as pilot:
-        await drawn(pilot)
+    async with showing(app, (columns, 50)) as pilot:
         assert lines(pilot)[2].endswith(f"❯ 12{clock}")
 
 
 async def test_deleted_names_vanish_and_a_fresh_kernel_empties_the_list(make_app: MakeApp) -> None:
     app = make_app(*ROWS, changes(4, {"name": "a", "change": "deleted"}))
-    async with app.run_test(size=SIZE) as pilot:
-        await drawn(pilot)
+    async with showing(app, SIZE) as pilot:
         assert names(pilot) == ["data", "b"]
         assert isinstance(app.session, ScriptedSession)
         app.session.log_record(changes(5, fresh=True), 1.0)
@@ -154,39 +162,33 @@ async def test_deleted_names_vanish_and_a_fresh_kernel_empties_the_list(make_app
         assert "Variables appear here" in lines(pilot)[1]
 
 
-async def test_sorted_by_recency_name_and_type(make_app: MakeApp) -> None:
-    async with make_app(*ROWS).run_test(size=SIZE) as pilot:
-        await focused(pilot)
-        assert names(pilot) == ["data", "a", "b"]
-        await pilot.press("ctrl+s")
-        assert names(pilot) == ["a", "b", "data"]
-        assert "by name" in lines(pilot)[0]
-        await pilot.press("ctrl+s")
-        assert names(pilot) == ["b", "data", "a"]
-        await pilot.click(NamespacePane, offset=(4, 1))
-        assert names(pilot) == ["data", "a", "b"]
+async def test_sorted_by_recency_name_and_type(pilot: Pilot[int]) -> None:
+    assert names(pilot) == ["data", "a", "b"]
+    await pilot.press("ctrl+s")
+    assert names(pilot) == ["a", "b", "data"]
+    assert "by name" in lines(pilot)[0]
+    await pilot.press("ctrl+s")
+    assert names(pilot) == ["b", "data", "a"]
+    await pilot.click(NamespacePane, offset=(4, 1))
+    assert names(pilot) == ["data", "a", "b"]
 
 
-async def test_modules_functions_and_private_names_show_on_request(make_app: MakeApp) -> None:
-    async with make_app(*ROWS).run_test(size=SIZE) as pilot:
-        await focused(pilot)
-        assert "3 hidden" in lines(pilot)[0]
-        await pilot.press("ctrl+t")
-        assert names(pilot) == ["f", "data", "_private", "a", "pd", "b"]
-        assert "hidden" not in lines(pilot)[0]
-        await pilot.press("ctrl+t")
-        assert names(pilot) == ["data", "a", "b"]
+async def test_modules_functions_and_private_names_show_on_request(pilot: Pilot[int]) -> None:
+    assert "3 hidden" in lines(pilot)[0]
+    await pilot.press("ctrl+t")
+    assert names(pilot) == ["f", "data", "_private", "a", "pd", "b"]
+    assert "hidden" not in lines(pilot)[0]
+    await pilot.press("ctrl+t")
+    assert names(pilot) == ["data", "a", "b"]
 
 
 async def test_filter_matching_only_hidden_names_explains_how_to_show_them(
-    make_app: MakeApp,
+    pilot: Pilot[int],
 ) -> None:
-    async with make_app(*ROWS).run_test(size=SIZE) as pilot:
-        await focused(pilot)
-        await pilot.press("ctrl+f", "p", "d")
-        assert any("Only modules" in line for line in lines(pilot))
-        await pilot.press("ctrl+t")
-        assert names(pilot) == ["pd"]
+    await pilot.press("ctrl+f", "p", "d")
+    assert any("Only modules" in line for line in lines(pilot))
+    await pilot.press("ctrl+t")
+    assert names(pilot) == ["pd"]
 
 
 async def test_exactly_typed_name_comes_first(make_app: MakeApp) -> None:
@@ -194,8 +196,7 @@ async def test_exactly_typed_name_comes_first(make_app: MakeApp) -> None:
         changes(1, change("df", "int", "1")),
         changes(2, change("pldf", "int", "1"), change("df_old", "int", "1")),
     )
-    async with app.run_test(size=SIZE) as pilot:
-        await drawn(pilot)
+    async with showing(app, SIZE) as pilot:
         pane_of(pilot).focus()
         await pilot.press("ctrl+f", *"d")
         assert names(pilot) == ["df_old", "pldf", "df"]
@@ -203,18 +204,17 @@ async def test_exactly_typed_name_comes_first(make_app: MakeApp) -> None:
         assert names(pilot) == ["df", "df_old", "pldf"]
 
 
-async def test_typing_filters_and_backspace_widens_and_escape_ends(make_app: MakeApp) -> None:
-    app = make_app(*ROWS)
-    async with app.run_test(size=SIZE) as pilot:
-        await focused(pilot)
-        await pilot.press("ctrl+f", "d", "A")
-        assert names(pilot) == ["data"]
-        assert "/ dA" in lines(pilot)[0]
-        await pilot.press("backspace", "x")
-        assert any("No name contains this" in line for line in lines(pilot))
-        await pilot.press("escape")
-        assert names(pilot) == ["data", "a", "b"]
-        assert app.editor.is_empty
+async def test_typing_filters_and_backspace_widens_and_escape_ends(
+    app: MahtabApp, pilot: Pilot[int]
+) -> None:
+    await pilot.press("ctrl+f", "d", "A")
+    assert names(pilot) == ["data"]
+    assert "/ dA" in lines(pilot)[0]
+    await pilot.press("backspace", "x")
+    assert any("No name contains this" in line for line in lines(pilot))
+    await pilot.press("escape")
+    assert names(pilot) == ["data", "a", "b"]
+    assert app.editor.is_empty
 
 
 @pytest.mark.parametrize(
@@ -222,46 +222,21 @@ async def test_typing_filters_and_backspace_widens_and_escape_ends(make_app: Mak
     [("enter",), ("ctrl+f", "b", "enter"), ("down", "down", "enter")],
     ids="first filtered third".split(),
 )
-async def test_enter_opens_the_chosen_variable(make_app: MakeApp, keys: tuple[str, ...]) -> None:
-    app = make_app(*ROWS)
-    async with app.run_test(size=SIZE) as pilot:
-        await focused(pilot)
-        await pilot.press(*keys)
-        await until(pilot, lambda: isinstance(app.screen, InspectorScreen))
-        assert isinstance(app.screen, InspectorScreen)
-        assert app.screen.labels == ["data" if len(keys) == 1 else "b"]
-
-
-async def test_a_click_opens_the_variable_under_it(make_app: MakeApp) -> None:
-    app = make_app(*ROWS)
-    async with app.run_test(size=SIZE) as pilot:
-        await drawn(pilot)
-        await pilot.click(NamespacePane, offset=(4, 3))
-        await until(pilot, lambda: isinstance(app.screen, InspectorScreen))
-        assert isinstance(app.screen, InspectorScreen)
-        assert app.screen.labels == ["a"]
-
-
-async def test_a_changed_row_is_highlighted_and_fades(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+async def test_enter_opens_the_chosen_variable(
+    keys: tuple[str, ...], app: MahtabApp, pilot: Pilot[int]
 ) -> None:
-    app = make_app(*ROWS)
-    now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now)
-    async with app.run_test(size=SIZE) as pilot:
-        await drawn(pilot)
-        assert isinstance(app.session, ScriptedSession)
-        app.session.log_record(changes(5, change("a", "str", "'new'")), now)
-        await drawn(pilot)
+    await pilot.press(*keys)
+    await until(pilot, lambda: isinstance(app.screen, InspectorScreen))
+    assert isinstance(app.screen, InspectorScreen)
+    assert app.screen.labels == ["data" if len(keys) == 1 else "b"]
 
-        def ground(y: int) -> Any:
-            style = list(pane_of(pilot).render_line(y))[2].style
-            return style and style.bgcolor
 
-        assert "'new'" in lines(pilot)[2]
-        assert ground(2) != ground(3)
-        now += FADE + 0.1
-        assert ground(2) == ground(3)
+async def test_a_click_opens_the_variable_under_it(app: MahtabApp, pilot: Pilot[int]) -> None:
+    await drawn(pilot)
+    await pilot.click(NamespacePane, offset=(4, 3))
+    await until(pilot, lambda: isinstance(app.screen, InspectorScreen))
+    assert isinstance(app.screen, InspectorScreen)
+    assert app.screen.labels == ["a"]
 
 
 async def test_ten_thousand_rows_can_be_walked_by_keys(make_app: MakeApp) -> None:
@@ -292,27 +267,24 @@ async def test_external_names_and_values_are_plain_text(make_app: MakeApp) -> No
 
 
 async def test_watched_variable_stays_on_top_and_can_be_filtered(
-    make_app: MakeApp,
+    app: MahtabApp, pilot: Pilot[int]
 ) -> None:
-    app = make_app(*ROWS)
-    async with app.run_test(size=SIZE) as pilot:
-        await focused(pilot)
-        await pilot.press("down", "down", "space")
-        assert names(pilot)[0].startswith("●")
-        assert "● b" in lines(pilot)[2]
-        assert pane_of(pilot).cursor == 0
-        assert isinstance(app.session, ScriptedSession)
-        app.session.log_record(changes(5, change("newer", "str", "'new'")), 1.0)
-        await drawn(pilot)
-        assert "● b" in lines(pilot)[2]
-        await pilot.press("ctrl+f", *"newer")
-        assert ["● b" in lines(pilot)[2], "newer" in lines(pilot)[3], pane_of(pilot).cursor] == [
-            True,
-            True,
-            1,
-        ]
-        await pilot.press("escape", "home", "space")
-        assert "● b" not in "\n".join(lines(pilot))
+    await pilot.press("down", "down", "space")
+    assert names(pilot)[0].startswith("●")
+    assert "● b" in lines(pilot)[2]
+    assert pane_of(pilot).cursor == 0
+    assert isinstance(app.session, ScriptedSession)
+    app.session.log_record(changes(5, change("newer", "str", "'new'")), 1.0)
+    await drawn(pilot)
+    assert "● b" in lines(pilot)[2]
+    await pilot.press("ctrl+f", *"newer")
+    assert ["● b" in lines(pilot)[2], "newer" in lines(pilot)[3], pane_of(pilot).cursor] == [
+        True,
+        True,
+        1,
+    ]
+    await pilot.press("escape", "home", "space")
+    assert "● b" not in "\n".join(lines(pilot))
 
 
 @pytest.mark.parametrize(
@@ -328,23 +300,24 @@ async def test_watched_variable_stays_on_top_and_can_be_filtered(
     ids=["rename", "no name", "taken", "taken once it is normalized", "delete", "keep"],
 )
 async def test_rename_and_delete_run_as_cells_of_the_user(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...], cell: str | None
+    monkeypatch: pytest.MonkeyPatch,
+    keys: tuple[str, ...],
+    cell: str | None,
+    app: MahtabApp,
+    pilot: Pilot[int],
 ) -> None:
-    app = make_app(*ROWS)
-    async with app.run_test(size=SIZE) as pilot:
-        await focused(pilot)
-        run: list[str] = []
+    run: list[str] = []
 
-        def submit(mode: str, text: str) -> int:
-            run.append(text)
-            return 0
+    def submit(mode: str, text: str) -> int:
+        run.append(text)
+        return 0
 
-        monkeypatch.setattr(app.session, "submit", submit)
-        await pilot.press(keys[0])
-        await until(pilot, lambda: len(app.screen_stack) == 2)
-        await pilot.press(*keys[1:])
-        await until(pilot, lambda: len(app.screen_stack) == 1)
-        assert run == ([] if cell is None else [cell])
+    monkeypatch.setattr(app.session, "submit", submit)
+    await pilot.press(keys[0])
+    await until(pilot, lambda: len(app.screen_stack) == 2)
+    await pilot.press(*keys[1:])
+    await until(pilot, lambda: len(app.screen_stack) == 1)
+    assert run == ([] if cell is None else [cell])
 
 
 async def test_invalid_name_is_drawn_on_one_line_and_handled_correctly(
@@ -475,23 +448,20 @@ async def test_enter_on_an_unsaved_variable_drafts_the_cells_that_made_it(
 
 
 async def test_private_variable_is_marked_and_keeps_its_mark_when_renamed(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, app: MahtabApp, pilot: Pilot[int]
 ) -> None:
-    app = make_app(*ROWS)
-    async with app.run_test(size=SIZE) as pilot:
-        await focused(pilot)
-        monkeypatch.setattr(app.session, "submit", lambda mode, text: 0)
-        app.post_message(Key("alt+p", "p"))  # as a terminal sends it: with the letter
-        await until(pilot, lambda: lines(pilot)[2].startswith("⊘ data "))
-        assert pane_of(pilot).has_focus
-        assert app.session.private.names == ["data"]
-        await pilot.press("ctrl+n")
-        await until(pilot, lambda: len(app.screen_stack) == 2)
-        await pilot.press("end", "_", "2", "enter")
-        await until(pilot, lambda: app.session.private.names == ["data", "data_2"])
-        await pilot.press("alt+p")
-        await until(pilot, lambda: lines(pilot)[2].startswith("data "))
-        assert app.session.private.names == ["data_2"]
+    monkeypatch.setattr(app.session, "submit", lambda mode, text: 0)
+    app.post_message(Key("alt+p", "p"))  # as a terminal sends it: with the letter
+    await until(pilot, lambda: lines(pilot)[2].startswith("⊘ data "))
+    assert pane_of(pilot).has_focus
+    assert app.session.private.names == ["data"]
+    await pilot.press("ctrl+n")
+    await until(pilot, lambda: len(app.screen_stack) == 2)
+    await pilot.press("end", "_", "2", "enter")
+    await until(pilot, lambda: app.session.private.names == ["data", "data_2"])
+    await pilot.press("alt+p")
+    await until(pilot, lambda: lines(pilot)[2].startswith("data "))
+    assert app.session.private.names == ["data_2"]
 
 
 # Changes of the model's last cell, in the place of all variables.
@@ -537,8 +507,7 @@ async def emit_records(pilot: Pilot[int], *records: Record) -> None:
 async def test_key_shows_added_deleted_and_rebound_names_with_old_values(
     make_app: MakeApp,
 ) -> None:
-    async with make_app(BEFORE, ended(2), CHANGED).run_test(size=SIZE) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(BEFORE, ended(2), CHANGED), SIZE) as pilot:
         pane_of(pilot).styles.width = 64
         await pilot.press("alt+d")
         title, _, *rows = lines(pilot)
@@ -555,8 +524,7 @@ async def test_key_shows_added_deleted_and_rebound_names_with_old_values(
 
 
 async def test_changes_follow_the_model_and_not_the_user(make_app: MakeApp) -> None:
-    async with make_app(BEFORE, ended(2), CHANGED).run_test(size=SIZE) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(BEFORE, ended(2), CHANGED), SIZE) as pilot:
         await pilot.press("alt+d")
         await emit_records(pilot, changes(3, change("mine", "int", "1")))
         assert lines(pilot)[0] == "CHANGES  ·  claude 2"
@@ -575,8 +543,7 @@ async def test_changes_follow_the_model_and_not_the_user(make_app: MakeApp) -> N
 async def test_empty_changes_view_explains_its_purpose(
     make_app: MakeApp,
 ) -> None:
-    async with make_app(BEFORE).run_test(size=SIZE) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(BEFORE), SIZE) as pilot:
         await pilot.press("alt+d")
         assert lines(pilot)[0] == "CHANGES"
         assert (
@@ -601,8 +568,7 @@ async def test_keys_act_on_existing_names_and_letters_filter(make_app: MakeApp) 
 
 
 async def test_hidden_pane_opens_with_the_changes(make_app: MakeApp) -> None:
-    async with make_app(BEFORE).run_test(size=(60, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(BEFORE), (60, 24)) as pilot:
         assert not pane_of(pilot).region
         await pilot.press("alt+d")
         await until(pilot, lambda: bool(pane_of(pilot).region))

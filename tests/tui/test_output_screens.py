@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +76,12 @@ def png(*size: int) -> str:
     return base64.b64encode(file.getvalue()).decode()
 
 
+@pytest.fixture
+async def pilot() -> AsyncIterator[Pilot[None]]:
+    async with OutputApp().run_test(size=SIZE) as pilot:
+        yield pilot
+
+
 async def test_long_output_can_be_searched_wrapped_copied_and_saved(
     look: InspectorClient, tmp_path: Path
 ) -> None:
@@ -135,22 +141,19 @@ async def test_an_output_is_searched_by_a_pattern(look: InspectorClient, tmp_pat
 
 
 async def test_a_short_output_goes_to_the_clipboard_and_escape_closes_the_line_first(
-    look: InspectorClient, tmp_path: Path
+    look: InspectorClient, tmp_path: Path, pilot: Pilot[None]
 ) -> None:
-    async with OutputApp().run_test(size=SIZE) as pilot:
-        await opened(
-            pilot,
-            PagerScreen(
-                "Output of cell 1", "cell-1.txt", lambda: "one\rtwo\nthree", look, tmp_path
-            ),
-        )
-        assert static_text(pilot, "#output-title").endswith("2 lines")
-        await pilot.press("y")
-        assert pilot.app.clipboard == "two\nthree"
-        await pilot.press("slash", "escape")
-        assert isinstance(pilot.app.screen, PagerScreen)
-        await pilot.press("q")
-        assert len(pilot.app.screen_stack) == 1
+    await opened(
+        pilot,
+        PagerScreen("Output of cell 1", "cell-1.txt", lambda: "one\rtwo\nthree", look, tmp_path),
+    )
+    assert static_text(pilot, "#output-title").endswith("2 lines")
+    await pilot.press("y")
+    assert pilot.app.clipboard == "two\nthree"
+    await pilot.press("slash", "escape")
+    assert isinstance(pilot.app.screen, PagerScreen)
+    await pilot.press("q")
+    assert len(pilot.app.screen_stack) == 1
 
 
 @pytest.mark.parametrize(
@@ -159,17 +162,16 @@ async def test_a_short_output_goes_to_the_clipboard_and_escape_closes_the_line_f
     ids=ascii,
 )
 async def test_impossible_file_name_is_refused_with_a_sentence(
-    look: InspectorClient, tmp_path: Path, name: str
+    look: InspectorClient, tmp_path: Path, name: str, pilot: Pilot[None]
 ) -> None:
-    async with OutputApp().run_test(size=SIZE) as pilot:
-        await opened(
-            pilot, PagerScreen("Output of cell 1", "cell-1.txt", lambda: "one", look, tmp_path)
-        )
-        await pilot.press("ctrl+s")
-        pilot.app.screen.query_one(Input).value = name
-        await pilot.press("enter")
-        await until(pilot, lambda: "cannot be written: " in static_text(pilot, "#viewing-status"))
-        assert list(tmp_path.iterdir()) == []
+    await opened(
+        pilot, PagerScreen("Output of cell 1", "cell-1.txt", lambda: "one", look, tmp_path)
+    )
+    await pilot.press("ctrl+s")
+    pilot.app.screen.query_one(Input).value = name
+    await pilot.press("enter")
+    await until(pilot, lambda: "cannot be written: " in static_text(pilot, "#viewing-status"))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_partially_written_file_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,15 +198,16 @@ def gone() -> str | None:
     [(gone, "The session file cannot be used."), (lambda: None, "was not kept")],
 )
 async def test_unreadable_output_is_reported(
-    look: InspectorClient, tmp_path: Path, read: Callable[[], str | None], message: str
+    look: InspectorClient,
+    tmp_path: Path,
+    read: Callable[[], str | None],
+    message: str,
+    pilot: Pilot[None],
 ) -> None:
-    async with OutputApp().run_test(size=SIZE) as pilot:
-        await pilot.app.push_screen(
-            PagerScreen("Output of cell 1", "cell-1.txt", read, look, tmp_path)
-        )
-        await until(pilot, lambda: message in static_text(pilot, "#viewing-status"))
-        await pilot.press("y", "ctrl+s")
-        assert isinstance(pilot.app.screen, PagerScreen)
+    await pilot.app.push_screen(PagerScreen("Output of cell 1", "cell-1.txt", read, look, tmp_path))
+    await until(pilot, lambda: message in static_text(pilot, "#viewing-status"))
+    await pilot.press("y", "ctrl+s")
+    assert isinstance(pilot.app.screen, PagerScreen)
 
 
 async def test_pictures_are_shown_one_by_one_and_saved(
@@ -278,12 +281,13 @@ async def test_late_loaded_picture_is_the_requested_one(
         assert left._file() == base64.b64decode(pictures[1].data)
 
 
-async def test_damaged_picture_is_reported(look: InspectorClient, tmp_path: Path) -> None:
-    async with OutputApp().run_test(size=SIZE) as pilot:
-        await pilot.app.push_screen(
-            PicturesScreen(2, [DisplayedPicture("image/png", "QUJD")], look, tmp_path)
-        )
-        await until(pilot, lambda: "damaged" in static_text(pilot, "#viewing-status"))
+async def test_damaged_picture_is_reported(
+    look: InspectorClient, tmp_path: Path, pilot: Pilot[None]
+) -> None:
+    await pilot.app.push_screen(
+        PicturesScreen(2, [DisplayedPicture("image/png", "QUJD")], look, tmp_path)
+    )
+    await until(pilot, lambda: "damaged" in static_text(pilot, "#viewing-status"))
 
 
 async def test_enter_on_a_cell_opens_its_output_or_its_picture(
@@ -591,13 +595,3 @@ async def test_error_without_known_frames_gives_one_sentence(make_app: MakeApp, 
                 == ["The location of this error is not known."]
             ),
         )
-
-
-async def test_very_long_name_is_shown_by_its_end(make_app: MakeApp, tmp_path: Path) -> None:
-    async with make_app(*records(tmp_path / ("数" * 200_000) / "lib.py")).run_test(
-        size=FRAME_SIZE
-    ) as pilot:
-        await shown(pilot)
-        await pilot.press("enter", "f")
-        await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
-        await reads(pilot, "▸ …", "数/lib.py:2  in divide", "In [1]:3  in f")

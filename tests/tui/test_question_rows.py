@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from textual.events import Paste
-from textual.geometry import Region
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
@@ -238,33 +237,6 @@ async def test_row_shows_the_number_and_text_of_waiting_inputs(pilot: Pilot[None
     assert lines(pilot) == ["queued 2  ❯ x = 1 … ✕ ", "          ❯ z ✕ "]
     await queue(pilot)
     assert not queue_row_of(pilot).display
-
-
-async def test_screen_layout_changes_only_when_the_row_grows_or_shrinks(
-    pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    row = queue_row_of(pilot)
-    layouts: list[bool] = []
-    refresh = row.refresh
-
-    def refreshed(
-        *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False
-    ) -> QueueRow:
-        layouts.append(layout)
-        return refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
-
-    monkeypatch.setattr(row, "refresh", refreshed)
-    await queue(pilot, *"abcdef")
-    assert layouts.count(True) > 0
-    layouts.clear()
-    await queue(pilot, *"bcdefgh")
-    await queue(pilot, *"cdef")
-    assert layouts.count(True) == 0
-    assert layouts.count(False) > 0
-    assert row.size.height == 4
-    await queue(pilot, *"def")
-    assert layouts.count(True) > 0
-    assert row.size.height == 3
 
 
 async def test_external_text_is_neither_markup_nor_control_codes(pilot: Pilot[None]) -> None:

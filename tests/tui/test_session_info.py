@@ -32,12 +32,12 @@ from mahtab_tui.tui.screens.session_info import (
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.servers import configure, plain
 from tests.tui.editor_app import ThemedApp, screen_text, static_text, until, write
-from tests.tui.story import MakeApp, drawn, story
+from tests.tui.story import MakeApp, drawn, showing, story
 
 # The panel of what the session has used.
 
 
-async def test_screen_updates_live_and_escape_closes_it(
+async def test_usage_is_shown_and_escape_closes_it(
     make_app: MakeApp,
 ) -> None:
     app = make_app()
@@ -45,6 +45,9 @@ async def test_screen_updates_live_and_escape_closes_it(
         await pilot.pause()
         app.session.spending.count(
             Usage(model="m", input_tokens=1_234, output_tokens=5, cost=0.25, turn=1)
+        )
+        app.session.spending.count(
+            Usage(model="m", input_tokens=1, output_tokens=5, cost=0.25, tree="[bold]a")
         )
         await app.run_action("command('usage')")
         await until(
@@ -57,10 +60,7 @@ async def test_screen_updates_live_and_escape_closes_it(
 
         await until(pilot, lambda: "question 1" in shown())
         assert "1,234" in shown()
-        app.session.spending.count(
-            Usage(model="m", input_tokens=1, output_tokens=5, cost=0.25, tree="[bold]a")
-        )
-        await until(pilot, lambda: "search [bold]a" in shown())
+        assert "search [bold]a" in shown()
         assert "$0.5000" in shown()
         await pilot.press("escape")
         await until(pilot, lambda: len(app.screen_stack) == 1)
@@ -104,8 +104,7 @@ def context_text(app: MahtabApp) -> str:
 
 async def test_screen_shows_the_counts_and_closes(make_app: MakeApp) -> None:
     app = make_app(*story())
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         app.push_screen(
             ContextScreen(lambda: context_use(10_000, {"program": 1_000, "outputs": 2_000}))
         )
@@ -122,8 +121,7 @@ async def test_uncountable_context_gives_one_sentence(make_app: MakeApp) -> None
         raise KernelError("The kernel [b]died[/b].\x1b[2J")
 
     app = make_app(*story())
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         app.push_screen(ContextScreen(count))
         await until(pilot, lambda: context_text(app) == "The kernel [b]died[/b].")
 
@@ -150,8 +148,7 @@ async def test_project_file_is_shown_and_sent_only_after_trust(
     (home / ".mahtab" / "AGENTS.md").write_text("Be brief.")
     (project / "AGENTS.md").write_text("[b]Use[/b] polars.\x1b[2J See @more.md.")
     (project / "more.md").write_text("More.")
-    async with app.run_test(size=size) as pilot:
-        await drawn(pilot)
+    async with showing(app, size) as pilot:
         await app.run_action("command('instructions')")
         await until(pilot, lambda: bool(instructions_text(app)))
         shown = (
@@ -176,8 +173,7 @@ async def test_project_file_is_shown_and_sent_only_after_trust(
 async def test_missing_instructions_explain_where_to_put_them(
     app: MahtabApp, project: Path
 ) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         await app.run_action("command('instructions')")
         await until(pilot, lambda: bool(instructions_text(app)))
         assert instructions_text(app).startswith(
@@ -287,8 +283,7 @@ async def test_nothing_is_undone_before_the_preview_and_a_failure_is_reported() 
 
 async def test_ctrl_z_on_an_entry_asks_about_its_cell(make_app: MakeApp) -> None:
     app = make_app(*story())
-    async with app.run_test(size=(120, 35)) as pilot:
-        await drawn(pilot)
+    async with showing(app, (120, 35)) as pilot:
         pane = app.query_one(TranscriptPane)
         pane.focus()
         pane.marker.entry = next(
@@ -313,8 +308,7 @@ async def test_a_question_offers_to_undo_its_whole_answer(
     make_app: MakeApp,
 ) -> None:
     app = make_app(*story())
-    async with app.run_test(size=(120, 35)) as pilot:
-        await drawn(pilot)
+    async with showing(app, (120, 35)) as pilot:
         app.session.cells.last = 4
         pane = app.query_one(TranscriptPane)
         pane.focus()
@@ -341,8 +335,7 @@ async def test_wrong_undo_argument_in_ask_mode_is_explained(
     make_app: MakeApp,
 ) -> None:
     app = make_app()
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         await pilot.press("f2", *"/undo x", "enter")
         await until(pilot, lambda: app.editor.text == "/undo x")
         assert [each.message for each in app._notifications] == [

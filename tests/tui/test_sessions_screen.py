@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +99,12 @@ async def opened(
     return screen, answers
 
 
+@pytest.fixture
+async def pilot() -> AsyncIterator[Pilot[int]]:
+    async with ScreensApp().run_test(size=(120, 35)) as pilot:
+        yield pilot
+
+
 def test_list_and_preview_are_shown_together_where_they_fit(
     snap_compare: Callable[..., bool],
 ) -> None:
@@ -112,38 +118,37 @@ def test_list_and_preview_are_shown_together_where_they_fit(
     assert snap_compare(ScreensApp(), terminal_size=(200, 50), run_before=run)
 
 
-async def test_typing_searches_and_a_key_changes_the_scope() -> None:
-    async with ScreensApp().run_test(size=(120, 35)) as pilot:
-        screen, answers = await opened(pilot)
-        assert shown(screen) == ["3", "2", "1"]
-        assert text(screen, ".listing-count") == "3 in this folder"
-        assert screen.line(screen.rows[0], 60).plain.startswith("● 2025-06-17   Why are rows lost?")
-        assert "Plot [b]revenue[/b] by region" in screen.line(screen.rows[1], 60).plain
-        await write(pilot, "mont")
-        await until(pilot, lambda: shown(screen) == ["1"])
-        assert (
-            text(screen, ".listing-about").splitlines()[1]
-            == "Which month has most orders? In short."
-        )
-        await pilot.press("ctrl+t")
-        await until(pilot, lambda: shown(screen) == ["4", "1"])
-        assert text(screen, ".listing-count") == "2 found in all folders"
-        await write(pilot, "zz")
-        await until(pilot, lambda: shown(screen) == [])
-        assert "Nothing was found" in text(screen, ".listing-about")
-        await until(pilot, lambda: "Most come in" not in read(screen))
-        await pilot.press("enter", "f2", "f5", "f6", "f8")
-        assert pilot.app.screen is screen
-        await pilot.press("escape")
-        await until(pilot, lambda: answers == [None])
+async def test_typing_searches_and_a_key_changes_the_scope(pilot: Pilot[int]) -> None:
+    screen, answers = await opened(pilot)
+    assert shown(screen) == ["3", "2", "1"]
+    assert text(screen, ".listing-count") == "3 in this folder"
+    assert screen.line(screen.rows[0], 60).plain.startswith("● 2025-06-17   Why are rows lost?")
+    assert "Plot [b]revenue[/b] by region" in screen.line(screen.rows[1], 60).plain
+    await write(pilot, "mont")
+    await until(pilot, lambda: shown(screen) == ["1"])
+    assert (
+        text(screen, ".listing-about").splitlines()[1] == "Which month has most orders? In short."
+    )
+    await pilot.press("ctrl+t")
+    await until(pilot, lambda: shown(screen) == ["4", "1"])
+    assert text(screen, ".listing-count") == "2 found in all folders"
+    await write(pilot, "zz")
+    await until(pilot, lambda: shown(screen) == [])
+    assert "Nothing was found" in text(screen, ".listing-about")
+    await until(pilot, lambda: "Most come in" not in read(screen))
+    await pilot.press("enter", "f2", "f5", "f6", "f8")
+    assert pilot.app.screen is screen
+    await pilot.press("escape")
+    await until(pilot, lambda: answers == [None])
 
 
-async def test_enter_resumes_the_typed_session_even_before_the_list_updates() -> None:
-    async with ScreensApp().run_test(size=(120, 35)) as pilot:
-        screen, answers = await opened(pilot)
-        await pilot.press(*"revenue", "enter")
-        await until(pilot, lambda: answers == ["2b2b2b2b"])
-        assert pilot.app.screen is not screen
+async def test_enter_resumes_the_typed_session_even_before_the_list_updates(
+    pilot: Pilot[int],
+) -> None:
+    screen, answers = await opened(pilot)
+    await pilot.press(*"revenue", "enter")
+    await until(pilot, lambda: answers == ["2b2b2b2b"])
+    assert pilot.app.screen is not screen
 
 
 @pytest.mark.parametrize("key", ["f2", "f8"])
@@ -167,15 +172,14 @@ async def test_key_waits_until_the_list_shows_the_typed_search(
         assert shown(screen) == ["2"]
 
 
-async def test_enter_without_results_resumes_nothing_later() -> None:
-    async with ScreensApp().run_test(size=(120, 35)) as pilot:
-        screen, answers = await opened(pilot)
-        await write(pilot, "elsewhere")
-        await until(pilot, lambda: shown(screen) == [])
-        await pilot.press("enter", "ctrl+t")
-        await until(pilot, lambda: shown(screen) == ["4"])
-        await pilot.pause()
-        assert (answers, pilot.app.screen) == ([], screen)
+async def test_enter_without_results_resumes_nothing_later(pilot: Pilot[int]) -> None:
+    screen, answers = await opened(pilot)
+    await write(pilot, "elsewhere")
+    await until(pilot, lambda: shown(screen) == [])
+    await pilot.press("enter", "ctrl+t")
+    await until(pilot, lambda: shown(screen) == ["4"])
+    await pilot.pause()
+    assert (answers, pilot.app.screen) == ([], screen)
 
 
 async def test_current_or_open_sessions_and_unsaved_screens_cannot_resume() -> None:
@@ -204,37 +208,36 @@ async def test_current_or_open_sessions_and_unsaved_screens_cannot_resume() -> N
         assert answers == []
 
 
-async def test_a_session_is_renamed_exported_and_deleted(tmp_path: Path) -> None:
-    async with ScreensApp().run_test(size=(120, 35)) as pilot:
-        screen, _ = await opened(pilot)
-        await pilot.press("down", "f2")
+async def test_a_session_is_renamed_exported_and_deleted(tmp_path: Path, pilot: Pilot[int]) -> None:
+    screen, _ = await opened(pilot)
+    await pilot.press("down", "f2")
+    await until(pilot, lambda: isinstance(pilot.app.screen, Prompt))
+    await pilot.press("ctrl+u")
+    await write(pilot, "Money")
+    await pilot.press("enter")
+    await until(pilot, lambda: "  Money  " in screen.line(screen.rows[1], 60).plain)
+    assert screen.chosen == screen.rows[1]
+    for file, outcome in (
+        ("report.md", "Exported 2 cells to"),
+        ("report.md", "already exists"),
+        ("report.txt", "extension sets its format"),
+        ("no/x.md", f"{tmp_path}/no/x.md cannot be written: No such file"),
+    ):
+        await pilot.press("f6")
         await until(pilot, lambda: isinstance(pilot.app.screen, Prompt))
-        await pilot.press("ctrl+u")
-        await write(pilot, "Money")
+        pilot.app.screen.query_one(Input).value = str(tmp_path / file)
         await pilot.press("enter")
-        await until(pilot, lambda: "  Money  " in screen.line(screen.rows[1], 60).plain)
-        assert screen.chosen == screen.rows[1]
-        for file, outcome in (
-            ("report.md", "Exported 2 cells to"),
-            ("report.md", "already exists"),
-            ("report.txt", "extension sets its format"),
-            ("no/x.md", f"{tmp_path}/no/x.md cannot be written: No such file"),
-        ):
-            await pilot.press("f6")
-            await until(pilot, lambda: isinstance(pilot.app.screen, Prompt))
-            pilot.app.screen.query_one(Input).value = str(tmp_path / file)
-            await pilot.press("enter")
-            await until(pilot, lambda outcome=outcome: outcome in text(screen))  # type: ignore[misc]
-        assert "Most come in" in (tmp_path / "report.md").read_text()
-        await pilot.press("f8")
-        await until(pilot, lambda: isinstance(pilot.app.screen, Confirm))
-        await pilot.press("n")
-        await until(pilot, lambda: pilot.app.screen is screen)
-        await pilot.press("f8")
-        await until(pilot, lambda: isinstance(pilot.app.screen, Confirm))
-        await pilot.press("y")
-        await until(pilot, lambda: shown(screen) == ["3", "1"])
-        assert [row.id[0] for row in list_sessions(database())] == ["4", "3", "1"]
+        await until(pilot, lambda outcome=outcome: outcome in text(screen))  # type: ignore[misc]
+    assert "Most come in" in (tmp_path / "report.md").read_text()
+    await pilot.press("f8")
+    await until(pilot, lambda: isinstance(pilot.app.screen, Confirm))
+    await pilot.press("n")
+    await until(pilot, lambda: pilot.app.screen is screen)
+    await pilot.press("f8")
+    await until(pilot, lambda: isinstance(pilot.app.screen, Confirm))
+    await pilot.press("y")
+    await until(pilot, lambda: shown(screen) == ["3", "1"])
+    assert [row.id[0] for row in list_sessions(database())] == ["4", "3", "1"]
 
 
 async def test_secrets_are_masked_in_titles(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,61 +253,55 @@ async def test_secrets_are_masked_in_titles(monkeypatch: pytest.MonkeyPatch) -> 
         assert "hunter2" not in [row.title for row in list_sessions(database())][1]
 
 
-async def test_copy_contains_everything_or_stops_before_the_marked_entry() -> None:
-    async with ScreensApp().run_test(size=(120, 35)) as pilot:
-        screen, answers = await opened(pilot)
-        await pilot.press("down", "f5")
-        await until(pilot, lambda: len(answers) == 1)
-        assert answers[0] is not None
-        assert len(load_records(database(), answers[0]).records) == 7
+async def test_copy_contains_everything_or_stops_before_the_marked_entry(pilot: Pilot[int]) -> None:
+    screen, answers = await opened(pilot)
+    await pilot.press("down", "f5")
+    await until(pilot, lambda: len(answers) == 1)
+    assert answers[0] is not None
+    assert len(load_records(database(), answers[0]).records) == 7
 
-        screen, answers = await opened(pilot, present="")
-        await until(pilot, lambda: "Why are rows lost" in read(screen) or bool(screen.rows))
-        await write(pilot, "lost")
-        await until(pilot, lambda: shown(screen) == ["3"] and "rows lost" in read(screen))
-        reading = screen.query_one(PreviewTranscript)
-        await until(
-            pilot, lambda: getattr(reading.marker.marked, "key", "") == "question 1"
-        )  # where the word is
-        reading.focus()
-        first = next(
-            entry for entry in reading.viewport.transcript.entries if isinstance(entry, Cell)
-        )
-        reading.mark_and_show(first)
-        await pilot.press("down")
-        await until(pilot, lambda: getattr(reading.marker.marked, "key", "") == "question 1")
-        await pilot.press("f5")
-        await until(pilot, lambda: len(answers) == 1)
-        assert answers[0] is not None
-        copied = [record for _, record in load_records(database(), answers[0]).records]
-        assert [record.tag for record in copied] == ["user-repl-in", "user-repl-out", "branch"]
-        assert copied[-1].text == "This session is a copy of 3c3c3c3c, before question 1."
+    screen, answers = await opened(pilot, present="")
+    await until(pilot, lambda: "Why are rows lost" in read(screen) or bool(screen.rows))
+    await write(pilot, "lost")
+    await until(pilot, lambda: shown(screen) == ["3"] and "rows lost" in read(screen))
+    reading = screen.query_one(PreviewTranscript)
+    await until(
+        pilot, lambda: getattr(reading.marker.marked, "key", "") == "question 1"
+    )  # where the word is
+    reading.focus()
+    first = next(entry for entry in reading.viewport.transcript.entries if isinstance(entry, Cell))
+    reading.mark_and_show(first)
+    await pilot.press("down")
+    await until(pilot, lambda: getattr(reading.marker.marked, "key", "") == "question 1")
+    await pilot.press("f5")
+    await until(pilot, lambda: len(answers) == 1)
+    assert answers[0] is not None
+    copied = [record for _, record in load_records(database(), answers[0]).records]
+    assert [record.tag for record in copied] == ["user-repl-in", "user-repl-out", "branch"]
+    assert copied[-1].text == "This session is a copy of 3c3c3c3c, before question 1."
 
 
-async def test_f7_stops_only_a_detached_kernel() -> None:
-    async with ScreensApp().run_test(size=(120, 35)) as pilot:
-        screen, _ = await opened(pilot)
-        await pilot.press("f7")
-        await until(pilot, lambda: text(screen) == "This session has no kernel in the background.")
+async def test_f7_stops_only_a_detached_kernel(pilot: Pilot[int]) -> None:
+    screen, _ = await opened(pilot)
+    await pilot.press("f7")
+    await until(pilot, lambda: text(screen) == "This session has no kernel in the background.")
 
 
-async def test_f1_shows_its_keys_first_and_returns_to_the_list() -> None:
-    async with ScreensApp().run_test(size=(120, 35)) as pilot:
-        screen, answers = await opened(pilot)
-        await pilot.press("f1")
-        await until(
-            pilot,
-            lambda: (
-                isinstance(pilot.app.screen, HelpScreen)
-                and bool(pilot.app.screen.query("#help-rows"))
-            ),
-        )
-        rows = pilot.app.screen.query_one("#help-rows", Static)
-        await until(pilot, lambda: str(rows.content).startswith("Sessions\n  enter "))
-        assert str(rows.content).index("f2, f5, f6, f7, f8") < str(rows.content).index("Editor\n")
-        await pilot.press("escape")
-        await until(pilot, lambda: pilot.app.screen is screen)
-        assert answers == []
+async def test_f1_shows_its_keys_first_and_returns_to_the_list(pilot: Pilot[int]) -> None:
+    screen, answers = await opened(pilot)
+    await pilot.press("f1")
+    await until(
+        pilot,
+        lambda: (
+            isinstance(pilot.app.screen, HelpScreen) and bool(pilot.app.screen.query("#help-rows"))
+        ),
+    )
+    rows = pilot.app.screen.query_one("#help-rows", Static)
+    await until(pilot, lambda: str(rows.content).startswith("Sessions\n  enter "))
+    assert str(rows.content).index("f2, f5, f6, f7, f8") < str(rows.content).index("Editor\n")
+    await pilot.press("escape")
+    await until(pilot, lambda: pilot.app.screen is screen)
+    assert answers == []
 
 
 async def test_missing_sessions_are_reported() -> None:
@@ -350,7 +347,7 @@ async def test_unopenable_database_is_not_called_empty_or_retried_forever(
             lambda: bool(screen.query(".listing-said")) and text(screen) == "It cannot be used.",
         )
         assert (text(screen, ".listing-count"), text(screen, ".listing-about")) == ("", "")
-        assert "sessions" not in screen._fetcher._timers
+        assert "rows" not in screen.fetcher._timers
         assert len(tried) == 1
         await write(pilot, "month")
         await until(pilot, lambda: len(tried) > 1)

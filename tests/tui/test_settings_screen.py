@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import tomllib
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from mahtab_tui.settings.model import Settings
+from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.screens.listing import ChooseOne, ModelPicker
 from mahtab_tui.tui.screens.settings import GROUPS, EditSetting, SettingsScreen
@@ -27,7 +28,20 @@ from tests.tui.settings_screens import (
     value,
     wait_for_message,
 )
-from tests.tui.story import MakeApp, drawn, story
+from tests.tui.story import MakeApp, showing, story
+
+
+@pytest.fixture
+def app(make_app: MakeApp) -> MahtabApp:
+    return make_app()
+
+
+@pytest.fixture
+async def pilot(app: MahtabApp) -> AsyncIterator[Pilot[int]]:
+    """The screen of settings, opened."""
+    async with app.run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        yield pilot
 
 
 def test_settings_screen_snapshot(
@@ -57,14 +71,6 @@ async def test_wrong_value_stays_with_the_reason_below_it(make_app: MakeApp) -> 
     start = rows.index("many")
     assert rows[start + 1] == "max_turns: input should be a valid integer, unable to parse"
     assert "Enter saves · empty unsets it · Esc cancels" in rows
-
-
-async def test_filter_without_a_match_shows_a_sentence(make_app: MakeApp) -> None:
-    async with make_app(*story()).run_test(size=(80, 24)) as pilot:
-        await opened(pilot)
-        await write(pilot, "zzz")
-        await until(pilot, lambda: not screen(pilot).rows)
-        await until(pilot, lambda: "No setting matches." in screen_text(pilot))
 
 
 async def test_every_setting_is_listed_with_its_source(
@@ -117,187 +123,168 @@ async def test_settings_are_grouped_under_unselectable_headings(make_app: MakeAp
         )
 
 
-async def test_typing_filters_by_key_value_and_description(make_app: MakeApp, mine: Path) -> None:
-    app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        for wanted, found in (
-            ("search concurrency", ["rlm_concurrency"]),
-            ("f11", ["keymap.help"]),
-            ("[/x]", []),
-        ):
-            app.screen.query_one(LineInput).value = ""
-            await write(pilot, wanted)
-            await until(
-                pilot,
-                lambda found=found: [row.key for row in screen(pilot).rows] == found,  # type: ignore[misc]
-            )
-        assert static_text(pilot, ".listing-about") == "No setting matches."
-        assert screen(pilot).find_rows("MAX")[0].key == "max_turns", (
-            "what begins so is first, though others are before it"
-        )
-
-
-async def test_boolean_is_toggled_and_written(make_app: MakeApp, mine: Path) -> None:
-    app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        await chosen(pilot, "reload")
-        await wait_for_message(pilot, "Saved. It takes effect at once.")
-        assert (app.session.settings.reload, value(pilot, "reload")) == (
-            True,
-            ("true", f"{mine}, line 4"),
-        )
-        await pilot.press("enter")
+async def test_typing_filters_by_key_value_and_description(
+    mine: Path, app: MahtabApp, pilot: Pilot[int]
+) -> None:
+    for wanted, found in (
+        ("search concurrency", ["rlm_concurrency"]),
+        ("f11", ["keymap.help"]),
+        ("[/x]", []),
+    ):
+        app.screen.query_one(LineInput).value = ""
+        await write(pilot, wanted)
         await until(
             pilot,
-            lambda: (
-                tomllib.loads(mine.read_text())["reload"] is False
-                and not screen(pilot)._saving.locked()
-            ),
+            lambda found=found: [row.key for row in screen(pilot).rows] == found,  # type: ignore[misc]
         )
-        assert app.session.settings.reload is False
-        assert mine.read_text().startswith("# Mine\nmax_turns = 9\n")
+    assert static_text(pilot, ".listing-about") == "No setting matches."
+    assert screen(pilot).find_rows("MAX")[0].key == "max_turns", (
+        "what begins so is first, though others are before it"
+    )
+
+
+async def test_boolean_is_toggled_and_written(
+    mine: Path, app: MahtabApp, pilot: Pilot[int]
+) -> None:
+    await chosen(pilot, "reload")
+    await wait_for_message(pilot, "Saved. It takes effect at once.")
+    assert (app.session.settings.reload, value(pilot, "reload")) == (
+        True,
+        ("true", f"{mine}, line 4"),
+    )
+    await pilot.press("enter")
+    await until(
+        pilot,
+        lambda: (
+            tomllib.loads(mine.read_text())["reload"] is False
+            and not screen(pilot)._saving.locked()
+        ),
+    )
+    assert app.session.settings.reload is False
+    assert mine.read_text().startswith("# Mine\nmax_turns = 9\n")
 
 
 async def test_changes_are_serialised(
-    make_app: MakeApp, mine: Path, may_write: threading.Event
+    mine: Path, may_write: threading.Event, app: MahtabApp, pilot: Pilot[int]
 ) -> None:
-    app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        await chosen(pilot, "reload")
-        await until(pilot, lambda: app.session.settings.reload)
-        await pilot.press("enter")
-        await pilot.pause(0.1)
-        assert app.session.settings.reload
-        may_write.set()
-        await until(
-            pilot, lambda: not app.session.settings.reload and "reload = false" in mine.read_text()
-        )
+    await chosen(pilot, "reload")
+    await until(pilot, lambda: app.session.settings.reload)
+    await pilot.press("enter")
+    await pilot.pause(0.1)
+    assert app.session.settings.reload
+    may_write.set()
+    await until(
+        pilot, lambda: not app.session.settings.reload and "reload = false" in mine.read_text()
+    )
 
 
-async def test_choice_opens_a_list(make_app: MakeApp, mine: Path) -> None:
-    app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        await chosen(pilot, "approval")
-        await until(pilot, lambda: isinstance(app.screen, ChooseOne) and len(app.screen.rows) == 3)
-        await pilot.press("down", "enter")
-        await wait_for_message(pilot, "Saved. It takes effect at once.")
-        assert (app.session.info.approval, tomllib.loads(mine.read_text())["approval"]) == (
-            "review",
-            "review",
-        )
-        await chosen(pilot, "theme")
-        await until(
-            pilot,
-            lambda: isinstance(app.screen, ChooseOne) and "mahtab-day" in app.screen.rows,
-        )
-        await pilot.press("down", "enter")
-        await wait_for_message(pilot, "Saved. It takes effect at once.")
-        assert (app.theme, tomllib.loads(mine.read_text())["theme"]) == ("mahtab-day", "mahtab-day")
-        assert value(pilot, "theme")[1].startswith(f"{mine}, line "), "no longer the command line's"
+async def test_choice_opens_a_list(mine: Path, app: MahtabApp, pilot: Pilot[int]) -> None:
+    await chosen(pilot, "approval")
+    await until(pilot, lambda: isinstance(app.screen, ChooseOne) and len(app.screen.rows) == 3)
+    await pilot.press("down", "enter")
+    await wait_for_message(pilot, "Saved. It takes effect at once.")
+    assert (app.session.info.approval, tomllib.loads(mine.read_text())["approval"]) == (
+        "review",
+        "review",
+    )
+    await chosen(pilot, "theme")
+    await until(
+        pilot,
+        lambda: isinstance(app.screen, ChooseOne) and "mahtab-day" in app.screen.rows,
+    )
+    await pilot.press("down", "enter")
+    await wait_for_message(pilot, "Saved. It takes effect at once.")
+    assert (app.theme, tomllib.loads(mine.read_text())["theme"]) == ("mahtab-day", "mahtab-day")
+    assert value(pilot, "theme")[1].startswith(f"{mine}, line "), "no longer the command line's"
 
 
-async def test_number_and_text_are_validated_before_saving(make_app: MakeApp, mine: Path) -> None:
-    app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        await entered(pilot, "max_turns", "0")
-        await until(
-            pilot, lambda: "greater than or equal to 1" in static_text(pilot, ".setting-wrong")
-        )
-        assert app.session.settings.max_turns == 9
-        await pilot.press("backspace", "3")
-        assert static_text(pilot, ".setting-wrong") == ""
-        await pilot.press("enter")
-        await wait_for_message(pilot, "Saved. It takes effect at once.")
-        assert (app.session.settings.max_turns, tomllib.loads(mine.read_text())["max_turns"]) == (
-            3,
-            3,
-        )
-        await entered(pilot, "code_dir", "[/x]missing")
-        await until(
-            pilot, lambda: "[/x]missing is not a folder" in static_text(pilot, ".setting-wrong")
-        )
-        await pilot.press("escape")
-        await until(pilot, lambda: isinstance(app.screen, SettingsScreen))
-        await entered(pilot, "python", "python3")
-        await wait_for_message(pilot, "Saved. It takes effect at the next start.")
+async def test_number_and_text_are_validated_before_saving(
+    mine: Path, app: MahtabApp, pilot: Pilot[int]
+) -> None:
+    await entered(pilot, "max_turns", "0")
+    await until(pilot, lambda: "greater than or equal to 1" in static_text(pilot, ".setting-wrong"))
+    assert app.session.settings.max_turns == 9
+    await pilot.press("backspace", "3")
+    assert static_text(pilot, ".setting-wrong") == ""
+    await pilot.press("enter")
+    await wait_for_message(pilot, "Saved. It takes effect at once.")
+    assert (app.session.settings.max_turns, tomllib.loads(mine.read_text())["max_turns"]) == (
+        3,
+        3,
+    )
+    await entered(pilot, "code_dir", "[/x]missing")
+    await until(
+        pilot, lambda: "[/x]missing is not a folder" in static_text(pilot, ".setting-wrong")
+    )
+    await pilot.press("escape")
+    await until(pilot, lambda: isinstance(app.screen, SettingsScreen))
+    await entered(pilot, "python", "python3")
+    await wait_for_message(pilot, "Saved. It takes effect at the next start.")
 
 
 async def test_a_model_is_picked(
-    make_app: MakeApp, mine: Path, monkeypatch: pytest.MonkeyPatch
+    mine: Path, monkeypatch: pytest.MonkeyPatch, app: MahtabApp, pilot: Pilot[int]
 ) -> None:
-    app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        await chosen(pilot, "reflection_model")
-        await until(pilot, lambda: isinstance(app.screen, ModelPicker) and bool(app.screen.rows))
-        await write(pilot, "demo")
-        await until(
-            pilot,
-            lambda: isinstance(app.screen, ModelPicker) and app.screen.rows[0].spec == "demo",
-        )
-        await pilot.press("enter")
-        await wait_for_message(pilot, "Saved. It takes effect at once.")
-        assert tomllib.loads(mine.read_text())["reflection_model"] == "demo"
-        assert app.session.settings.reflection_model == "demo"
+    await chosen(pilot, "reflection_model")
+    await until(pilot, lambda: isinstance(app.screen, ModelPicker) and bool(app.screen.rows))
+    await write(pilot, "demo")
+    await until(
+        pilot,
+        lambda: isinstance(app.screen, ModelPicker) and app.screen.rows[0].spec == "demo",
+    )
+    await pilot.press("enter")
+    await wait_for_message(pilot, "Saved. It takes effect at once.")
+    assert tomllib.loads(mine.read_text())["reflection_model"] == "demo"
+    assert app.session.settings.reflection_model == "demo"
 
 
 async def test_key_is_added_to_the_keymap_and_applies_at_once(
-    make_app: MakeApp, mine: Path
+    mine: Path, app: MahtabApp, pilot: Pilot[int]
 ) -> None:
-    app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        app.screen.query_one(LineInput).value = ""
-        await write(pilot, "keymap")
-        await until(
-            pilot,
-            lambda: [row.key for row in screen(pilot).rows] == ["keymap.help", "keymap"],
-        )
-        await pilot.press("down", "enter")
-        await until(pilot, lambda: isinstance(app.screen, EditSetting))
-        await write(pilot, "jmp=f4")
-        await pilot.press("enter")
-        await until(pilot, lambda: "Did you mean jump?" in static_text(pilot, ".setting-wrong"))
-        app.screen.query_one(LineInput).value = "quit=ctrl+f12"
-        await pilot.press("enter")
-        await wait_for_message(pilot, "Saved. It takes effect at once.")
-        assert tomllib.loads(mine.read_text())["keymap"] == {"help": "f11", "quit": "ctrl+f12"}
-        assert app.settings.keymap == {"help": "f11", "quit": "ctrl+f12"}
+    app.screen.query_one(LineInput).value = ""
+    await write(pilot, "keymap")
+    await until(
+        pilot,
+        lambda: [row.key for row in screen(pilot).rows] == ["keymap.help", "keymap"],
+    )
+    await pilot.press("down", "enter")
+    await until(pilot, lambda: isinstance(app.screen, EditSetting))
+    await write(pilot, "jmp=f4")
+    await pilot.press("enter")
+    await until(pilot, lambda: "Did you mean jump?" in static_text(pilot, ".setting-wrong"))
+    app.screen.query_one(LineInput).value = "quit=ctrl+f12"
+    await pilot.press("enter")
+    await wait_for_message(pilot, "Saved. It takes effect at once.")
+    assert tomllib.loads(mine.read_text())["keymap"] == {"help": "f11", "quit": "ctrl+f12"}
+    assert app.settings.keymap == {"help": "f11", "quit": "ctrl+f12"}
 
 
-async def test_secret_is_typed_invisibly_and_written(make_app: MakeApp, mine: Path) -> None:
-    app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        await chosen(pilot, "api_keys.openai")
-        await until(pilot, lambda: isinstance(app.screen, EditSetting))
-        line = app.screen.query_one(LineInput)
-        assert (line.value, line.password) == ("", True)
-        await write(pilot, "sk-new")
-        await pilot.press("enter")
-        await wait_for_message(pilot, "Saved.")
-        assert tomllib.loads(mine.read_text())["api_keys"] == {"openai": "sk-new"}
+async def test_secret_is_typed_invisibly_and_written(
+    mine: Path, app: MahtabApp, pilot: Pilot[int]
+) -> None:
+    await chosen(pilot, "api_keys.openai")
+    await until(pilot, lambda: isinstance(app.screen, EditSetting))
+    line = app.screen.query_one(LineInput)
+    assert (line.value, line.password) == ("", True)
+    await write(pilot, "sk-new")
+    await pilot.press("enter")
+    await wait_for_message(pilot, "Saved.")
+    assert tomllib.loads(mine.read_text())["api_keys"] == {"openai": "sk-new"}
 
 
 # Files that the settings screen writes, and its sentence if it cannot.
 
 
-async def test_setting_is_removed_from_the_file(make_app: MakeApp, mine: Path) -> None:
-    app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        await write(pilot, "max_turns")
-        await until(pilot, lambda: len(screen(pilot).rows) == 2)
-        await pilot.press("ctrl+r")
-        await wait_for_message(pilot, "Removed max_turns from the file. It takes effect at once.")
-        assert (app.session.settings.max_turns, value(pilot, "max_turns")) == (5, ("5", "default"))
-        await pilot.press("ctrl+r")
-        await wait_for_message(pilot, "does not set max_turns")
+async def test_setting_is_removed_from_the_file(
+    mine: Path, app: MahtabApp, pilot: Pilot[int]
+) -> None:
+    await write(pilot, "max_turns")
+    await until(pilot, lambda: len(screen(pilot).rows) == 2)
+    await pilot.press("ctrl+r")
+    await wait_for_message(pilot, "Removed max_turns from the file. It takes effect at once.")
+    assert (app.session.settings.max_turns, value(pilot, "max_turns")) == (5, ("5", "default"))
+    await pilot.press("ctrl+r")
+    await wait_for_message(pilot, "does not set max_turns")
 
 
 async def test_project_file_is_written_if_chosen(
@@ -397,11 +384,9 @@ async def test_change_finished_after_closing_the_screen_is_reported(
 
 @pytest.mark.parametrize("command", ["settings", "skills"])
 async def test_screen_survives_deletion_of_its_start_folder(
-    make_app: MakeApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+    app: MahtabApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await drawn(pilot)
+    async with showing(app, SIZE) as pilot:
         folder = tmp_path / "gone"
         folder.mkdir()
         monkeypatch.chdir(folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import string
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
@@ -32,7 +32,7 @@ from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.inspecting import lines, looking_at, reads
 from tests.tui.search_story import done
-from tests.tui.story import MakeApp, ScriptedSession, drawn, story
+from tests.tui.story import MakeApp, ScriptedSession, drawn, showing, story
 
 # Target of letters: a person who types means the editor, whatever was clicked before.
 
@@ -83,6 +83,12 @@ async def ready(pilot: Pilot[int]) -> MahtabApp:
     return pilot.app
 
 
+@pytest.fixture
+async def pilot(app: MahtabApp) -> AsyncIterator[Pilot[int]]:
+    async with showing(app, SIZE) as pilot:
+        yield pilot
+
+
 @pytest.mark.parametrize("pane", ["TranscriptPane", "NamespacePane", "SearchTreePane", "QueueRow"])
 async def test_letters_no_text_field_accepts_go_to_the_editor(
     app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pane: str
@@ -102,19 +108,6 @@ async def test_letters_no_text_field_accepts_go_to_the_editor(
             app.editor.clear()
         assert len(app.screen_stack) == 1
         assert acts == []
-
-
-async def test_click_on_a_cell_leaves_typing_in_the_editor(
-    app: MahtabApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    acts: list[tuple[str, str]] = []
-    monkeypatch.setattr(app.session, "submit", lambda mode, text: acts.append((mode, text)))
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
-        await pilot.click(TranscriptPane, offset=(10, 2))
-        await pilot.press(*"rows = 3", "enter")
-        await pilot.pause()
-        assert acts == [("python", "rows = 3")]
 
 
 @pytest.mark.parametrize(
@@ -147,14 +140,14 @@ async def test_mouse_never_takes_typing_from_the_editor(
             assert app.focused is code(app)
 
 
-async def test_pasted_text_goes_to_the_editor_from_a_pane(app: MahtabApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
-        app.query_one(TranscriptPane).focus()
-        await pilot.pause()
-        app.post_message(Paste("rows = 3"))
-        await until(pilot, lambda: app.editor.text == "rows = 3")
-        assert app.focused is code(app)
+async def test_pasted_text_goes_to_the_editor_from_a_pane(
+    app: MahtabApp, pilot: Pilot[int]
+) -> None:
+    app.query_one(TranscriptPane).focus()
+    await pilot.pause()
+    app.post_message(Paste("rows = 3"))
+    await until(pilot, lambda: app.editor.text == "rows = 3")
+    assert app.focused is code(app)
 
 
 @pytest.mark.parametrize(
@@ -233,33 +226,31 @@ async def test_search_call_is_rerun_and_stopped_only_from_its_menu(
         assert acts == [act]
 
 
-async def test_editor_is_bright_only_while_it_receives_the_keys(app: MahtabApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+async def test_editor_is_bright_only_while_it_receives_the_keys(
+    app: MahtabApp, pilot: Pilot[int]
+) -> None:
 
-        def bar() -> object:
-            return app.editor.styles.border_top
+    def bar() -> object:
+        return app.editor.styles.border_top
 
-        bright = bar()
-        app.query_one("#namespace").focus()
-        await pilot.pause()
-        assert bar() != bright
-        await pilot.press("a")
-        await pilot.pause()
-        assert bar() == bright
+    bright = bar()
+    app.query_one("#namespace").focus()
+    await pilot.pause()
+    assert bar() != bright
+    await pilot.press("a")
+    await pilot.pause()
+    assert bar() == bright
 
 
-async def test_ctrl_f_filters_the_namespace_visibly(app: MahtabApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
-        namespace = app.query_one("#namespace")
-        namespace.focus()
-        await pilot.press("ctrl+f", *"pa")
-        assert app.editor.is_empty
-        assert "/ pa▏" in namespace.render_line(0).text
-        await pilot.press("escape", "x")
-        assert app.editor.text == "x"
-        assert "/" not in namespace.render_line(0).text
+async def test_ctrl_f_filters_the_namespace_visibly(app: MahtabApp, pilot: Pilot[int]) -> None:
+    namespace = app.query_one("#namespace")
+    namespace.focus()
+    await pilot.press("ctrl+f", *"pa")
+    assert app.editor.is_empty
+    assert "/ pa▏" in namespace.render_line(0).text
+    await pilot.press("escape", "x")
+    assert app.editor.text == "x"
+    assert "/" not in namespace.render_line(0).text
 
 
 async def test_approval_arriving_while_typing_is_not_answered_by_it(
@@ -293,8 +284,7 @@ async def test_command_key_acts_after_earlier_letters_and_enter(
 ) -> None:
     app = make_app(*story())
     submitted: list[tuple[str, str]] = []
-    async with app.run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(app, (120, 40)) as pilot:
         monkeypatch.setattr(
             app.session, "submit", lambda mode, text: submitted.append((mode, text))
         )
@@ -317,8 +307,7 @@ async def test_bunched_letters_are_one_edit_and_keys_between_act_in_order(
     monkeypatch.setattr(TextArea, "edit", counted)
     submitted: list[tuple[str, str]] = []
     words = "x = '" + "sugar und Größe 糖 " * 1_000 + "'"
-    async with app.run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(app, (120, 40)) as pilot:
         monkeypatch.setattr(
             app.session, "submit", lambda mode, text: submitted.append((mode, text))
         )
@@ -344,8 +333,7 @@ async def test_bunched_letters_are_one_edit_and_keys_between_act_in_order(
 
 async def test_letters_after_a_command_go_to_the_screen_it_opens(make_app: MakeApp) -> None:
     app = make_app(*story())
-    async with app.run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(app, (120, 40)) as pilot:
         bunch(app, *"12", "f2", "ctrl+p", *"the")
         app.post_message(Paste("me"))
         bunch(app, *"s")
@@ -364,8 +352,7 @@ async def test_letters_after_a_command_go_to_the_screen_it_opens(make_app: MakeA
 
 async def test_screen_that_closes_at_once_swallows_no_key(make_app: MakeApp) -> None:
     app = make_app(*story())
-    async with app.run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(app, (120, 40)) as pilot:
         bunch(app, *"1", "ctrl+p", "escape")
         await until(pilot, lambda: app.editor.text == "1" and len(app.screen_stack) == 1)
         await pilot.press("2")
@@ -450,8 +437,7 @@ async def test_constantly_busy_widget_does_not_delay_commands() -> None:
 
 async def test_letters_after_a_jump_go_to_its_pane(make_app: MakeApp) -> None:
     app = make_app(*story())
-    async with app.run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(app, (120, 40)) as pilot:
         app.query_one("#transcript").focus()
         await pilot.pause()
         bunch(app, "ctrl+o", *"etype")
@@ -464,8 +450,7 @@ async def test_letters_after_opening_a_search_are_search_text(
 ) -> None:
     app = make_app(*story())
     submitted: list[str] = []
-    async with app.run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(app, (120, 40)) as pilot:
         monkeypatch.setattr(app.session, "submit", lambda mode, text: submitted.append(text))
         app.query_one("#transcript").focus()
         await pilot.press("up")

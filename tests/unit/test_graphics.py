@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import pytest
 from PIL import Image
+from textual.events import Key
 
 from mahtab_tui.tui.graphics.pictures import (
     Picture,
@@ -18,6 +19,7 @@ from mahtab_tui.tui.graphics.pictures import (
     kitty_draw,
 )
 from mahtab_tui.tui.terminal_driver import SIXEL_QUESTIONS, TerminalAnswers
+from mahtab_tui.tui.textual_fixes import KeyParser
 
 KITTY = "\x1b_Gi=31;OK\x1b\\"
 REFUSED = "\x1b_Gi=31;ENOTSUPPORTED:no\x1b\\"
@@ -27,73 +29,65 @@ SIXEL = "\x1b[?63;4;22c"
 LIMITS = "\x1b[?1;0;256S\x1b[?2;0;1000;900S"
 
 
-def asked() -> TerminalAnswers:
-    answers = TerminalAnswers()
-    answers.ask()
-    return answers
+class Asked(TerminalAnswers):
+    """Replies that are read among keys, as the driver does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.questions = ""
+        self.parser = KeyParser(take_reply=self._take)
+        self.ask()
+
+    def _take(self, sequence: str) -> bool:
+        taken, question = self.read(sequence)
+        self.questions += question
+        return taken
+
+    def keys(self, *typed: str) -> list[str]:
+        return [str(event) for each in typed for event in self.parser.feed(each)]
 
 
-def test_replies_are_filtered_only_while_a_terminal_query_is_pending() -> None:
+def test_replies_are_read_only_while_a_terminal_query_is_pending() -> None:
     answers = TerminalAnswers()
-    assert answers.filter_input(KITTY + "\x1b") == (KITTY + "\x1b", "")
+    assert answers.read(KITTY) == (False, "")
     answers.ask()
-    assert answers.filter_input(PLAIN) == ("", "")
-    assert answers.filter_input(KITTY + "\x1b") == (KITTY + "\x1b", "")
+    assert [answers.read(PLAIN), answers.read(KITTY)] == [(True, ""), (False, "")]
+    assert answers.protocol is None
 
 
 def test_kitty_is_preferred_to_sixel() -> None:
-    answers = asked()
-    assert answers.filter_input(KITTY + CELL + SIXEL) == ("", SIXEL_QUESTIONS)
-    assert answers.filter_input(LIMITS + SIXEL) == ("", "")
-    assert (answers.protocol, answers.cell, answers.colours, answers.awaited) == (
-        "kitty",
-        (10, 20),
-        256,
-        False,
-    )
+    answers = Asked()
+    assert answers.keys(KITTY + CELL + SIXEL, LIMITS + SIXEL) == []
+    assert (answers.protocol, answers.cell, answers.colours) == ("kitty", (10, 20), 256)
 
 
 def test_terminal_with_sixel_is_queried_for_its_limits() -> None:
-    answers = asked()
-    assert answers.filter_input(REFUSED + SIXEL) == ("", SIXEL_QUESTIONS)
-    assert answers.awaited
-    assert answers.filter_input(LIMITS + SIXEL) == ("", "")
-    assert (answers.protocol, answers.colours, answers.largest, answers.awaited) == (
-        "sixel",
-        256,
-        (1000, 900),
-        False,
-    )
+    answers = Asked()
+    assert answers.keys(REFUSED + SIXEL) == []
+    assert (answers.questions, answers.awaited) == (SIXEL_QUESTIONS, True)
+    assert answers.keys(LIMITS + SIXEL) == []
+    assert (answers.questions, answers.awaited) == (SIXEL_QUESTIONS, False)
+    assert (answers.protocol, answers.colours, answers.largest) == ("sixel", 256, (1000, 900))
 
 
 def test_refused_limits_leave_the_defaults() -> None:
-    answers = asked()
-    answers.filter_input(SIXEL)
-    assert answers.filter_input("\x1b[?1;3;0S\x1b[?2;3;0S" + SIXEL) == ("", "")
-    assert (answers.colours, answers.largest) == (16, (800, 480))
+    answers = Asked()
+    assert answers.keys(SIXEL + "\x1b[?1;3;0S\x1b[?2;3;0S" + SIXEL) == []
+    assert (answers.colours, answers.largest, answers.awaited) == (16, (800, 480), False)
 
 
 def test_first_attribute_is_the_terminal_type() -> None:
-    answers = asked()
-    answers.filter_input("\x1b[?4;6c")
+    answers = Asked()
+    assert answers.keys("\x1b[?4;6c") == []
     assert (answers.protocol, answers.awaited) == (None, False)
 
 
 @pytest.mark.parametrize("cut", range(1, len(KITTY + CELL + PLAIN)))
 def test_split_replies_between_keys_leave_the_keys(cut: int) -> None:
-    answers, replies = asked(), KITTY + CELL + PLAIN
-    typed = (
-        answers.filter_input("a" + replies[:cut])[0] + answers.filter_input(replies[cut:] + "b")[0]
-    )
-    assert typed == "ab"
+    answers, replies = Asked(), KITTY + CELL + PLAIN
+    keys = answers.keys("a" + replies[:cut], replies[cut:] + "b")
+    assert keys == [str(Key("a", "a")), str(Key("b", "b"))]
     assert (answers.protocol, answers.cell, answers.awaited) == ("kitty", (10, 20), False)
-
-
-@pytest.mark.parametrize("keys", ["\x1b", "\x1b[", "\x1b_", "x\x1b"])
-def test_escape_after_a_silence_is_a_key(keys: str) -> None:
-    answers = asked()
-    assert answers.filter_input(keys)[0] + answers.flush_pending() == keys
-    assert answers.flush_pending() == ""
 
 
 @pytest.mark.parametrize(
@@ -108,22 +102,17 @@ def test_escape_after_a_silence_is_a_key(keys: str) -> None:
         "\x1b[13;2u",
     ],
 )
-def test_other_sequences_pass_through(keys: str) -> None:
+def test_other_sequences_are_read_as_before(keys: str) -> None:
+    expected = list(map(str, KeyParser().feed(keys)))
+    assert expected
     for cut in range(len(keys)):
-        answers = asked()
-        assert answers.filter_input(keys[:cut])[0] + answers.filter_input(keys[cut:])[0] == keys
-
-
-def test_unfinished_reply_is_not_typed() -> None:
-    answers = asked()
-    assert answers.filter_input("\x1b_Gi=3") == ("", "")
-    assert answers.flush_pending() == ""
+        assert Asked().keys(keys[:cut], keys[cut:]) == expected
 
 
 @pytest.mark.parametrize("reply", ["\x1b[6;0;0t", "\x1b[?1;0;0S", "\x1b[?1;0;999999999S"])
 def test_nonsensical_numbers_do_no_harm(reply: str) -> None:
-    answers = asked()
-    assert answers.filter_input(reply) == ("", "")
+    answers = Asked()
+    assert answers.keys(reply) == []
     assert answers.cell is None
     assert 2 <= answers.colours <= 256
 

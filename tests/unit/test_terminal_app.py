@@ -6,10 +6,9 @@ import contextlib
 import errno
 import gc
 import io
-import logging
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import pytest
@@ -21,16 +20,11 @@ from textual.app import App
 from textual.events import AppBlur, AppFocus, Key, MouseDown, Paste, Resize
 from textual.message import Message
 
-from mahtab_tui.bus.records import Notice, Record
-from mahtab_tui.tui import terminal_app
 from mahtab_tui.tui.terminal_app import (
-    MAX_DELAY,
-    RATE,
     Collector,
-    RecordPump,
 )
 from mahtab_tui.tui.terminal_driver import report_thread_failures
-from mahtab_tui.tui.textual_fixes import LONGEST_SEQUENCE, LONGEST_TYPED, KeyParser, KeySequences
+from mahtab_tui.tui.textual_fixes import LONGEST_PENDING, LONGEST_SEQUENCE, KeyParser
 from mahtab_tui.tui.workers import Fetcher
 from tests.tui.editor_app import until
 
@@ -50,9 +44,6 @@ MALFORMED = (
     "\x1b[<NaN;NaN;1M",
     "\x1b[<0;undefined;null;m",
     "\x1b[<0;1.5;-Infinity;1e5M",
-    "\x1b[NaN;NaNR",
-    "\x1b[48;NaN;NaN;NaN;NaNt",
-    "\x1b[?undefinedu",
 )
 PIECES = [
     *"0123456789;;;:::<?$-MmuRtyABCHPS~IO \r\\",
@@ -73,15 +64,8 @@ PIECES = [
 
 def read(*reads: str) -> list[Message]:
     """Return the keys of the input, after which nothing comes for a while."""
-    parser, sequences = KeyParser(), KeySequences()
-    messages = [
-        message
-        for each in reads
-        if (typed := sequences.filter_input(each))
-        for message in parser.feed(typed)
-    ]
-    if typed := sequences.flush_pending():
-        messages += parser.feed(typed)
+    parser = KeyParser()
+    messages = [message for each in reads for message in parser.feed(each)]
     return [*messages, *parser.flush_pending()]
 
 
@@ -104,18 +88,20 @@ def test_malformed_mouse_report_may_arrive_in_any_pieces() -> None:
     st.lists(st.lists(st.sampled_from(PIECES), max_size=12).map("".join), min_size=1, max_size=4)
 )
 def test_no_input_raises_or_blocks_later_keys(reads: list[str]) -> None:
-    parser, sequences = KeyParser(), KeySequences()
+    parser = KeyParser()
     for each in [*reads, "", "\x1b[201~", "x" * LONGEST_SEQUENCE]:
-        if typed := sequences.filter_input(each) + (sequences.flush_pending() if not each else ""):
-            list(parser.feed(typed))
-        assert len(sequences._pending) <= LONGEST_TYPED + 1
+        list(parser.feed(each) if each else parser.flush_pending())
+        assert len(parser._pending) <= LONGEST_PENDING + 1
     assert [message.key for message in parser.feed("k") if isinstance(message, Key)] == ["k"]
 
 
-def test_every_key_sequence_known_to_textual_passes() -> None:
-    for sequence in ANSI_SEQUENCES_KEYS:
-        sequences = KeySequences()
-        assert sequences.filter_input(sequence) + sequences.flush_pending() == sequence
+def test_every_key_sequence_known_to_textual_is_read() -> None:
+    for sequence in ANSI_SEQUENCES_KEYS.keys() - {"\x1b\x1b"}:
+        parser = XTermParser()
+        events = list(parser.feed(sequence))
+        if parser._timeout_time is not None:
+            parser._timeout_time = 0.0
+        assert list(map(str, read(sequence))) == list(map(str, [*events, *parser.tick()]))
 
 
 @pytest.mark.parametrize(
@@ -149,45 +135,18 @@ def test_long_control_sequence_is_not_typed(parameters: str, size: int) -> None:
 def test_long_reply_is_not_typed(start: str, end: str, size: int) -> None:
     answer = f"{start}{'a' * 5_000}{end}"
     rest = [
-        answer[offset : offset + size] for offset in range(LONGEST_TYPED + 10, len(answer), size)
+        answer[offset : offset + size] for offset in range(LONGEST_PENDING + 10, len(answer), size)
     ]
-    assert keys(answer[: LONGEST_TYPED + 10], *rest, "b") == ["b"]
-
-
-@pytest.mark.parametrize(
-    ("start", "end"),
-    [
-        ("\x1b[" + "1:" * 500, "1:u"),
-        ("\x1b]52;c;" + "a" * 1_000, "a\x07"),
-        ("\x1bP" + "a" * 1_000, "aaa\x1b\\"),
-    ],
-    ids=["CSI", "OSC", "DCS"],
-)
-@pytest.mark.parametrize("rest", ["1:1:", "1:" * 500])
-def test_long_sequence_continues_after_a_silence(start: str, rest: str, end: str) -> None:
-    sequences = KeySequences()
-    assert [
-        sequences.filter_input(start),
-        sequences.flush_pending(),
-        sequences.filter_input(""),
-        sequences.flush_pending(),
-    ] == [""] * 4
-    assert sequences.filter_input(rest) + sequences.flush_pending() == ""
-    assert sequences.filter_input(end + "b") == "b"
+    assert keys(answer[: LONGEST_PENDING + 10], *rest, "b") == ["b"]
 
 
 @pytest.mark.parametrize(
     "start", ["\x1b[" + "1:" * 500, "\x1b]52;c;" + "a" * 1_000], ids=["CSI", "OSC"]
 )
 def test_key_works_after_a_long_sequence_with_a_lost_end(start: str) -> None:
-    sequences = KeySequences()
-    assert sequences.filter_input(start) + sequences.flush_pending() == ""
-    assert [sequences.filter_input("6"), sequences.filter_input("7")] == ["6", "7"]
-
-
-def test_partially_read_reply_is_not_typed() -> None:
-    assert keys("\x1bP" + "a" * 100, "a" * 400 + "\x1b\\", "b") == ["b"]
-    assert keys("\x1bP" + "a" * 100)[-100:] == ["a"] * 100  # Alt+P, and what was typed ahead
+    parser = KeyParser()
+    assert [*parser.feed(start), *parser.flush_pending()] == []
+    assert [str(key) for key in parser.feed("6")] == [str(Key("6", "6"))]
 
 
 def test_only_the_last_of_many_focus_reports_counts() -> None:
@@ -213,10 +172,9 @@ def test_sequences_inside_a_paste_produce_no_keys() -> None:
 
 @pytest.mark.parametrize(("key", "name"), [("\x03", "ctrl+c"), ("\x1b[113;5u", "ctrl+q")])
 def test_key_ends_a_paste_with_a_lost_end(key: str, name: str) -> None:
-    parser, sequences = KeyParser(), KeySequences()
-    list(parser.feed(sequences.filter_input("\x1b[200~lost")))
-    assert sequences.flush_pending() == ""
-    paste, pressed = parser.feed(sequences.filter_input(key))
+    parser = KeyParser()
+    assert [*parser.feed("\x1b[200~lost"), *parser.flush_pending()] == []
+    paste, pressed = parser.feed(key)
     assert isinstance(paste, Paste)
     assert isinstance(pressed, Key)
     assert (paste.text, pressed.key) == ("lost", name)
@@ -255,123 +213,21 @@ def test_textuals_own_parser_still_needs_the_guard() -> None:
         list(XTermParser().feed("\x1b[1114112u"))
 
 
-# Records reach the panes at a pace that leaves the main thread time for keys.
-
-
-class Drawing:
-    """A drain, and a clock of its own; what is folded takes the time of the thread that `cost`
-    says."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, cost: float) -> None:
-        self.now = self.worked = 1000.0
-        self.cost = cost
-        self.texts: list[str] = []
-        self.log = logging.Logger("test")
-        self.drain = RecordPump()
-        self.drain.folds = [self._fold]
-        self.drain.begin(self.log)
-        monkeypatch.setattr(terminal_app, "monotonic", lambda: self.now)
-        monkeypatch.setattr(terminal_app, "thread_time", lambda: self.worked)
-
-    def _fold(self, records: Sequence[Record]) -> None:
-        self.texts += [record.text for record in records]
-        self.worked += self.cost
-
-    def log_text(self, text: str) -> None:
-        self.log.handle(
-            logging.makeLogRecord({"msg": text, "levelno": logging.INFO, "record": Notice(text)})
-        )
-
-    def second(self) -> int:
-        """How often something was handed on in a second in which something is said before each
-        look."""
-        handed = 0
-        for look in range(round(1 / RATE)):
-            before = len(self.texts)
-            self.log_text(str(look))
-            self.drain.tick()
-            self.now += RATE
-            handed += len(self.texts) > before
-        return handed
-
-
-def test_fast_drawing_gets_records_at_every_tick(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawing = Drawing(monkeypatch, 0.005)
-    assert drawing.second() == 30
-    assert drawing.texts == [str(number) for number in range(30)]
-
-
-def test_slow_drawing_skips_ticks_and_loses_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    drawing = Drawing(monkeypatch, 0.015)
-    assert drawing.second() == 15
-    drawing.now += RATE
-    drawing.drain.tick()
-    assert drawing.texts == [str(number) for number in range(30)]
-
-
-def test_record_waits_no_longer_than_the_limit(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    drawing = Drawing(monkeypatch, 10)
-    drawing.log_text("first")
-    drawing.drain.tick()
-    drawing.log_text("second")
-    drawing.now += MAX_DELAY - 0.01
-    drawing.drain.tick()
-    assert drawing.texts == ["first"]
-    drawing.now += 0.011
-    drawing.drain.tick()
-    assert drawing.texts == ["first", "second"]
-
-
-def test_nothing_waits_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawing = Drawing(monkeypatch, 10)
-    drawing.log_text("first")
-    drawing.drain.tick()
-    drawing.now += 60
-    drawing.log_text("second")
-    drawing.drain.tick()
-    assert drawing.texts == ["first", "second"]
-
-
 # Garbage is collected when nobody feels it.
 
 
-@pytest.fixture
-def own_collector() -> Iterator[None]:
-    before, callbacks = gc.get_threshold(), list(gc.callbacks)
-    yield
-    gc.callbacks[:] = callbacks
-    gc.unfreeze()
-    gc.set_threshold(*before)
-    gc.enable()
-
-
-@pytest.mark.usefixtures("own_collector")
 def test_nothing_is_collected_before_the_first_screen() -> None:
-    collector = Collector()
-    assert not gc.isenabled()
-    collector.settle()
-    assert gc.isenabled()
-    assert gc.get_freeze_count() > 0
-
-
-@pytest.mark.usefixtures("own_collector")
-def test_survivors_of_a_long_collection_are_frozen(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    Collector().settle()
-    libraries = [[number] for number in range(1_000)]
-    monkeypatch.setattr(terminal_app, "HEAVY", 1e6)
-    gc.collect()
-    assert set(map(id, libraries)) <= set(map(id, gc.get_objects()))
-    monkeypatch.setattr(terminal_app, "HEAVY", 0.0)
-    gc.collect()
-    assert set(map(id, libraries)).isdisjoint(map(id, gc.get_objects())), (
-        "what is frozen is not among them"
-    )
+    before = gc.get_threshold()
+    try:
+        collector = Collector()
+        assert not gc.isenabled()
+        collector.settle()
+        assert gc.isenabled()
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before)
+        gc.enable()
 
 
 # Errors that end a thread of the program are reported.

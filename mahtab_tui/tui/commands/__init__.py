@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mahtab_tui.tui.commands import panes, session
@@ -33,29 +32,21 @@ def parse_slash(text: str) -> tuple[str, str] | None:
     return None if matched is None else (matched[1], (matched[2] or "").strip())
 
 
-class SlashCompletions:
-    """Completes the names of commands."""
+def complete_slash(text: str, cursor: int) -> Completions | None:
+    """Complete the name of a command at the cursor; None if the text is not a command."""
+    begun = _BEGUN.fullmatch(text, 0, cursor)
+    if begun is None:
+        return None
+    from mahtab_tui.kernel.values import Completion, Completions
 
-    def __init__(self, commands: Sequence[Command] = ()) -> None:
-        self._commands = sorted(
-            (command for command in commands if command.slash), key=lambda command: command.slash
+    items = tuple(
+        Completion(
+            f"/{slash} {each.argument}".rstrip(),
+            f"/{slash}{' ' if each.argument else ''}",
+            "command",
+            each.help,
         )
-
-    def complete(self, text: str, cursor: int) -> Completions | None:
-        """Complete the name at the cursor; None if the text is not a command."""
-        begun = _BEGUN.fullmatch(text, 0, cursor)
-        if begun is None:
-            return None
-        from mahtab_tui.kernel.values import Completion, Completions
-
-        items = tuple(
-            Completion(
-                f"/{each.slash} {each.argument}".rstrip(),
-                f"/{each.slash}{' ' if each.argument else ''}",
-                "command",
-                each.help,
-            )
-            for each in self._commands
-            if f"/{each.slash}".startswith(begun[1])
-        )
-        return Completions(begun.start(1), items, 0)
+        for slash, each in sorted(BY_SLASH.items())
+        if f"/{slash}".startswith(begun[1])
+    )
+    return Completions(begun.start(1), items, 0)

@@ -102,7 +102,6 @@ def bindings(commands: Iterable[PaneCommand]) -> list[BindingType]:
             show=each.footer,
             priority=each.priority,
             id=each.id,
-            tooltip=each.help,
         )
         for each in commands
         if each.keys and not each.menu

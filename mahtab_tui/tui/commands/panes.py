@@ -397,7 +397,7 @@ def page_down(context: CommandContext) -> None:
 
 @command("jump ctrl+o", "Jump: Focus any pane by one letter", "Panes", footer=True)
 def jump(context: CommandContext) -> None:
-    from mahtab_tui.tui.palette import JumpScreen
+    from mahtab_tui.tui.screens.dialog import JumpScreen
 
     context.app.push_screen(JumpScreen(context.panes.jump_targets()), context.panes.go_to)
 

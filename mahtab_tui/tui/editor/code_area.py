@@ -15,13 +15,12 @@ from textual.color import Color
 from textual.document._document import Location, Selection
 from textual.document._syntax_aware_document import SyntaxAwareDocument
 from textual.events import Key, Paste
-from textual.geometry import Region, Size
+from textual.geometry import Size
 from textual.message import Message
-from textual.strip import Strip
 from textual.widgets import TextArea
 from textual.widgets.text_area import TextAreaTheme
 
-from mahtab_tui.tui.textual_fixes import VisibleHighlights, run_own_binding
+from mahtab_tui.tui.textual_fixes import run_own_binding
 from mahtab_tui.tui.theme import ITALIC
 
 _PIECE = re.compile(
@@ -85,6 +84,15 @@ _ROLES = {
 """Captures of Textual's query for Python, by theme variable."""
 
 
+LONGEST_LINE, MOST_LINES = 5_000, 2_000
+"""Characters of a line, and lines, up to which a text is highlighted."""
+
+_SIGN = re.compile(
+    r"^\s*(?:[^\W\d][\w.]*\s*=\s*)?(!(?!=)|%%?[^\W\d]\w*)|^\s*(\?\??)|^\s*[^\W\d][\w.]*(?:\[[^\]]*\])*(\?\??)\s*$"
+)
+"""The prefixes and suffixes of IPython syntax: ``!command``, ``%magic``, ``object?``."""
+
+
 class CodeArea(TextArea):
     """Edits Python, or plain text if `python` is off. Enter submits complete text."""
 
@@ -103,7 +111,6 @@ class CodeArea(TextArea):
     def __init__(self, text: str = "", *, id: str | None = None) -> None:
         self.typing = False
         """True while cursor moves are caused by typing."""
-        self._visible_highlights = VisibleHighlights(self)
         super().__init__(
             text,
             language="python",
@@ -276,11 +283,6 @@ class CodeArea(TextArea):
 
     # Workarounds for Textual; see `tui.textual_fixes`.
 
-    @staticmethod
-    def _get_builtin_highlight_query(language_name: str) -> str:
-        """Return no query, because `VisibleHighlights` has its own."""
-        return ""
-
     def _set_document(self, text: str, language: str | None) -> None:
         before = getattr(self, "document", None)
         super()._set_document(text, language)
@@ -290,11 +292,19 @@ class CodeArea(TextArea):
             del before._syntax_tree
 
     def _build_highlight_map(self) -> None:
-        self._visible_highlights.clear()
-
-    def render_lines(self, crop: Region) -> list[Strip]:
-        self._visible_highlights.update()
-        return super().render_lines(crop)
+        """Highlight short texts only, because Textual queries all lines at each edit."""
+        lines = self.document.lines
+        highlighted = self.python and max(map(len, lines)) <= LONGEST_LINE
+        if not highlighted or len(lines) > MOST_LINES:
+            self._line_cache.clear()
+            self._highlights.clear()
+            return
+        super()._build_highlight_map()
+        for row, line in enumerate(lines):
+            if sign := _SIGN.search(line):
+                group = next(number for number in (1, 2, 3) if sign.start(number) >= 0)
+                start, end = (len(line[:offset].encode()) for offset in sign.span(group))
+                self._highlights[row].append((start, end, "keyword"))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Respect a maximum height in vh, which Textual ignores before the parent has a height."""

@@ -19,7 +19,7 @@ from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.system import IMPORTS
-from mahtab_tui.tui.commands import COMMANDS, SlashCompletions
+from mahtab_tui.tui.commands import complete_slash
 from mahtab_tui.tui.editor.code_area import CodeArea, location
 from mahtab_tui.tui.workers import Fetcher
 
@@ -81,7 +81,6 @@ class CompletionList(Widget):
         self.refresh(layout=True)
 
     def narrow(self, items: tuple[Completion, ...]) -> None:
-        """Keep only these items, without moving or resizing the list."""
         chosen = self.chosen
         self.items, self._more = items, 0
         self._chosen = items.index(chosen) if chosen in items else 0
@@ -172,7 +171,6 @@ class Completer:
         self._list = shown
         self._complete = complete
         self._complete_question = complete_question
-        self._slash = SlashCompletions(COMMANDS)
         self._fetcher = Fetcher(area, at_once=1)
         self._prefix = ""
 
@@ -264,7 +262,7 @@ class Completer:
         from mahtab_tui.session.attachments import partial_mention
 
         in_first_line = self._area.cursor_location[0] == 0
-        is_command = in_first_line and self._slash.complete(before, len(before)) is not None
+        is_command = in_first_line and complete_slash(before, len(before)) is not None
         return is_command or partial_mention(before) is not None
 
     # Requests and results
@@ -290,11 +288,10 @@ class Completer:
         complete = self._completer_for(request.python)
         assert complete is not None
         with contextlib.suppress(KernelError):
-            return self._slash.complete(code, cursor) or complete(code, cursor)
+            return complete_slash(code, cursor) or complete(code, cursor)
         return None
 
     def handle_response(self, request: CompletionRequest, found: Completions | None) -> None:
-        """Show the result of the newest request, if it is still wanted."""
         area = self._area
         wanted = (area.text, area.cursor_index, area.python)
         if (request.code, request.cursor, request.python) != wanted or not area.has_focus:

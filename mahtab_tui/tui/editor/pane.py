@@ -227,7 +227,6 @@ class EditorPane(Widget):
         self._draw_hint()
 
     def _draw_hint(self) -> None:
-        """Show the keys of the mode, an offer, or the attachments of a question."""
         if self._offer and not self._chips:  # a text with attachments is a question
             hint = Content.styled(self._offer, "$moon")
         elif self._replaces:
@@ -278,7 +277,6 @@ class EditorPane(Widget):
         self.mode = message.mode
 
     def explain(self) -> None:
-        """Show the signature and docstring of the call at the cursor."""
         area = self._area
         if area.python:
             area.completer.close()

@@ -19,8 +19,6 @@ from mahtab_tui.tui.editor.code_area import (
 from mahtab_tui.worker.magics import parse_python, transform
 
 _FLAGS = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | codeop.PyCF_ALLOW_INCOMPLETE_INPUT  # type: ignore[attr-defined]
-_TYPE_PARAMETERS = re.compile(r"^([ \t]*(?:async +def|def|class) +\w+)\[[^\[\]\n]*\]", re.MULTILINE)
-
 _LEAVES_BLOCK = re.compile(r"\s*(?:return|pass|break|continue|raise)\b")
 
 _WHOLE_CELL = re.compile(r"\s*%%")
@@ -34,12 +32,12 @@ def is_complete(source: str) -> bool:
     line, and so is a ``%%magic``."""
     if _WHOLE_CELL.match(source) and not _TIMED.match(source):
         return "\n" in source.strip() and not source.rpartition("\n")[2].strip()
-    # The kernel's Python may be newer than this one, and support type parameters.
-    readable = _TYPE_PARAMETERS.sub(r"\1", transform(source))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree: ast.Module = compile(readable, "<input>", "exec", _FLAGS, dont_inherit=True)
+            tree: ast.Module = compile(
+                transform(source), "<input>", "exec", _FLAGS, dont_inherit=True
+            )
     except SyntaxError as error:
         return "incomplete input" not in str(error)
     except (ValueError, RecursionError, MemoryError, SystemError):
@@ -51,7 +49,6 @@ def is_complete(source: str) -> bool:
 
 
 def next_indent(before: str) -> str:
-    """Return the indentation of a new line after a text."""
     start = before.rfind("\n") + 1
     # A string or bracket that ends on this line belongs to the line on which it starts.
     for span in sorted(find_source_spans(before), reverse=True):
@@ -94,18 +91,14 @@ def _strip_prompt(line: str) -> str:
 
 
 def _strip_fences(text: str) -> str:
-    """Return the code of a Markdown text that starts with a fence, or whose only fence is the
-    last line; any other text unchanged."""
+    """Return the code of a Markdown text that starts with a fence; any other text unchanged."""
     lines = text.split("\n")
-    filled = [number for number, line in enumerate(lines) if line.strip()]
-    if not filled or not (_FENCE.fullmatch(lines[filled[0]]) or lines[filled[-1]].strip() == "```"):
+    start = next((number for number, line in enumerate(lines) if line.strip()), 0)
+    if not _FENCE.fullmatch(lines[start]):
         return text
-    if not _FENCE.fullmatch(lines[filled[0]]):
-        fences = sum(bool(_FENCE.fullmatch(line)) for line in lines)
-        return "\n".join(lines[: filled[-1]]) if fences == 1 else text
     code: list[str] = []
     fence = ""  # of the open code block
-    for line in lines[filled[0] :]:
+    for line in lines[start:]:
         found = _FENCE.fullmatch(line)
         if found and not fence:
             fence = found[1]
@@ -141,7 +134,6 @@ class Pastes:
         self._texts: dict[str, str] = {}
 
     def collapse(self, text: str) -> str:
-        """Return a new placeholder for a text, or the text itself if it is short."""
         if not is_large(text):
             return text
         lines = text.count("\n") + 1

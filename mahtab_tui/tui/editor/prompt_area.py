@@ -77,29 +77,26 @@ class InputHistory:
 
 
 class HistoryCursor:
-    """A position in the history; 0 is the draft. Changes to earlier inputs last until one is
-    submitted."""
+    """A position in the history; 0 is the draft."""
 
     def __init__(self) -> None:
         self._index = 0
-        self._prefix = ""
-        """The draft, which limits the history to inputs that start with it."""
-        self._edits: dict[int, str] = {}
+        self._draft = ""
+        """The text before the first step; only inputs that start with it are shown."""
 
     def step(self, step: int, inputs: list[str], present: str) -> str | None:
         if self._index == 0:
-            self._prefix = present
+            self._draft = present
         index = self._index + step
-        while 0 < index <= len(inputs) and index not in self._edits:
+        while 0 < index <= len(inputs):
             text = inputs[index - 1]
-            if text.startswith(self._prefix) and text != self._prefix:
+            if text.startswith(self._draft) and text != self._draft:
                 break
             index += step
         if not 0 <= index <= len(inputs):
             return None
-        self._edits[self._index] = present
         self._index = index
-        return self._edits.get(index, inputs[index - 1])
+        return inputs[index - 1] if index else self._draft
 
 
 class Draft(NamedTuple):
@@ -227,7 +224,6 @@ class PromptArea(CodeArea):
     # History
 
     def _step_history(self, step: int) -> None:
-        """Show an older (1) or newer (-1) input at once, because the next key is meant for it."""
         if (text := self._inputs.step(step, self.mode, self.text)) is not None:
             self.recall(text)
 
@@ -244,7 +240,6 @@ class PromptArea(CodeArea):
 
     @property
     def _matches_history(self) -> bool:
-        """Whether text and cursor are as the history set them."""
         return self._recalled == (self.text, self.selection)
 
     def may_run(self) -> bool:
@@ -306,7 +301,7 @@ class PromptArea(CodeArea):
             super().action_delete_left()
 
     def action_delete_word_left(self) -> None:
-        if not self._delete_paste(" ", left=True):
+        if not self._delete_paste(left=True):
             super().action_delete_word_left()
 
     def action_delete_right(self) -> None:
@@ -314,18 +309,18 @@ class PromptArea(CodeArea):
             super().action_delete_right()
 
     def action_delete_word_right(self) -> None:
-        if not self._delete_paste(" ", left=False):
+        if not self._delete_paste(left=False):
             super().action_delete_word_right()
 
-    def _delete_paste(self, blanks: str = "", *, left: bool) -> bool:
-        """Delete a collapsed paste next to the cursor. blanks: characters allowed in between."""
+    def _delete_paste(self, *, left: bool) -> bool:
+        """Delete a collapsed paste next to the cursor."""
         if self._pastes is None or not self.selection.is_empty:
             return False
         row, column = self.cursor_location
         line = self.document.get_line(row)
-        rest = line[:column].rstrip(blanks) if left else line[column:].lstrip(blanks)
-        if word := self._pastes.word_at(rest, end=left):
-            other = len(rest) - len(word) if left else len(line) - len(rest) + len(word)
+        word = self._pastes.word_at(line[:column] if left else line[column:], end=left)
+        if word:
+            other = column - len(word) if left else column + len(word)
             self._delete_via_keyboard((row, min(column, other)), (row, max(column, other)))
         return bool(word)
 

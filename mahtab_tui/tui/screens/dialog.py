@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from operator import attrgetter
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from textual import on
 from textual.app import App, ComposeResult
@@ -13,11 +14,12 @@ from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.document._document import Selection
-from textual.events import Key, Resize
+from textual.events import Click, Key, Resize
+from textual.geometry import Offset
 from textual.message import Message
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widget import Widget
-from textual.widgets import Button, Input, OptionList, Static
+from textual.widgets import Button, Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
 from mahtab_tui.bus.sanitize import one_line, plain
@@ -78,7 +80,7 @@ class TextDialog(Dialog[None]):
                 yield self.text
 
 
-class Confirm(Dialog[bool]):
+class Confirm(Dialog[bool | None]):
     """Asks a yes-or-no question; Escape means no."""
 
     AUTO_FOCUS = "#no"
@@ -115,12 +117,7 @@ class Confirm(Dialog[bool]):
 
 def confirm(app: App[Any], question: str, then: Callable[[], object], *, yes: str, no: str) -> None:
     """Ask a question, and call `then` if the answer is yes."""
-
-    def chosen(sure: bool | None) -> None:
-        if sure:
-            then()
-
-    app.push_screen(Confirm(question, yes=yes, no=no), chosen)
+    ask(app, Confirm(question, yes=yes, no=no), lambda sure: then() if sure else None)
 
 
 class Prompt(Dialog[str | None]):
@@ -257,3 +254,49 @@ def open_menu(owner: Widget, title: str, commands: Sequence[PaneCommand]) -> Non
         ActionMenu(title, commands, owner.app._keymap),
         lambda action: owner.call_later(owner.run_action, action),
     )
+
+
+_TITLE_LINE = 1
+
+
+class JumpTarget(NamedTuple):
+    letter: str
+    widget: Widget
+    hidden: bool = False
+
+
+class JumpScreen(Dialog[Widget | None]):
+    """Shows a letter at each target, and lists the hidden ones; any other key closes it."""
+
+    def __init__(self, targets: Sequence[JumpTarget]) -> None:
+        super().__init__()
+        self._targets = targets
+
+    def compose(self) -> ComposeResult:
+        for target in self._targets:
+            if not target.hidden:  # in the margin, so that it does not cover text
+                yield self._label(target.letter, target.widget.region.x, target.widget.region.y)
+        end = self.app.size.width
+        for target in reversed([target for target in self._targets if target.hidden]):
+            text = f" {target.letter} opens {target.widget.id} "
+            end -= len(text) + 1
+            yield self._label(text, end, _TITLE_LINE)
+
+    def _label(self, text: str, x: int, y: int) -> Label:
+        label = Label(text, classes="jump-letter", markup=False)
+        label.absolute_offset = Offset(x, y)
+        return label
+
+    def on_key(self, event: Key) -> None:
+        event.stop()
+        chosen = {target.letter: target.widget for target in self._targets}.get(event.key)
+        if chosen is not None and self.is_active:
+            # At once, because the next key of a burst is meant for the pane.
+            widgets = (chosen, *chosen.query("*"))
+            chosen.screen.set_focus(next(filter(attrgetter("focusable"), widgets), None))
+        self.dismiss(chosen)
+
+    def on_click(self, event: Click) -> None:
+        shown = [target.widget for target in self._targets if not target.hidden]
+        at = event.screen_offset
+        self.dismiss(next((widget for widget in shown if widget.region.contains_point(at)), None))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
@@ -26,6 +27,8 @@ from mahtab_tui.llm.providers import ModelChoice, availability_problem, found_mo
 from mahtab_tui.session.kernel import check_address
 from mahtab_tui.session.kernel_control import waiting_remote_kernels
 from mahtab_tui.store.history import History, HistoryEntry
+from mahtab_tui.tui.commands import COMMANDS
+from mahtab_tui.tui.commands.command import Command
 from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.editor.pasting import clean
 from mahtab_tui.tui.find import LineInput
@@ -249,8 +252,36 @@ def short_path(path: str, project: Path) -> str:
     return path
 
 
+_TITLE_WIDTH, _KEYS_WIDTH = 20, 16
+"""Columns for titles and keys in the list of commands."""
+
+
+class CommandPalette(ListScreen[str | None, Command]):
+    """Lists all commands with their keys; returns the action of the chosen one."""
+
+    heading_text = "Commands"
+    hint = "Enter runs it · ↑ ↓ choose · Esc cancels"
+
+    def find_rows(self, typed: str) -> Sequence[Command]:
+        return [each for each in COMMANDS if matches_words(typed, f"{each.title} {each.help}")]
+
+    def line(self, row: Command, width: int) -> Content:
+        keys = self.app._keymap.get(row.id, row.keys)
+        return Content.assemble(
+            f"{row.title:<{_TITLE_WIDTH}} ",
+            (f"{keys:<{_KEYS_WIDTH}} ", "$accent"),
+            (row.help, "$muted"),
+        )
+
+    def describe(self, row: Command | None) -> Content:
+        return Content("Nothing matches." if row is None else row.help)
+
+    def take(self) -> None:
+        if self.chosen is not None:
+            self.dismiss(self.chosen.action)
+
+
 _MODEL_WIDTH = 26
-_NO_SERVER = "no server answers on this machine (llama.cpp, LM Studio, vLLM, Ollama)"
 
 
 class ModelPicker(ListScreen[str | None, ModelChoice]):
@@ -294,10 +325,6 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
         known = {model.spec for model in self._models}
         index = next(index for index, model in enumerate(self._models) if model.is_provider)
         self._models[index:index] = [model for model in models if model.spec not in known]
-        if not models:
-            for index, model in enumerate(self._models):
-                if model.spec == "ollama:":
-                    self._models[index] = model._replace(about=f"{model.about}; {_NO_SERVER}")
         self.show_count("")
         self.fill()
 
@@ -464,7 +491,53 @@ PAUSE = 0.05
 """Seconds without a key press before a search starts, so that fast typing causes only one."""
 
 
-class HistorySearch(ListScreen[HistoryEntry | None, HistoryEntry]):
+class SearchScreen(ListScreen[ScreenResultType, Row]):
+    """A list that is searched on a thread. A key acts on the results of the typed text: it waits
+    for them, unless other text is typed meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: Sequence[Row] = ()
+        self.fetcher = Fetcher(self, at_once=1)
+        self._searching = False
+        self._waiting: list[Callable[[Row], object]] = []
+
+    # For subclasses
+
+    def search(self, typed: str) -> Any:
+        """Return the results for a text; called on a thread."""
+        raise NotImplementedError
+
+    def show_found(self, found: Any, cursor: int | None) -> None:
+        """Show results of `search`, as `fill` does with its rows."""
+        self.found = found
+        self.fill(cursor)
+
+    def find(self, cursor: int | None = 0, pause: float = PAUSE) -> None:
+        self._searching, self._waiting = True, []
+
+        def show(found: Any) -> None:
+            self._searching = False
+            self.show_found(found, cursor)
+            for act in self._waiting:
+                self.act_on_chosen(act)
+
+        self.fetcher.ask(
+            "rows", partial(self.search, self.typed), show, self.show_status, pause=pause
+        )
+
+    def find_rows(self, typed: str) -> Sequence[Row]:
+        return self.found
+
+    def act_on_chosen(self, act: Callable[[Row], object]) -> None:
+        """Act on the row at the cursor, if there is one."""
+        if self._searching:
+            self._waiting.append(act)
+        elif (row := self.chosen) is not None:
+            act(row)
+
+
+class HistorySearch(SearchScreen[HistoryEntry | None, HistoryEntry]):
     """Searches earlier inputs; returns the chosen entry, or None after Escape."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("ctrl+r", "move(-1)", "Up")]
@@ -479,30 +552,19 @@ class HistorySearch(ListScreen[HistoryEntry | None, HistoryEntry]):
         self._full_text.can_focus = False
         self._full_text.read_only = True
         self._history = history
-        self._found: list[HistoryEntry] = []
-        self._found_for: str | None = None
 
     def on_mount(self) -> None:
         self.find()
 
-    @work(exclusive=True)
-    async def find(self) -> None:
-        await asyncio.sleep(PAUSE)
-        await self._find(self._line.value)
+    def search(self, typed: str) -> list[HistoryEntry]:
+        return self._history.search(typed)
 
-    async def _find(self, query: str) -> None:
-        found = await asyncio.to_thread(self._history.search, query)
-        if not self.is_current:  # the user left during the search
-            return
-        self._found, self._found_for = found, query
-        self.fill(0)
+    def show_found(self, found: Sequence[HistoryEntry], cursor: int | None) -> None:
+        super().show_found(found, cursor)
         self.show_count(f"{len(found)} found" if found else "nothing found")
 
-    def find_rows(self, typed: str) -> Sequence[HistoryEntry]:
-        return self._found
-
     def line(self, row: HistoryEntry, width: int) -> Content:
-        query = self._found_for or ""
+        query = self.typed
         first, *more = plain(row.text).expandtabs(4).split("\n")
         text = Content(first)
         position = first.lower().find(query.lower())
@@ -517,9 +579,5 @@ class HistorySearch(ListScreen[HistoryEntry | None, HistoryEntry]):
         self._full_text.load_text(clean(row.text) if row else "")
         return Content("")
 
-    @work
-    async def take(self) -> None:
-        if self._found_for != self._line.value:
-            await self._find(self._line.value)
-        if self.is_current and (row := self.chosen) is not None:
-            self.dismiss(row)
+    def take(self) -> None:
+        self.act_on_chosen(self.dismiss)

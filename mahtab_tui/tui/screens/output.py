@@ -369,19 +369,6 @@ class FramesScreen(OutputScreen):
 
 
 _SGR = re.compile(r"\x1b\[[0-9;:]*m")
-_SAMPLE = 100_000
-
-
-def strip_controls(text: str) -> str:
-    """Remove escape sequences and control characters. A million lines take less than a second."""
-    if "\x1b" in text:
-        # An output uses few different colours, so replacing each is many times faster than a
-        # regular expression over the whole text.
-        for sequence in set(_SGR.findall(text, 0, _SAMPLE)):
-            text = text.replace(sequence, "")
-        if "\x1b" in text:
-            text = _SGR.sub("", text)
-    return plain(collapse(text))
 
 
 class PagerScreen(OutputScreen):
@@ -413,7 +400,7 @@ class PagerScreen(OutputScreen):
     def _get(self) -> tuple[LocalText, int]:
         if (text := self._read()) is None:
             raise KernelError("This output was not kept.")
-        output = LocalText(strip_controls(text))
+        output = LocalText(plain(collapse(_SGR.sub("", text))))
         return output, output.line_number(max(0, output.size - 1))
 
     def _show(self, found: tuple[LocalText, int]) -> None:

@@ -70,11 +70,8 @@ def context_lines(use: ContextUse, width: int) -> Content:
     return Content("\n").join(lines)
 
 
-_REFRESH_INTERVAL = 0.5
-
-
 class UsageScreen(TextDialog):
-    """Shows the usage of the session, each question and each search, and keeps it up to date."""
+    """Shows the usage of the session, each question and each search."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("enter", "leave", "Close")]
 
@@ -83,11 +80,7 @@ class UsageScreen(TextDialog):
         self._table = table
 
     def on_mount(self) -> None:
-        self.call_after_refresh(self._refresh_table)
-        self.set_interval(_REFRESH_INTERVAL, self._refresh_table)
-
-    def _refresh_table(self) -> None:
-        self.text.update(self._table(self.text.size.width))
+        self.call_after_refresh(lambda: self.text.update(self._table(self.text.size.width)))
 
 
 _NO_INSTRUCTIONS = (

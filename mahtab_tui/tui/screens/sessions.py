@@ -40,11 +40,10 @@ from mahtab_tui.store.sqlite import count_sessions, list_sessions
 from mahtab_tui.tui.find import PatternTimeout
 from mahtab_tui.tui.screens.dialog import Prompt, ask, confirm
 from mahtab_tui.tui.screens.help import HelpScreen, help_rows
-from mahtab_tui.tui.screens.listing import CURRENT, OTHER, ListScreen
+from mahtab_tui.tui.screens.listing import CURRENT, OTHER, PAUSE, SearchScreen
 from mahtab_tui.tui.terminal_app import TerminalApp
 from mahtab_tui.tui.textual_fixes import is_being_removed
 from mahtab_tui.tui.transcript.view import TranscriptView
-from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
     from mahtab_tui.session import Session
@@ -96,18 +95,11 @@ class Preview(Container):
 MAX_SESSIONS = 100
 _WIDE_COLUMNS = 70
 _SIZE = len("999 KB")
-_TYPING_PAUSE_S = 0.05
 _CATCH_UP_S = 0.2
 """Maximum seconds that each search spends on indexing sessions."""
 
 
-class ListQuery(NamedTuple):
-    typed: str
-    project: str | None
-
-
 class ListResult(NamedTuple):
-    query: ListQuery
     found: Found = Found([], False)
     total: int = 0
     open_now: Mapping[str, Holder] = {}
@@ -127,7 +119,7 @@ def sessions_screen(session: Session) -> SessionsScreen:
     return SessionsScreen(database(), saved, project, switch_problem=why, mask=mask)
 
 
-class SessionsScreen(ListScreen[str | None, Hit]):
+class SessionsScreen(SearchScreen[str | None, Hit]):
     """Returns the id of the session to open, or None after Escape."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -163,33 +155,23 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         self._switch_problem = switch_problem
         self._mask = mask
         self._all = False
-        self._result = ListResult(ListQuery("", "/"), problem="Nothing was read yet.")
+        self._result = ListResult(problem="Nothing was read yet.")
         self._detached: Mapping[str, str] = {}
         self._unindexed = 1
         """The number of sessions not yet indexed, as far as known. Changed only by the search
         thread."""
-        self._pending_action: Callable[[], None] | None = None
-        """The action of a key that waits until the list matches the typed text."""
-        self._fetcher = Fetcher(self, at_once=1)
         self._shown: tuple[str, str] = "", ""
 
     def on_mount(self) -> None:
         self.show_count("looking…")
-        self._search()
+        self.find(None, pause=0)
 
     @property
-    def _query(self) -> ListQuery:
-        return ListQuery(self.typed, None if self._all else self._project)
+    def _scope(self) -> str | None:
+        return None if self._all else self._project
 
-    def find(self) -> None:
-        self._pending_action = None
-        self._search(_TYPING_PAUSE_S)
-
-    def _search(self, pause: float = 0.0) -> None:
-        self._fetcher.ask("sessions", partial(self._find, self._query), self._show, pause=pause)
-
-    def _find(self, query: ListQuery) -> ListResult:
-        path, (typed, project) = self._database, query
+    def search(self, typed: str) -> ListResult:
+        path, project = self._database, self._scope
         try:
             if self._unindexed:
                 self._unindexed = catch_up(path, _CATCH_UP_S)
@@ -201,44 +183,37 @@ class SessionsScreen(ListScreen[str | None, Hit]):
                 found = Found([Hit(row, "") for row in rows], False)
             count, open_now = count_sessions(path, project), locked_sessions()
         except StoreError as error:
-            return ListResult(query, problem=str(error))
-        return ListResult(query, found, count, open_now, self._detached)
+            return ListResult(problem=str(error))
+        return ListResult(found, count, open_now, self._detached)
 
-    def _show(self, answer: ListResult) -> None:
-        if answer.query != self._query:
-            return
-        same = self._result.query == answer.query
-        chosen = self.chosen.session.id if same and self.chosen is not None else self._current
-        self._result = answer
-        row = next(
-            (row for row, hit in enumerate(answer.found.hits) if hit.session.id == chosen),
-            None if same else 0,
-        )
-        self.fill(row)
-        self.show_count(self._count(answer))
-        if answer.problem:
-            self.show_status(answer.problem)
-        act, self._pending_action = self._pending_action, None
-        if act is not None:
-            act()
-        elif self._unindexed and not answer.problem:
-            self._search(_TYPING_PAUSE_S)
+    def show_found(self, found: ListResult, cursor: int | None) -> None:
+        if cursor is None:  # stay at the session
+            wanted = self._current if self.chosen is None else self.chosen.session.id
+            ids = [hit.session.id for hit in found.found.hits]
+            cursor = ids.index(wanted) if wanted in ids else None
+        self._result = found
+        super().show_found(found.found.hits, cursor)
+        self.show_count(self._count(found))
+        if found.problem:
+            self.show_status(found.problem)
+        elif self._unindexed:
+            self.call_later(self._index_more)
+
+    def _index_more(self) -> None:
+        if not self._searching:
+            self.find(None)
 
     def _count(self, answer: ListResult) -> str:
         shown, scope = len(answer.found.hits), "in all folders" if self._all else "in this folder"
         if answer.problem:
             return ""
         if self._unindexed:
-            sessions = "session is" if self._unindexed == 1 else "sessions are"
-            return f"{shown:,} found · {self._unindexed:,} {sessions} still being read"
-        if wanted_words(answer.query.typed):
+            return f"{shown:,} found · {self._unindexed:,} still being read"
+        if wanted_words(self.typed):
             return f"{'the newest ' if answer.found.more else ''}{shown:,} found {scope}"
         if answer.total > shown:
             return f"the newest {shown:,} of {answer.total:,} {scope}"
         return f"{shown:,} {scope}"
-
-    def find_rows(self, typed: str) -> Sequence[Hit]:
-        return self._result.found.hits
 
     def line(self, row: Hit, width: int) -> Content:
         session, wide = row.session, width >= _WIDE_COLUMNS
@@ -266,18 +241,18 @@ class SessionsScreen(ListScreen[str | None, Hit]):
     def describe(self, row: Hit | None) -> Content:
         if row is None:
             self._shown = "", ""
-            self._fetcher.forget("preview")
+            self.fetcher.forget("preview")
             self._preview.show([])
             return Content("" if self._result.problem else self._empty_text())
         session, typed = row.session, self.typed
         if self._shown != (session.id, typed):
             self._shown = session.id, typed
-            self._fetcher.ask(
+            self.fetcher.ask(
                 "preview",
                 partial(preview, self._database, session.id, row.record),
                 lambda records: self._preview.show(records, wanted_words(typed)),
                 self.show_status,
-                pause=_TYPING_PAUSE_S,
+                pause=PAUSE,
             )
         here = "this session" if session.id == self._current else ""
         if not here and (holder := self._holder(row)) is not None:
@@ -308,16 +283,17 @@ class SessionsScreen(ListScreen[str | None, Hit]):
     # Actions
 
     def action_scope(self) -> None:
-        self._all, self._pending_action = not self._all, None
+        self._all = not self._all
         self.show_count("looking…")
-        self._search()
+        self.find(pause=0)
 
     def action_help(self) -> None:
         self.app.push_screen(HelpScreen(help_rows(self.app._keymap, first="Sessions")))
 
     def take(self) -> None:
-        if (hit := self._chosen(self.take)) is None:
-            return
+        self.act_on_chosen(self._resume)
+
+    def _resume(self, hit: Hit) -> None:
         holder = self._holder(hit)
         if hit.session.id == self._current:
             self.show_status("You are in this session.")
@@ -329,42 +305,42 @@ class SessionsScreen(ListScreen[str | None, Hit]):
             self._go_to(hit.session.id)
 
     def action_rename(self) -> None:
-        if (hit := self._chosen(self.action_rename)) is None:
-            return
-
-        def named(title: str) -> None:
+        def named(hit: Hit, title: str) -> None:
             masked = self.app.mask(title) if isinstance(self.app, TerminalApp) else title
-            self._do(partial(rename_session, self._database, hit.session.id, masked), "")
+            self._do(partial(rename_session, self._database, hit.session.id, masked))
 
-        ask(self.app, Prompt("Title of the session", hit.session.heading), named)
+        self.act_on_chosen(
+            lambda hit: ask(
+                self.app, Prompt("Title of the session", hit.session.heading), partial(named, hit)
+            )
+        )
 
     def action_delete(self) -> None:
-        if (hit := self._chosen(self.action_delete)) is None:
-            return
+        self.act_on_chosen(self._delete)
+
+    def _delete(self, hit: Hit) -> None:
         if hit.session.id == self._current:
             self.show_status("You are in this session: leave it before you delete it.")
             return
-
-        question = f'Delete the session "{one_line(hit.session.heading)[:LONGEST_TITLE]}" and its variables for good?'
         confirm(
             self.app,
-            question,
+            f'Delete the session "{one_line(hit.session.heading)[:LONGEST_TITLE]}" and its variables for good?',
             lambda: self._do(partial(remove_session, hit.session), "Deleted."),
             yes="Delete",
             no="Keep",
         )
 
     def action_stop_kernel(self) -> None:
-        if (hit := self._chosen(self.action_stop_kernel)) is None:
-            return
+        self.act_on_chosen(self._stop_kernel)
+
+    def _stop_kernel(self, hit: Hit) -> None:
         if hit.session.id not in self._result.waiting:
             self.show_status("This session has no kernel in the background.")
             return
-        work = partial(stop_detached_kernel, hit.session.id)
         confirm(
             self.app,
             "Stop the kernel of this session, with the cell that it runs?",
-            lambda: self._do(work, ""),
+            lambda: self._do(partial(stop_detached_kernel, hit.session.id)),
             yes="Stop",
             no="Keep",
         )
@@ -372,8 +348,9 @@ class SessionsScreen(ListScreen[str | None, Hit]):
     def action_fork(self) -> None:
         """Copy the session; while the preview has the focus, only the part before the marked
         entry."""
-        if (hit := self._chosen(self.action_fork)) is None:
-            return
+        self.act_on_chosen(self._fork)
+
+    def _fork(self, hit: Hit) -> None:
         transcript, entry = self._preview.transcript, ""
         if transcript is not None and transcript.has_focus:
             marked = transcript.marker.marked
@@ -384,33 +361,20 @@ class SessionsScreen(ListScreen[str | None, Hit]):
                 return
             entry = marked.key
 
-        def copied() -> Callable[[], None]:
-            copy = fork(hit.session.id, entry)
-            return lambda: self._go_to(copy)
+        def copy() -> None:
+            self.call_later(self._go_to, fork(hit.session.id, entry))
 
-        self._do(copied, "")
+        self._do(copy)
 
     def action_export(self) -> None:
-        if (hit := self._chosen(self.action_export)) is None:
-            return
-
-        def named(file: str) -> None:
+        def named(hit: Hit, file: str) -> None:
             path = Path(self._project, os.path.expanduser(file))
-            self._do(partial(export_session, hit.session, path, self._mask), "")
+            self._do(partial(export_session, hit.session, path, self._mask))
 
-        ask(
-            self.app,
-            Prompt("File to write: .ipynb, .py, .md or .html", f"{hit.session.id}.ipynb"),
-            named,
+        title = "File to write: .ipynb, .py, .md or .html"
+        self.act_on_chosen(
+            lambda hit: ask(self.app, Prompt(title, f"{hit.session.id}.ipynb"), partial(named, hit))
         )
-
-    def _chosen(self, act: Callable[[], None]) -> Hit | None:
-        """Return the session at the cursor; None if there is none, or if the list does not match
-        the typed text yet, in which case `act` is called later."""
-        if self._result.query != self._query:
-            self._pending_action = self._pending_action or act
-            return None
-        return self.chosen
 
     def _holder(self, hit: Hit) -> Holder | None:
         return self._result.open_now.get(hit.session.id)
@@ -421,18 +385,14 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         else:
             self.dismiss(session)
 
-    def _do(self, work: Callable[[], Callable[[], None] | str | None], outcome: str) -> None:
-        """Do something on a thread, and report the outcome. work: may return a function to call on
-        the main thread afterwards, or the text to report."""
+    def _do(self, work: Callable[[], str | None], outcome: str = "") -> None:
+        """Do something on a thread, and report the outcome: what `work` returns, or the given
+        one."""
 
         def act() -> None:
-            then, sentence, style = None, outcome, "$good"
+            sentence, style = outcome, "$good"
             try:
-                returned = work()
-                if isinstance(returned, str):
-                    sentence = returned
-                else:
-                    then = returned
+                sentence = work() or outcome
             except FileExistsError as error:
                 sentence, style = f"{error} Give another name.", "$bad"
             except (StoreError, SessionNotFound, NothingToExport) as error:
@@ -440,15 +400,12 @@ class SessionsScreen(ListScreen[str | None, Hit]):
             except OSError as error:
                 file = error.filename or "The file"
                 sentence, style = f"{file} cannot be written: {error.strerror}.", "$bad"
-            self.call_later(self._done, then, sentence, style)
+            self.call_later(self._done, sentence, style)
 
         threading.Thread(target=act, name="session-action", daemon=True).start()
 
-    def _done(self, then: Callable[[], None] | None, outcome: str, style: str) -> None:
-        if is_being_removed(self):
-            return
-        self._shown, self._unindexed = ("", ""), 1
-        self.show_status(outcome, style)
-        if then is not None:
-            then()
-        self._search()
+    def _done(self, outcome: str, style: str) -> None:
+        if not is_being_removed(self):
+            self._shown, self._unindexed = ("", ""), 1
+            self.show_status(outcome, style)
+            self.find(None, pause=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -32,7 +32,7 @@ from mahtab_tui.settings.model import SettingsError, resource_folder
 from mahtab_tui.tui.rows.markdown import Markdown
 from mahtab_tui.tui.rows.row import EDGE, RIGHT, Row, RowsView
 from mahtab_tui.tui.screens.dialog import Prompt, ask, confirm
-from mahtab_tui.tui.screens.listing import OTHER, ListScreen, short_path
+from mahtab_tui.tui.screens.listing import OTHER, SearchScreen, short_path
 from mahtab_tui.tui.textual_fixes import is_being_removed
 from mahtab_tui.tui.theme import Palette
 
@@ -83,7 +83,7 @@ class SkillRow(NamedTuple):
     """The skill, if it belongs to the project and is not trusted."""
 
 
-class SkillsScreen(ListScreen[None, SkillRow]):
+class SkillsScreen(SearchScreen[None, SkillRow]):
     """Lists all skills. Enter loads or unloads the one at the cursor; Escape closes the screen."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -109,9 +109,8 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         self._loaded = loaded
         self._project = project
         self._open_file = open_file
-        self._found: list[SkillRow] = []
-        self._found_for: str | None = None
-        self._count = 0
+        self._count: int | None = None
+        """The number of matches; None before the first search."""
         self._names = 0
         self._edits = self._edits_read = 0
         """The number of times the user edited a file, and how many of these edits the library has
@@ -121,27 +120,16 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         self._marked: frozenset[str] = frozenset()
 
     def on_mount(self) -> None:
-        self._find(0)
-
-    def on_resize(self) -> None:
-        self.call_after_refresh(self._show_count)
+        self.find(pause=0)
 
     # The rows
 
-    def find(self) -> None:
-        self._find(0)
+    def show_found(self, found: tuple[list[SkillRow], int], cursor: int | None) -> None:
+        self.found, self._count = found
+        self._names = min(_NAME, max((len(row.name) for row in self.found), default=0))
+        self._fill(cursor)
 
-    @work(exclusive=True, group="finding")
-    async def _find(self, cursor: int | None) -> None:
-        """Search on a thread, because the first search waits until all skills are read."""
-        typed = self.typed
-        found, count = await asyncio.to_thread(self._search, typed)
-        if not is_being_removed(self) and typed == self.typed:
-            self._found, self._found_for, self._count = found, typed, count
-            self._names = min(_NAME, max((len(row.name) for row in found), default=0))
-            self._fill(cursor)
-
-    def _search(self, wanted: str) -> tuple[list[SkillRow], int]:
+    def search(self, wanted: str) -> tuple[list[SkillRow], int]:
         """Return the matching skills, best first (by name if nothing was typed), then the invalid
         files; also return the number of matches."""
         with self._reading:  # a search on another thread waits, so that it finds the edits
@@ -186,23 +174,15 @@ class SkillsScreen(ListScreen[None, SkillRow]):
                 trust_texts(texts)
                 self._library.invalidate()
 
-    def find_rows(self, typed: str) -> Sequence[SkillRow]:
-        self._marked = frozenset(self._loaded.names)
-        return self._found
-
     def _fill(self, cursor: int | None = None) -> None:
+        self._marked = frozenset(self._loaded.names)
         self.fill(cursor)
         self._show_count()
 
     def _show_count(self) -> None:
         used, budget = self._loaded.used
-        count = f"{used:,} of {budget:,} characters"
-        if self.size.width >= 100:
-            tokens = used // _TOKEN_CHARACTERS
-            count = f"{len(self._marked)} loaded: {count} (about {tokens:,} tokens)"
-        else:
-            count += " loaded"
-        if self._count > MAX_FOUND:
+        count = f"{len(self._marked)} loaded: {used:,} of {budget:,} characters (about {used // _TOKEN_CHARACTERS:,} tokens)"
+        if (self._count or 0) > MAX_FOUND:
             count = f"the first {MAX_FOUND:,} of {self._count:,} · {count}"
         self.show_count(count)
 
@@ -220,7 +200,7 @@ class SkillsScreen(ListScreen[None, SkillRow]):
     def describe(self, row: SkillRow | None) -> Content:
         if row is None:
             self._preview.show("")
-            if self._found_for is None:
+            if self._count is None:
                 return Content("Reading the skills …")
             nothing = "There are no skills. Ctrl+T creates one."
             return Content("No skill matches." if self.typed else nothing)
@@ -232,23 +212,12 @@ class SkillsScreen(ListScreen[None, SkillRow]):
     # Actions
 
     def take(self) -> None:
-        self._do(self._load_or_unload, self.typed, self.chosen)
+        self.act_on_chosen(self._load_or_unload)
 
     def action_edit(self) -> None:
-        self._do(self._edit, self.typed, self.chosen)
+        self.act_on_chosen(self._edit)
 
     @work
-    async def _do(
-        self, act: Callable[[SkillRow], Awaitable[None]], typed: str, chosen: SkillRow | None
-    ) -> None:
-        """Act on the skill that the user meant: the first match, if the list did not yet match the
-        typed text."""
-        if typed != self._found_for:
-            found, _ = await asyncio.to_thread(self._search, typed)
-            chosen = found[0] if found else None
-        if chosen is not None and not is_being_removed(self):
-            await act(chosen)
-
     async def _load_or_unload(self, row: SkillRow) -> None:
         if row.broken:
             self.show_status("This file cannot be used: see what is wrong with it.")
@@ -282,7 +251,7 @@ class SkillsScreen(ListScreen[None, SkillRow]):
             except SettingsError as error:
                 self.show_status(str(error), "$bad")
             self._library.invalidate()
-            self._find(None)
+            self.find(None, pause=0)
 
         more = len(texts) - 1
         files = f" and its {more} other files" if more > 1 else " and its other file" * more
@@ -305,7 +274,7 @@ class SkillsScreen(ListScreen[None, SkillRow]):
             self._edited.add(path)
             self._open(path)
 
-    async def _edit(self, row: SkillRow) -> None:
+    def _edit(self, row: SkillRow) -> None:
         if row.file is None:
             self.show_status("It has no file.")
         else:
@@ -319,7 +288,7 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         except RuntimeError as error:
             self.show_status(str(error))
         self._edits += 1
-        self._find(None)
+        self.find(None, pause=0)
 
 
 def _display_path(file: Path | None, project: Path) -> str:

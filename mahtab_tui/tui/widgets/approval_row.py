@@ -119,20 +119,15 @@ def find_search_tools(code: str) -> str:
         return ""
     if len(code) > LONGEST:
         return "all of its tools="
-    tree = parse_plain_python(code)
-    found = map(_tools_argument, ast.walk(tree)) if tree is not None else ()
-    names = ", ".join(dict.fromkeys(ast.unparse(tools) for tools in found if tools is not None))
+    tree, found = parse_plain_python(code), list[str]()
+    for node in ast.walk(tree) if tree is not None else ():
+        match node:
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), keywords=given) if (
+                name in _SEARCHES
+            ):
+                found += [ast.unparse(each.value) for each in given if each.arg in ("tools", None)]
+    names = ", ".join(dict.fromkeys(found))
     return names if len(names) <= _MAX_SHOWN else names[:_MAX_SHOWN] + "…"
-
-
-def _tools_argument(node: ast.AST) -> ast.expr | None:
-    """Return the `tools` argument of a search, or arguments that may contain it."""
-    match node:
-        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), keywords=keywords) if (
-            name in _SEARCHES
-        ):
-            return next((each.value for each in keywords if each.arg in ("tools", None)), None)
-    return None
 
 
 Action = Literal["run", "skip", "all", "stop"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import PurePath
@@ -12,17 +12,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
-from textual import on
 from textual.binding import ActiveBinding
 from textual.content import Content
 from textual.events import (
-    Leave,
     MouseDown,
     MouseMove,
-    MouseScrollDown,
-    MouseScrollLeft,
-    MouseScrollRight,
-    MouseScrollUp,
     MouseUp,
 )
 from textual.message import Message
@@ -33,7 +27,6 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Kernel, Record, Window
@@ -83,7 +76,7 @@ def _shorten(names: Sequence[Content], by: int) -> list[Content]:
 
 
 class HeaderBar(Widget):
-    """Folds the records of the session, the kernel, usage and skills."""
+    """Folds the records of the session, the kernel and usage."""
 
     session_name: reactive[str] = reactive("")
     model: reactive[str] = reactive("")
@@ -97,29 +90,17 @@ class HeaderBar(Widget):
     kernel: reactive[Kernel | None] = reactive(None, always_update=True)
     """The kernel's last record; None before the first one, while it starts."""
 
-    def __init__(
-        self, describe_saved: Callable[[], str], langsmith: str = "", *, id: str | None = None
-    ) -> None:
-        """describe_saved: describes the memory and disk space that the session uses; waits for the
-        kernel, and raises `KernelError`.
-
-        langsmith: the variable that sends everything to LangSmith; empty for none.
-        """
+    def __init__(self, langsmith: str = "", *, id: str | None = None) -> None:
+        """langsmith: the variable that sends everything to LangSmith; empty for none."""
         super().__init__(id=id)
-        self._describe_saved = describe_saved
         self._langsmith = langsmith
-        self._saved = ""
-        self._skills: dict[str, int] = {}
-        self._skills_budget = 0
         self._busy_since = 0.0
         self._since = time.time()
         self._following: tuple[Activities, PendingRequests] | None = None
         self._ticking: Timer | None = None
-        self._fetcher = Fetcher(self)
-        self._show_tooltip()
 
     def fold(self, records: Sequence[Record]) -> None:
-        from mahtab_tui.bus.records import Kernel, Session, Skill, Usage, Window
+        from mahtab_tui.bus.records import Kernel, Session, Usage, Window
 
         before = self._activity()
         if self._following is None:
@@ -144,50 +125,14 @@ class HeaderBar(Widget):
                     self.cost = (self.cost or 0.0) + record.cost
             elif isinstance(record, Window):
                 self.window = record if record.size > 0 else None
-            elif isinstance(record, Skill):
-                name = one_line(record.name)
-                self._skills.pop(name, None)
-                if record.loaded:
-                    self._skills[name] = record.chars
-                self._skills_budget = record.budget
             elif isinstance(record, Kernel):
                 if record.state == "busy" and self._state != "busy":
                     self._busy_since = record.since or record.time
                 self.kernel = record
-        if any(isinstance(record, Session | Usage | Skill | Window) for record in records):
-            self._show_tooltip()
         self.waits = waiting.since is not None
         if self._activity() != before:
             self.refresh()
         self._tick_if_needed()
-
-    def on_enter(self) -> None:
-        """Request the description only when the mouse is here, because nobody reads it before."""
-        self._fetcher.ask("in use", self._describe_saved, self._show_saved, self._show_saved)
-
-    def _show_saved(self, saved: str) -> None:
-        self._saved = saved
-        self._show_tooltip()
-
-    def _show_tooltip(self) -> None:
-        lines = []
-        if self._langsmith:
-            lines.append(f"LangSmith gets every prompt and answer, because {self._langsmith}=true.")
-        if (window := self.window) is not None:
-            by = "estimated" if window.estimated else "as the model counted"
-            lines.append(
-                f"{window.tokens:,} of the {window.size:,} tokens of the model's window ({by}); /context shows what they are"
-            )
-        if self.tokens or self.cost is not None:
-            unknown = ", and calls of unknown price" if self.unpriced else ""
-            lines.append(f"{self.tokens:,} tokens, ${self.cost or 0.0:.4f}{unknown}")
-        lines += map(one_line, self._saved.splitlines())
-        if self._skills:
-            lines.append("Loaded skills:")
-            lines += [f"  {name}  {chars:,}" for name, chars in self._skills.items()]
-            used = sum(self._skills.values())
-            lines.append(f"{used:,} of {self._skills_budget:,} characters")
-        self.tooltip = Content("\n".join(lines)) if lines else None
 
     def _tick_if_needed(self) -> None:
         kernel = self.kernel
@@ -275,9 +220,6 @@ class HeaderBar(Widget):
         return Content.assemble((name, colour), "  ", (activity, colour))
 
 
-_STEP = 8
-
-
 class Key(NamedTuple):
     """A key in the line. A click presses it."""
 
@@ -285,7 +227,6 @@ class Key(NamedTuple):
     shown: str
     description: str
     enabled: bool
-    tooltip: str
 
     @property
     def parts(self) -> tuple[str, str]:
@@ -294,18 +235,10 @@ class Key(NamedTuple):
 
 class KeyLine(Widget):
     """Shows the keys that currently do something, each with its effect. It looks like Textual's
-    `Footer`.
-
-    That creates a widget per key, and recreates them whenever the focus moves; this one draws a
-    line.
-    """
+    `Footer`, which creates a widget per key again and again."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "key-line--key",
-        "key-line--description",
-        "key-line--hover",
-    }
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"key-line--key", "key-line--description"}
     DEFAULT_CSS = """
     KeyLine {
         dock: bottom;
@@ -316,15 +249,9 @@ class KeyLine(Widget):
     }
     KeyLine > .key-line--key { color: $footer-key-foreground; background: $footer-key-background; text-style: bold; }
     KeyLine > .key-line--description { color: $footer-description-foreground; background: $footer-description-background; }
-    KeyLine > .key-line--hover { background: $block-hover-background; }
     """
 
     keys: tuple[Key, ...] = ()
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._left = 0
-        self._hovered: Key | None = None
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._find_keys)
@@ -337,70 +264,29 @@ class KeyLine(Widget):
             if active.binding.show:
                 first.setdefault(active.binding.action, active)
         keys = tuple(
-            Key(each.key, self.app.get_key_display(each), each.description, enabled, tooltip)
-            for _, each, enabled, tooltip in first.values()
+            Key(each.key, self.app.get_key_display(each), each.description, enabled)
+            for _, each, enabled, _ in first.values()
         )
         if keys != self.keys:
             self.keys = keys
-            self._scroll(0)
+            self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        key_style, text_style, hover_style = (
-            self.get_component_rich_style(f"key-line--{name}")
-            for name in ("key", "description", "hover")
+        key_style, text_style = (
+            self.get_component_rich_style(f"key-line--{name}") for name in ("key", "description")
         )
         segments: list[Segment] = []
         for key in self.keys:
             more = Style() if key.enabled else Style(dim=True)
-            if key is self._hovered:
-                more = Style(bgcolor=hover_style.bgcolor)
             shown, description = key.parts
             segments += [Segment(shown, key_style + more), Segment(description, text_style + more)]
-        return Strip(segments).crop_extend(
-            self._left, self._left + self.size.width, self.rich_style
-        )
-
-    def _widths(self) -> list[int]:
-        return [cell_len("".join(key.parts)) for key in self.keys]
-
-    def _at(self, x: int) -> Key | None:
-        for key, end in zip(self.keys, accumulate(self._widths()), strict=True):
-            if x + self._left < end:
-                return key
-        return None
-
-    def _scroll(self, columns: int) -> None:
-        self._left = max(0, min(self._left + columns, sum(self._widths()) - self.size.width))
-        self.refresh()
+        return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
 
     def on_mouse_down(self, event: MouseDown) -> None:
-        key = self._at(event.x)
-        if key is not None and key.enabled:
+        ends = accumulate(cell_len("".join(key.parts)) for key in self.keys)
+        found = (key for key, end in zip(self.keys, ends, strict=True) if event.x < end)
+        if (key := next(found, None)) is not None and key.enabled:
             self.app.simulate_key(key.key)
-        elif key is not None:
-            self.app.bell()
-
-    def on_mouse_move(self, event: MouseMove) -> None:
-        self._hover(self._at(event.x))
-
-    def on_leave(self, event: Leave) -> None:
-        self._hover(None)
-
-    def _hover(self, key: Key | None) -> None:
-        if key is not self._hovered:
-            self._hovered = key
-            self.tooltip = (key.tooltip or None) if key is not None else None
-            self.refresh()
-
-    @on(MouseScrollDown)
-    @on(MouseScrollRight)
-    def _scroll_right(self) -> None:
-        self._scroll(_STEP)
-
-    @on(MouseScrollUp)
-    @on(MouseScrollLeft)
-    def _scroll_left(self) -> None:
-        self._scroll(-_STEP)
 
 
 class Splitter(Widget):

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
-from textual import on
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.errors import NoWidget
 from textual.events import Click, Event, Key, Paste
-from textual.message import Message
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static, TextArea
@@ -73,12 +70,8 @@ class Chip(NamedTuple):
     key: str
     style: str
     text: str
-    short_text: str = ""
+    short: str = ""
     """Shown if there is no room for the text; by default the same."""
-
-    @property
-    def short(self) -> str:
-        return self.short_text or self.text
 
 
 _GAP = 2
@@ -87,24 +80,10 @@ _GAP = 2
 class Chips(Widget, can_focus=True):
     """Shows the possible answers. Keys act only while it has the focus."""
 
-    @dataclass
-    class Chosen(Message):
-        answer: str
-        letter: Key | None
-
-    @dataclass
-    class OtherTyped(Message):
-        """The user typed something that is not an answer, or that came too early."""
-
-        event: Key | Paste
-        early: bool
-
-    class FocusMoved(Message):
-        """The widget got or lost the focus."""
-
-    def __init__(self, chips: Sequence[Chip], clock: Callable[[], float]) -> None:
+    def __init__(self, row: PromptRow[Any], clock: Callable[[], float]) -> None:
         super().__init__()
-        self._chips = chips
+        self._row = row
+        self._chips = row.answer_chips
         self._clock = clock
         self._clicks_from = 0.0
         self._keys_from = 0.0
@@ -127,10 +106,10 @@ class Chips(Widget, can_focus=True):
 
     def on_focus(self) -> None:
         self._keys_from = self._clock() + IGNORE_KEYS_S
-        self.post_message(self.FocusMoved())
+        self._row.focus_moved()
 
     def on_blur(self) -> None:
-        self.post_message(self.FocusMoved())
+        self._row.focus_moved()
 
     def render(self) -> Content:
         texts, gap = self._texts()
@@ -145,10 +124,11 @@ class Chips(Widget, can_focus=True):
             return
         event.stop()
         event.prevent_default()
+        key = Key(event.key, event.character)
         if answer is None or early or not self._row_is_visible():
-            self.post_message(self.OtherTyped(Key(event.key, event.character), early=early))
+            self._row.type_elsewhere(key, early=early)
         else:
-            self._choose(answer, Key(event.key, event.character) if event.is_printable else None)
+            self._choose(answer, key if event.is_printable else None)
 
     def _row_is_visible(self) -> bool:
         """Whether the row is visible. In a terminal of only a few lines it may not be, and an
@@ -160,9 +140,8 @@ class Chips(Widget, can_focus=True):
 
     def on_paste(self, event: Paste) -> None:
         event.stop()
-        self.post_message(
-            self.OtherTyped(Paste(event.text), early=self._is_early(event, self._keys_from))
-        )
+        early = self._is_early(event, self._keys_from)
+        self._row.type_elsewhere(Paste(event.text), early=early)
 
     def on_click(self, event: Click) -> None:
         column = event.x
@@ -176,11 +155,10 @@ class Chips(Widget, can_focus=True):
         """Give an answer, and ignore further keys until the next question is ready: a second fast
         key must not answer it unseen."""
         self.appear()
-        self.post_message(self.Chosen(answer, letter))
+        self._row.choose(answer, letter)
 
     def _texts(self) -> tuple[list[tuple[Chip, str]], int]:
-        """Return the answers with the longest texts that fit, and the cells between them."""
-        shorts = [chip.short for chip in self._chips]
+        shorts = [chip.short or chip.text for chip in self._chips]
         for texts, gap in (
             ([chip.text for chip in self._chips], _GAP),
             (shorts, _GAP),
@@ -217,14 +195,14 @@ class PromptRow(Widget, Generic[R]):
         self, editor_is_empty: Callable[[], bool], clock: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__()
-        self._chips = Chips(self.answer_chips, clock)
+        self._chips = Chips(self, clock)
         self._editor_is_empty = editor_is_empty
         self._loan = FocusLoan(self)
         self._part = "chips"
         """The visible part of the row: the chips, or the id of a widget for details."""
         self._focused_by_user = False
-        self._pending: Chips.Chosen | None = None
-        """An answer given by a letter, which counts unless another key follows at once."""
+        self._pending: tuple[str, Key] | None = None
+        """An answer and its letter, which counts unless another key follows at once."""
         self._pending_timer: Timer | None = None
         self._requests: dict[str, R] = {}
         """Pending requests by id; the first one is shown."""
@@ -336,15 +314,34 @@ class PromptRow(Widget, Generic[R]):
         if (scrolled := self.scrolled) is not None:
             getattr(scrolled, f"scroll_{how}")(animate=False)
 
-    @on(Chips.Chosen)
-    def _chosen(self, message: Chips.Chosen) -> None:
-        message.stop()
-        by_letter = message.letter is not None and not self._focused_by_user
-        if by_letter and self._loan.previous_focus is not None:
-            self._pending = message
+    # For the chips
+
+    def choose(self, answer: str, letter: Key | None) -> None:
+        """Give an answer, by a letter or another way."""
+        if letter and not self._focused_by_user and self._loan.previous_focus is not None:
+            self._pending = answer, letter
             self._pending_timer = self.set_timer(TYPING_GAP_S, self._answer_pending)
         else:
-            self._answer(message.answer)
+            self._answer(answer)
+
+    def type_elsewhere(self, event: Key | Paste, *, early: bool) -> None:
+        """Send typed text to the editor, together with the focus. Keys that come too early after
+        the user focused the row are ignored."""
+        previous_focus = self._loan.previous_focus
+        if previous_focus is None or (early and self._focused_by_user):
+            return
+        pending, key = self._release(), event.key if isinstance(event, Key) else ""
+        if pending is not None and key == "enter":
+            self._answer(pending[0])
+        elif pending is None or key != "escape":  # Escape cancels the answer
+            self._loan.give_back()
+            if pending is not None:
+                previous_focus.post_message(pending[1])
+            previous_focus.post_message(event)
+
+    def focus_moved(self) -> None:
+        if self._requests:
+            self.refresh_question()
 
     def on_key(self, event: Key) -> None:
         if event.key == "escape" and self._part != "chips":
@@ -358,33 +355,10 @@ class PromptRow(Widget, Generic[R]):
 
     def _answer_pending(self) -> None:
         if (pending := self._release()) is not None:
-            self._answer(pending.answer)
+            self._answer(pending[0])
 
-    def _release(self) -> Chips.Chosen | None:
+    def _release(self) -> tuple[str, Key] | None:
         if self._pending_timer is not None:
             self._pending_timer.stop()
         pending, self._pending, self._pending_timer = self._pending, None, None
         return pending
-
-    @on(Chips.OtherTyped)
-    def _other_typed(self, message: Chips.OtherTyped) -> None:
-        """Send typed text to the editor, together with the focus. Keys that come too early after
-        the user focused the row are ignored."""
-        message.stop()
-        previous_focus = self._loan.previous_focus
-        if previous_focus is None or (message.early and self._focused_by_user):
-            return
-        pending, key = self._release(), message.event.key if isinstance(message.event, Key) else ""
-        if pending is not None and key == "enter":
-            self._answer(pending.answer)
-        elif pending is None or key != "escape":  # Escape cancels the answer
-            self._loan.give_back()
-            if pending is not None and pending.letter is not None:
-                previous_focus.post_message(pending.letter)
-            previous_focus.post_message(message.event)
-
-    @on(Chips.FocusMoved)
-    def _focus_moved(self, message: Message) -> None:
-        message.stop()
-        if self._requests:
-            self.refresh_question()

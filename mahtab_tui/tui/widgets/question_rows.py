@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -232,44 +232,18 @@ class InputRow(Widget):
         self._answer(None)
 
 
-POLL_INTERVAL = 0.2
-
-
-class LeaveRow(Widget):
+class LeaveRow(Static):
     """Shows what quitting would lose. It never takes the focus, so that keys go where they went
     before."""
 
-    def __init__(
-        self, lost: Callable[[], Sequence[str]], can_continue: Callable[[], bool], key: str
-    ) -> None:
-        """lost: lists what quitting would lose now. can_continue: whether a running cell can
-        continue. key: the key that quits, as on the keyboard."""
-        super().__init__()
-        self._lost = lost
-        self._can_continue = can_continue
-        self._cell_continues = False
-        self._key = key
-        self._shown: Sequence[str] = ()
-
-    def on_mount(self) -> None:
-        self._poll()
-        self.set_interval(POLL_INTERVAL, self._poll)
-
-    def _poll(self) -> None:
-        lost, runs = self._lost(), self._can_continue()
-        if (lost, runs) != (self._shown, self._cell_continues):
-            self._shown, self._cell_continues = lost, runs
-            self.refresh(layout=True)
-
-    def render(self) -> Content:
-        lost, key = ", ".join(self._shown), f" · {self._key} again"
-        if self._cell_continues:
-            losing = f"A cell is running. You would lose {lost}." if lost else "A cell is running."
-            keys = f"{key} leaves it running · ^s stops it and leaves · Esc stays"
-        else:
-            losing = f"You would lose {lost}" if lost else "Nothing would be lost now"
-            keys = f"{key} leaves · Esc stays"
-        return Content.assemble(("Leave? ", "bold $moon"), losing, (keys, "$muted"))
+    def __init__(self, lost: Sequence[str], can_continue: bool, key: str) -> None:
+        """lost: what quitting would lose. can_continue: whether a running cell can continue. key:
+        the key that quits, as on the keyboard."""
+        losing, keys = f"You would lose {', '.join(lost)}", f" · {key} again leaves · Esc stays"
+        if can_continue:
+            losing = f"A cell is running. {losing}." if lost else "A cell is running."
+            keys = f" · {key} again leaves it running · ^s stops it and leaves · Esc stays"
+        super().__init__(Content.assemble(("Leave? ", "bold $moon"), losing, (keys, "$muted")))
 
 
 SHOWN = 4
@@ -286,7 +260,7 @@ class QueueRow(Widget, can_focus=True):
         ("delete,backspace", "cancel", "Take back"),
     ]
 
-    items: reactive[Sequence[QueueItem]] = reactive(())
+    items: reactive[Sequence[QueueItem]] = reactive((), layout=True)
     chosen: reactive[int] = reactive(0)
 
     @dataclass
@@ -297,9 +271,7 @@ class QueueRow(Widget, can_focus=True):
         if queues := [record for record in records if isinstance(record, Queue)]:
             self.items = queues[-1].items
 
-    def watch_items(self, before: Sequence[QueueItem], items: Sequence[QueueItem]) -> None:
-        if min(len(before), SHOWN) != min(len(items), SHOWN):  # otherwise the layout stays the same
-            self.refresh(layout=True)
+    def watch_items(self, items: Sequence[QueueItem]) -> None:
         if not items and self.display and self.is_attached:
             FocusLoan(self).give_back()
         self.display = bool(items)

@@ -22,7 +22,7 @@ from tests import tags
 from tests.records import made
 from tests.tui.editor_app import SIZE, app_of, press_at_once, screen_text, until, write
 from tests.tui.search_app import RecordingControl
-from tests.tui.story import MakeApp, ScriptedSession, change, drawn, story
+from tests.tui.story import MakeApp, ScriptedSession, change, drawn, showing, story
 
 
 def fan_out(state: str, request: str = "q1", node: str = "1.7", **about: Any) -> SearchFanOut:
@@ -74,6 +74,10 @@ def test_question_counts_the_earlier_calls() -> None:
         estimate(fan_out("waiting", made=50, calls=1, tokens=700))
         == "1 call more after 50, about 700 tokens, about $1.10"
     )
+    assert (
+        estimate(fan_out("waiting", usd=None, tokens=900))
+        == "340 calls at once, about 900 tokens, at an unknown price"
+    )
 
 
 @pytest.mark.parametrize(("key", "run"), [("y", True), ("n", False)])
@@ -88,40 +92,6 @@ async def test_a_key_answers(app: MahtabApp, key: str, run: bool) -> None:
         assert calls(app) == [("answer", "q1", run)]
         assert not row.display
         assert app.editor.has_focus_within
-
-
-async def test_a_click_answers(app: MahtabApp) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
-        await ask_fan_out(pilot)
-        await pilot.click("FanOutRow Chips", offset=(16, 0))
-        await pilot.pause()
-        assert calls(app) == [("answer", "q1", False)]
-
-
-async def test_early_keys_go_to_the_editor(app: MahtabApp) -> None:
-    async with app.run_test(size=(120, 40)) as pilot:
-        row = await ask_fan_out(pilot, accept_keys=False)
-        row.query_one(Chips)._keys_from = float("inf")
-        await pilot.press("y")
-        await pilot.pause()
-        assert calls(app) == []
-        assert app.editor.text == "y"
-
-
-async def test_row_leaves_the_focus_to_a_draft_and_f7_goes_there(app: MahtabApp) -> None:
-    async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press(*"x = 1")
-        row = await ask_fan_out(pilot)
-        await pilot.press("y")
-        assert app.editor.text == "x = 1y"
-        assert (
-            "f7 or a click answers" in str(row.query_one("#fan-out-about", Static).content).lower()
-        )
-        await pilot.press("f7")
-        row.query_one(Chips)._keys_from = 0.0
-        await pilot.press("y")
-        await pilot.pause()
-        assert calls(app) == [("answer", "q1", True)]
 
 
 @pytest.mark.parametrize(
@@ -154,16 +124,8 @@ async def test_questions_are_asked_one_after_another(app: MahtabApp) -> None:
         assert "77 calls" in str(row.query_one("#fan-out-about", Static).content)
 
 
-def test_unknown_price_is_shown() -> None:
-    assert (
-        estimate(fan_out("waiting", usd=None, tokens=900))
-        == "340 calls at once, about 900 tokens, at an unknown price"
-    )
-
-
 async def test_fan_out_row_shows_what_the_calls_may_cost(app: MahtabApp) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(app) as pilot:
         await ask_fan_out(pilot)
         await pilot.pause()
         assert (
@@ -200,15 +162,6 @@ async def test_late_key_does_not_answer_a_question_asked_after_it(
         await pilot.pause()
         assert calls(app) == [("answer", "q1", True)]
         assert row.display
-
-
-async def test_answer_to_a_withdrawn_question_is_dropped(app: MahtabApp) -> None:
-    async with app.run_test(size=(120, 40)) as pilot:
-        row = await ask_fan_out(pilot)
-        row.query_one(Chips).post_message(Chips.Chosen("run", None))
-        row.fold([fan_out("answered")])
-        await pilot.pause()
-        assert calls(app) == []
 
 
 # Changes that wait until the user keeps or undoes them.
@@ -296,40 +249,6 @@ async def test_escape_returns_from_the_reason(pilot: Pilot[None]) -> None:
     assert app_of(pilot).actions == [decided("keep")]
 
 
-async def test_no_stray_key_or_click_keeps_or_undoes(pilot: Pilot[None]) -> None:
-    await ask_review(pilot, accept_keys=False)
-    await pilot.press("y", "n")
-    await pilot.click("ReviewRow Chips", offset=(3, 0))
-    assert (app_of(pilot).actions, app_of(pilot).editor.text) == ([], "yn")
-
-
-async def test_typed_words_go_to_the_editor(
-    pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(prompt_row, "TYPING_GAP_S", 60.0)
-    await ask_review(pilot)
-    await write(pilot, "yes = 1")
-    assert (app_of(pilot).actions, app_of(pilot).editor.text) == ([], "yes = 1")
-    assert pilot.app.query_one(ReviewRow).display
-
-
-async def test_row_leaves_the_focus_to_a_draft_and_shows_how_to_reach_it(
-    pilot: Pilot[None],
-) -> None:
-    await write(pilot, "half")
-    await ask_review(pilot)
-    assert text(pilot, "about").endswith("f7 or a click answers")
-    await write(pilot, "n")
-    assert (app_of(pilot).actions, app_of(pilot).editor.text) == ([], "halfn")
-
-
-async def test_the_answers_can_be_clicked(pilot: Pilot[None]) -> None:
-    await ask_review(pilot)
-    chips = pilot.app.query_one("ReviewRow Chips", Chips)
-    await pilot.click(chips, offset=(chips.render().plain.index("a keep all"), 0))
-    assert app_of(pilot).actions == [decided("all")]
-
-
 async def test_key_repeat_answers_only_one_question(pilot: Pilot[None]) -> None:
     await ask_review(pilot)
     await ask_review(pilot, "2", accept_keys=False)
@@ -357,14 +276,6 @@ async def test_many_changes_are_counted_and_scroll(pilot: Pilot[None]) -> None:
     await pilot.press("end")
     assert scroll.scroll_y == scroll.max_scroll_y
     assert app_of(pilot).actions == []
-
-
-async def test_answer_given_elsewhere_closes_the_row(pilot: Pilot[None]) -> None:
-    await ask_review(pilot)
-    app_of(pilot).fold(tags.REVIEW, request="1", cells=[4], state="stopped")
-    await pilot.pause()
-    assert not pilot.app.query_one(ReviewRow).display
-    assert app_of(pilot).area.has_focus
 
 
 def waiting() -> Review:
@@ -413,8 +324,7 @@ async def test_many_changes_leave_space_for_the_transcript(
         changes=tuple(Change(f"x{number}", "added", "int", "1") for number in range(500))
     )
     app = make_app(*story(), many)
-    async with app.run_test(size=size) as pilot:
-        await drawn(pilot)
+    async with showing(app, size) as pilot:
         row, chips = app.query_one(ReviewRow), app.query_one("ReviewRow Chips", Chips)
         await until(pilot, lambda: bool(chips.region))
         assert row.region.bottom == chips.region.bottom
@@ -425,8 +335,7 @@ async def test_screen_passes_the_answer_on_and_the_cell_is_marked_as_waiting(
     reviewing: MahtabApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prompt_row, "TYPING_GAP_S", 0.001)
-    async with reviewing.run_test(size=(120, 35)) as pilot:
-        await drawn(pilot)
+    async with showing(reviewing, (120, 35)) as pilot:
         session = reviewing.session
         assert isinstance(session, ScriptedSession)
         assert reviewing.panes.prompt_row is pilot.app.query_one(ReviewRow)
