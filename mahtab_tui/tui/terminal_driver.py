@@ -267,12 +267,12 @@ class TerminalDriver(LinuxDriver):
 
     def _take_reply(self, sequence: str) -> bool:
         """Read a reply of the terminal; returns False if the sequence is a key."""
-        taken, question = self.answers.read(sequence)
+        is_reply, question = self.answers.read(sequence)
         if question:
             self.send(question)
-        if taken and not self.answers.awaited:
+        if is_reply and not self.answers.awaited:
             self._answered()
-        return taken
+        return is_reply
 
     def ask_for_graphics(self, answered: Callable[[], object]) -> None:
         """Ask the terminal once which graphics it supports. `answered` is called on another

@@ -364,8 +364,8 @@ def _run(rest: str, caller: MagicContext) -> None:
             print(f"{words[0]} ended with exit code {error.code}")
     finally:
         sys.argv, sys.path[:] = before
-        kept = {name: value for name, value in own.items() if not name.startswith("__")}
-        caller.namespace.update(kept)
+        made = {name: value for name, value in own.items() if not name.startswith("__")}
+        caller.namespace.update(made)
 
 
 def _run_notebook(path: str, name: str, caller: MagicContext) -> None:

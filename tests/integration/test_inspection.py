@@ -385,11 +385,11 @@ def test_export_overwrites_no_file_and_leaves_none_if_it_fails(
     objects: Looking, ending: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("exported")
-    kept, file = folder / f"frame.{ending}", folder / f"bad.{ending}"
-    kept.write_text("precious")
-    result = objects.cells.run(export_code(objects.look.open(named("frame")), str(kept)))
+    existing, file = folder / f"frame.{ending}", folder / f"bad.{ending}"
+    existing.write_text("precious")
+    result = objects.cells.run(export_code(objects.look.open(named("frame")), str(existing)))
     assert "FileExistsError" in result.output
-    assert kept.read_text() == "precious"
+    assert existing.read_text() == "precious"
     objects.run(
         "class Bad:\n    def fail(self, *args): raise RuntimeError('it fails')\n    __repr__ = __str__ = __reduce_ex__ = fail\n"
         "rows = [Bad() if row == 5_000 else 'x' for row in range(10_000)]; bad = pd.DataFrame({'a': rows}) if "

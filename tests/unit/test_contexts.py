@@ -116,7 +116,7 @@ def test_unsearchable_folder_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("shut", ["shut.txt", "shut"])
-def test_what_is_unreadable_in_a_folder_is_left_out_with_a_notice(
+def test_unreadable_files_of_a_folder_are_skipped_with_a_notice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shut: str
 ) -> None:
     (tmp_path / "shut").mkdir()

@@ -39,9 +39,9 @@ class Asked(TerminalAnswers):
         self.ask()
 
     def _take(self, sequence: str) -> bool:
-        taken, question = self.read(sequence)
+        is_reply, question = self.read(sequence)
         self.questions += question
-        return taken
+        return is_reply
 
     def keys(self, *typed: str) -> list[str]:
         return [str(event) for each in typed for event in self.parser.feed(each)]

@@ -105,11 +105,11 @@ def _separate_shared_memory() -> None:
         if rights[1] != "w" or rights[3] != "s":
             continue
         start, end = (int(number, 16) for number in span.split("-"))
-        place = start, end - start
+        mapped = start, end - start
         file = path[0] if path else ""
-        if _mapped_privately(c, *place, int(offset, 16), int(inode), file):
+        if _mapped_privately(c, *mapped, int(offset, 16), int(inode), file):
             continue
-        if c.munmap(*place):
+        if c.munmap(*mapped):
             raise LockdownError("shared memory cannot be separated")
 
 
