@@ -21,14 +21,12 @@ from mahtab_tui.bus.records import Usage, Window, emit
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import (
     LONGEST_PAUSE,
+    REFUSED,
     ContextTooLong,
     ModelBusy,
     ModelError,
     Stoppable,
     explain_error,
-)
-from mahtab_tui.llm.messages import (
-    REFUSED,
     has_restarted,
     is_cut,
     is_refused,

@@ -62,7 +62,7 @@ from mahtab_tui.bus.records import (
 )
 from mahtab_tui.bus.sanitize import refusal
 from mahtab_tui.llm import prompts
-from mahtab_tui.llm.messages import make_encodable
+from mahtab_tui.llm.base import make_encodable
 from mahtab_tui.llm.pictures import EncodedPicture, accepts_pictures
 from mahtab_tui.llm.prompts import REFLECTION_PROMPT_TEMPLATE
 from mahtab_tui.llm.usage import input_limit, is_on_this_machine

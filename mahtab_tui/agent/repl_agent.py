@@ -26,8 +26,7 @@ from mahtab_tui.agent.nodes import Nodes
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.logger import StreamingHandler
 from mahtab_tui.bus.records import Agent, AssistantChat, Notice, Record, UserChat, emit
-from mahtab_tui.llm.base import ModelError, Preparable, Stoppable
-from mahtab_tui.llm.messages import make_encodable, masked_messages
+from mahtab_tui.llm.base import ModelError, Preparable, Stoppable, make_encodable, masked_messages
 from mahtab_tui.llm.pictures import accepts_pictures
 from mahtab_tui.llm.prompts import background, changed_sections, render_variables, system_prompt
 from mahtab_tui.llm.providers import get_llm

@@ -21,7 +21,7 @@ from mahtab_tui.bus.prompt import shorten, to_xml
 from mahtab_tui.bus.records import AssistantReplIn, AssistantReplOut
 from mahtab_tui.bus.terminal_screen import escape_for_model, escape_output
 from mahtab_tui.llm import prompts
-from mahtab_tui.llm.messages import make_encodable
+from mahtab_tui.llm.base import make_encodable
 from mahtab_tui.tools import ToolError, Toolset
 
 LIMIT = 12_000

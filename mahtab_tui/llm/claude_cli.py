@@ -18,7 +18,7 @@ from pydantic import ConfigDict, PrivateAttr
 
 from mahtab_tui.bus.prompt import escape_tags
 from mahtab_tui.bus.terminal_screen import escape_for_model
-from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.base import RESTARTED, ModelError, message_text
 from mahtab_tui.llm.claude_process import (
     REACTION,
     ClaudeNotice,
@@ -29,7 +29,6 @@ from mahtab_tui.llm.claude_process import (
     environment,
     login_hint,
 )
-from mahtab_tui.llm.messages import RESTARTED, message_text
 from mahtab_tui.llm.prompts import STOPPED_ANSWER
 
 PROCESSES = 2

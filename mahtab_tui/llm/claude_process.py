@@ -28,12 +28,12 @@ from urllib.parse import urlsplit
 
 from mahtab_tui.llm.base import (
     BUSY_STATUSES,
+    REFUSED,
     ModelBusy,
     ModelError,
     ServiceError,
     explain_error,
 )
-from mahtab_tui.llm.messages import REFUSED
 from mahtab_tui.system import find_program, safe_path, signal_group, tie_to_parent
 
 # The events of a turn

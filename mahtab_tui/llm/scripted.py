@@ -26,8 +26,7 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from pydantic import PrivateAttr
 
 from mahtab_tui.llm import prompts
-from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.messages import message_text
+from mahtab_tui.llm.base import ModelError, message_text
 from mahtab_tui.llm.replay_file import Replay, ReplayLine, read_replay, split_tokens
 
 

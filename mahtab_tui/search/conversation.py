@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, Union, cast
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Usage
-from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.base import REFUSED, ModelError, is_cut, is_refused, make_encodable
 from mahtab_tui.llm.chat_client import ChatClient
 from mahtab_tui.llm.chat_protocols import ChatChunk
-from mahtab_tui.llm.messages import REFUSED, is_cut, is_refused, make_encodable
 from mahtab_tui.llm.providers import (
     OnNotice,
     Sampling,

@@ -13,15 +13,16 @@ from langchain_core.messages.ai import add_usage
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Usage
-from mahtab_tui.llm.base import ModelError, Stoppable
-from mahtab_tui.llm.claude_cli import ChatClaudeCLI
-from mahtab_tui.llm.messages import (
+from mahtab_tui.llm.base import (
     REFUSED,
+    ModelError,
+    Stoppable,
     has_restarted,
     is_cut,
     is_refused,
     make_encodable,
 )
+from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 from mahtab_tui.llm.providers import MakeLLM, OnNotice, Sampling, get_llm, with_sampling
 from mahtab_tui.llm.scripted import ChatReplay
 from mahtab_tui.llm.usage import model_name, reported_usage

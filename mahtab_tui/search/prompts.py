@@ -11,7 +11,7 @@ from functools import cache
 from typing import NamedTuple
 
 from mahtab_tui.bus.prompt import defuse, escape_tags, escape_unseen_tags, shorten
-from mahtab_tui.llm.messages import make_encodable
+from mahtab_tui.llm.base import make_encodable
 from mahtab_tui.llm.prompts import LAST_CALL, OUTPUT, PLAIN, QUERY, SEARCH, TEXT
 from mahtab_tui.sandbox.base import Document, Kind, Text, TurnResult, TurnStatus
 from mahtab_tui.search.limits import Limits

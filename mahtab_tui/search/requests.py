@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from mahtab_tui.llm.messages import make_encodable
+from mahtab_tui.llm.base import make_encodable
 from mahtab_tui.sandbox.base import CallRefusedError, Text, TextRun, TextSpan
 from mahtab_tui.worker.sandbox.names import DescribedTool, NotPlainError, plain_data
 from mahtab_tui.worker.sandbox.text import (

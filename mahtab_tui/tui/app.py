@@ -47,7 +47,7 @@ from mahtab_tui.tui.textual_fixes import KeyOrder
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
-    from mahtab_tui.tui.graphics.pictures import Overlay
+    from mahtab_tui.tui.pictures import Overlay
     from mahtab_tui.tui.screens.dialog import ActionMenu
     from mahtab_tui.tui.widgets.approval_row import ApprovalRow
     from mahtab_tui.tui.widgets.question_rows import (
@@ -471,11 +471,11 @@ class MahtabApp(TerminalApp[int]):
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
         if renderable is not None and self._drawn:
-            from mahtab_tui.tui.graphics.pictures import visible_parts
+            from mahtab_tui.tui.pictures import visible_parts
 
             wanted = list(visible_parts(screen))
             if wanted and self._overlay is None:
-                from mahtab_tui.tui.graphics.pictures import Overlay
+                from mahtab_tui.tui.pictures import Overlay
 
                 self._overlay = Overlay(self)
             if self._overlay is not None:

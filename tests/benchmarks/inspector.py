@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from mahtab_tui.kernel.inspector_client import InspectorClient, ObjectPath, TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.tui.graphics.pictures import Picture, half_blocks
 from mahtab_tui.tui.inspector.array import decode_picture
+from mahtab_tui.tui.pictures import Picture, half_blocks
 from tests.benchmarks.kernel import QuietHost, run
 from tests.benchmarks.screen import BARE, OURS, key_echo
 from tests.benchmarks.table import Row, median, p99, timed

@@ -14,9 +14,9 @@ from textual.pilot import Pilot
 from textual.selection import Selection
 
 from mahtab_tui.bus.records import Record
+from mahtab_tui.tui import pictures as overlay
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.graphics import pictures as overlay
-from mahtab_tui.tui.graphics.pictures import encode_kitty as kitty_encoded
+from mahtab_tui.tui.pictures import encode_kitty as kitty_encoded
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests import tags
 from tests.records import made

@@ -12,8 +12,8 @@ from textual.pilot import Pilot
 from textual.selection import Selection
 from textual.strip import Strip
 
-from mahtab_tui.tui.graphics import pictures
-from mahtab_tui.tui.graphics.pictures import Picture
+from mahtab_tui.tui import pictures
+from mahtab_tui.tui.pictures import Picture
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests import tags
 from tests.records import made

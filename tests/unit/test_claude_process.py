@@ -20,7 +20,7 @@ from mahtab_tui.agent.repl_agent import run_graph
 from mahtab_tui.bus.conversation import Words
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.cli import doctor
-from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.base import REFUSED, ModelError
 from mahtab_tui.llm.claude_process import (
     ClaudeNotice,
     ClaudeTurn,
@@ -29,7 +29,6 @@ from mahtab_tui.llm.claude_process import (
     login_environment,
     login_hint,
 )
-from mahtab_tui.llm.messages import REFUSED
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.usage import Spending
 from mahtab_tui.session.models import Suggestions

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from textual.events import Key
 
-from mahtab_tui.tui.graphics.pictures import (
+from mahtab_tui.tui.pictures import (
     Picture,
     PicturePart,
     encode_kitty,

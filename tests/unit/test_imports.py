@@ -108,7 +108,7 @@ def test_first_screen_waits_only_for_what_it_shows(loaded_at_first_picture: set[
         "tomlkit",
         "mahtab_tui.settings.values",
         "mahtab_tui.tui.screens.",
-        "mahtab_tui.tui.graphics.pictures",
+        "mahtab_tui.tui.pictures",
         "mahtab_tui.agent",
         "mahtab_tui.knowledge",
         "mahtab_tui.search",

@@ -26,8 +26,7 @@ from mahtab_tui.agent.model_calls import (
 from mahtab_tui.agent.tool_calls import join_chunks, run_call
 from mahtab_tui.bus.prompt import HiddenEntries, to_xml
 from mahtab_tui.llm import prompts
-from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.messages import make_encodable
+from mahtab_tui.llm.base import ModelError, make_encodable
 from mahtab_tui.llm.pictures import MOST, EncodedPicture
 from mahtab_tui.tools import Toolset
 from tests import tags

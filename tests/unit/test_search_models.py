@@ -13,9 +13,15 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
-from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError, is_busy, retry_after
+from mahtab_tui.llm.base import (
+    RESTARTED,
+    ContextTooLong,
+    ModelBusy,
+    ModelError,
+    is_busy,
+    retry_after,
+)
 from mahtab_tui.llm.claude_cli import ChatClaudeCLI
-from mahtab_tui.llm.messages import RESTARTED
 from mahtab_tui.llm.prompts import LAST_CALL
 from mahtab_tui.llm.replay_file import ReplayLine
 from mahtab_tui.llm.scripted import ChatReplay, ScriptedChatModel

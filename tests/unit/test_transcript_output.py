@@ -28,8 +28,8 @@ from mahtab_tui.bus.output import (
 from mahtab_tui.bus.records import Record, UserReplOutStream
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.terminal_screen import HEIGHT, ScreenLine, collapse
-from mahtab_tui.tui.graphics.pictures import HEAD as PICTURE_HEAD
-from mahtab_tui.tui.graphics.pictures import half_blocks, open_picture
+from mahtab_tui.tui.pictures import HEAD as PICTURE_HEAD
+from mahtab_tui.tui.pictures import half_blocks, open_picture
 from mahtab_tui.tui.transcript import fold
 from mahtab_tui.tui.transcript.output import (
     HIGHEST,

@@ -23,7 +23,7 @@ from mahtab_tui.tui.find import Pattern
 from mahtab_tui.tui.theme import Palette, get_palette
 
 if TYPE_CHECKING:
-    from mahtab_tui.tui.graphics.pictures import Picture
+    from mahtab_tui.tui.pictures import Picture
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAME_RATE = 10

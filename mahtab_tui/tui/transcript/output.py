@@ -24,7 +24,7 @@ from mahtab_tui.bus.output import (
 )
 from mahtab_tui.bus.sanitize import plain, styled
 from mahtab_tui.bus.terminal_screen import collapse
-from mahtab_tui.tui.graphics.pictures import HEAD, Picture, open_picture
+from mahtab_tui.tui.pictures import HEAD, Picture, open_picture
 from mahtab_tui.tui.rows.markdown import Markdown
 from mahtab_tui.tui.rows.row import Row, Span, cut_spans, hard_cuts, word_cuts
 from mahtab_tui.tui.theme import BOLD, Palette

@@ -19,8 +19,8 @@ from textual.strip import Strip
 from mahtab_tui.bus.conversation import Cell, Entry, Question, ToolUse, Words
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.find import Pattern, PatternTimeout
-from mahtab_tui.tui.graphics.pictures import HalfBlockCache, Picture, PicturePart, PictureWidget
 from mahtab_tui.tui.greeting import TITLE, TITLE_HEIGHT, GreetingLines
+from mahtab_tui.tui.pictures import HalfBlockCache, Picture, PicturePart, PictureWidget
 from mahtab_tui.tui.rows.markdown import FIGURE, underline_links
 from mahtab_tui.tui.rows.row import (
     EDGE,

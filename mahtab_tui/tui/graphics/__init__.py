@@ -1,1 +1,0 @@
-"""Draws pictures: as half blocks, and by the terminal's own graphics."""
