@@ -22,7 +22,7 @@ from textual.widgets import Input, Static, TextArea
 
 from mahtab_tui.session import Session
 from mahtab_tui.settings.model import home_folder
-from mahtab_tui.store.history import History
+from mahtab_tui.store.database import History
 from mahtab_tui.system import langsmith_variable
 from mahtab_tui.tui.editor import EditorPane
 from mahtab_tui.tui.find import FindRow

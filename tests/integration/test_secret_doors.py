@@ -25,7 +25,7 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.agent_calls import AgentCall, AgentCalls
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import Settings, load_settings
-from mahtab_tui.store.history import History
+from mahtab_tui.store.database import History
 from mahtab_tui.store.sqlite import SqliteStore
 from tests import tags
 from tests.fake_claude import InstallClaude

@@ -17,7 +17,7 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from mahtab_tui.settings.model import resource_folder
-from mahtab_tui.store.history import History
+from mahtab_tui.store.database import History
 from mahtab_tui.tui.editor import EditorPane
 from mahtab_tui.tui.editor.completion import Complete, Explain, Suggest
 from mahtab_tui.tui.editor.pane import FindChips

@@ -21,7 +21,7 @@ from textual.widgets.option_list import Option
 from textual.worker import WorkerFailed
 
 from mahtab_tui.settings.model import resource_folder
-from mahtab_tui.store.history import HistoryEntry
+from mahtab_tui.store.database import HistoryEntry
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView
 from mahtab_tui.tui.screens.dialog import Confirm, Dialog, EditQuery, JumpScreen, Prompt

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.store.history import History, letters_between
+from mahtab_tui.store.database import History, letters_between
 from mahtab_tui.tui.editor import code_area
 from mahtab_tui.tui.editor.code_area import STEP, SourceSpan, find_source_spans, strip_literals
 from mahtab_tui.tui.editor.pane import LONGEST, is_code, is_prose

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 
 if TYPE_CHECKING:
     from mahtab_tui.session import Session
-    from mahtab_tui.store.history import History
+    from mahtab_tui.store.database import History
     from mahtab_tui.tui.app import Interrupter, QuitFlow
     from mahtab_tui.tui.greeting import Offers
     from mahtab_tui.tui.main_screen import Panes, UiState

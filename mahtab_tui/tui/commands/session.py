@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from mahtab_tui.session import Session
     from mahtab_tui.session.notebooks import Notebook
-    from mahtab_tui.store.history import HistoryEntry
+    from mahtab_tui.store.database import HistoryEntry
 
 NO_NOTEBOOK = "This session has no notebook: mahtab-tui FILE.ipynb opens one, and /export FILE.ipynb makes one from this session."
 

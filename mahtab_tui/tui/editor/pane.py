@@ -30,7 +30,7 @@ from mahtab_tui.tui.workers import Fetcher
 if TYPE_CHECKING:
     from mahtab_tui.session.attachments import MentionChip
     from mahtab_tui.session.inbox import Mode
-    from mahtab_tui.store.history import History
+    from mahtab_tui.store.database import History
 
 _KEYS: dict[Mode, str] = {
     "python": "Python · Enter runs · ` asks the model · Ctrl+J new line",

@@ -25,7 +25,7 @@ from mahtab_tui.tui.find import Pattern
 
 if TYPE_CHECKING:
     from mahtab_tui.session.inbox import Mode
-    from mahtab_tui.store.history import History, HistoryEntry
+    from mahtab_tui.store.database import History, HistoryEntry
     from mahtab_tui.tui.editor.pasting import Pastes
 
 _PATIENCE = 1.0
