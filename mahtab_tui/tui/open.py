@@ -24,7 +24,7 @@ from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.session import Session
 from mahtab_tui.settings.model import Settings, home_folder, load_settings
-from mahtab_tui.store.database import History
+from mahtab_tui.store.database import History, is_corrupt
 from mahtab_tui.system import Lazy
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.main_screen import UiState
@@ -374,7 +374,6 @@ def _report_leftovers(session: Session) -> None:
 
 
 def _read_sessions(session: Session) -> None:
-    from mahtab_tui.store.database import is_corrupt
     from mahtab_tui.store.resume import database
     from mahtab_tui.store.session_index import catch_up
 
