@@ -25,6 +25,7 @@ class TcpProxy:
         self.passes.set()
         self.swallows = False
         """Whether everything from the server is lost."""
+        self.has_swallowed = threading.Event()
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self, *, accepts: bool = False) -> None:
@@ -63,7 +64,9 @@ class TcpProxy:
         with contextlib.suppress(OSError):
             while data := source.recv(2**16):
                 self.passes.wait()
-                if not (from_server and self.swallows):
+                if from_server and self.swallows:
+                    self.has_swallowed.set()
+                else:
                     target.sendall(data)
         for each in (source, target):
             with contextlib.suppress(OSError):

@@ -194,7 +194,11 @@ def _matching_lines(who: str, patterns: dict[str, str], lines: list[str]) -> str
         return f"{who}no line of the text has any of the words of the query."
     numbers = [number for number, score in enumerate(scores, 1) if score == best]
     have = f"{len(numbers):,} {'line has' if len(numbers) == 1 else 'lines have'} {best} of the words {', '.join(patterns)}"
-    shown = [f"line {number}: {lines[number - 1][:500]}" for number in numbers[:10]]
+    shown = []
+    for number in numbers[:10]:
+        line = lines[number - 1]
+        found = [match.start() for each in patterns.values() if (match := re.search(each, line))]
+        shown.append(f"line {number}: {line[max(0, min(found) - 200) :][:500]}")
     return "\n".join([f"{who}{have}:", *shown])
 
 

@@ -386,7 +386,7 @@ def test_cell_whose_end_was_lost_ends_with_an_explanation(
     assert result.status is Status.DIED
     assert (
         result.detail
-        == "The connection was lost while it ran: how it ended is unknown, and some of its output may be missing."
+        == "The connection was lost: how the cell ended is unknown, and some of its output may be missing."
     )
     assert proxied_cells.text("6 * 7") == "42\n"
 
@@ -396,14 +396,16 @@ def test_unacknowledged_cell_is_not_run_again(proxied_cells: Cells, proxy: TcpPr
     proxy.swallows = True
 
     def come_back() -> None:
+        proxy.has_swallowed.wait()
+        time.sleep(0.5)  # the cell's other messages are swallowed too
         while_away(proxy, proxied_cells)()
         proxy.swallows = False
 
-    threading.Timer(0.5, come_back).start()
+    threading.Thread(target=come_back).start()
     result = proxied_cells.run("count += 1")
     assert (result.status, result.detail) == (
         Status.DIED,
-        "The connection was lost as the cell was sent: whether it ran is unknown.",
+        "The connection was lost: how the cell ended is unknown, and some of its output may be missing.",
     )
     assert proxied_cells.text("count") == "1\n"
 

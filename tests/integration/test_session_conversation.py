@@ -356,7 +356,7 @@ def test_context_use_counts_what_the_next_question_would_send(
     ask_numbered(it, 1)
     use = it.session.context_use()
     after = {part.name: part.tokens for part in use.parts}
-    assert 800 <= after["Your instructions"] <= 1_100
+    assert 800 <= after["Your instructions"] <= 1_120
     assert after["Outputs of cells"] >= 1_000
     assert after["Variables"] > 0
     assert after["How to work here"] == before["How to work here"]
