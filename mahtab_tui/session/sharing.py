@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import queue
@@ -10,7 +11,7 @@ import stat
 import struct
 import sys
 import threading
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -37,11 +38,33 @@ CHARACTERS = 20_000_000
 """Maximum number and characters of the recent records to keep. Pieces of a stream are kept until
 the complete record follows."""
 
-GROWING = 100_000
+GROWING = 1_000_000
 """Maximum characters to keep of the end of a stream."""
 
 Feed = queue.Queue[Record | None]
 """Records that a watcher has not read yet; None marks the end."""
+
+
+class _OpenStream:
+    """The end of a stream whose complete record has not arrived yet. size: in characters."""
+
+    def __init__(self, first: Stream) -> None:
+        self._first = first
+        self.key = stream_key(first)
+        self._texts: deque[str] = deque()
+        self.size = 0
+
+    def accepts(self, piece: Stream) -> bool:
+        return self._first.stream == piece.stream
+
+    def add(self, text: str) -> None:
+        self._texts.append(text)
+        self.size += len(text)
+        while self.size > GROWING and len(self._texts) > 1:
+            self.size -= len(self._texts.popleft())
+
+    def record(self) -> Record:
+        return self._first.changed(text="".join(self._texts))
 
 
 class Broadcast(logging.Handler):
@@ -53,7 +76,11 @@ class Broadcast(logging.Handler):
         self._mutex = threading.Lock()
         """Ensures that a new watcher gets each record exactly once, either from the past or as it
         arrives."""
-        self._past: deque[Record] = deque()
+        self._past: OrderedDict[int, Record | _OpenStream] = OrderedDict()
+        """By a number, so that the pieces of a finished stream are removed without a search."""
+        self._numbers = itertools.count()
+        self._open_streams: dict[str, list[int]] = {}
+        """The numbers in `_past` of each open stream's pieces."""
         self._characters = 0
         self._feeds: set[Feed] = set()
         for record in past:
@@ -65,14 +92,17 @@ class Broadcast(logging.Handler):
             for feed in self._feeds:
                 with suppress(queue.Full):
                     feed.put_nowait(value)
-            self._store(value)
+            if isinstance(value, Stream):
+                self._store_piece(value)
+            else:
+                self._store(value)
 
     def watch(self) -> Feed:
         """Return a feed of the recent records, followed by new ones."""
         feed: Feed = queue.Queue(WAITING)
         with self._mutex:
-            for each in self._past:
-                feed.put_nowait(each)
+            for each in self._past.values():
+                feed.put_nowait(each.record() if isinstance(each, _OpenStream) else each)
             self._feeds.add(feed)
         return feed
 
@@ -81,25 +111,42 @@ class Broadcast(logging.Handler):
             self._feeds.discard(feed)
         feed.put(None)
 
-    def _store(self, record: Record) -> None:
-        key, is_piece = stream_key(record), isinstance(record, Stream)
-        restarted = isinstance(record, records.AssistantChatStream) and record.fresh
-        if key and (restarted or not is_piece):
-            rest = (r for r in self._past if not (isinstance(r, Stream) and stream_key(r) == key))
-            self._past = deque(rest)
-            self._characters = sum(map(_record_size, self._past))
-        if restarted or (is_piece and not key):
+    def _store_piece(self, piece: Stream) -> None:
+        if not (key := stream_key(piece)):
             return
-        if isinstance(record, Stream):
-            last = self._past[-1] if self._past else None
-            if isinstance(last, Stream) and last.stream == record.stream:
-                self._characters -= _record_size(self._past.pop())
-                record = last.changed(text=last.text + record.text)
-            record = record.changed(text=record.text[-GROWING:])
-        self._past.append(record)
-        self._characters += _record_size(record)
+        if isinstance(piece, records.AssistantChatStream) and piece.fresh:
+            self._drop_pieces(key)
+            return
+        last = next(reversed(self._past.values()), None)
+        if not isinstance(last, _OpenStream) or not last.accepts(piece):
+            last = _OpenStream(piece)
+            self._open_streams.setdefault(key, []).append(self._append(last))
+        before = last.size
+        last.add(piece.text)
+        self._trim(last.size - before)
+
+    def _drop_pieces(self, key: str) -> None:
+        for number in self._open_streams.pop(key, ()):
+            if (dropped := self._past.pop(number, None)) is not None:
+                self._characters -= _record_size(dropped)
+
+    def _store(self, record: Record) -> None:
+        self._drop_pieces(stream_key(record))
+        self._append(record)
+        self._trim(_record_size(record))
+
+    def _append(self, item: Record | _OpenStream) -> int:
+        number = next(self._numbers)
+        self._past[number] = item
+        return number
+
+    def _trim(self, characters: int) -> None:
+        self._characters += characters
         while len(self._past) > BACKLOG or self._characters > CHARACTERS:
-            self._characters -= _record_size(self._past.popleft())
+            number, oldest = self._past.popitem(last=False)
+            self._characters -= _record_size(oldest)
+            if isinstance(oldest, _OpenStream):
+                self._open_streams[oldest.key].remove(number)
 
 
 def past_for_watchers(past: Sequence[Record], *, same_kernel: bool) -> Iterator[Record]:
@@ -117,8 +164,10 @@ def past_for_watchers(past: Sequence[Record], *, same_kernel: bool) -> Iterator[
         yield records.Namespace(fresh=True, cell=0)
 
 
-def _record_size(record: Record) -> int:
+def _record_size(record: Record | _OpenStream) -> int:
     """Return the length of a record in characters, including the data of pictures."""
+    if isinstance(record, _OpenStream):
+        return record.size
     data = record.data if isinstance(record, Display | UserAttachment) else ""
     return len(record.text) + len(data or "")
 

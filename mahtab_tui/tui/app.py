@@ -307,7 +307,7 @@ class MahtabApp(TerminalApp[int]):
             self.command_context.offers.fold,
             *await self.panes.mount_prompt_rows(),
         ]
-        self.set_interval(RATE, self.record_pump.flush)
+        self.set_interval(RATE, self.record_pump.tick)
 
     def on_unmount(self) -> None:
         self._late_imports.end()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from inspect import isawaitable
+from time import monotonic, thread_time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from textual.app import App, ScreenError
@@ -35,24 +36,40 @@ if TYPE_CHECKING:
 
 _YOUNG, _OLDER = 5_000, 10
 """New objects, and collections of a younger generation, before a generation is collected."""
+HEAVY = 0.03
+"""If a full collection takes more seconds of processor time than this, the remaining objects are
+frozen, such as those of libraries loaded late."""
 
 
 class Collector:
-    """Controls garbage collection, in a process of our own: nothing is collected before the first
-    picture, and what was loaded for it never."""
+    """Controls garbage collection, in a process of our own. Nothing is collected before the first
+    picture, and no collection goes through loaded libraries more than once."""
 
     def __init__(self) -> None:
+        self._began = 0.0
         gc.disable()
 
     def settle(self) -> None:
         """Freeze what was loaded for the first picture, and start collecting."""
         gc.freeze()
         gc.set_threshold(_YOUNG, _OLDER, _OLDER)
+        gc.callbacks.append(self._freeze_after_long)
         gc.enable()
+
+    def _freeze_after_long(self, phase: str, info: Mapping[str, int]) -> None:
+        if info["generation"] == 2 and phase == "start":
+            self._began = thread_time()
+        elif info["generation"] == 2 and thread_time() - self._began >= HEAVY:
+            gc.freeze()
 
 
 RATE = 1 / 30
 """Seconds between two ticks; records in between are drawn together."""
+SHARE = 1 / 4
+"""Share of the main thread's time above which a tick is skipped."""
+MAX_DELAY = 0.2
+"""Maximum seconds by which records are delayed."""
+
 Fold = Callable[[Sequence["Record"]], None]
 
 
@@ -63,6 +80,8 @@ class RecordPump:
         self.folds: list[Fold] = []
         """Set before the first tick; earlier records wait."""
         self._handler: DisplayHandler | None = None
+        self._last = 0.0
+        self._worked = 0.0
 
     def begin(self, log: logging.Logger) -> None:
         from mahtab_tui.bus.logger import DisplayHandler
@@ -70,9 +89,15 @@ class RecordPump:
         self._handler = DisplayHandler()
         log.addHandler(self._handler)
 
+    def tick(self) -> None:
+        """Pass on new records, unless drawing keeps the thread too busy."""
+        passed, worked = monotonic() - self._last, thread_time() - self._worked
+        if passed >= MAX_DELAY or worked <= passed * SHARE:
+            self.flush()
+
     def flush(self) -> None:
-        """Pass on new records."""
         if self._handler is not None and (records := self._handler.pop_records()):
+            self._last, self._worked = monotonic(), thread_time()
             for fold in self.folds:
                 fold(records)
 

@@ -80,7 +80,7 @@ def test_stream_backlog_is_limited_to_its_end(
     monkeypatch.setattr(sharing, "GROWING", 10)
     for number in range(100):
         emit(log, tags.USER_REPL_OUT_STREAM, f"{number} ", cell=1)
-    assert texts(handler(log).watch()) == [" 97 98 99 "]
+    assert texts(handler(log).watch()) == ["97 98 99 "]
 
 
 def test_restarted_answer_drops_its_pieces_and_searches_are_not_replayed(

@@ -6,9 +6,10 @@ import contextlib
 import errno
 import gc
 import io
+import logging
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 import pytest
@@ -20,9 +21,9 @@ from textual.app import App
 from textual.events import AppBlur, AppFocus, Key, MouseDown, Paste, Resize
 from textual.message import Message
 
-from mahtab_tui.tui.terminal_app import (
-    Collector,
-)
+from mahtab_tui.bus.records import Notice, Record
+from mahtab_tui.tui import terminal_app
+from mahtab_tui.tui.terminal_app import MAX_DELAY, RATE, Collector, RecordPump
 from mahtab_tui.tui.terminal_driver import report_thread_failures
 from mahtab_tui.tui.textual_fixes import LONGEST_PENDING, LONGEST_SEQUENCE, KeyParser
 from mahtab_tui.tui.workers import Fetcher
@@ -213,21 +214,123 @@ def test_textuals_own_parser_still_needs_the_guard() -> None:
         list(XTermParser().feed("\x1b[1114112u"))
 
 
+# Records reach the panes at a pace that leaves the main thread time for keys.
+
+
+class Drawing:
+    """A drain, and a clock of its own; what is folded takes the time of the thread that `cost`
+    says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, cost: float) -> None:
+        self.now = self.worked = 1000.0
+        self.cost = cost
+        self.texts: list[str] = []
+        self.log = logging.Logger("test")
+        self.drain = RecordPump()
+        self.drain.folds = [self._fold]
+        self.drain.begin(self.log)
+        monkeypatch.setattr(terminal_app, "monotonic", lambda: self.now)
+        monkeypatch.setattr(terminal_app, "thread_time", lambda: self.worked)
+
+    def _fold(self, records: Sequence[Record]) -> None:
+        self.texts += [record.text for record in records]
+        self.worked += self.cost
+
+    def log_text(self, text: str) -> None:
+        self.log.handle(
+            logging.makeLogRecord({"msg": text, "levelno": logging.INFO, "record": Notice(text)})
+        )
+
+    def second(self) -> int:
+        """How often something was handed on in a second in which something is said before each
+        look."""
+        handed = 0
+        for look in range(round(1 / RATE)):
+            before = len(self.texts)
+            self.log_text(str(look))
+            self.drain.tick()
+            self.now += RATE
+            handed += len(self.texts) > before
+        return handed
+
+
+def test_fast_drawing_gets_records_at_every_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawing = Drawing(monkeypatch, 0.005)
+    assert drawing.second() == 30
+    assert drawing.texts == [str(number) for number in range(30)]
+
+
+def test_slow_drawing_skips_ticks_and_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawing = Drawing(monkeypatch, 0.015)
+    assert drawing.second() == 15
+    drawing.now += RATE
+    drawing.drain.tick()
+    assert drawing.texts == [str(number) for number in range(30)]
+
+
+def test_record_waits_no_longer_than_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawing = Drawing(monkeypatch, 10)
+    drawing.log_text("first")
+    drawing.drain.tick()
+    drawing.log_text("second")
+    drawing.now += MAX_DELAY - 0.01
+    drawing.drain.tick()
+    assert drawing.texts == ["first"]
+    drawing.now += 0.011
+    drawing.drain.tick()
+    assert drawing.texts == ["first", "second"]
+
+
+def test_nothing_waits_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawing = Drawing(monkeypatch, 10)
+    drawing.log_text("first")
+    drawing.drain.tick()
+    drawing.now += 60
+    drawing.log_text("second")
+    drawing.drain.tick()
+    assert drawing.texts == ["first", "second"]
+
+
 # Garbage is collected when nobody feels it.
 
 
+@pytest.fixture
+def own_collector() -> Iterator[None]:
+    before, callbacks = gc.get_threshold(), list(gc.callbacks)
+    yield
+    gc.callbacks[:] = callbacks
+    gc.unfreeze()
+    gc.set_threshold(*before)
+    gc.enable()
+
+
+@pytest.mark.usefixtures("own_collector")
 def test_nothing_is_collected_before_the_first_screen() -> None:
-    before = gc.get_threshold()
-    try:
-        collector = Collector()
-        assert not gc.isenabled()
-        collector.settle()
-        assert gc.isenabled()
-        assert gc.get_freeze_count() > 0
-    finally:
-        gc.unfreeze()
-        gc.set_threshold(*before)
-        gc.enable()
+    collector = Collector()
+    assert not gc.isenabled()
+    collector.settle()
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > 0
+
+
+@pytest.mark.usefixtures("own_collector")
+def test_survivors_of_a_long_collection_are_frozen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Collector().settle()
+    libraries = [[number] for number in range(1_000)]
+    monkeypatch.setattr(terminal_app, "HEAVY", 1e6)
+    gc.collect()
+    assert set(map(id, libraries)) <= set(map(id, gc.get_objects()))
+    monkeypatch.setattr(terminal_app, "HEAVY", 0.0)
+    gc.collect()
+    assert set(map(id, libraries)).isdisjoint(map(id, gc.get_objects())), (
+        "what is frozen is not among them"
+    )
 
 
 # Errors that end a thread of the program are reported.
