@@ -297,7 +297,7 @@ class Spending:
         """max_usd: returns the current limit in US dollars; None if there is none."""
         self.total = UsageStats()
         self._parts: dict[int | str, UsageStats] = {}
-        """Of each question, by its number, and of each search, by its id."""
+        """Usage of each question, by its number, and of each search, by its id."""
         self._names: dict[int | str, str] = {}
         self._max_usd = max_usd
         self._reserved: list[float] = []

@@ -25,7 +25,8 @@ _QUERY = 200
 
 
 class Findings:
-    """What a node has found: newest outputs of its code and answers of its sub-calls, and what its model wrote instead of code."""
+    """Results of a node: newest outputs of its code, answers of its sub-calls, and answers of its
+    model that had no code."""
 
     def __init__(self) -> None:
         self._printed = _RecentTexts()

@@ -265,7 +265,7 @@ class SearchNode:
     begun: float
     model: str = ""
     spans: tuple[TextSpan, ...] = ()
-    """Of its text in the root's text; empty if code made the text."""
+    """Places of its text in the root's text; empty if code made the text."""
     chars: int = 0
     batch: FanOut | None = None
     index: int = 0

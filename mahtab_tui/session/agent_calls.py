@@ -516,7 +516,7 @@ class _AgentCell:
             on_unresponsive=self._on_unresponsive,
         )
         self.needs = ""
-        """What the code needs that a locked fork does not allow."""
+        """A need of the code that a locked fork does not allow."""
         self._printed: list[str] = []
         self._room = OUTPUT_CHARS
 

@@ -1,4 +1,4 @@
-"""What models and agents see of variables, and which cells made a variable."""
+"""Shows variables to models and agents, and finds which cells made a variable."""
 
 from __future__ import annotations
 

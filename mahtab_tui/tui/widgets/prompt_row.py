@@ -126,7 +126,7 @@ class Chips(Widget, can_focus=True):
         event.prevent_default()
         key = Key(event.key, event.character)
         if answer is None or early or not self._row_is_visible():
-            self._row.type_elsewhere(key, early=early)
+            self._row.pass_on_input(key, early=early)
         else:
             self._choose(answer, key if event.is_printable else None)
 
@@ -141,7 +141,7 @@ class Chips(Widget, can_focus=True):
     def on_paste(self, event: Paste) -> None:
         event.stop()
         early = self._is_early(event, self._keys_from)
-        self._row.type_elsewhere(Paste(event.text), early=early)
+        self._row.pass_on_input(Paste(event.text), early=early)
 
     def on_click(self, event: Click) -> None:
         column = event.x
@@ -324,7 +324,7 @@ class PromptRow(Widget, Generic[R]):
         else:
             self._answer(answer)
 
-    def type_elsewhere(self, event: Key | Paste, *, early: bool) -> None:
+    def pass_on_input(self, event: Key | Paste, *, early: bool) -> None:
         """Send typed text to the editor, together with the focus. Keys that come too early after
         the user focused the row are ignored."""
         previous_focus = self._loan.previous_focus
