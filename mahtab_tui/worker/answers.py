@@ -52,12 +52,12 @@ _EXACT = re.compile(
     r"|earliest|latest|percentage|share of|sort(?:ed)?|duplicates?)\b",
     re.IGNORECASE,
 )
-"""Words of a query that code answers exactly, and a model that reads does not."""
+"""Words of queries that code answers exactly, and a reading model does not."""
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class WrongForm(ValueError):
-    """An answer does not have the requested form; the message is a sentence for the model."""
+    """The message is a sentence for the model."""
 
 
 def _read_str(data: Any) -> str | None:
@@ -121,18 +121,14 @@ _SIMPLE: dict[Any, tuple[str, Callable[[Any], Any]]] = {
     uuid.UUID: ("a UUID", uuid.UUID),
     Path: ("a path", Path),
 }
-"""Types without parts: their description, and a reader (which may raise `ValueError`, `TypeError`,
-`LookupError`, `AttributeError` or `ArithmeticError`)."""
+"""Types without parts: description and reader."""
 
 
 def describe_form(wanted: Any, within: tuple[Any, ...] = ()) -> str:
-    """Describe a type for a model. Raises `TypeError` for unsupported types.
-
-    within: the enclosing classes, which may refer to themselves.
-    """
+    """Describe a type for a model. within: the enclosing classes. Raises `TypeError`."""
     wanted = _strip_annotations(wanted)
     origin, inner = get_origin(wanted) or wanted, get_args(wanted)
-    if not isinstance(origin, Hashable):  # for example [int] instead of list[int]
+    if not isinstance(origin, Hashable):
         raise _unsupported_form(wanted)
     if simple := _simple(wanted):
         return simple[0]
@@ -185,7 +181,6 @@ def read_as(wanted: Any, text: str, *, raw: bool = False) -> Any:
 
 
 def _only_value(wanted: Any, text: str) -> str | None:
-    """Return the only number or choice that an answer in words names; None if there is not one."""
     bare = _strip_annotations(wanted)
     if bare in (int, float):
         found = {number.replace(",", "") for number in _NUMBER.findall(text)}
@@ -260,7 +255,6 @@ def _read(wanted: Any, data: Any, path: str) -> Any:
 
 
 def _choose(choices: dict[Any, list[Any]], wanted: Any, data: Any, path: str) -> Any:
-    """Return the choice that an answer means if case, quotes and a full stop are ignored."""
     for choice, names in choices.items():
         if any(type(name) is type(data) and name == data for name in names):
             return choice
@@ -288,7 +282,7 @@ def _read_list(wanted: Any, data: Any, path: str) -> Any:
             _read(kind, each, f"{path}[{index}]")
             for index, (kind, each) in enumerate(zip(kinds, data))
         )
-    except TypeError:  # a set of lists
+    except TypeError:
         raise _wrong_form(wanted, data, path) from None
 
 
@@ -322,7 +316,6 @@ def _user_code(path: str) -> Iterator[None]:
 
 
 def _fields(wanted: Any) -> list[tuple[str, Any, bool]]:
-    """Return each field of a class: name, type, and whether it is required. Raises `TypeError`."""
     if not isinstance(wanted, type):
         raise _unsupported_form(wanted)
     try:
@@ -365,7 +358,6 @@ def _strip_annotations(wanted: Any) -> Any:
 
 
 def _simple(wanted: Any) -> tuple[str, Callable[[Any], Any]] | None:
-    """Return the description and the reader of a type without parts."""
     if found := _SIMPLE.get(wanted):
         return found
     if isinstance(wanted, type) and wanted.__module__ == "numpy":
@@ -395,7 +387,6 @@ def _unsupported_form(wanted: Any) -> TypeError:
 _CORRECTIONS = 2
 _LONGEST = 20_000
 FORM = "\n\nAnswer with data of this form, in JSON: "
-"""What is added to a query with `returns` begins so."""
 _FORM = f"{{query}}{FORM}{{form}}. FINAL takes the value itself."
 _AGAIN = """{query}
 
@@ -433,16 +424,14 @@ class Answer(Logged, str):
     """Why it is partial; else how the text was searched: read at once, or by code."""
     usage: SearchUsage
     spans: tuple[Span, ...]
-    """The parts of the text that support the answer, as far as they are known: start and end in
-    characters. `context` names the text of each."""
+    """The parts of the text that support the answer; `context` names the text of each."""
 
     def _repr_markdown_(self) -> str:
         return str(self)
 
 
 def needs_code(query: str, returns: Any, tools: Sequence[Any]) -> bool:
-    """Tell whether a search should run code though a model could read its text at once: it has
-    tools, the answer is a container, or the query counts or compares."""
+    """Tell whether a search should run code though a model could read its text at once."""
     bare = _strip_annotations(returns)
     kind = get_origin(bare) or bare
     container = isinstance(kind, Hashable) and (kind in _LISTS or kind in _DICTS)
@@ -458,12 +447,8 @@ def search_for_form(
     raw: bool = False,
     contexts: Sequence[NamedContext] = (),
 ) -> Answer:
-    """Search until the answer has the requested form, at most three times.
-
-    search: runs or continues a search for a query. failures: exceptions it may then raise, which
-    keep the earlier answer. contexts: named contexts. Raises `TypeError` if `returns` is not a
-    supported form, and anything that `search` raises at first.
-    """
+    """Search until the answer has the requested form, at most three times. failures: exceptions
+    of later searches, which keep the earlier answer. Raises `TypeError` for an unsupported form."""
     if returns is None or returns is str:
         result = search(query)
         return _make_answer(result, result.text, "", contexts)

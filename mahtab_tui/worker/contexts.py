@@ -1,4 +1,4 @@
-"""Converts a context, or several named ones, to one text with named parts for a search."""
+"""Converts a context, or several named ones, to one text for a search."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ _FOREIGN_OPTIONS = frozenset(
     " stop logger callbacks lm sub_lm llm client provider root_model recursive_model recursive_prompt orchestrator user"
     " response_format output_type schema reasoning_effort thinking interpreter".split()
 )
-"""Options of other search programs and of services with texts for values, so hardly the name of a
-context."""
+"""Options of other programs, so hardly the name of a context."""
 _SECRET_NAMES = frozenset(
     "key apikey token secret password passwd credential credentials auth authorization".split()
 )
@@ -45,11 +44,10 @@ _SECRET = re.compile(
 )
 _LONGEST_SECRET = 500
 _KEYS = ("page_content", "text", "content")
-"""Keys or attributes that may contain a document's text."""
 
 
 class ContextError(Exception):
-    """A context cannot be searched; the message is a sentence that says why."""
+    """The message is a sentence that says why it cannot be searched."""
 
 
 class NamedContext(NamedTuple):
@@ -68,16 +66,10 @@ class ContextText(NamedTuple):
     about: str = ""
     notices: tuple[str, ...] = ()
     contexts: tuple[NamedContext, ...] = ()
-    """If there are several by name; then the context is a ``dict`` of them."""
 
 
 def read_context(given: Any) -> ContextText:
-    """Read a context: str, bytes, a path object (file or folder), an open file, a list of texts or
-    documents, a dict of them, or a DataFrame.
-
-    Documents are objects with `page_content` or `text`, or dicts with one of these keys. Raises
-    `ContextError`.
-    """
+    """Read a context of any kind. Raises `ContextError`."""
     notices: list[str] = []
     if isinstance(given, str):
         text = str(given)
@@ -116,11 +108,8 @@ def read_contexts(
     keywords: Mapping[str, Any],
     options: Iterable[str],
 ) -> ContextText:
-    """Read one context, or several by name. keywords: contexts passed like options. options: known
-    option names, one of which may have been misspelt.
-
-    Raises `ContextError`.
-    """
+    """Read one context, or several by name. keywords: contexts passed like options. options:
+    known names, one of which may be misspelt. Raises `ContextError`."""
     for name, value in keywords.items():
         if why := _rejection(name, value, options):
             raise ContextError(why)
@@ -155,8 +144,6 @@ def read_contexts(
 
 
 def _rejection(name: str, value: Any, options: Iterable[str]) -> str:
-    """Return why a keyword is not accepted as a context, which a model would read; empty if it
-    is."""
     otherwise = f"If it is a text for the model, pass contexts={{{name!r}: …}}."
     if close := difflib.get_close_matches(name, options, 1, 0.75):
         return f"There is no option {name!r}; did you mean {close[0]!r}? {otherwise}"
@@ -179,8 +166,7 @@ def _looks_like_path(text: str) -> bool:
 
 
 def _decode(data: bytes, what: str, notices: list[str]) -> str:
-    """Decode bytes by their byte order mark, or as UTF-8, or as Windows-1252 or Latin-1, as
-    `search_code` does. what: the subject of a notice."""
+    """Decode by byte order mark, UTF-8, Windows-1252 or Latin-1, as `search_code` does."""
     encoding = next((encoding for mark, encoding in _BOMS if data.startswith(mark)), "")
     with suppress(UnicodeDecodeError):
         return data.decode(encoding or "utf-8")
@@ -213,8 +199,7 @@ def _read_path(path: Path) -> ContextText:
 
 
 def _read_file(path: Path) -> bytes:
-    """Read a file. Raises `OSError`, `MemoryError`, and `ContextError` for devices and pipes, which
-    may be endless or block."""
+    """Read a file; devices and pipes, which may be endless or block, raise `ContextError`."""
     # O_NONBLOCK, because opening a pipe without a writer would block.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -285,7 +270,7 @@ def _is_table(value: Any) -> bool:
 
 
 def _is_labelled(index: Any) -> bool:
-    """Return whether the index of a table is more than row numbers from 0."""
+    """Return whether the index is more than row numbers from 0."""
     if type(index).__name__ != "RangeIndex":
         return hasattr(index, "names")
     return (index.start, index.step, index.name) != (0, 1, None)

@@ -1,7 +1,4 @@
-"""Writes the line after an error that names what helps to fix it.
-
-No code of the user's classes runs. Hints show only names that the failing line could use.
-"""
+"""Writes the line after an error that names what helps to fix it, without running user code."""
 
 from __future__ import annotations
 
@@ -35,15 +32,13 @@ from .variables import one_line, type_name
 
 SECONDS = 1.0
 LONGEST = 600
-"""Characters of a hint."""
 _MOST_LABELS = 2_000
 _MOST_FILES, _MOST_ENTRIES = 10, 1_000
 _PLAIN = Classes(str, int, float, bool)
 
 
 def hint_for(error: BaseException, shown: str) -> str:
-    """Return a line that helps to fix an error; empty if there is none. shown: the text of its
-    traceback."""
+    """Return a line that helps to fix an error; empty if there is none."""
 
     def find() -> str:
         failed = Failure(error, shown)
@@ -52,7 +47,7 @@ def hint_for(error: BaseException, shown: str) -> str:
     try:
         text = run_with_timeout(SECONDS, find)
     except BaseException:
-        # An interrupt, or anything raised by a library's object; the error itself matters more.
+        # An interrupt, or anything raised by a library's object.
         return ""
     return one_line(f"Hint: {text}", LONGEST) if text else ""
 
@@ -65,14 +60,11 @@ _NOT_FOUND = re.compile(
     r"|not present in|labels are not columns|unable to find column"
     r"|Could not interpret value"
 )
-"""Occurs in messages that name the missing thing; other messages of a `KeyError` are just the
-key."""
+"""Occurs in messages that name the missing thing; others of a `KeyError` are just the key."""
 _NO_VARIABLE = "Could not interpret value `"
-"""Starts seaborn's message about a missing column."""
 
 
 def missing_label(failed: Failure) -> str:
-    """List the existing columns, row labels or keys."""
     about_columns = failed.kind in ("ColumnNotFoundError", "UndefinedVariableError")
     if not (about_columns or failed.is_a(KeyError) or failed.message.startswith(_NO_VARIABLE)):
         return ""
@@ -130,7 +122,6 @@ def _labels(labels: Iterable[Any]) -> list[Any]:
 
 
 def _in_pandas(failed: Failure, value: Any, original: object, index: Any, names: list[Any]) -> str:
-    """Return the hint for a table or column. index: the one that was searched, if known."""
     name = failed.find_name(original)
     is_frame = value.ndim == 2
     columns = _labels(value.columns) if is_frame else []
@@ -153,7 +144,6 @@ def _in_pandas(failed: Failure, value: Any, original: object, index: Any, names:
 
 
 def _no_column(names: list[Any], columns: Sequence[Any], table: str) -> str:
-    """Return the hint for missing columns. table: a name; may be empty."""
     what = "is no column" if len(names) == 1 else "are no columns"
     return _with_known(f"there {what} {_quote(names)}", names, "Columns", table, columns)
 
@@ -178,7 +168,6 @@ def _quote(names: list[Any]) -> str:
 
 
 def ambiguous_truth(failed: Failure) -> str:
-    """Explain how to combine conditions on columns."""
     if "truth value of a" not in failed.message:
         return ""
     return "combine conditions with & | ~ instead of and, or, not, each in parentheses: df[(df['a'] > 1) & (df['b'] < 5)]. Whether any or all values are true: .any(), .all()"
@@ -212,7 +201,6 @@ _REPLACEMENTS = {
         "to_csv": ".write_csv(file)",
     },
 }
-"""Replacements for attributes of older versions, or of the other library."""
 
 _ATTRIBUTE = re.compile(
     r"(?:partially initialized )?(?:type object |module )?'(?P<type>[\w.]+)' (?:object )?"
@@ -221,7 +209,6 @@ _ATTRIBUTE = re.compile(
 
 
 def missing_attribute(failed: Failure) -> str:
-    """Name attributes similar to a missing one."""
     found = _ATTRIBUTE.match(failed.message) if failed.is_a(AttributeError) else None
     if found is None:
         return ""
@@ -258,7 +245,6 @@ def _near(failed: Failure, name: str, names: Iterable[Any]) -> str:
 
 
 def _table_attribute(failed: Failure, value: Any, name: str) -> str:
-    """Return the hint for an attribute that tables and columns lack."""
     kind = type_name(value)
     for library, replacements in _REPLACEMENTS.items():
         if not is_one_of(value, library, "DataFrame", "Series"):
@@ -290,7 +276,6 @@ _ALIASES = {
     "nx": "networkx",
     "tf": "tensorflow",
 }
-"""Modules with the names under which they are used."""
 _FROM = {
     "BeautifulSoup": "bs4",
     "Counter": "collections",
@@ -304,19 +289,16 @@ _FROM = {
     "timedelta": "datetime",
     "train_test_split": "sklearn.model_selection",
 }
-"""Modules of commonly used names."""
 _MODULES = frozenset(
     "abc argparse ast asyncio base64 bisect calendar collections contextlib copy csv decimal difflib fractions functools glob gzip hashlib heapq html"
     " inspect io itertools json math operator os pathlib pickle platform pprint random re shutil sqlite3 statistics string subprocess sys tempfile"
     " textwrap threading time traceback typing urllib uuid warnings zipfile numpy pandas polars pyarrow matplotlib seaborn plotly scipy sklearn"
     " statsmodels torch requests duckdb networkx sympy tqdm".split()
 )
-"""Modules that are used under their own name."""
 _TABLE_NAME = re.compile(r"df\d*|data\w*|table|frame|\w+_df|df_\w+", re.IGNORECASE)
 
 
 def undefined_name(failed: Failure) -> str:
-    """Name the forgotten import, the tables, or the variables with similar names."""
     found = re.match(r"name '(\w+)' is not defined", failed.message)
     if found is None or failed.kind != "NameError":
         return ""
@@ -351,7 +333,6 @@ _BUILTIN_CALL = re.compile(
 
 
 def wrong_arguments(failed: Failure) -> str:
-    """Name the parameters of the called function."""
     found = _CALL.match(failed.message) or _BUILTIN_CALL.match(failed.message)
     if found is None or not failed.is_a(TypeError):
         return ""
@@ -369,7 +350,6 @@ def wrong_arguments(failed: Failure) -> str:
 
 
 def _find_called(failed: Failure, name: str) -> str:
-    """Return the call of a function in the user's line, with its parameters; empty if unknown."""
     for node in failed.expressions:
         function_node = node.func if isinstance(node, ast.Call) else None
         written = getattr(function_node, "attr", getattr(function_node, "id", ""))
@@ -390,7 +370,6 @@ def _find_called(failed: Failure, name: str) -> str:
 
 
 def missing_file(failed: Failure) -> str:
-    """Name the tables that are already loaded, and the existing files."""
     path = _path(failed) if failed.is_a(FileNotFoundError) else ""
     if not path:
         return ""
@@ -415,7 +394,6 @@ def missing_file(failed: Failure) -> str:
 
 
 def _path(failed: Failure) -> str:
-    """Return the path; empty if unknown, or if it is a program."""
     if failed.inside:
         file = failed.inside[-1].frame.f_code.co_filename
         if library_name(file, "") == "subprocess":
@@ -437,4 +415,3 @@ _HINTS: tuple[Callable[[Failure], str], ...] = (
     undefined_name,
     wrong_arguments,
 )
-"""The first one that returns a text provides the hint."""

@@ -47,7 +47,6 @@ class CapturedOutput:
 
 
 def _capture(rest: str, caller: MagicContext) -> None:
-    """Run the lines below without output; the first line may name a variable for it."""
     first, _, code = rest.partition("\n")
     names = [word for word in _words(first) if not word.startswith("-")]
     if len(names) > 1 or not all(map(str.isidentifier, names)):
@@ -72,7 +71,6 @@ def _print_dim(text: str) -> None:
 
 
 def _run_program(program: str, rest: str, caller: MagicContext) -> None:
-    """Run a program with the cell as its input. program: empty for the one in the first line."""
     first, _, code = rest.partition("\n")
     words = [
         word for word in _words(f"{program} {first}") if word not in ("--no-raise-error", "--bg")
@@ -92,7 +90,7 @@ def _print_exit(code: int) -> None:
 
 
 _SECRET = frozenset("key pass auth pat webhook dsn connection cookie".split())
-"""More words in names of environment variables that may be secret."""
+"""More words in names of secret environment variables."""
 _LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
 
 
@@ -121,7 +119,6 @@ def _env(rest: str, caller: MagicContext) -> str | None:
 
 
 def _list_variables(rest: str, caller: MagicContext) -> list[dict[str, Any]]:
-    """List the variables, optionally of some types only, like the namespace pane."""
     types = rest.split()
     listed = [
         describe_variable(name, value)
@@ -189,7 +186,6 @@ def _explain(name: str, why: str, rest: str, caller: MagicContext) -> None:
 
 
 def _matplotlib(rest: str, caller: MagicContext) -> None:
-    """Select the backend that shows figures here, even if another one was selected."""
     try:
         importlib.import_module("matplotlib").use("agg")
     except ImportError:
@@ -199,7 +195,6 @@ def _matplotlib(rest: str, caller: MagicContext) -> None:
 
 
 def _pylab(rest: str, caller: MagicContext) -> None:
-    """Import the names that IPython's pylab imports, without hiding Python's own functions."""
     own: dict[str, Any] = {}
     exec("from matplotlib.pylab import *\nimport numpy as np, matplotlib.pyplot as plt", own)
     hidden = {"__builtins__", *builtins.__dict__}
@@ -210,11 +205,7 @@ _STANDARD = os.path.join(os.path.dirname(os.__file__), "")
 
 
 class Reloader:
-    """Remembers the modification times of loaded modules, and reloads modules whose file has
-    changed."""
-
     def __init__(self, *, automatic: bool = True) -> None:
-        """automatic: reload before each cell."""
         self._seen: dict[str, int] = {}
         self.automatic = automatic
 
@@ -224,8 +215,6 @@ class Reloader:
                 self._seen[name] = _changed(path)
 
     def reload(self, namespace: dict[str, Any]) -> None:
-        """Reload changed modules and replace their functions and classes in the namespace. Failures
-        are printed."""
         for name, module, path in self._modules():
             now = _changed(path)
             if name in self._seen and now and now != self._seen[name]:
@@ -261,8 +250,7 @@ def _changed(path: str) -> int:
 
 
 def _reload(module: ModuleType, path: str, namespace: dict[str, Any]) -> None:
-    # Otherwise bytecode would count as current if the source has the same size and was changed
-    # within the same second.
+    # Otherwise bytecode would count as current after a change within the same second.
     with suppress(OSError, NotImplementedError):
         os.unlink(importlib.util.cache_from_source(path))
     before = dict(own_dict(module))
@@ -278,7 +266,6 @@ def _reload(module: ModuleType, path: str, namespace: dict[str, Any]) -> None:
 
 
 def _autoreload(rest: str, caller: MagicContext) -> None:
-    """Turn reloading on or off, or reload changed modules once, like IPython's extension."""
     mode = rest.strip().lower()
     reloader = Reloading.reloader = Reloading.reloader or Reloader(automatic=False)
     if mode in ("", "now"):
@@ -290,7 +277,6 @@ def _autoreload(rest: str, caller: MagicContext) -> None:
 
 
 def _load_ext(rest: str, caller: MagicContext) -> None:
-    """Start watching modules for %autoreload; other extensions do not exist here."""
     if rest.strip() == "autoreload":
         Reloading.reloader = Reloading.reloader or Reloader(automatic=False)
     else:
@@ -314,7 +300,6 @@ runpy.run_module("pip", run_name="__main__", alter_sys=True)
 
 
 def _pip(rest: str, caller: MagicContext) -> None:
-    """Run pip for this interpreter's environment, or uv if the environment has no pip."""
     subprocess, words = late_import("subprocess"), _words(rest)
     command = [sys.executable, "-c", PIP, *words]
     folder = os.getcwd()
@@ -327,8 +312,7 @@ def _pip(rest: str, caller: MagicContext) -> None:
                 f"The environment of {sys.executable} has no pip. `!{sys.executable} -m ensurepip` may install it."
             )
         command = [uv, "pip", *words[:1], "--python", sys.executable, *words[1:]]
-    # Read and printed here, because in the caller's own process the direct output of a child
-    # process does not belong to the cell.
+    # A child process's direct output does not belong to the cell in the caller's own process.
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -369,7 +353,6 @@ def _run(rest: str, caller: MagicContext) -> None:
 
 
 def _run_notebook(path: str, name: str, caller: MagicContext) -> None:
-    """Run the code cells of a notebook without showing their values, like IPython."""
     with open(path, encoding="utf-8") as file:
         try:
             cells = late_import("json").load(file)["cells"]
@@ -427,8 +410,6 @@ def _time(source: str, caller: MagicContext) -> Any:
 
 
 def _split_options(source: str, options: dict[str, str]) -> tuple[dict[str, str], str]:
-    """Read options, such as ``-n 10`` or ``-n10``, from the start of some code. options: the
-    defaults."""
     while (found := re.match(r"\s*(-[a-z])\s*(\S+)[ \t]*", source)) and found[1] in options:
         options[found[1]], source = found[2], source[found.end() :]
     return options, source

@@ -1,9 +1,5 @@
-"""Transfers plain data from an untrusted process: builtins, dates, numbers, arrays, tables. Nothing
-that is read is executed.
-
-A pickle names no class and no function. An object that is not a builtin is written as a persistent
-id, a tuple of plain values from which one of the functions below recreates it.
-"""
+"""Transfers plain data from an untrusted process. A pickle names no class and no function: any
+object but a builtin is a persistent id, a tuple from which a function below recreates it."""
 
 from __future__ import annotations
 
@@ -22,22 +18,19 @@ from typing import Any, Callable, NoReturn, Optional
 _PLAIN = frozenset(
     (int, float, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset, type(None))
 )
-"""Types that a pickle contains without naming them."""
 _DATES = (datetime.date, datetime.time, datetime.datetime, datetime.timedelta, datetime.timezone)
 _PATHS = (pathlib.PurePosixPath, pathlib.PureWindowsPath, type(pathlib.Path()))
 _FACTORIES = {each.__name__: each for each in (int, float, str, bool, list, dict, set, tuple)}
 _DTYPE = re.compile(r"[A-Za-z0-9]+(?:\[[A-Za-z0-9_ :/+\-]*(?:, [A-Za-z0-9_/+\-:]+)?\])?")
-"""Names of pandas' own column types."""
 
 Encode = Callable[[Any], Optional[tuple]]  # type: ignore[type-arg]
 
 
 class NotPlainError(Exception):
-    """A value is not plain data; the message names its type."""
+    """The message names a type that is not plain data."""
 
 
 def dump(value: Any) -> bytes:
-    """Return plain data as bytes. Raises `NotPlainError`."""
     into = io.BytesIO()
     try:
         _Pickler(into, 5).dump(value)
@@ -47,12 +40,11 @@ def dump(value: Any) -> bytes:
 
 
 def load(data: bytes) -> Any:
-    """Load plain data from bytes. May raise any exception for data that `dump` does not write."""
+    """Load plain data. May raise any exception for data that `dump` does not write."""
     return _Unpickler(io.BytesIO(data)).load()
 
 
 def type_name(value: Any) -> str:
-    """Return the name of a value's type, without running user code."""
     return str(type.__dict__["__name__"].__get__(type(value)))
 
 
@@ -152,7 +144,6 @@ def _of_library(kind: type) -> Encode | None:
 
 
 def _library(name: str) -> Any:
-    """Return a library that this process has loaded, or load it from the interpreter's packages."""
     from .stdlib import late_import
 
     return late_import(name)
@@ -201,7 +192,6 @@ def _timestamp(value: int, unit: str, zone: Any) -> Any:
 
 
 def _encode_column(values: Any) -> tuple[Any, ...] | None:
-    """Return the values of a column or an index: a NumPy array, or one of pandas' own kinds."""
     dtype, pandas = values.dtype, sys.modules["pandas"]
     if type(dtype).__module__.partition(".")[0] == "numpy":
         return "numpy", values.to_numpy()

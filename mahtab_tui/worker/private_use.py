@@ -1,8 +1,5 @@
-"""Finds which variables code can reach, and which texts a variable contains. No code of the user's
-classes runs.
-
-The host requests this for variables marked as private.
-"""
+"""Finds which variables code can reach and which texts they contain, for private variables. No
+user code runs."""
 
 from __future__ import annotations
 
@@ -24,9 +21,8 @@ from .magics import parse_python
 from .objects import Classes, as_library_type, has_own_indexes, is_one_of, is_own_type, is_subclass
 
 SHORTEST = 8
-"""Texts of fewer characters are not sent, because they would be found everywhere."""
+"""Shorter texts are not sent, because they would be found everywhere."""
 _WORDS = re.compile(r"[A-Za-z]?[a-z_]{0,14}")
-"""A single word such as ``customer`` or ``Country_name``, which may occur anywhere."""
 _ROWS, _COLUMNS = 1_000, 200
 _MOST = 500_000
 _OBJECTS = 20_000
@@ -36,7 +32,6 @@ _NAME = re.compile(r"[^\W\d]\w*")
 _ANYWHERE = frozenset(
     "globals locals vars eval exec compile whos who gc inspect f_globals f_locals _getframe currentframe __globals__ __main__ Out In _ __ ___".split()
 )
-"""Names through which code can reach variables that it does not name."""
 _SHARED = Classes(type(None), bool, int, float, complex, type(Ellipsis), type(NotImplemented))
 _SHARED_IF_SHORT = Classes(str, bytes, tuple, frozenset)
 _NUMBERS = Classes(int, float, complex)
@@ -73,14 +68,12 @@ def private_use(
 
 
 def mentioned_names(code: str) -> frozenset[str]:
-    """Return the names in code, and the words in its strings. In a cell that is not plain Python
-    (magics), all words count."""
+    """Return the names in code and in its strings; all words of a cell that is not plain Python."""
     tree = parse_python(code)
     return frozenset(_NAME.findall(code) if tree is None else _names_in_tree(tree))
 
 
 def reaches_everything(names: frozenset[str]) -> bool:
-    """Return whether names such as ``globals`` let code reach variables that it does not name."""
     return not _ANYWHERE.isdisjoint(names)
 
 
@@ -111,7 +104,6 @@ def _used(
     reach: Callable[[str], frozenset[str]],
     code: str,
 ) -> list[str]:
-    """Return the private names that code can reach by name, through functions, or inside others."""
     found = set(mentioned_names(code))
     for name in list(found):
         value = namespace.get(name)
@@ -132,8 +124,6 @@ def _strings(code: types.CodeType) -> Iterator[str]:
 
 
 def _walk(root: Any, namespace: dict[str, Any]) -> Iterator[Any]:
-    """Yield an object and those inside it, nearest first, but not the namespace, classes,
-    modules."""
     seen = {id(namespace), id(builtins.__dict__), id(sys.modules)}
     pending = deque([root])
     ends = time.monotonic() + _SECONDS
@@ -192,7 +182,6 @@ def _texts(values: Any) -> list[str]:
 
 
 def _cells(value: Any) -> list[Any]:
-    """Return labels and cells of a known library's table, or items of its array."""
     try:
         value = as_library_type(value)
         if is_one_of(value, "pandas", "DataFrame", "Series") and has_own_indexes(value):

@@ -85,13 +85,10 @@ def _failed(why: str, packed: bytes, contexts: tuple[NamedContext, ...]) -> Sear
 
 
 _OWN_OPTIONS = {"contexts", "returns", "tools", "yes", "raw", "verbose"}
-"""Options of `rlm` that are used here; the others go to the host if given."""
+"""Options of `rlm` that are used here; the host gets the others."""
 _TREE: contextvars.ContextVar[str] = contextvars.ContextVar("tree", default="")
-"""The id of the search that `arlm` starts."""
 _SENT_PIECE = 2**22
-"""Characters of a text to send at a time to a host on another machine."""
 _PIECE = 2**19
-"""Characters of a text to encode at a time, which fit into a processor's cache."""
 
 
 def rlm(
@@ -189,7 +186,6 @@ def rlm(
 def _search(
     query: str, returns: Any, asked: dict[str, Any], contents: ContextText, verbose: bool
 ) -> Answer:
-    """Let the host search until the answer has the requested form."""
     answers = late_import(f"{__package__}.answers")
     search_log = _search_log()
     tree = asked["tree"]
@@ -260,8 +256,7 @@ def _new_tree() -> str:
 
 
 def _write_text(text: str, opened: contextlib.ExitStack) -> str:
-    """Write a text to a file for the host, in memory if possible, and return its path. opened:
-    closes or removes it."""
+    """Write a text to a file for the host, and return its path. opened: removes it."""
     if hasattr(os, "memfd_create"):
         file = opened.enter_context(os.fdopen(os.memfd_create("mahtab"), "wb"))
         path = f"/proc/{os.getpid()}/fd/{file.fileno()}"
@@ -277,7 +272,7 @@ def _write_text(text: str, opened: contextlib.ExitStack) -> str:
 
 
 def _send_text(text: str, tree: str) -> str:
-    """Send the text to a host on another machine, and return what it uses in place of a file."""
+    """Send a text to a host on another machine, and return what replaces a file."""
     for start in range(0, len(text), _SENT_PIECE):
         Host.call("rlm_text", {"tree": tree, "text": text[start : start + _SENT_PIECE]})
     return "told"
@@ -285,8 +280,7 @@ def _send_text(text: str, tree: str) -> str:
 
 @contextlib.contextmanager
 def _serve_tools(tree: str, functions: Sequence[Callable[..., Any]]) -> Iterator[list[Any]]:
-    """Serve a search's calls of functions within the block; yields their descriptions. Raises
-    `ValueError` for anything that cannot be a tool."""
+    """Serve a search's calls of functions within the block; yields their descriptions."""
     if not functions:
         yield []
         return
@@ -327,7 +321,6 @@ class ToolStopped(BaseException):
 
 
 Done = Callable[[Mapping[str, Any]], None]
-"""Called with {"value": …}, or with {"error": a sentence}."""
 
 
 def _tools() -> Any:
@@ -335,11 +328,7 @@ def _tools() -> Any:
 
 
 class CallerTools:
-    """The caller's functions that a search's code may call. They run in the caller's process, on
-    separate threads. Any thread may call it."""
-
     def __init__(self, functions: Iterable[Callable[..., Any]]) -> None:
-        """Raises `ValueError` with a sentence for anything that cannot be a tool."""
         self._functions: dict[str, Callable[..., Any]] = {}
         self.described: list[DescribedTool] = []
         self._lock = threading.Lock()
@@ -353,7 +342,7 @@ class CallerTools:
     def start(
         self, call: int, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], done: Done
     ) -> None:
-        """Call a tool on a separate thread, with arguments that hostile code may have chosen."""
+        """Call a tool on its own thread, with arguments that hostile code may have chosen."""
         thread = threading.Thread(
             target=self._run,
             args=(call, name, args, kwargs, done),
@@ -366,7 +355,6 @@ class CallerTools:
                 thread.start()
 
     def stop(self, call: int) -> None:
-        """Stop a call by an exception in its thread, which a function that waits outside Python notices later."""
         with self._lock:
             thread = self._running.pop(call, None)
             if thread is not None and thread.ident is not None:
@@ -375,7 +363,6 @@ class CallerTools:
                 )
 
     def end(self) -> None:
-        """Stop all calls; later ones do not start."""
         with self._lock:
             self._ended = True
         for call in list(self._running):
@@ -415,7 +402,7 @@ class CallerTools:
                 wanted = self._running.pop(call, None) is not None
             if wanted:
                 done(result)
-        except ToolStopped:  # it came too late
+        except ToolStopped:
             pass
 
     def _result(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -1,5 +1,4 @@
-"""Describes tables, columns, arrays and tensors of known libraries for a model, similar to
-``df.dtypes`` and ``df.head(3)``."""
+"""Describes tables, arrays and tensors for a model, similar to ``df.dtypes`` and ``df.head(3)``."""
 
 from __future__ import annotations
 
@@ -43,17 +42,16 @@ _SAMPLED_ROWS = 1_000
 _MOST_VALUES, _LONGEST_VALUE = 8, 24
 _MOST_COUNTED_CELLS = 20_000_000
 _SECONDS, _QUICK = 0.05, 200_000
-"""Time limit for counting missing values, and the number of cells below which there is no limit."""
+"""Time limit for counting missing values, and the cells below which there is none."""
 _CHUNK = 10_000
 _LARGEST_ARRAY = 10_000_000
 _FIRST_ITEMS = 10
 _UNREADABLE = "…"
-"""Stands for a cell that only user code could read."""
 
 
 def describe_table(name: str, value: Any) -> list[str] | None:
-    """Describe an object of a known library in lines; None for other objects. Raises anything that
-    a library raises for an object in an odd state."""
+    """Describe an object of a known library in lines; None for other objects. May raise
+    anything."""
     kind = type_name(value)
     value = as_library_type(value)
     if is_one_of(value, "pandas", "DataFrame") and all(map(is_own_index, value.axes)):
@@ -79,11 +77,8 @@ class _Column(NamedTuple):
     label: str
     type: str
     missing: int | None
-    """None if there was no time to count."""
     cells: Sequence[str]
-    """The first rows."""
     values: Sequence[str] = ()
-    """Its distinct values, if they are few."""
 
 
 def _table_lines(
@@ -96,11 +91,7 @@ def _table_lines(
     describe_dtype: Callable[[int], str],
     row_labels: Sequence[str] = (),
 ) -> list[str]:
-    """Describe as many columns as fit next to each other, and name the next ones. Columns are
-    described one by one, because there may be thousands.
-
-    head: the code for the first rows. labels: of the first columns. width: number of all columns.
-    """
+    """Describe as many columns as fit next to each other, one by one, and name the next ones."""
     room = _ROW_WIDTH - max(map(len, row_labels), default=0)
     columns: list[_Column] = []
     for at in range(len(labels)):
@@ -148,7 +139,6 @@ def _wrap_names(words: Sequence[str]) -> list[str]:
 
 
 def _align(blocks: Sequence[Sequence[str]], *, left: bool) -> list[str]:
-    """Arrange columns of texts side by side. left: whether the first is aligned to the left."""
     widths = [max(map(len, block)) for block in blocks]
     padded = [
         [text.ljust(width) if left and not at else text.rjust(width) for text in block]
@@ -178,7 +168,6 @@ def _build_column(
     missing_text: str,
     values: Sequence[str] = (),
 ) -> _Column:
-    """Describe a column. column: its first rows; None if they cannot be read."""
     shown = _label(label)
     rows = min(rows, _ROWS)
     if column is None:
@@ -196,7 +185,6 @@ def _cells(column: Column, rows: int, missing_text: str) -> list[str]:
 
 
 def _cell(value: Any) -> str:
-    """Describe an object of the user's by its type."""
     text = cell_text(value)
     if value is None or type(value) is str:
         text = str(value)
@@ -214,7 +202,6 @@ def _cell(value: Any) -> str:
 
 
 def _label(label: Any) -> str:
-    """Write a text as it is, unless blanks at its ends would be invisible."""
     if type(label) is str and label and label == label.strip():
         return one_line(label, _CELL_WIDTH)
     written = short_key(label) if type(label) is str or type(label) is tuple else _cell(label)
@@ -254,8 +241,7 @@ def _pandas_lines(name: str, kind: str, value: Any) -> list[str]:
     ends = _counting_ends(rows * count)
 
     def foreign_array(at: int) -> Any:
-        """Return the array of a column that is neither numpy's nor pandas'. A Series of it cannot
-        even be created without running its code."""
+        """Return an array of neither numpy nor pandas, of which even a Series would run code."""
         array = value._mgr.blocks[value._mgr.blknos[at]].values
         return None if is_from(array, "numpy", "pandas") else array
 
@@ -281,7 +267,6 @@ def _pandas_lines(name: str, kind: str, value: Any) -> list[str]:
 
 
 def _pandas_column(label: Any, series: Any, ends: float) -> _Column:
-    """Describe a column. series: all of it. ends: when to stop counting."""
     dtype = _pandas_type(series)
     if not _is_readable(series):
         return _build_column(label, dtype, 0, None, len(series), "")
@@ -337,7 +322,6 @@ def _counting_ends(cells: int) -> float:
 
 
 def _count_missing(series: Any, ends: float) -> int | None:
-    """Count the missing values; None if that would take too long."""
     numpy = sys.modules["numpy"]
     dtype = series.dtype
     is_plain = is_subclass(type(dtype), get_if_loaded("numpy", "dtype"))
@@ -388,7 +372,6 @@ def _level_texts(index: Any) -> list[str]:
 
 
 def _index_words(index: Any) -> str:
-    """Return a clause; empty for the default index."""
     if is_one_of(index, "pandas", "MultiIndex"):
         words = ("None" if name is None else _literal(name) for name in index.names)
         return f", MultiIndex ({', '.join(words)})"
@@ -470,7 +453,7 @@ def _polars_series_lines(name: str, kind: str, value: Any) -> list[str]:
 
 
 def _is_plain(dtype: Any) -> bool:
-    """Return whether a type of polars or Arrow, with all types in it, is the library's own."""
+    """Return whether a type of polars or Arrow, with those in it, is the library's own."""
     cls = dtype if is_class(dtype) else type(dtype)
     own = is_from(dtype, "pyarrow") or get_if_loaded("polars", name_of(cls)) is cls
     return own and all(map(_is_plain, _parts(dtype)))
@@ -532,7 +515,6 @@ def _extent(value: Any) -> str:
 
 
 def _is_mapped(value: Any) -> bool:
-    """Return whether an array, or the one that it is a part of, is a file."""
     array, memmap = get_if_loaded("numpy", "ndarray"), get_if_loaded("numpy", "memmap")
     while memmap is not MISSING and is_subclass(type(value), array):
         if is_subclass(type(value), memmap):
