@@ -55,7 +55,8 @@ def missing_label(failed: Failure) -> str:
     searched: Any = None
     for found in failed.objects() if names else ():
         value = as_library_type(found)
-        word, known = "column", None
+        word = "column"
+        known: Any = None
         if is_index(value):
             searched = value if searched is None else searched
         elif type(value) is dict and not failed.inside:
@@ -172,7 +173,9 @@ def undefined_name(failed: Failure) -> str:
 
 def wrong_arguments(failed: Failure) -> str:
     found = re.match(r"(?:[\w.<>]+\.)?(\w+)\(\) (?:got|missing|takes) ", failed.message)
-    for node in failed.expressions if found and failed.is_a(TypeError) else ():
+    if found is None or not failed.is_a(TypeError):
+        return ""
+    for node in failed.expressions:
         value = failed.evaluate(node.func) if isinstance(node, ast.Call) else MISSING
         function, bound = (None, 0) if value is MISSING else function_of(value)
         if isinstance(node, ast.Call) and function and function.__name__ == found[1]:

@@ -27,6 +27,7 @@ from . import magics, plain_pickle
 from .awaiting import EventLoop
 from .capture import shorten
 from .executor import MAX_SHOWN, Executor, Outcome, Report
+from .objects import name_of
 from .sandbox import read_only
 from .sandbox.server import MODULES
 from .side_effects import read_side_effect, to_text
@@ -437,7 +438,7 @@ class _Child:
         except plain_pickle.NotPlainError as error:
             return str(error)
         except Exception:  # raised by code of the user's classes
-            return plain_pickle.type_name(value)
+            return name_of(type(value))
 
     def _send(self, message: dict[str, Any], data: bytes = b"") -> None:
         text = json.dumps(message).encode()

@@ -81,15 +81,13 @@ def _names_in_tree(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
             # `for _ in …` reaches nothing.
-            if not (node.id in _ANYWHERE and isinstance(node.ctx, ast.Store)):
+            if node.id not in _ANYWHERE or not isinstance(node.ctx, ast.Store):
                 yield node.id
         elif isinstance(node, ast.Attribute):
-            if node.attr in _ANYWHERE:
-                yield node.attr
+            yield from _ANYWHERE.intersection([node.attr])
         elif isinstance(node, ast.Constant):
             text = node.value.decode("latin-1") if isinstance(node.value, bytes) else node.value
-            if isinstance(text, str):
-                yield from _NAME.findall(text)
+            yield from _NAME.findall(text) if isinstance(text, str) else ()
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
             yield from node.names
         elif isinstance(node, ast.alias):
@@ -185,28 +183,25 @@ def _cells(value: Any) -> list[Any]:
     try:
         value = as_library_type(value)
         if is_one_of(value, "pandas", "DataFrame", "Series") and has_own_indexes(value):
-            rows = value.iloc[:_ROWS]
-            if value.ndim == 2:
-                labels = value.columns[:_COLUMNS].tolist()
-                columns = [rows.iloc[:, number] for number in range(len(labels))]
-            else:
-                labels, columns = [value.name], [rows]
-            texts = [item for each in columns if _holds_texts(each) for item in each.tolist()]
-            return [*labels, *rows.index.tolist(), *texts]
-        if is_one_of(value, "polars", "DataFrame", "Series"):
-            rows = value.slice(0, _ROWS)
-            is_table = is_one_of(value, "polars", "DataFrame")
-            columns = rows.get_columns()[:_COLUMNS] if is_table else [rows]
-            return [item for column in columns for item in (column.name, *column.to_list())]
+            table = value.iloc[:_ROWS] if value.ndim == 2 else value.iloc[:_ROWS].to_frame()
+            columns = [table.iloc[:, at] for at in range(min(table.shape[1], _COLUMNS))]
+            texts = [
+                item
+                for column in columns
+                if is_own_type(column.dtype) and column.dtype.kind not in "bifcmM"
+                for item in column.tolist()
+            ]
+            return [*table.columns[:_COLUMNS].tolist(), *table.index.tolist(), *texts]
+        if is_one_of(value, "polars", "Series"):
+            value = value.to_frame()
+        if is_one_of(value, "polars", "DataFrame"):
+            parts = value.slice(0, _ROWS).to_dict(as_series=False)
+            return [*parts, *itertools.chain(*list(parts.values())[:_COLUMNS])]
         if is_one_of(value, "pyarrow", "Table"):
-            table = value.slice(0, _ROWS).to_pydict()
-            return [*table, *itertools.chain(*list(table.values())[:_COLUMNS])]
+            parts = value.slice(0, _ROWS).to_pydict()
+            return [*parts, *itertools.chain(*list(parts.values())[:_COLUMNS])]
         if is_one_of(value, "numpy", "ndarray") and value.dtype.kind in "OUS":
             return list(value.flat[: _ROWS * 10].tolist())
     except Exception:  # a library's object in an unforeseen state
-        return []
+        pass
     return []
-
-
-def _holds_texts(column: Any) -> bool:
-    return is_own_type(column.dtype) and column.dtype.kind not in "bifcmM"
