@@ -7,11 +7,9 @@ import contextlib
 import dataclasses
 import enum
 import json
-import numbers
 import re
 import sys
 import types
-import uuid
 import warnings
 from collections import abc
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -38,12 +36,12 @@ if TYPE_CHECKING:
 
 _UNIONS = (Union, getattr(types, "UnionType", Union))
 _LISTS: dict[Any, Callable[[Any], Any]] = {
-    **dict.fromkeys((list, abc.Sequence, abc.MutableSequence, abc.Iterable, abc.Collection), list),
-    **dict.fromkeys((set, abc.Set, abc.MutableSet), set),
+    **dict.fromkeys((list, abc.Sequence, abc.Iterable, abc.Collection), list),
+    **dict.fromkeys((set, abc.Set), set),
     frozenset: frozenset,
     tuple: tuple,
 }
-_DICTS = (dict, abc.Mapping, abc.MutableMapping)
+_DICTS = (dict, abc.Mapping)
 _NUMBER = re.compile(
     r"(?<![\w.,-])-?\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w)|(?<![\w.,-])-?\d+(?:\.\d+)?(?![\w,])"
 )
@@ -88,8 +86,6 @@ def _read_bool(data: Any) -> bool:
 
 
 def _read_date(data: str) -> date:
-    if len(data) <= len("2026-03-01"):
-        return date.fromisoformat(data)
     found = _read_datetime(data)
     if found.time() != time():
         raise ValueError
@@ -100,10 +96,6 @@ def _read_datetime(data: str) -> datetime:
     return datetime.fromisoformat(re.sub("[zZ]$", "+00:00", data))
 
 
-def _read_bytes(data: Any) -> bytes:
-    return data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass")
-
-
 _BOOLS = {"true": True, "yes": True, "false": False, "no": False}
 _SIMPLE: dict[Any, tuple[str, Callable[[Any], Any]]] = {
     str: ("a string", _read_str),
@@ -111,14 +103,12 @@ _SIMPLE: dict[Any, tuple[str, Callable[[Any], Any]]] = {
     float: ("a number", lambda data: float(_read_number(data))),
     Decimal: ("a number", lambda data: Decimal(str(_read_number(data)).strip())),
     bool: ("true or false", _read_bool),
-    bytes: ("a string", _read_bytes),
     type(None): ("null", _read_none),
     Any: ("any JSON", lambda data: data),
     object: ("any JSON", lambda data: data),
     date: ("a date such as 2026-03-01", _read_date),
     datetime: ("a time such as 2026-03-01T12:00:00", _read_datetime),
     time: ("a time such as 12:00:00", time.fromisoformat),
-    uuid.UUID: ("a UUID", uuid.UUID),
     Path: ("a path", Path),
 }
 """Types without parts: description and reader."""
@@ -130,7 +120,7 @@ def describe_form(wanted: Any, within: tuple[Any, ...] = ()) -> str:
     origin, inner = get_origin(wanted) or wanted, get_args(wanted)
     if not isinstance(origin, Hashable):
         raise _unsupported_form(wanted)
-    if simple := _simple(wanted):
+    if simple := _SIMPLE.get(wanted):
         return simple[0]
     if wanted in within:
         return f"another {wanted.__name__}"
@@ -226,7 +216,7 @@ def _read(wanted: Any, data: Any, path: str) -> Any:
                 return sys.modules["pydantic"].TypeAdapter(wanted).validate_python(value)
         return value
     origin, inner = get_origin(wanted) or wanted, get_args(wanted)
-    if simple := _simple(wanted):
+    if simple := _SIMPLE.get(wanted):
         try:
             return simple[1](data)
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):
@@ -334,39 +324,20 @@ def _fields(wanted: Any) -> list[tuple[str, Any, bool]]:
     elif issubclass(wanted, dict) and hasattr(wanted, "__required_keys__"):
         # `__required_keys__` does not understand string annotations.
         marks = {name: getattr(get_origin(kind), "_name", "") for name, kind in kinds.items()}
-        must = {
-            name: marks[name] == "Required"
-            or (marks[name] != "NotRequired" and name in wanted.__required_keys__)
-            for name in kinds
-        }
+        required = wanted.__required_keys__
+        must = {name: name in required and marks[name] != "NotRequired" for name in kinds}
     else:
         raise _unsupported_form(wanted)
     return [(name, kinds.get(name, Any), needed) for name, needed in must.items()]
 
 
 def _strip_annotations(wanted: Any) -> Any:
-    """Strip `Annotated`, `NotRequired`, `NewType`, and aliases from a type."""
     if wanted is None:
         return type(None)
     origin = get_origin(wanted)
     if origin is Annotated or getattr(origin, "_name", "") in ("Required", "NotRequired"):
         return _strip_annotations(get_args(wanted)[0])
-    for name in ("__supertype__", "__value__"):
-        if not isinstance(wanted, type) and hasattr(wanted, name):
-            return _strip_annotations(getattr(wanted, name))
     return wanted
-
-
-def _simple(wanted: Any) -> tuple[str, Callable[[Any], Any]] | None:
-    if found := _SIMPLE.get(wanted):
-        return found
-    if isinstance(wanted, type) and wanted.__module__ == "numpy":
-        scalar: Any = wanted
-        if issubclass(wanted, numbers.Integral):
-            return _SIMPLE[int][0], lambda data: scalar(_read_int(data))
-        if issubclass(wanted, numbers.Real):
-            return _SIMPLE[float][0], lambda data: scalar(_read_number(data))
-    return None
 
 
 def _wrong_form(wanted: Any, data: Any, path: str) -> WrongForm:

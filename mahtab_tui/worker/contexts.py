@@ -15,13 +15,7 @@ from typing import Any, NamedTuple
 
 from .sandbox.names import name_problem
 
-_BOMS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark is a prefix of this one
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _SAMPLE_SIZE = 8_192
 _FILES = 10_000
 _NOTICES = 10
@@ -73,7 +67,8 @@ def read_context(given: Any) -> ContextText:
     notices: list[str] = []
     if isinstance(given, str):
         text = str(given)
-        if _looks_like_path(text):
+        is_name = len(text) <= _LONGEST_NAME and text.strip() and text.isprintable()
+        if is_name and os.path.exists(text):
             notices.append(
                 f"The string {text!r} itself is searched; to search the file of that name, pass pathlib.Path({text!r})."
             )
@@ -92,8 +87,7 @@ def read_context(given: Any) -> ContextText:
         return _join("dict", ((str(key), _document(value)) for key, value in given.items()))
     if hasattr(given, "read"):
         return read_context(given.read())
-    known = _known_text(given)
-    if known is not None:
+    if (known := _known_text(given)) is not None:
         return ContextText(known)
     if hasattr(given, "__iter__"):
         return _join("list", ((str(number), _document(each)) for number, each in enumerate(given)))
@@ -160,21 +154,12 @@ def _rejection(name: str, value: Any, options: Iterable[str]) -> str:
     return ""
 
 
-def _looks_like_path(text: str) -> bool:
-    short = len(text) <= _LONGEST_NAME and text.strip() and text.isprintable()
-    return bool(short) and os.path.exists(text)
-
-
 def _decode(data: bytes, what: str, notices: list[str]) -> str:
-    """Decode by byte order mark, UTF-8, Windows-1252 or Latin-1, as `search_code` does."""
-    encoding = next((encoding for mark, encoding in _BOMS if data.startswith(mark)), "")
+    """Decode as UTF-16, UTF-8, Windows-1252 or Latin-1, as `search_code` does."""
+    if data.startswith(_UTF_16):
+        return data.decode("utf-16", "replace")
     with suppress(UnicodeDecodeError):
-        return data.decode(encoding or "utf-8")
-    if encoding:
-        text, name = data.decode(encoding, "replace"), encoding.upper().removesuffix("-SIG")
-        count = text.count("\ufffd")
-        notices.append(f"{what} are not valid {name}; characters replaced: {count:,}.")
-        return text
+        return data.decode("utf-8-sig")
     text, name = data.decode("latin-1"), "Latin-1"
     if any(0x80 <= byte < 0xA0 for byte in set(data)):
         with suppress(UnicodeDecodeError):
@@ -227,7 +212,7 @@ def _read_folder(path: Path) -> ContextText:
         except OSError as error:
             note_unreadable(error, file)
             continue
-        if b"\0" in data[:_SAMPLE_SIZE] and not data.startswith(tuple(mark for mark, _ in _BOMS)):
+        if b"\0" in data[:_SAMPLE_SIZE] and not data.startswith(_UTF_16):
             omitted += 1
             continue
         texts.append((str(file.relative_to(path)), _decode(data, f"The bytes of {file}", notices)))
@@ -246,23 +231,15 @@ def _files(path: Path, on_error: Callable[[OSError], None]) -> Iterator[Path]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             file = Path(folder, name)
-            if name.startswith(".") or not _is_regular_file(file):
-                continue
+            with suppress(PermissionError):  # reading it reports that
+                if name.startswith(".") or not file.is_file():
+                    continue
             count += 1
             if count > _FILES:
                 raise ContextError(
                     f"There are more than {_FILES:,} files in {path}. Pass a subfolder, or a list of texts."
                 )
             yield file
-
-
-def _is_regular_file(path: Path) -> bool:
-    try:
-        return stat.S_ISREG(path.stat().st_mode)
-    except PermissionError:
-        return True  # reading it reports that
-    except OSError:
-        return False
 
 
 def _is_table(value: Any) -> bool:
@@ -301,8 +278,7 @@ def _document(value: Any) -> str:
         return _decode(bytes(value), "", [])
     if _is_table(value):
         return _read_table(value).text
-    text = _known_text(value)
-    if text is not None:
+    if (text := _known_text(value)) is not None:
         return text
     try:
         return json.dumps(value, ensure_ascii=False, default=str)

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from .variables import one_line
+
 if TYPE_CHECKING:
     from .contexts import NamedContext
 
@@ -112,9 +114,8 @@ class SearchCall:
         )
 
     def __repr__(self) -> str:
-        return (
-            f"<SearchCall {self.id} {self.state}: {_short(self.query)} ({len(self.calls)} calls)>"
-        )
+        query = _short(self.query)
+        return f"<SearchCall {self.id} {self.state}: {query} ({len(self.calls)} calls)>"
 
 
 def pack_events(events: Sequence[Mapping[str, Any]]) -> bytes:
@@ -184,10 +185,8 @@ class TurnLines:
         if tag == "rlm-chat" or tag == "rlm-repl-in":
             self._answers[node] = text
         elif tag == "rlm-repl-out":
-            code = self._answers.pop(node, "")
-            return (
-                f"{node} turn {about['turn']}: {code} -> {about['status']}: {text}".rstrip() + "\n"
-            )
+            turn, code = f"{node} turn {about['turn']}", self._answers.pop(node, "")
+            return f"{turn}: {code} -> {about['status']}: {text}".rstrip() + "\n"
         elif tag == "rlm-final":
             self._answers.pop(node, None)
             return f"{node} {about['state']} after {about['duration']:.1f} s: {text}\n"
@@ -197,5 +196,4 @@ class TurnLines:
 
 
 def _short(text: str) -> str:
-    line = "".join(each if each.isprintable() else " " for each in text[: _SHOWN + 1])
-    return line if len(line) <= _SHOWN else line[:_SHOWN] + "…"
+    return one_line(" ".join(text[: 2 * _SHOWN].split()), _SHOWN)
