@@ -72,9 +72,7 @@ def _print_dim(text: str) -> None:
 
 def _run_program(program: str, rest: str, caller: MagicContext) -> None:
     first, _, code = rest.partition("\n")
-    words = [
-        word for word in _words(f"{program} {first}") if word not in ("--no-raise-error", "--bg")
-    ]
+    words = _words(f"{program} {first}")
     if not words:
         raise ValueError("%%script needs a program, as in %%script perl")
     try:
@@ -118,33 +116,30 @@ def _env(rest: str, caller: MagicContext) -> str | None:
     return None
 
 
-def _list_variables(rest: str, caller: MagicContext) -> list[dict[str, Any]]:
-    types = rest.split()
+def _list_variables(caller: MagicContext) -> list[dict[str, Any]]:
     listed = [
         describe_variable(name, value)
         for name, value in list(caller.namespace.items())
         if type(name) is str and name not in HIDDEN and name[:1] != "_"
     ]
-    return [each for each in listed if (each["type"] in types if types else each["kind"] == "data")]
+    return [each for each in listed if each["kind"] == "data"]
 
 
 def _who(rest: str, caller: MagicContext) -> None:
-    names = "  ".join(each["name"] for each in _list_variables(rest, caller))
-    print(names or "There are no variables.")
+    print("  ".join(_who_ls(rest, caller)) or "There are no variables.")
 
 
 def _who_ls(rest: str, caller: MagicContext) -> list[str]:
-    return sorted(each["name"] for each in _list_variables(rest, caller))
+    return sorted(each["name"] for each in _list_variables(caller))
 
 
 def _whos(rest: str, caller: MagicContext) -> None:
-    rows = [(each["name"], each["type"], each["summary"]) for each in _list_variables(rest, caller)]
-    if not rows:
-        print("There are no variables.")
-        return
-    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    rows = [(each["name"], each["type"], each["summary"]) for each in _list_variables(caller)]
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)] if rows else []
     for name, kind, summary in rows:
         print(f"{name:<{widths[0]}}  {kind:<{widths[1]}}  {summary}".rstrip())
+    if not rows:
+        print("There are no variables.")
 
 
 def _lsmagic(rest: str, caller: MagicContext) -> None:
@@ -154,7 +149,7 @@ def _lsmagic(rest: str, caller: MagicContext) -> None:
 def _history(rest: str, caller: MagicContext) -> None:
     for number, source in enumerate(builtins.__dict__["In"]):
         if source:
-            print(f"{number}: {source}" if "-n" in rest.split() else source)
+            print(f"{number}: {source}" if "-n" in rest else source)
 
 
 def _pwd(rest: str, caller: MagicContext) -> str:
@@ -266,12 +261,12 @@ def _reload(module: ModuleType, path: str, namespace: dict[str, Any]) -> None:
 
 
 def _autoreload(rest: str, caller: MagicContext) -> None:
-    mode = rest.strip().lower()
+    mode = rest.strip()
     reloader = Reloading.reloader = Reloading.reloader or Reloader(automatic=False)
-    if mode in ("", "now"):
+    if not mode:
         reloader.reload(caller.namespace)
-    elif mode in ("0", "off", "1", "explicit", "2", "complete", "3", "all"):
-        reloader.automatic = mode not in ("0", "off")
+    elif mode in ("0", "1", "2", "3"):
+        reloader.automatic = mode != "0"
     else:
         raise ValueError("%autoreload takes 2 (on), 0 (off), or nothing (reload now)")
 
@@ -409,15 +404,11 @@ def _time(source: str, caller: MagicContext) -> Any:
         print(f"took {duration(wall)} (CPU: {duration(processor)})")
 
 
-def _split_options(source: str, options: dict[str, str]) -> tuple[dict[str, str], str]:
-    while (found := re.match(r"\s*(-[a-z])\s*(\S+)[ \t]*", source)) and found[1] in options:
-        options[found[1]], source = found[2], source[found.end() :]
-    return options, source
-
-
 def _timeit(source: str, caller: MagicContext) -> None:
-    options, source = _split_options(source, {"-n": "0", "-r": "7"})
-    if not all(map(str.isdecimal, options.values())) or not source.strip():
+    options = {"-n": "0", "-r": "7"}
+    while found := re.match(r"\s*(-[nr])\s*(\d+)[ \t]*", source):
+        options[found[1]], source = found[2], source[found.end() :]
+    if not source.strip():
         raise ValueError("%timeit needs code, as in %timeit -n LOOPS -r REPEATS sum(range(100))")
     timer = late_import("timeit").Timer(source.strip("\n"), globals=caller.namespace)
     loops, repeats = int(options["-n"]) or timer.autorange()[0], int(options["-r"]) or 1
@@ -429,14 +420,12 @@ def _timeit(source: str, caller: MagicContext) -> None:
 
 
 def _prun(source: str, caller: MagicContext) -> Any:
-    options, source = _split_options(source, {"-l": "30", "-s": "tottime"})
     run = compile_callable(source, "<%prun>", *caller)
     profile = late_import("cProfile").Profile()
     try:
         return profile.runcall(run)
     finally:
-        statistic = late_import("pstats").Stats(profile).strip_dirs().sort_stats(options["-s"])
-        statistic.print_stats(int(options["-l"]))
+        late_import("pstats").Stats(profile).strip_dirs().sort_stats("tottime").print_stats(30)
 
 
 def duration(seconds: float) -> str:

@@ -124,7 +124,7 @@ SUMMARIES = {
     "bash": "%%bash: run the cell as a shell script (%%sh, too)",
     "script": "%%script PROGRAM ARGUMENTS: pass the cell to a program as its input (also %%perl, %%ruby, %%python)",
     "html": "%%html: show the cell as HTML (%%markdown: as Markdown; %%latex: as a formula; %%svg, %%javascript: as text)",
-    "prun": "%prun CODE: run it and show which functions took the time (%%prun: the whole cell; -l ROWS, -s SORT)",
+    "prun": "%prun CODE: run it and show which functions took the time (%%prun: the whole cell)",
     "cat": "%cat FILE, %mkdir, %cp, %mv, %rm, %rmdir, %less, %more, %man, %ll: as in the shell",
     "pylab": "%pylab: import numpy as np, matplotlib.pyplot as plt, and their names",
     "writefile": "%%writefile FILE: write the cell to a file (-a: append it)",

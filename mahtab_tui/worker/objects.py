@@ -127,10 +127,7 @@ def attributes(value: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for base in reversed(mro_of(value if is_class(value) else type(value))):
         found.update(copy_text_keys(class_dict(base)))
-    if is_class(value):
-        # Members of an enum before Python 3.11.
-        found.update(copy_text_keys(found.get("_member_map_")))
-    else:
+    if not is_class(value):
         found.update(copy_text_keys(own_dict(value)))
     return found
 
@@ -138,10 +135,7 @@ def attributes(value: Any) -> dict[str, Any]:
 def attribute(value: Any, name: str) -> Any:
     """Return an attribute as stored, reading slots; `MISSING` if that would run code."""
     if is_class(value):
-        found = find_in_class(value, name)
-        if found is MISSING:  # a member of an enum before Python 3.11
-            found = copy_text_keys(find_in_class(value, "_member_map_")).get(name, MISSING)
-        return found
+        return find_in_class(value, name)
     found = find_in_class(type(value), name)
     if type(found) is property:
         return found
@@ -172,11 +166,6 @@ def copy_text_keys(names: Any) -> dict[str, Any]:
     return {name: item for name, item in list(names.items()) if type(name) is str}
 
 
-_POLARS = (
-    ("DataFrame", "_df", "polars.dataframe.frame", "PyDataFrame"),
-    ("Series", "_s", "polars.series.series", "PySeries"),
-)
-
 _INDEXES = (
     *("Index", "RangeIndex", "MultiIndex", "DatetimeIndex", "TimedeltaIndex"),
     *("PeriodIndex", "IntervalIndex", "CategoricalIndex"),
@@ -201,12 +190,6 @@ def as_library_type(value: Any) -> Any:
         base = get_if_loaded("pandas", name)
         if cls is not base and is_subclass(cls, base):
             return _as_pandas_type(value, base)
-    for name, field, module, kind in _POLARS:
-        base, inner = get_if_loaded("polars", name), own_dict(value).get(field)
-        if cls is not base and is_subclass(cls, base) and is_one_of(inner, module, kind):
-            made = object.__new__(base)
-            object.__setattr__(made, field, inner)
-            return made
     return value
 
 
@@ -215,9 +198,8 @@ def _as_pandas_type(value: Any, base: Any) -> Any:
     fields = own_dict(value)
     manager: Any = fields.get("_mgr")
     managers = ("BlockManager", "SingleBlockManager")
-    if not is_one_of(manager, "pandas.core.internals.managers", *managers):
-        return value
-    if not hasattr(base, "_from_mgr"):
+    is_known = is_one_of(manager, "pandas.core.internals.managers", *managers)
+    if not is_known or not hasattr(base, "_from_mgr"):
         return value
     made = base._from_mgr(manager, axes=manager.axes)
     if made.ndim == 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import codecs
 import json
 import os
 import re
@@ -117,13 +118,6 @@ def _report_exit(code: int) -> None:
 
 
 _LINE_END = re.compile(r"\r?\n")
-_MARKS = (
-    (b"\xff\xfe\0\0", "utf-32"),
-    (b"\0\0\xfe\xff", "utf-32"),
-    (b"\xff\xfe", "utf-16"),
-    (b"\xfe\xff", "utf-16"),
-)
-"""Byte order marks; but UTF-8's is preserved as a character of the text."""
 
 
 def read(path: str, start: int = 1, end: int | None = None) -> str:
@@ -193,24 +187,14 @@ def create(name: str, content: str) -> None:
 
 
 def _text(path: str) -> tuple[str, str]:
+    """Return a file's text and its encoding, which preserves invalid bytes."""
     with open(path, "rb") as file:
         data = file.read()
-    encoding = _detect_encoding(data)
-    return data.decode(encoding, "surrogateescape"), encoding
-
-
-def _detect_encoding(data: bytes) -> str:
-    for mark, encoding in _MARKS:
-        if data.startswith(mark):
-            return encoding
-    text = data.decode("utf-8", "surrogateescape")
-    invalid = sum("\udc80" <= each <= "\udcff" for each in text)
-    if b"\0" in data or invalid * 2 <= sum(each > "\x7f" for each in text):
-        return "utf-8"
-    with suppress(ValueError):
-        data.decode("cp1252")
-        return "cp1252"
-    return "latin-1"
+    is_utf_16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    for encoding in ("utf-16",) if is_utf_16 else ("utf-8", "cp1252"):
+        with suppress(UnicodeDecodeError):
+            return data.decode(encoding), encoding
+    return data.decode("utf-8", "surrogateescape"), "utf-8"
 
 
 def _write(path: str, text: str, encoding: str) -> None:

@@ -90,31 +90,6 @@ def module_version(names: dict[str, Any]) -> str:
     return one_line(str.__str__(version)) if issubclass(type(version), str) else ""
 
 
-def _str(value: str) -> str:
-    length = len(value)
-    return f"'{one_line(value)}'" if length <= WIDTH - 2 else format_count(length, "chars")
-
-
-def _bytes(value: Any) -> str:
-    length = len(value)
-    return one_line(repr(bytes(value))) if length <= 20 else format_count(length, "bytes")
-
-
-def _memory(value: memoryview) -> str:
-    try:
-        return format_count(value.nbytes, "bytes")
-    except ValueError:
-        return "released"
-
-
-def _int(value: int) -> str:
-    return str(value) if -_BIG < value < _BIG else format_count(value.bit_length(), "bits")
-
-
-def _sized(value: Any) -> str:
-    return format_count(len(value), "items")
-
-
 def _function(value: Any) -> str:
     function = unwrap(value)
     return "" if function is None else one_line(f"({', '.join(parameter_names(function))})")
@@ -122,14 +97,23 @@ def _function(value: Any) -> str:
 
 _TYPES: dict[type, Callable[[Any], str]] = {
     **dict.fromkeys((bool, type(None), type(Ellipsis)), str),
-    int: _int,
+    int: lambda value: (
+        str(value) if -_BIG < value < _BIG else format_count(value.bit_length(), "bits")
+    ),
     **dict.fromkeys((float, complex), repr),
-    str: _str,
-    **dict.fromkeys((bytes, bytearray), _bytes),
-    memoryview: _memory,
-    **dict.fromkeys((list, tuple, set, frozenset, dict), _sized),
+    str: lambda value: (
+        f"'{one_line(value)}'" if len(value) <= WIDTH - 2 else format_count(len(value), "chars")
+    ),
+    **dict.fromkeys(
+        (bytes, bytearray),
+        lambda value: (
+            one_line(repr(bytes(value))) if len(value) <= 20 else format_count(len(value), "bytes")
+        ),
+    ),
+    **dict.fromkeys(
+        (list, tuple, set, frozenset, dict), lambda value: format_count(len(value), "items")
+    ),
     range: lambda value: one_line(repr(value)),
-    slice: lambda value: "",
     types.FunctionType: _function,
 }
 _BY_ID = {id(cls): describe for cls, describe in _TYPES.items()}
@@ -165,10 +149,6 @@ def _text(value: Any) -> str:
     return one_line(str(value))
 
 
-def _fraction(value: Any) -> str:
-    return _text(value) if abs(value.numerator) < _BIG and value.denominator < _BIG else ""
-
-
 def _moment(value: Any) -> str:
     # A time zone of the user's would run their code.
     known = class_module(type(value.tzinfo)) in ("builtins", "datetime", "zoneinfo")
@@ -183,7 +163,9 @@ def _time(value: Any) -> str:
 _KNOWN: dict[tuple[str, str], Callable[[Any], str]] = {
     **{("pathlib", name): _text for name in ("PosixPath", "PurePosixPath", "PureWindowsPath")},
     ("decimal", "Decimal"): _text,
-    ("fractions", "Fraction"): _fraction,
+    ("fractions", "Fraction"): lambda value: (
+        str(value) if abs(value.numerator) < _BIG and value.denominator < _BIG else ""
+    ),
     ("datetime", "datetime"): _moment,
     ("datetime", "date"): _text,
     ("datetime", "time"): _time,
@@ -195,7 +177,6 @@ _KNOWN: dict[tuple[str, str], Callable[[Any], str]] = {
     ("polars", "Series"): _series,
     ("pyarrow", "Table"): _table,
     ("torch", "Tensor"): _tensor,
-    ("cupy", "ndarray"): _array,
 }
 
 
