@@ -21,13 +21,11 @@ from .objects import (
     SCALARS,
     as_library_type,
     get_if_loaded,
-    is_class,
     is_from,
     is_one_of,
     is_own_column,
     is_own_index,
     is_own_type,
-    name_of,
 )
 from .variables import HIDDEN_VALUE, looks_secret, one_line, safe_length, summary, type_name
 
@@ -117,10 +115,6 @@ def _align(blocks: Sequence[Sequence[str]], *, left: bool) -> list[str]:
     if left:
         specs[0] = specs[0].replace(">", "<")
     return ["  ".join(map(format, row, specs)).rstrip() for row in zip(*blocks)]
-
-
-def _size(rows: int, columns: int) -> str:
-    return f"{_many(rows, 'rows')} x {_many(columns, 'columns')}"
 
 
 def _many(count: int, unit: str) -> str:
@@ -220,7 +214,7 @@ def _frame_lines(name: str, kind: str, value: Any) -> list[str]:
         return _column(labels[at], f"<{type_name(array)}>", rows)
 
     return _table_lines(
-        f"{name}: {kind}, {_size(rows, width)}{more}",
+        f"{name}: {kind}, {_many(rows, 'rows')} x {_many(width, 'columns')}{more}",
         f"{name}.head({_ROWS}):",
         list(map(describe_column, range(len(labels)))),
         width,
@@ -245,7 +239,7 @@ def _is_readable(series: Any) -> bool:
         return False
     dtype = series.dtype
     if is_one_of(dtype, "pandas", "ArrowDtype"):
-        return bool(_own_type(dtype.pyarrow_dtype))
+        return bool(_arrow_type(dtype.pyarrow_dtype))
     if is_one_of(dtype, "pandas", "CategoricalDtype"):
         index = dtype.categories
         return is_own_index(index) and _is_readable(index) and not has_foreign_zone(index.dtype)
@@ -259,7 +253,7 @@ def _pandas_type(series: Any) -> str:
         return f"<{type_name(series._values)}>"
     if is_one_of(series.dtype, "pandas", "ArrowDtype"):
         inner = series.dtype.pyarrow_dtype
-        return f"{_own_type(inner) or f'<{type_name(inner)}>'}[pyarrow]"
+        return f"{_arrow_type(inner) or f'<{type_name(inner)}>'}[pyarrow]"
     return one_line(dtype_text(series.dtype), _CELL_WIDTH)
 
 
@@ -325,23 +319,20 @@ def _typed_lines(name: str, kind: str, value: Any) -> list[str]:
     labels = value.column_names if is_arrow else value.columns
     rows, width = value.shape
     head: Any = as_table(value.slice(0, _ROWS))
-    lines = [f"{name}: {'pyarrow' if is_arrow else 'polars'} {kind}, {_size(rows, width)}"]
+    library = "pyarrow" if is_arrow else "polars"
+    lines = [f"{name}: {library} {kind}, {_many(rows, 'rows')} x {_many(width, 'columns')}"]
     for at in range(min(width, _MOST_COLUMNS)):
-        known = head.column(at) if _own_type(dtypes[at]) else None
-        column = _column(
-            labels[at], _own_type(dtypes[at]) or type_name(dtypes[at]), rows, known, 0, "null"
-        )
+        dtype = _arrow_type(dtypes[at]) if is_arrow else one_line(str(dtypes[at]), _CELL_WIDTH)
+        known = head.column(at) if dtype else None
+        column = _column(labels[at], dtype or type_name(dtypes[at]), rows, known, 0, "null")
         lines.append(f"{column.label} {column.type}: {', '.join(column.cells)}")
     return [*lines, f"... and {width - _MOST_COLUMNS:,} more"] if width > _MOST_COLUMNS else lines
 
 
-def _own_type(dtype: Any) -> str:
-    """Format a type of polars or Arrow; empty if it, or one in it, is not the library's own."""
-    if is_from(dtype, "pyarrow"):
-        own = all(_own_type(dtype.field(at).type) for at in range(dtype.num_fields))
-    else:
-        cls = dtype if is_class(dtype) else type(dtype)
-        own = get_if_loaded("polars", name_of(cls)) is cls and not dtype.is_nested()
+def _arrow_type(dtype: Any) -> str:
+    """Format a type of Arrow; empty if it, or one in it, is not the library's own."""
+    inner = (dtype.field(at).type for at in range(dtype.num_fields))
+    own = is_from(dtype, "pyarrow") and all(map(_arrow_type, inner))
     return one_line(str(dtype), _CELL_WIDTH) if own else ""
 
 
@@ -350,13 +341,8 @@ def _own_type(dtype: Any) -> str:
 
 def _array_lines(name: str, kind: str, value: Any) -> list[str]:
     shape = f"({', '.join(map(str, value.shape))}{',' if value.ndim == 1 else ''})"
-    dtype = value.dtype
-    if dtype.names is not None:
-        fields = [f"{_label(field)} {dtype[field]}" for field in dtype.names[:_MOST_COLUMNS]]
-        lines = [f"{name}: {kind}, shape {shape}, structured", f"fields: {', '.join(fields)}"]
-    else:
-        dtype = one_line(str(dtype), _CELL_WIDTH)
-        lines = [f"{name}: {kind}, {dtype}, shape {shape}{_extent(value)}"]
+    dtype = one_line(str(value.dtype), _ROW_WIDTH)
+    lines = [f"{name}: {kind}, {dtype}, shape {shape}{_extent(value)}"]
     if not value.ndim:
         return [*lines, f"value: {_item(value.tolist())}"]
     if not value.size:

@@ -191,8 +191,7 @@ SIMPLE: list[tuple[Any, list[str]]] = [
     (
         np.array([(1, "a")], dtype=[("id", int), ("n", "U5")]),
         [
-            "it: ndarray, shape (1,), structured",
-            "fields: id int64, n <U5",
+            "it: ndarray, [('id', '<i8'), ('n', '<U5')], shape (1,)",
             "first values: (1, 'a')",
         ],
     ),
@@ -243,7 +242,7 @@ SIMPLE: list[tuple[Any, list[str]]] = [
         [
             "it: polars DataFrame, 2 rows x 3 columns",
             "a Int64: 1, null",
-            "b List: …, …",
+            "b List(Int64): list 1 item, list 2 items",
             "c String: x, y",
         ],
     ),
