@@ -78,12 +78,8 @@ def run_locked(
     `KeyboardInterrupt`."""
     if why := read_only.missing():
         return _stopped(f"cannot be locked: {why}")
-    readable = [
-        OUR_FOLDER,
-        *_project_parts(os.getcwd()),
-        *filter(None, sys.path),
-        *environment.loaded,
-    ]
+    project = _project_parts(os.getcwd())
+    readable = [OUR_FOLDER, *project, *filter(None, sys.path), *environment.loaded]
     ours, theirs = socket.socketpair()
     output, into = os.pipe()
     parent = os.getpid()
@@ -121,10 +117,10 @@ def _project_parts(folder: str) -> list[str]:
 def describe_locked_run(report: Report, namespace: dict[str, Any], *, keep: bool) -> str:
     """Name what stays in the fork, in a line; empty if nothing does."""
     names = [*report.fork_only, *(() if keep else (*report.values, *report.deleted))]
-    changed = [f"`{name}`" for name in names if name in namespace]
-    lost = [f"`{name}`" for name in names if name not in namespace]
-    parts = [f"changes to {', '.join(changed)} were not kept"] if changed else []
-    parts += [f"{', '.join(lost)} {'was' if len(lost) == 1 else 'were'} not kept"] if lost else []
+    changed = ", ".join(f"`{name}`" for name in names if name in namespace)
+    lost = ", ".join(f"`{name}`" for name in names if name not in namespace)
+    parts = [f"changes to {changed} were not kept"] if changed else []
+    parts += [f"{lost} {'were' if ',' in lost else 'was'} not kept"] if lost else []
     return f"ran apart: {'; '.join(parts)}\n" if parts else ""
 
 

@@ -148,25 +148,20 @@ def _find_class_source(cls: Any) -> tuple[str, str]:
     file = _find_class_file(cls)
     lines = linecache.getlines(file) if file else []
     text = "".join(lines)
-    if not text or len(text) > _LARGEST_FILE:
+    if len(text) > _LARGEST_FILE:
         return "", ""
     try:
-        node: ast.AST = ast.parse(text)
+        tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return "", ""
-    for name in type.__dict__["__qualname__"].__get__(cls).split("."):
-        if name == "<locals>":
-            continue
-        definitions = [
-            child
-            for child in ast.walk(node)
-            if isinstance(child, (ast.ClassDef, ast.FunctionDef)) and child.name == name
-        ]
-        if not definitions:
-            return "", ""
-        node = definitions[-1]
-    if not isinstance(node, ast.ClassDef):
+    qualname = type.__dict__["__qualname__"].__get__(cls)
+    name = qualname.rpartition(".")[2]
+    found = [
+        each for each in ast.walk(tree) if isinstance(each, ast.ClassDef) and each.name == name
+    ]
+    if not found:
         return "", ""
+    node = found[-1]
     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
     return "".join(lines[first - 1 : node.end_lineno]), f"{file}:{first}"
 
