@@ -7,7 +7,7 @@ import io
 import os
 import sys
 import weakref
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Any, Callable, NamedTuple
 
 from .capture import LimitedOutput, OutputLimitError
@@ -173,7 +173,7 @@ def make_display(value: object) -> Display:
 
 
 def _rich_form(value: object) -> tuple[str, str]:
-    for find in (_from_figure, _from_image, _from_bundle, _from_methods):
+    for find in (_from_figure, _from_image, _from_frame, _from_bundle, _from_methods):
         try:
             form = find(value)
         except Exception:  # raised by the object's code; other representations are tried
@@ -221,36 +221,29 @@ def _from_bundle(value: Any) -> tuple[str, str] | None:
     return next(filter(None, (_encode(mime, bundle.get(mime)) for mime in MIMES)), None)
 
 
+def _from_frame(value: Any) -> tuple[str, str] | None:
+    """Return a table of pandas with its shape and all columns that the screen shows, unless the
+    user chose otherwise."""
+    if not _is_a(value, "pandas", "DataFrame"):
+        return None
+    pandas = sys.modules["pandas"]
+    options: list[Any] = []
+    if pandas.get_option("display.max_columns") in (0, 20):  # with and without a terminal
+        options += ["display.max_columns", _COLUMNS]
+    if pandas.get_option("display.show_dimensions") == "truncate":
+        options += ["display.show_dimensions", True]
+    with pandas.option_context(*options) if options else nullcontext():
+        return _from_methods(value)
+
+
 def _from_methods(value: Any) -> tuple[str, str] | None:
     for mime, method in _METHODS.items():
         if find_in_class(type(value), method) is MISSING:
             continue
-        is_table = mime == "text/html" and _is_a(value, "pandas", "DataFrame")
-        with _all_columns() if is_table else nullcontext():
-            found = getattr(value, method)()
-        form = _encode(mime, found[0] if isinstance(found, tuple) else found)
-        if form is not None:
-            if is_table and "columns</p>" not in form[1]:
-                form = mime, form[1] + _shape(value)
+        found = getattr(value, method)()
+        if form := _encode(mime, found[0] if isinstance(found, tuple) else found):
             return form
     return None
-
-
-def _all_columns() -> AbstractContextManager[object]:
-    """Let pandas write all columns that the screen shows, unless the user chose a number."""
-    pandas = sys.modules["pandas"]
-    # The option's defaults with and without a terminal.
-    if pandas.get_option("display.max_columns") not in (0, 20):
-        return nullcontext()
-    context: AbstractContextManager[object] = pandas.option_context("display.max_columns", _COLUMNS)
-    return context
-
-
-def _shape(value: Any) -> str:
-    if sys.modules["pandas"].get_option("display.show_dimensions") != "truncate":
-        return ""
-    rows, columns = value.shape
-    return f"<p>{rows} rows × {columns} columns</p>"
 
 
 def _encode(mime: str, data: object) -> tuple[str, str] | None:

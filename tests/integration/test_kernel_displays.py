@@ -54,7 +54,7 @@ def test_frames_pillow_and_markdown_bring_their_own_format(cells: Cells) -> None
     assert frame.mime == "text/html"
     assert "[bold]" in frame.data
     assert frame.text.split() == ["a", "b", "0", "1", "[bold]"]
-    assert frame.data.endswith("<p>1 rows × 2 columns</p>")
+    assert frame.data.endswith("<p>1 rows × 2 columns</p>\n</div>")
     (frame,) = show(cells, "pd.DataFrame({'a': range(1_000)})")
     assert frame.data.count("1000 rows × 1 columns") == 1
     with_option = "with pd.option_context('display.show_dimensions', False): display(pd.DataFrame({'a': [1]}))"
