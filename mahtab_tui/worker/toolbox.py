@@ -272,19 +272,18 @@ def _describe_session(path: str) -> dict[str, Any]:
         for line in file:
             try:
                 entry = json.loads(line)
-            except (ValueError, RecursionError):
+                kind, content = entry["type"], entry["message"]["content"]
+            except (ValueError, LookupError, TypeError, RecursionError):
                 continue
-            if not isinstance(entry, dict) or entry.get("type") not in ("user", "assistant"):
+            if kind not in ("user", "assistant"):
                 continue
             messages += 1
             moment = str(entry.get("timestamp") or moment)
-            if not title and entry["type"] == "user":
-                message = entry.get("message")
-                content = message.get("content") if isinstance(message, dict) else None
-                if isinstance(content, list):
-                    parts = (part for part in content if isinstance(part, dict))
-                    content = " ".join(str(part.get("text", "")) for part in parts)
-                title = " ".join(content.split())[:_TITLE] if isinstance(content, str) else ""
+            if isinstance(content, list):
+                parts = (part for part in content if isinstance(part, dict))
+                content = " ".join(str(part.get("text", "")) for part in parts)
+            if not title and kind == "user":
+                title = " ".join(str(content).split())[:_TITLE]
     return {
         "id": os.path.splitext(os.path.basename(path))[0],
         "time": moment,

@@ -329,7 +329,7 @@ def test_claude_sessions_are_read_and_broken_lines_skipped(project: Path, home: 
         "[]",
         "[" * 200_000,
         json.dumps({"type": "user", "timestamp": "t", "message": {"content": "Fix  the\nbug"}}),
-        json.dumps({"type": "assistant"}),
+        json.dumps({"type": "assistant", "message": {"content": []}}),
     ]
     (folder / "abc.jsonl").write_text("\n".join(lines))
     [found] = load_claude_sessions()
