@@ -8,8 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .variables import one_line
-
 if TYPE_CHECKING:
     from .contexts import NamedContext
 
@@ -196,4 +194,5 @@ class TurnLines:
 
 
 def _short(text: str) -> str:
-    return one_line(" ".join(text[: 2 * _SHOWN].split()), _SHOWN)
+    line = "".join(each if each.isprintable() else " " for each in text[: _SHOWN + 1])
+    return line if len(line) <= _SHOWN else line[:_SHOWN] + "…"
