@@ -207,6 +207,21 @@ def _clean(data: Any) -> Any:
 
 
 def _read(wanted: Any, data: Any, path: str) -> Any:
+    try:
+        return _convert(wanted, data, path)
+    except WrongForm:
+        raise
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):
+        try:
+            shown = json.dumps(data, default=repr)
+        except (TypeError, ValueError, RecursionError):  # for example other keys than strings
+            shown = repr(data)
+        shown = shown if len(shown) <= 100 else f"{shown[:100]}…"
+        raise WrongForm(f"{path} must be {describe_form(wanted)}, not {shown}") from None
+
+
+def _convert(wanted: Any, data: Any, path: str) -> Any:
+    """Convert an answer, or raise an exception if it does not have the form."""
     bare = _strip_annotations(wanted)
     if bare is not wanted:
         value = _read(bare, data, path)
@@ -217,25 +232,25 @@ def _read(wanted: Any, data: Any, path: str) -> Any:
         return value
     origin, inner = get_origin(wanted) or wanted, get_args(wanted)
     if simple := _SIMPLE.get(wanted):
-        try:
-            return simple[1](data)
-        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):
-            raise _wrong_form(wanted, data, path) from None
+        return simple[1](data)
     if origin in _UNIONS:
         # As in pydantic, "7" is a str for `int | str`.
         for each in sorted(inner, key=lambda each: type(data) is not _strip_annotations(each)):
-            try:
+            with contextlib.suppress(WrongForm):
                 return _read(each, data, path)
-            except WrongForm:
-                continue
-        raise _wrong_form(wanted, data, path)
+        raise ValueError
     if choices := _choices(wanted):
-        return _choose(choices, wanted, data, path)
+        return _choose(choices, data)
     if origin in _LISTS:
-        return _read_list(wanted, data, path)
+        if not isinstance(data, (list, tuple, set, frozenset)):
+            raise TypeError
+        fixed = origin is tuple and inner and inner[-1] is not ...
+        kinds: Sequence[Any] = inner if fixed else [inner[0] if inner else Any] * len(data)
+        if len(data) != len(kinds):
+            raise ValueError
+        items = enumerate(zip(kinds, data))
+        return _LISTS[origin](_read(kind, each, f"{path}[{at}]") for at, (kind, each) in items)
     if origin in _DICTS:
-        if not isinstance(data, dict):
-            raise _wrong_form(wanted, data, path)
         key, kind = inner or (Any, Any)
         return {
             _read(key, name, f"{path}, a key"): _read(kind, each, f"{path}[{name!r}]")
@@ -244,36 +259,17 @@ def _read(wanted: Any, data: Any, path: str) -> Any:
     return _read_object(wanted, data, path)
 
 
-def _choose(choices: dict[Any, list[Any]], wanted: Any, data: Any, path: str) -> Any:
+def _choose(choices: dict[Any, list[Any]], data: Any) -> Any:
     for choice, names in choices.items():
         if any(type(name) is type(data) and name == data for name in names):
             return choice
     meant = str(data).strip(" \n.'\"`").casefold()
-    found = [
+    (found,) = (
         choice
         for choice, names in choices.items()
         if meant in {str(name).casefold() for name in names}
-    ]
-    if len(found) != 1:
-        raise _wrong_form(wanted, data, path)
-    return found[0]
-
-
-def _read_list(wanted: Any, data: Any, path: str) -> Any:
-    origin, inner = get_origin(wanted) or wanted, get_args(wanted)
-    if not isinstance(data, (list, tuple, set, frozenset)):
-        raise _wrong_form(wanted, data, path)
-    fixed = origin is tuple and inner and inner[-1] is not ...
-    kinds: Sequence[Any] = inner if fixed else [inner[0] if inner else Any] * len(data)
-    if len(data) != len(kinds):
-        raise _wrong_form(wanted, data, path)
-    try:
-        return _LISTS[origin](
-            _read(kind, each, f"{path}[{index}]")
-            for index, (kind, each) in enumerate(zip(kinds, data))
-        )
-    except TypeError:
-        raise _wrong_form(wanted, data, path) from None
+    )
+    return found
 
 
 def _read_object(wanted: Any, data: Any, path: str) -> Any:
@@ -284,7 +280,7 @@ def _read_object(wanted: Any, data: Any, path: str) -> Any:
     if isinstance(data, (list, tuple)) and hasattr(wanted, "_fields") and len(data) <= len(fields):
         data = {name: each for (name, _, _), each in zip(fields, data)}
     if not isinstance(data, dict):
-        raise _wrong_form(wanted, data, path)
+        raise TypeError
     problems = [f"{name!r} is missing" for name, _, must in fields if must and name not in data]
     unknown = sorted(str(name) for name in data.keys() - {name for name, _, _ in fields})
     problems += [f"there is no {name!r}" for name in unknown]
@@ -338,15 +334,6 @@ def _strip_annotations(wanted: Any) -> Any:
     if origin is Annotated or getattr(origin, "_name", "") in ("Required", "NotRequired"):
         return _strip_annotations(get_args(wanted)[0])
     return wanted
-
-
-def _wrong_form(wanted: Any, data: Any, path: str) -> WrongForm:
-    try:
-        shown = json.dumps(data, default=repr)
-    except (TypeError, ValueError, RecursionError):  # for example other keys than strings
-        shown = repr(data)
-    shown = shown if len(shown) <= 100 else f"{shown[:100]}…"
-    return WrongForm(f"{path} must be {describe_form(wanted)}, not {shown}")
 
 
 def _unsupported_form(wanted: Any) -> TypeError:
