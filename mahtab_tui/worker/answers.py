@@ -10,6 +10,7 @@ import json
 import re
 import sys
 import types
+import uuid
 import warnings
 from collections import abc
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -109,6 +110,7 @@ _SIMPLE: dict[Any, tuple[str, Callable[[Any], Any]]] = {
     date: ("a date such as 2026-03-01", _read_date),
     datetime: ("a time such as 2026-03-01T12:00:00", _read_datetime),
     time: ("a time such as 12:00:00", time.fromisoformat),
+    uuid.UUID: ("a UUID", uuid.UUID),
     Path: ("a path", Path),
 }
 """Types without parts: description and reader."""

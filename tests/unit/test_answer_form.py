@@ -24,6 +24,7 @@ from typing import (
     TypedDict,
     Union,
 )
+from uuid import UUID
 
 import numpy
 import pytest
@@ -88,6 +89,7 @@ DAY = date(2026, 3, 1)
 PAID = Invoice(id=1, day=DAY, total=2)
 NOON = datetime(2026, 3, 1, 12)
 UTC_NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+ID = UUID("12345678-1234-5678-1234-567812345678")
 Spam = Literal["spam", "ham"]
 
 
@@ -147,7 +149,7 @@ def test_answer_is_parsed_as_the_requested_type(wanted: Any, text: str, value: o
         (list[float], [nan, 1, inf], [nan, 1.0, inf]),
         (bool, "yes", True),
         (Decimal, Decimal("1.10"), Decimal("1.1")),
-        (dict[str, Path], {"a": Path("a/b")}, {"a": Path("a/b")}),
+        (dict[UUID, Path], {str(ID): Path("a/b")}, {ID: Path("a/b")}),
         (Path, "a/b", Path("a/b")),
         (set[int], {3, 1}, {1, 3}),
         (frozenset[str], {"a"}, frozenset("a")),
