@@ -88,7 +88,6 @@ class Chunks:
             self.flush()
 
     def wait(self) -> float | None:
-        """Return the seconds until `flush` is due; None if nothing is pending."""
         if not self._pending:
             return None
         return max(0.0, self._last + DELAY - time.monotonic())
@@ -109,15 +108,12 @@ class Chunks:
 
 
 _RECENT = 128_000
-"""Characters at the end of plain text that the cursor may still reach, if they have fewer lines
-than `terminal_screen.HEIGHT`."""
+"""Characters at the end of plain text that the cursor may still reach."""
 _BULK = 4_000
-"""Characters of plain text from which it is worth dropping the screen."""
 
 
 class TerminalOutput:
-    """A cell's output as a terminal would finally show it; only head and tail of very long
-    output."""
+    """A cell's output as a terminal would finally show it; head and tail of very long output."""
 
     def __init__(self) -> None:
         self.rewritten = False
@@ -192,8 +188,6 @@ class TerminalOutput:
             self._omitted += omitted
 
     def text(self) -> tuple[str, Kinds]:
-        """Return the whole text and the kinds of its characters. Nothing may be added
-        afterwards."""
         self._end_prints()
         pieces = list(self._head)
         if self._omitted:
@@ -201,7 +195,7 @@ class TerminalOutput:
         pieces += self._tail
         kinds: list[tuple[OutputKind, int]] = []
         for kind, text in pieces:
-            if kinds and kinds[-1][0] == kind != "display":  # displays are not joined
+            if kinds and kinds[-1][0] == kind != "display":
                 kinds[-1] = (kind, kinds[-1][1] + len(text))
             else:
                 kinds.append((kind, len(text)))
@@ -212,7 +206,6 @@ GRACE = 2.0
 """Seconds that a cell may take to end after its interrupt."""
 
 _AGAIN = 0.01
-"""Seconds before repeating an interrupt that came before the cell had started."""
 
 
 class BoundedCell:
@@ -225,11 +218,8 @@ class BoundedCell:
         grace: float = GRACE,
         on_unresponsive: Callable[[], None] = lambda: None,
     ) -> None:
-        """timeout: seconds from the start of `run`, or None.
-
-        may_kill: whether to kill the kernel if the cell does not end within `grace` seconds after
-        its interrupt; otherwise `on_unresponsive` is called.
-        """
+        """may_kill: whether to kill the kernel if the cell does not end within `grace` seconds
+        after its interrupt; otherwise `on_unresponsive` is called."""
         self._kernel = kernel
         self._timeout = None if timeout is None else min(timeout, threading.TIMEOUT_MAX)
         self._may_kill = may_kill
@@ -250,8 +240,8 @@ class BoundedCell:
             self._stop.set()
 
     def stop(self) -> None:
-        """Interrupt the cell, from any thread, and return immediately. A cell that has not started
-        is interrupted when it does."""
+        """Interrupt the cell and return immediately. A cell that has not started is interrupted
+        when it does."""
         self._stop.set()
 
     def _bound(self) -> None:
@@ -264,8 +254,6 @@ class BoundedCell:
             self._on_unresponsive()
 
     def _interrupt(self, timed_out: bool) -> bool:
-        """Interrupt the cell, repeatedly until the kernel has started it. Returns False if it has
-        already ended."""
         while True:
             with self._lock:
                 if self._ended.is_set():
@@ -279,13 +267,10 @@ class BoundedCell:
 _KEY = re.compile(r"[0-9a-f]{16}")
 
 DISPLAYED = 100_000_000
-"""Characters of rich display to keep per cell; of further values only the text is kept."""
+"""Characters of rich display to keep per cell."""
 
 
 class RunningCell:
-    """Collects a cell's output, passes it on, and creates its result. Used by the kernel's reader
-    thread."""
-
     def __init__(
         self,
         cell: int,
@@ -293,15 +278,12 @@ class RunningCell:
         limit: int | None,
         on_display: OnDisplay | None = None,
     ) -> None:
-        """on_output: None if `listen` names it later."""
         self.cell = cell
         self.result: Future[CellResult] = Future()
         self.seal = ""
-        """A token sent with the code and expected at its end; empty for a cell started by an
-        earlier host."""
+        """A token expected at its end; empty for a cell started by an earlier host."""
         self.over_limit = False
-        """Whether more was printed outside Python's streams (by a child process or C code) than the
-        cell may print."""
+        """Whether more was printed by a child process or C code than the cell may print."""
         self.interrupting = False
         self._on_output = on_output
         self._on_display = on_display
@@ -374,7 +356,7 @@ class RunningCell:
             elif self._listener_error is None:
                 try:
                     send(self._on_output)
-                except BaseException as error:  # the waiting caller raises it
+                except BaseException as error:
                     self._listener_error = error
 
     def _finish(
@@ -391,13 +373,11 @@ class RunningCell:
 
 
 class RunningCells:
-    """The running cells of a kernel process, the innermost last. Any thread may use it."""
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._cells: list[RunningCell] = []
         self._replayed: list[RunningCell] | None = None
-        """While cells of an earlier host are replayed, those of them that have not ended."""
+        """Unended cells of an earlier host while they are replayed."""
 
     def __iter__(self) -> Iterator[RunningCell]:
         with self._lock:

@@ -1,5 +1,4 @@
-"""A kernel whose results have the session's secrets masked. Code in the kernel sees them
-unmasked."""
+"""Masks the session's secrets in a kernel's results. Code in the kernel sees them unmasked."""
 
 from __future__ import annotations
 
@@ -25,8 +24,6 @@ from mahtab_tui.kernel.values import Completions, OutputKind
 
 
 class MaskedKernel:
-    """A `Kernel` that masks the results of another one, except the fields named by `Operations`."""
-
     def __init__(self, inner: Kernel, secrets: Secrets) -> None:
         self.inner = inner
         self._secrets = secrets
@@ -46,8 +43,7 @@ class MaskedKernel:
         self.inner.start(host)
 
     def replace_kernel(self, new: Kernel, text: str) -> None:
-        """Replace the kernel by another one. text: a sentence about it. If it raises `KernelError`,
-        the old one stays."""
+        """If it raises `KernelError`, the old kernel stays."""
         new.set_size(*self._size)
         try:
             new.start(self._host)
@@ -63,12 +59,11 @@ class MaskedKernel:
         self.inner.set_size(columns, lines)
 
     def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
-        """Describe, and mask secrets, including those truncated before a ``…``."""
+        """Also mask secrets truncated before a ``…``."""
         found: dict[str, str] = self._call("describe", names, limit)
         return {name: self._masked_cut(text) for name, text in found.items()}
 
     def complete(self, code: str, cursor: int) -> Completions:
-        """Complete, leaving out candidates that contain a secret."""
         found: Completions = self._call("complete", code, cursor)
         items = (item for item in found.items if not self._secrets.spans(item.text))
         return replace(found, items=tuple(items))
@@ -101,7 +96,6 @@ class MaskedKernel:
         on_display: OnDisplay | None = None,
         **arguments: Any,
     ) -> Any:
-        """Run a cell, or wait for its end, and mask its output, including the streamed one."""
         output = _Output(self._secrets, on_output)
         if on_display is not None:
             arguments["on_display"] = lambda display: on_display(self._masked(name, display))
@@ -141,7 +135,7 @@ class MaskedKernel:
 
 
 def _mask_texts(value: Any, unmasked: frozenset[str], mask: Callable[[str], str]) -> Any:
-    if type(value) is str:  # no member of an enum
+    if type(value) is str:
         return mask(value)
     if isinstance(value, list | tuple):
         return type(value)(_mask_texts(each, unmasked, mask) for each in value)

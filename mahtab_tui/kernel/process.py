@@ -40,20 +40,15 @@ from mahtab_tui.kernel.worker_process import CLAIMED, WorkerProcess
 from mahtab_tui.system import existing_folder, moved_message
 
 SLOW_DISK = 20_000_000
-"""Bytes per second."""
 
 ATTEMPTS = 3
-"""Failed starts in a row after which a dead kernel stays dead."""
 
 STARTUP_OUTPUT = 4_000
-"""Characters of the startup code's output to report if it fails."""
 
 CLOSED = "The session was closed."
 
 
 class ProcessKernel(Kernel):
-    """A `Kernel` in a separate process, which is replaced by a new one when it dies."""
-
     def __init__(
         self,
         python: str | None = None,
@@ -67,13 +62,9 @@ class ProcessKernel(Kernel):
         keep: SaveTarget | None = None,
         launcher: Launcher | None = None,
     ) -> None:
-        """startup: code that runs first in each new process. reload: reload changed modules of the
-        project.
-
-        undo_steps: number of cells that can be undone. undo_memory: megabytes for that; the oldest
+        """startup: code that runs first in each new process. undo_memory: megabytes; the oldest
         steps are dropped first. keep: where the namespace is saved; None for nowhere. launcher:
-        where the kernel runs; None for this machine.
-        """
+        where the kernel runs; None for this machine."""
         self._launcher = launcher = launcher or LocalLauncher()
         self._python = python
         self._cwd = cwd or ("" if launcher.label else os.getcwd())
@@ -88,22 +79,15 @@ class ProcessKernel(Kernel):
             lambda name, args: self._host.call(name, args),
         )
         self._size = (80, 24)
-        """Columns and lines for code."""
         self._turn = threading.Lock()
         self._swap = threading.Lock()
-        """Held while one process replaces another."""
         self._changed = threading.Condition()
         self._worker: WorkerProcess | None = None
-        """The running process."""
         self._starting: WorkerProcess | None = None
         self._executable = ""
-        """The interpreter of the last process; empty before the first one."""
         self._failure = "The kernel was not started."
-        """Why there is no process."""
         self._moved = ""
-        """A sentence that a new process runs in another folder, until it is reported."""
         self._attached = launcher.will_reattach
-        """Whether the process was waiting for this host."""
         self._closed = False
 
     def start(self, host: KernelHost) -> None:
@@ -116,7 +100,7 @@ class ProcessKernel(Kernel):
         except KernelError as error:
             if not self._closed:
                 self._failure = str(error)
-                self._report(KernelState.DEAD, "")  # the caller reports the reason
+                self._report(KernelState.DEAD, "")
             raise
         self._begin("")
 
@@ -151,7 +135,7 @@ class ProcessKernel(Kernel):
     ) -> CellResult | None:
         with nullcontext() if nested else self._turn:
             worker = self._require()
-            if not worker.was_reattached:  # the kernel died meanwhile
+            if not worker.was_reattached:
                 return None
             with self._busy(nested):
                 return worker.detach_state.resume_cell(cell, on_output, on_display)
@@ -169,7 +153,6 @@ class ProcessKernel(Kernel):
         return worker is not None and worker.interrupt()
 
     def kill(self) -> None:
-        """Kill the process, and wait for the next one."""
         with self._changed:
             worker = self._worker
         if worker is None:
@@ -208,7 +191,7 @@ class ProcessKernel(Kernel):
             self._worker.send("reload", on=on)
 
     def _ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
-        typing = operation in (Operations.complete, Operations.explain)  # these never wait
+        typing = operation in (Operations.complete, Operations.explain)
         worker = self._require(wait=not typing)
         reply = worker.ask(operation, timeout, **fields)
         if isinstance(reply, UndoAnswer):
@@ -262,15 +245,12 @@ class ProcessKernel(Kernel):
             worker.end(Status.KILLED, CLOSED)
         self._report(KernelState.DEAD, "")
 
-    # Processes, one after the other
-
     def _ready(self) -> WorkerProcess | None:
         with self._changed:
             self._changed.wait_for(lambda: self._state is not KernelState.STARTING)
             return self._worker
 
     def _require(self, *, wait: bool = True) -> WorkerProcess:
-        """wait: also wait for one that is starting. Raises `KernelError` if there is none."""
         worker = self._ready() if wait else self._worker
         if worker is None:
             raise KernelError(self._failure)
@@ -283,8 +263,6 @@ class ProcessKernel(Kernel):
         self._host.kernel_state(self.info(), text)
 
     def _replace(self, executable: str, why: str, now: str) -> None:
-        """why: a detail for the results of the old one's cells. now: the notice once the new one is
-        ready, with placeholders for its ready message."""
         with self._swap:
             if self._closed:
                 raise KernelError(self._failure)
@@ -302,7 +280,7 @@ class ProcessKernel(Kernel):
 
     def _launch(self, executable: str) -> WorkerProcess:
         cwd = self._worker.cwd if self._worker is not None else self._cwd
-        folder = cwd if self._launcher.label else existing_folder(cwd)  # a station checks itself
+        folder = cwd if self._launcher.label else existing_folder(cwd)
         start = partial(
             self._launcher.start, executable, folder, self._color, self._size, self._wire
         )
@@ -325,7 +303,7 @@ class ProcessKernel(Kernel):
             if worker.over:
                 raise KernelError(f"The kernel of {executable} ended as soon as it was ready.")
             self._worker, self._executable = worker, executable
-        self.set_size(*self._size)  # it may have changed meanwhile
+        self.set_size(*self._size)
 
     def _begin(self, text: str) -> None:
         with self._changed:

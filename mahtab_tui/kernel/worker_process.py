@@ -42,32 +42,25 @@ from mahtab_tui.system import wait_for_result
 from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
 
 START_TIMEOUT = 20.0
-"""Seconds that an interpreter may take to get ready, for example with a cold disk or a large
-site-packages."""
+"""Seconds; the disk may be cold, or site-packages large."""
 
 END_TIMEOUT = 1.0
 
 _RESTORING = -1
-"""The number that stands for a cell while variables are restored."""
 
 
 @dataclass(frozen=True, slots=True)
 class SavedBefore:
-    """The previous host's report on the saved variables."""
-
     carried: tuple[str, ...] | None
-    """None if it reported nothing."""
     lost: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class EventBacklog:
-    """Events in order, to replay on attach. `at` is the offset of the output up to an event."""
+    """Events to replay on attach. `at` is the offset of the output up to an event."""
 
     acknowledged: int
-    """The offset up to which the output outside cells is stored."""
     events: tuple[dict[str, Any], ...]
-    """Each is the start of a cell, a display, or the end of a cell."""
     calls: tuple[HostCall, ...]
     saved: SavedBefore
 
@@ -76,18 +69,17 @@ CLAIMED = "The other terminal now has the kernel and its variables."
 
 
 class DetachState:
-    """State that a later host of the same kernel needs. Any thread may use it, but only the reader
-    thread calls `receive`, `on_cell_end` and `printed_outside`."""
+    """State that a later host of the same kernel needs. Only the reader thread calls `receive`,
+    `on_cell_end` and `printed_outside`."""
 
     def __init__(self, outbox: Outbox) -> None:
         self.output: SeekableOutput | None = None
-        """The kernel's output, if it can outlive this host."""
         self._outbox = outbox
         self._lock = threading.Lock()
         self._backlog: Future[EventBacklog] = Future()
         self._resumed: dict[int, RunningCell] = {}
         self._ends: dict[int, int] = {}
-        """Offset of the end of each unstored cell's output, by cell number."""
+        """Offset of the end of each unstored cell's output."""
 
     @property
     def has_received(self) -> bool:
@@ -104,8 +96,8 @@ class DetachState:
     def resume_cell(
         self, cell: int, on_output: OnOutput, on_display: OnDisplay
     ) -> CellResult | None:
-        """Wait for the end of a cell that began under an earlier host; it may have ended since.
-        Returns None if the kernel does not know it."""
+        """Wait for the end of a cell that began under an earlier host; None if the kernel does not
+        know it."""
         with contextlib.suppress(KernelError):
             wait_for_result(self._backlog)
         running = self._resumed.pop(cell, None)
@@ -115,8 +107,6 @@ class DetachState:
         return wait_for_result(running.result)
 
     def saved(self, seconds: float) -> SavedBefore:
-        """Return the earlier host's report on the saved variables. Raises `KernelError` if it does
-        not arrive in time."""
         try:
             return self._backlog.result(seconds).saved
         except TimeoutError:
@@ -132,8 +122,6 @@ class DetachState:
             self._acknowledge((), self.output.position)
 
     def on_stored(self, cell: int) -> None:
-        """Note that a cell's end and output are stored, so that the kernel need not send them to
-        another host."""
         with self._lock:
             if self.output is None:
                 return
@@ -154,9 +142,8 @@ class WorkerProcess:
         host: KernelHost,
         on_end: Callable[[WorkerProcess, str], None],
     ) -> None:
-        """start: starts the process, on the reader thread. on_end: called there with a sentence
-        when the process is over or another host has attached to it, and its cells have their
-        results; not for a process that was never ready."""
+        """start: starts the process, on the reader thread. on_end: called there when the process is
+        over or another host has attached to it, and its cells have their results."""
         self.hello = KernelReady("", executable, cwd, 0)
         self.cwd = cwd
         self._executable = executable
@@ -176,7 +163,6 @@ class WorkerProcess:
         self._cells = RunningCells()
         self._restoring: RunningCell | None = None
         self._leaving = self._left = False
-        """Whether this host wants to detach, and whether it has detached."""
         self.detach_state = DetachState(self._outbox)
         self._requests = ControlRequests(lambda frame: self._outbox.send(encode(frame)))
         self.ask = self._requests.ask
@@ -187,7 +173,6 @@ class WorkerProcess:
         self._thread = threading.Thread(target=self._run, name="mahtab-kernel", daemon=True)
 
     def start(self) -> None:
-        """Start the process and wait until it is ready. Raises `KernelError`."""
         self._thread.start()
         try:
             self._started.result()
@@ -208,8 +193,7 @@ class WorkerProcess:
         on_display: OnDisplay | None = None,
         lock: Lock | None = None,
     ) -> CellResult:
-        """Run a cell and wait for its end. Raises any exception of `on_output`, and `KernelError`
-        for code too large to send."""
+        """Raises any exception of `on_output`, and `KernelError` for code too large to send."""
         running = RunningCell(cell, on_output, limit, on_display)
         running.seal = os.urandom(16).hex()
         frame = {
@@ -247,8 +231,6 @@ class WorkerProcess:
         self._outbox.send_soon({"op": op, **fields})
 
     def interrupt(self) -> bool:
-        """Stop the innermost running cell, or restoring variables, as Ctrl+C in a terminal does;
-        returns False if nothing is running."""
         cell = self._cells.innermost() or self._restoring
         if cell is not None and not cell.interrupting:
             cell.interrupting = True
@@ -270,8 +252,6 @@ class WorkerProcess:
         cell.interrupting = False
 
     def restore(self, file: str, seconds: float) -> RestoredFile:
-        """Let the process restore saved variables between two cells; returns its answer. Raises
-        `KernelError`."""
         self._restoring = RunningCell(_RESTORING, lambda kind, text: None, None)
         try:
             return self.ask(Operations.restore, seconds, file=file, cell=_RESTORING)
@@ -279,8 +259,7 @@ class WorkerProcess:
             self._restoring = None
 
     def end(self, status: Status, how: str) -> None:
-        """End the process: at once if a cell runs, else after its exit handlers. Waits until it is
-        completely gone."""
+        """End the process: at once if a cell runs, else after its exit handlers."""
         with self._lock:
             self._intent = (status, how)
             busy = any(self._cells)
@@ -293,15 +272,14 @@ class WorkerProcess:
         self._thread.join()
 
     def leave(self, on_purpose: bool) -> None:
-        """Detach the process, if it can run without a host; its cells get no results. Otherwise end
-        it. on_purpose: as for `Kernel.close`."""
+        """Detach the process; its cells get no results. End it if it cannot run without a host."""
         process = self._process
         if process is None or self._detach_handle is None:
             self.end(Status.KILLED, "The screen was closed.")
             return
         if on_purpose:
             self.send("stay")
-        with self._printing, self._lock:  # what was passed on is acknowledged
+        with self._printing, self._lock:
             self._leaving = self._left = True
         with contextlib.suppress(OSError):
             process.channel.shutdown(socket.SHUT_RDWR)
@@ -401,7 +379,6 @@ class WorkerProcess:
         self._end_cells(cells, status, how)
 
     def _read(self, process: Process, output: Output) -> bool:
-        """Read until the end; returns whether another host has attached to the kernel."""
         frames = FrameReader(token=process.token)
         lifeline = None if self._detach_handle is None else self._detach_handle.lifeline
         with selectors.DefaultSelector() as selector:
@@ -416,7 +393,7 @@ class WorkerProcess:
                 if lifeline is not None and lifeline in ready:
                     if lifeline.recv(1):
                         return True
-                    selector.unregister(lifeline)  # somebody killed the holder
+                    selector.unregister(lifeline)
                     lifeline = None
                 if process.output in ready:
                     data = output.read()
@@ -477,8 +454,7 @@ class WorkerProcess:
         self._ready.set_result(None)
 
     def _receive(self, message: object, output: SeekableOutput) -> None:
-        """Replay the events from before this host attached, with the output of that time. May raise
-        any exception if the message is malformed."""
+        """Replay the events from before this host attached, with the output of that time."""
         backlog = checked(EventBacklog, message)
         cells = {
             event["begin"]: RunningCell(event["begin"], None, event["limit"])
@@ -511,7 +487,6 @@ class WorkerProcess:
             self._answers.begin(call)
 
     def _handle(self, output: Output, frame: Frame) -> None:
-        """Handle a frame. May raise any exception if it is not a valid message of the kernel."""
         op = frame["op"]
         if not self._ready.done():
             self._on_ready(checked(KernelReady, frame))
@@ -541,7 +516,7 @@ class WorkerProcess:
             raise FrameError("the end of a cell that has not ended")
         self._cells.remove(cell)
         self.detach_state.on_cell_end(done.cell)
-        self.cwd = done.cwd or self.cwd  # empty: it was deleted
+        self.cwd = done.cwd or self.cwd
         cell.done(done)
 
     def _shown(self, shown: Mapping[str, Any]) -> None:

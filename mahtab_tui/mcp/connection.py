@@ -38,7 +38,6 @@ ViewerMode = Literal["auto", "file", "off"]
 T = TypeVar("T")
 
 LARGEST = 10_000_000
-"""A log with more bytes is renamed to ``repl.log.1`` when it is opened."""
 
 
 def log_file() -> Path:
@@ -46,8 +45,6 @@ def log_file() -> Path:
 
 
 class Journal:
-    """A log file. Any thread may write."""
-
     def __init__(self, mode: ViewerMode = "off", secrets: Secrets | None = None) -> None:
         self._secrets = secrets or Secrets()
         self._lock = threading.Lock()
@@ -56,8 +53,7 @@ class Journal:
         self.set_mode(mode)
 
     def set_mode(self, mode: ViewerMode) -> None:
-        """Set the format: ``auto`` in colour, for a terminal; ``file`` as plain text; ``off``.
-        Raises `OSError`."""
+        """``auto``: in colour, for a terminal. Raises `OSError`."""
         with self._lock:
             if mode != "off" and self._file is None:
                 self._file = _open_log(log_file())
@@ -88,7 +84,7 @@ class Journal:
             try:
                 self._file.write(text)
                 self._file.flush()
-            except OSError as error:  # a failure must not affect the cell
+            except OSError as error:
                 self._end()
                 self.mode = "off"
                 why = f"{log_file()} cannot be written: {error.strerror}"
@@ -97,7 +93,7 @@ class Journal:
     def _end(self) -> None:
         file, self._file = self._file, None
         if file is not None:
-            with contextlib.suppress(OSError):  # the disk is full, so the rest is lost
+            with contextlib.suppress(OSError):
                 file.close()
 
 
@@ -123,7 +119,6 @@ class _PendingCall:
         self._last_line = ""
 
     def on_frame(self, frame: Frame) -> None:
-        """Handle a frame that arrives before the call's answer."""
         if frame["op"] == "progress":
             self._progress = str(frame["text"])
             return
@@ -143,8 +138,6 @@ class _PendingCall:
 
 
 class _LogEntry:
-    """A cell in the log, which is written while it runs."""
-
     def __init__(self, journal: Journal, who: str, code: str) -> None:
         self._journal, self._who, self._code = journal, who, code
         self._started = time.monotonic()
@@ -158,16 +151,14 @@ class _LogEntry:
             self._journal.output(frame["kind"], str(frame["text"]))
 
     def end(self, how: str) -> None:
-        """Note the end. how: empty if nobody waits for it any more."""
-        if not self._cell and how:  # it did not run
+        if not self._cell and how:
             self._journal.code(self._cell, self._who, self._code)
         if self._cell or how:
             self._journal.end(self._cell, how or "left", time.monotonic() - self._started)
 
 
 class SessionConnection:
-    """A session in which an agent's code runs. Used on the server's event loop; methods raise
-    `McpToolError`."""
+    """A session in which an agent's code runs. Methods raise `McpToolError`."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, journal: Journal
@@ -187,7 +178,6 @@ class SessionConnection:
     async def join(
         cls, session: str | None, project: Path, agent: str, journal: Journal
     ) -> SessionConnection:
-        """Join a session by its name, or the session of a project's folder."""
         try:
             found = await asyncio.to_thread(find_session, session, project)
             reader, writer = await asyncio.open_unix_connection(str(found.path))
@@ -199,7 +189,6 @@ class SessionConnection:
     async def connect(
         cls, connected: socket.socket, agent: str, journal: Journal
     ) -> SessionConnection:
-        """Join the session whose socket is given."""
         reader, writer = await asyncio.open_unix_connection(sock=connected)
         return await cls(reader, writer, journal)._handshake(agent)
 
@@ -233,7 +222,6 @@ class SessionConnection:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the session has ended."""
         return bool(self._end_reason)
 
     async def close(self) -> None:
@@ -249,8 +237,7 @@ class SessionConnection:
         on_frame: Callable[[Frame], None] | None = None,
         **args: object,
     ) -> T:
-        """Call `AgentCalls`; returns the answer as a `result`. on_frame: gets the frames that arrive
-        before the answer."""
+        """Call `AgentCalls`. on_frame: gets the frames that arrive before the answer."""
         if self._end_reason:
             raise McpToolError(self._end_reason)
         number = next(self._numbers)
@@ -311,7 +298,6 @@ class SessionConnection:
 
 
 LATE_CHARACTERS = 20_000
-"""Maximum characters of output between cells in the next answer."""
 
 
 class OwnSession:
@@ -330,8 +316,6 @@ class OwnSession:
         self.output = LateOutput()
 
     async def connection(self, agent: str) -> SessionConnection:
-        """Return the connection to the session, starting it if necessary. agent: the client's name.
-        Raises `McpToolError`."""
         async with self._starting:
             if self._connection is not None and not self._connection.has_ended:
                 return self._connection
@@ -374,8 +358,6 @@ class OwnSession:
 
 
 class InputHandler(logging.Handler):
-    """Answers `input()` with the end of input."""
-
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._session = session
@@ -390,8 +372,6 @@ class InputHandler(logging.Handler):
 
 
 class LateOutput(logging.Handler):
-    """Collects the output between cells."""
-
     def __init__(self) -> None:
         super().__init__()
         self.text = ""
@@ -402,7 +382,6 @@ class LateOutput(logging.Handler):
             self.text = (self.text + value.text)[-LATE_CHARACTERS:]
 
     def take(self) -> str:
-        """Return the output, and forget it."""
         self.acquire()
         text, self.text = self.text, ""
         self.release()

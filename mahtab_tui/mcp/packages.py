@@ -27,26 +27,22 @@ Kind = Literal["interpreter", "project"] | EnvironmentKind
 
 
 class EnvironmentNotFound(McpToolError):
-    """A path names nothing that can be activated; the message says what was searched for."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """An environment to activate."""
-
     kind: Kind
     path: Path
     python: Path | None
-    """Its interpreter; None for a project without its own environment."""
+    """None for a project without its own environment."""
     folder: Path | None
-    """The folder to work in; None for the current one."""
 
 
 def find_environment(path: str, cwd: Path) -> Environment:
-    """Find the environment named by `path` (relative to `cwd`). Raises `EnvironmentNotFound`."""
     try:
         return _check_found(Path(os.path.abspath(cwd / Path(path).expanduser())), path)
-    except RuntimeError:  # from `expanduser`
+    except RuntimeError:
         raise EnvironmentNotFound(f"{path} names an unknown user.") from None
     except OSError as error:
         raise EnvironmentNotFound(f"{path[:200]} cannot be read: {error.strerror}.") from None
@@ -73,7 +69,6 @@ def _check_found(found: Path, path: str) -> Environment:
 
 
 def find_project(folder: Path) -> Path | None:
-    """Return the nearest folder with a ``pyproject.toml``, searching upwards from `folder`."""
     return next(
         (each for each in (folder, *folder.parents) if (each / "pyproject.toml").is_file()), None
     )
@@ -85,13 +80,11 @@ NEED_PACKAGES: frozenset[Action] = frozenset({"add", "rm", "develop", "free"})
 
 
 class PackageError(McpToolError):
-    """An action is impossible here; the message says why, and what to do instead."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
 class PackageCommands:
-    """Commands to run in order, until one fails."""
-
     commands: list[list[str]]
     cwd: Path
     environment: dict[str, str]
@@ -101,11 +94,7 @@ class PackageCommands:
 def plan_commands(
     action: Action, packages: list[str], python: str, cwd: Path, uv: str | None = None
 ) -> PackageCommands:
-    """Return the commands for an action in the environment of `python`. uv: uv's path; by default
-    the one on the PATH, "" for none.
-
-    Raises `PackageError`.
-    """
+    """uv: by default the one on the PATH, "" for none. Raises `PackageError`."""
     uv = find_program("uv") if uv is None else uv
     if action in NEED_PACKAGES and not packages:
         folders = " (or folders)" if action == "develop" else ""
@@ -136,8 +125,7 @@ def plan_commands(
 def _project_commands(
     uv: str, action: Action, packages: list[str], project: Path
 ) -> list[list[str]]:
-    """Return uv's project commands, which keep pyproject.toml, the lock file and the environment in
-    step."""
+    """Use uv's project commands, which keep pyproject.toml, lock file and environment in step."""
     match action:
         case "add":
             return [[uv, "add", *packages]]
@@ -207,11 +195,7 @@ async def run_command(
     environment: Mapping[str, str],
     on_text: Callable[[str], Awaitable[None]],
 ) -> int:
-    """Run a command and return its exit code. Cancelling kills it together with its children.
-    Raises `OSError`.
-
-    on_text: awaited with each piece of its output (stdout and stderr).
-    """
+    """Return the exit code. Cancelling kills the command and its children. Raises `OSError`."""
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=cwd,

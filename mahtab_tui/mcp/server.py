@@ -36,21 +36,18 @@ if TYPE_CHECKING:
 
 
 class ProtocolStreams(NamedTuple):
-    """Streams to the client, on descriptors that child processes do not inherit."""
-
     stdin: TextIOWrapper
     stdout: TextIOWrapper
 
 
 def take_stdio() -> ProtocolStreams:
-    """Move stdin and stdout to private descriptors; then redirect descriptor 0 to /dev/null and
-    descriptor 1 to stderr."""
+    """Move stdin and stdout to private descriptors, which child processes do not inherit."""
     stdin, stdout = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in (0, 1))
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     try:
         os.dup2(2, 1)
-    except OSError:  # started without stderr
+    except OSError:
         os.dup2(null, 1)
     os.close(null)
     return ProtocolStreams(
@@ -65,7 +62,7 @@ VARIABLE = "mahtab://variable/"
 
 
 class NotFoundError(Exception):
-    """A resource or prompt does not exist; the message is a sentence."""
+    pass
 
 
 _RESOURCES = {
@@ -73,11 +70,10 @@ _RESOURCES = {
     "info": ("Session", "What the session runs on and contains"),
     "log": ("Log", "The end of the log of evaluated code, if log_viewer is on"),
 }
-"""Title and description of each ``mahtab://session/NAME``."""
 
 
 async def read_uri(handlers: ToolHandlers, uri: str) -> str:
-    """Read a resource. Raises `NotFoundError`, `McpToolError`."""
+    """Raises `NotFoundError`, `McpToolError`."""
     name = uri.removeprefix("mahtab://session/")
     if uri.startswith(VARIABLE):
         session = await handlers.session()
@@ -96,7 +92,6 @@ async def read_uri(handlers: ToolHandlers, uri: str) -> str:
 
 
 def log_tail() -> str:
-    """Read the end of the log. Raises `NotFoundError`."""
     try:
         with log_file().open("rb") as file:
             size = file.seek(0, 2)
@@ -107,12 +102,9 @@ def log_tail() -> str:
 
 
 class SkillPrompts:
-    """Serves skills as prompts."""
-
     def __init__(self, project: Path, extra: Sequence[Path], *, of_project: bool = False) -> None:
         self._loader = SkillsLoader(*skill_folders(project, extra, of_project=of_project))
         self._reported: frozenset[str] = frozenset()
-        """Problems that were already reported on stderr."""
 
     def _load(self) -> dict[str, Skill]:
         found = {skill.name: skill for skill in self._loader.load_all()}
@@ -133,7 +125,6 @@ class SkillPrompts:
         return found
 
     def prompt(self, name: str, arguments: dict[str, str]) -> types.GetPromptResult:
-        """Return a skill's instructions as a message. Raises `NotFoundError`."""
         import mcp_types as types
 
         skills = self._load()
@@ -154,17 +145,15 @@ INSTRUCTIONS = (
 
 
 CLOSE_SECONDS = 3.0
-"""Seconds that the worker may take to end after a signal; then it is killed together with the
-server."""
+"""Seconds that the worker may take to end after a signal."""
 
 
 class ServerError(Exception):
-    """The server cannot start; the message is a sentence."""
+    pass
 
 
 def serve(python: str | None, project: Path | None, attach: AttachOptions | None = None) -> None:
-    """Serve MCP over this process's stdin and stdout until the client closes them. Raises
-    `ServerError`."""
+    """Serve until the client closes stdin. Raises `ServerError`."""
     streams = take_stdio()
     try:
         import anyio
@@ -186,8 +175,7 @@ def serve(python: str | None, project: Path | None, attach: AttachOptions | None
 
 
 def open_handlers(settings: Settings, attach: AttachOptions | None = None) -> ToolHandlers:
-    """Create the tool handlers, in the folder and environment from the settings. Raises
-    `ServerError`."""
+    """Raises `ServerError`."""
     python = settings.python
     if settings.project is not None:
         try:
@@ -229,15 +217,14 @@ async def _serve(streams: ProtocolStreams, handlers: ToolHandlers, skills: Skill
             await server.run(read, write, server.create_initialization_options())
             tasks.cancel_scope.cancel()
     except* BrokenPipeError:
-        sys.exit(0)  # the client is gone
+        sys.exit(0)
     finally:
         with anyio.CancelScope(shield=True):
             await handlers.close()
 
 
 async def _exit_on_signal(handlers: ToolHandlers, calls: CancelScope) -> None:
-    """On the first signal, stop all calls, end the worker, and exit, without waiting for the thread
-    that reads stdin."""
+    """End the worker, and exit without waiting for the thread that reads stdin."""
     import anyio
 
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:

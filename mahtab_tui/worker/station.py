@@ -1,7 +1,4 @@
-"""The process next to a kernel on another machine, which keeps it when a connection breaks.
-
-Standard library only; the host sends it over the connection.
-"""
+"""The process next to a remote kernel, which keeps it when a connection breaks."""
 
 from __future__ import annotations
 
@@ -47,8 +44,7 @@ _GONE = b'{"error": "the kernel is not there any more"}\n'
 
 
 def main(folder: str, above: str) -> None:
-    """Connect stdin and stdout to the session's station; start the station if requested by the
-    host. above: the folder of all files."""
+    """Connect stdin and stdout to the session's station. above: the folder of all files."""
     line = os.fdopen(0, "rb", buffering=0, closefd=False).readline(_MAX_RELAYED_LINE)
     if not line.endswith(b"\n") and len(line) < _MAX_RELAYED_LINE:
         return
@@ -68,7 +64,7 @@ def main(folder: str, above: str) -> None:
             station.connect(name)
         station.sendall(json.dumps(asked).encode() + b"\n")
     except OSError as error:
-        if "start" in asked:  # a full disk, too many processes
+        if "start" in asked:
             _write_line({"error": f"no kernel can be started there: {error.strerror}"})
         else:
             os.write(1, _GONE)
@@ -81,7 +77,6 @@ def _write_line(answer: dict[str, Any]) -> None:
 
 
 def _start(name: str, folder: str, asked: dict[str, Any]) -> socket.socket:
-    """Fork the station, and return a connection to it. name: of its socket."""
     listener = socket.socket(socket.AF_UNIX)
     before = os.umask(0o077)
     listener.bind(name)
@@ -132,15 +127,14 @@ def _copy(station: socket.socket) -> None:
 
 
 def clean(above: str) -> dict[str, Any]:
-    """Remove our folders, unless there is a kernel. above: the folder of our files. Returns the
-    number of kernels, and the removed folders."""
+    """Remove our folders, unless there is a kernel."""
     folders = [each for each in (above, os.path.expanduser(FOLDER)) if os.path.isdir(each)]
     kernels = sum(_is_alive(above, name) for name in os.listdir(above) if name.endswith(".sock"))
     if kernels:
         return {"kernels": kernels, "removed": []}
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
-    with suppress(OSError):  # it also contains other files
+    with suppress(OSError):
         os.rmdir(os.path.dirname(os.path.expanduser(FOLDER)))
     return {"kernels": 0, "removed": [folder for folder in folders if not os.path.exists(folder)]}
 
@@ -156,15 +150,11 @@ def _is_alive(folder: str, name: str) -> bool:
 
 
 MAX_UNREAD = 256 * 2**20
-"""Maximum bytes that a kernel may leave unread."""
 
 _LENGTH = struct.Struct("!I")
 
 
 class Kernel:
-    """A kernel process. A host leaves it by closing its connection; new hosts are announced to
-    it."""
-
     def __init__(self, start: dict[str, Any], folder: str) -> None:
         self.output, write_end = os.pipe()
         self.spool = Spool(self.output, _anonymous_file("mahtab-output"))
@@ -185,7 +175,6 @@ class Kernel:
         self.channel: socket.socket | None
         self.channel, theirs = _open_channel(start["kernel_token"])
         self._previous_channel: socket.socket | None = None
-        """The previous host's connection, until the kernel communicates with the new host."""
         settings = StationSettings(
             control.fileno(), self.output, self.spool.file, page, float(start["keep"]) / 3600
         )
@@ -213,8 +202,7 @@ class Kernel:
         os.close(page)
 
     def attach(self, token: str) -> None:
-        """Connect the kernel to a new host. token: in hexadecimal. Raises `OSError` and
-        `ValueError`."""
+        """Raises `OSError` and `ValueError`."""
         new, theirs = _open_channel(token)
         with theirs:
             socket.send_fds(self.control, [ATTACH], [theirs.fileno()])
@@ -254,8 +242,7 @@ class Kernel:
         return self._backlog_left > 0
 
     def receive(self) -> bytes:
-        """Return the next bytes of the kernel's frames; empty at the end. Raises
-        `BlockingIOError`."""
+        """Returns nothing at the end. Raises `BlockingIOError`."""
         assert self.channel is not None
         try:
             data = self.channel.recv(min(self._backlog_left or LINK_PIECE, LINK_PIECE))
@@ -274,8 +261,6 @@ class Kernel:
         return data
 
     def iter_output(self) -> Iterator[Message]:
-        """Yield output that was not passed on; for a new host, everything that is still
-        available."""
         while True:
             if piece := self.spool.read(self._offset):
                 self._offset += len(piece)
@@ -321,7 +306,6 @@ def _anonymous_file(name: str) -> int:
 
 
 def _interpreter(python: str, cwd: str) -> str:
-    """Find the interpreter: ours, a folder's, a file, or a name on the PATH."""
     if not python:
         return sys.executable
     path = os.path.join(cwd, os.path.expanduser(python))
@@ -331,21 +315,16 @@ def _interpreter(python: str, cwd: str) -> str:
 
 
 BACK_PRESSURE = 4 * 2**20
-"""Bytes not confirmed by the host, from which on a connected kernel must wait before printing more,
-as with a slow terminal."""
 MAX_AHEAD = 2**20
-"""Bytes for a disconnected host, from which on output stays in the spool, which may leave out its
-middle."""
+"""Bytes for a disconnected host, from which on output stays in the spool."""
 MAX_WAITING_DISPLAYS = 64 * 2**20
-"""Bytes for a disconnected host, from which on displays wait for it."""
 
 _MAX_FIRST_LINE = 4096
 _FIRST_LINE_TIMEOUT = 5.0
 _STOP_TIMEOUT = 6.0
 _FIRST_WIRE_TIMEOUT = 60.0
 _EXIT_RETENTION = 600.0
-"""Seconds for which a kernel's end is kept for the host; if a cell ended with it, as long as an
-idle kernel waits."""
+"""Seconds for which a kernel's end is kept for the host."""
 _HEARTBEAT = 5.0
 
 _Watched = tuple[Union[socket.socket, int], int, Callable[[], None]]
@@ -360,11 +339,8 @@ class Station:
         self._link = Link()
         self._wire: socket.socket | None = None
         self._candidates: dict[socket.socket, tuple[float, bytearray]] = {}
-        """Connections that have not sent their first line: when they began, and what they sent."""
         self._want_end: list[socket.socket] = []
         self._stopped = False
-        """Whether one of them requested it, so that a disconnected host will not come back for
-        it."""
         self._alone_since = time.monotonic()
         self._ends_at = 0.0
         self._away = False
@@ -373,8 +349,7 @@ class Station:
         self._kernel = Kernel(request["start"], folder)
 
     def run(self, first: socket.socket) -> None:
-        """Serve until the kernel has ended and the host knows it, or nobody has connected for too
-        long. first: the connection of the host that starts us."""
+        """Serve until the host knows of the end, or nobody has connected for too long."""
         self._add_candidate(first)
         beat = time.monotonic()
         while not self._is_over():
@@ -408,14 +383,12 @@ class Station:
         if kernel.channel is not None:
             writes = select.POLLOUT if kernel.unread else 0
             yield kernel.channel, select.POLLIN | writes, self._on_channel
-        # Readable once the kernel has closed its end, so it has ended.
         yield kernel.control, select.POLLIN, self._on_kernel_exit
         waits = self._wire is not None and self._link.waiting > BACK_PRESSURE
         if not kernel.all_printed and not waits:
             yield kernel.output, select.POLLIN, self._read_output
 
     def _is_over(self) -> bool:
-        """End a kernel that nobody wants any more, and return whether the station can end, too."""
         now, has_cell = time.monotonic(), self._kernel.state.cell > 0
         if self._code is None:
             limit = self._idle_limit if self._had_wire else _FIRST_WIRE_TIMEOUT
@@ -429,8 +402,6 @@ class Station:
             return False
         limit = self._idle_limit if has_cell else min(self._idle_limit, _EXIT_RETENTION)
         return self._link.settled or self._stopped or now - self._alone_since > limit
-
-    # The kernel
 
     def _update_kernel(self) -> None:
         if self._code is not None:
@@ -450,11 +421,8 @@ class Station:
                 self._on_kernel_exit()
 
     def _receive(self) -> bool:
-        """Pass on data from the kernel, after the output that precedes it; returns False at its
-        end. A new host gets the backlog first.
-
-        Raises `BlockingIOError`.
-        """
+        """Pass on data, after the output that precedes it; returns False at the end. A new host
+        gets the backlog first. Raises `BlockingIOError`."""
         has_backlog = self._kernel.has_backlog
         data = self._kernel.receive()
         if not has_backlog:
@@ -497,8 +465,6 @@ class Station:
         self._link.send(EXITED, str(self._code).encode())
         for each in self._want_end:
             self._send_end(each)
-
-    # Connections
 
     def _accept(self) -> None:
         self._add_candidate(self._listener.accept()[0])
@@ -568,7 +534,6 @@ class Station:
             self._end_kernel()
 
     def _use_wire(self, new: socket.socket, answer: dict[str, Any]) -> None:
-        """Use a connection for the host. answer: the first message to it."""
         self._wire, self._had_wire = new, True
         self._link.outgoing[:0] = (
             json.dumps({**answer, "received": self._link.received}).encode() + b"\n"
@@ -587,16 +552,12 @@ class Station:
         new.close()
 
     def _attach(self, host: str, token: str) -> dict[str, Any]:
-        """Attach another host; returns the information for it. Raises `OSError` and
-        `ValueError`."""
         self._close_wire()
         self._kernel.attach(token)
         self._host, self._link = host, Link()
         return self._kernel.state.as_frame()
 
     def _send_last(self) -> dict[str, Any]:
-        """Send a host the output of the cell in which the kernel ended; returns the cell's
-        number."""
         self._close_wire()
         self._link = Link()
         for piece in self._kernel.spool.iter_from(self._kernel.state.output_offset):

@@ -24,18 +24,13 @@ TOKEN = "sesame-opens-the-door"
 
 
 class Server(NamedTuple):
-    """A Jupyter server on loopback."""
-
     address: str
-    """As for ``--kernel``, without a token."""
     process: subprocess.Popen[bytes]
     root: Path
-    """The folder that it shows."""
 
 
 @contextmanager
 def jupyter_server(folder: Path, *options: str) -> Iterator[Server]:
-    """options: of the server's command line."""
     port = free_port()
     command = [
         sys.executable,
@@ -77,8 +72,6 @@ def wait_for_port(port: int) -> None:
 def running_kernel(
     folder: Path,
 ) -> Iterator[tuple[str, BlockingKernelClient, subprocess.Popen[bytes]]]:
-    """A kernel that another program has started: its connection file, that program's client, and
-    its process."""
     file = folder / "connection.json"
     process = subprocess.Popen(
         [sys.executable, "-m", "ipykernel_launcher", "-f", str(file)],
@@ -138,7 +131,6 @@ IPKernelApp.launch_instance(kernel_class=Upper)
 
 
 def install_upper(folder: Path) -> str:
-    """Install a kernelspec for another language; returns the folder for JUPYTER_PATH."""
     spec = folder / "kernels" / "upper"
     spec.mkdir(parents=True)
     (spec / "upper.py").write_text(UPPER)
@@ -166,7 +158,6 @@ def start(address: str, token: str = "") -> Kernel:
 
 
 def value_for(client: BlockingKernelClient, expression: str) -> Any:
-    """Return the value of an expression for another client of the kernel."""
     reply = client.execute_interactive(
         "", silent=True, user_expressions={"told": expression}, timeout=PATIENCE
     )

@@ -54,7 +54,6 @@ def closed_in_the_end() -> Iterator[None]:
 
 @pytest.fixture(params=["here", "elsewhere"])
 def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Each test is of a kernel of this machine, and of one elsewhere."""
     if request.param == "elsewhere":
         (tmp_path / "road").mkdir()
         ELSEWHERE.append(Road(tmp_path / "road").address)
@@ -63,7 +62,6 @@ def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 def go() -> None:
-    """Let a cell go on that waits, and wait until its kernel is idle, if it is here."""
     Path("go").touch()
     wait_for(lambda: all(kernel.cell == 0 for kernel in waiting_kernels(SESSION)))
 

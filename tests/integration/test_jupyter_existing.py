@@ -291,7 +291,6 @@ def proxy(served: Server) -> Iterator[TcpProxy]:
 
 @pytest.fixture
 def proxied_cells(served: Server, proxy: TcpProxy) -> Iterator[Cells]:
-    """A kernel behind the proxy."""
     with cells_at(re.sub(r":\d+/", f":{proxy.port}/", served.address), TOKEN) as cells:
         yield cells
 

@@ -22,7 +22,6 @@ from tests.integration.kernels import Cells, RecordingHost
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cells]:
-    """Cells in one kernel for the tests that leave it as it was."""
     kernel, host = (
         jupyter_kernel("jupyter:python3", "", str(tmp_path_factory.mktemp("there")), ""),
         RecordingHost(),
@@ -293,7 +292,6 @@ def test_missing_capabilities_are_reported(cells: Cells) -> None:
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Cells]:
-    """Cells in a kernel for one test."""
     kernel, host = (
         jupyter_kernel("jupyter:python3", "", str(tmp_path), "begun = 1"),
         RecordingHost(),

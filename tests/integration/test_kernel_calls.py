@@ -15,12 +15,8 @@ from mahtab_tui.kernel.base import HostFunction
 from mahtab_tui.kernel.values import CellResult, Status
 from tests.integration.kernels import PATIENCE, Cells
 
-# Code in the kernel asks the host: input, passwords, the debugger, any call by name; cells inside
-# cells.
-
 
 def answers(cells: Cells, *lines: str | None) -> None:
-    """Answer the next requests for input with these lines, then with the end of the input."""
     left = list(lines)
     cells.host.answer = lambda name, args: left.pop(0) if left else None
 
@@ -231,8 +227,6 @@ def test_host_function_receives_json_values(cells: Cells) -> None:
         "bad",
     ]
 
-
-# Stopping a cell: what waits, what computes, what children do; and never a cell that is not meant.
 
 WAITS = {
     "computes": "while True: pass",

@@ -15,8 +15,6 @@ from mahtab_tui.kernel.base import KernelError, KernelState
 from mahtab_tui.kernel.values import CellResult, Display, Status
 from tests.integration.kernels import PATIENCE, Cells
 
-# Damage that cells may do to the process around them: the next cell works as before.
-
 DAMAGE = {
     "closes fd 1": "import os; os.close(1)",
     "closes fd 1 and 2 with text pending": "import os; print('pending'); os.close(1); os.close(2)",
@@ -270,9 +268,6 @@ def test_children_and_descriptors_respect_the_output_limit_too(cells: Cells, cod
     assert cells.text("1 + 1") == "2\n"
 
 
-# Code that writes to the kernel's own connection: its cell fails with a sentence, another kernel
-# takes over, and nothing of it is believed.
-
 # What code can do by itself: write to every socket that it finds.
 WRITE = """
 import json, os, stat, struct, sys
@@ -450,13 +445,8 @@ def test_connection_closed_by_code_ends_the_kernel_without_a_hang(cells: Cells, 
     threading.Thread(target=run, daemon=True).start()
     statuses = [done.get(timeout=PATIENCE) for _ in range(4)]
     assert set(statuses) <= {Status.DIED, Status.OK}
-    # The thread that reads may take the bytes of any later cell, but only of one: the next kernel
-    # knows nothing of it.
     assert statuses.count(Status.DIED) <= 1
 
-
-# A cell that keeps the interpreter to itself: the kernel's control thread cannot read, and still
-# nobody waits for it.
 
 # `re` looks for signals now and then, but lets no other thread run.
 MATCH = "re.match(r'(a+)+b', 'a' * 64)"
@@ -470,7 +460,6 @@ def complete(cells: Cells, code: str) -> None:
 
 
 def in_time(work: Callable[[], object]) -> None:
-    """Do it on a thread. Fails where it takes for good."""
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     thread.join(PATIENCE)
@@ -480,7 +469,6 @@ def in_time(work: Callable[[], object]) -> None:
 def start(
     pool: ThreadPoolExecutor, cells: Cells, code: str, caught: str = "raise"
 ) -> Callable[[], CellResult]:
-    """Run a cell on a thread; returns once it has begun."""
     begun = threading.Event()
     running = pool.submit(
         cells.run_until,

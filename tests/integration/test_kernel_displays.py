@@ -18,9 +18,6 @@ from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.values import Display
 from tests.integration.kernels import Cells, RecordingHost
 
-# Values that are more than text: what a cell shows of them, in which order, and what is left where
-# they fail.
-
 PNG = b"\x89PNG\r\n\x1a\n"
 PLOT = "import matplotlib.pyplot as plt\nplt.plot([1, 2, 3]);"
 
@@ -264,9 +261,6 @@ def test_callers_own_help_and_pydoc_are_unchanged(project: Path) -> None:
     finally:
         kernel.close()
     assert (builtins.help, pydoc.pager) == before
-
-
-# `In`, `Out`, magics and help, as a person meets them in cells.
 
 
 def test_inputs_and_outputs_are_stored(cells: Cells) -> None:
@@ -575,7 +569,7 @@ def test_help_and_source_magics_work(cells: Cells) -> None:
 def test_embedded_kernel_adds_the_names_and_removes_them(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(builtins, "Out", raising=False)  # tests of a session may have left it
+    monkeypatch.delattr(builtins, "Out", raising=False)
     kernel = InProcessKernel({})
     kernel.start(RecordingHost())
     try:

@@ -19,8 +19,6 @@ from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import Completion, Status
 from tests.integration.kernels import PATIENCE, Cells, RecordingHost, interpreters
 
-# The kernel inside the caller's process: the same cells, over the caller's own dict.
-
 
 @pytest.fixture
 def namespace() -> dict[str, Any]:
@@ -83,7 +81,7 @@ def test_process_is_restored_when_the_kernel_is_closed(namespace: dict[str, Any]
     Cells(kernel, RecordingHost()).text("1 + 1")
     kernel.close()
     assert state() == before
-    assert set(threading.enumerate()) <= threads  # threads of earlier tests may end meanwhile
+    assert set(threading.enumerate()) <= threads
 
 
 @pytest.mark.parametrize(
@@ -145,8 +143,6 @@ def test_variables_and_details_come_from_the_callers_namespace(embedded: Cells) 
     with pytest.raises(KernelError, match="no variable named nothing"):
         embedded.kernel.inspect("nothing")
 
-
-# The kernel side runs in every Python from 3.9 on that is found here.
 
 FOUND = interpreters()
 
@@ -229,9 +225,6 @@ def test_limits_and_details_work_the_same_on_all_interpreters(any_python: Cells)
     }
 
 
-# Completion as the host gets it, while cells run and while they hold the interpreter.
-
-
 def test_names_of_the_namespace_are_completed(cells: Cells) -> None:
     cells.run("price = 3")
     found = cells.kernel.complete("x = pri", 7)
@@ -239,8 +232,6 @@ def test_names_of_the_namespace_are_completed(cells: Cells) -> None:
 
 
 def while_it_runs(cells: Cells, code: str, look: Callable[[], None]) -> None:
-    """Run a cell, and do `look` on another thread once it has printed something; then kill the
-    kernel."""
     begun = threading.Event()
 
     def looker() -> None:
@@ -262,7 +253,7 @@ def test_completion_works_while_a_cell_runs(cells: Cells) -> None:
 
     def look() -> None:
         while not names:
-            with contextlib.suppress(KernelError):  # a machine that is busy itself
+            with contextlib.suppress(KernelError):
                 names.extend(item.label for item in cells.kernel.complete("pri", 3).items)
 
     while_it_runs(cells, "price = 3\nprint('begun', flush=True)\nwhile True: pass", look)

@@ -100,8 +100,8 @@ def test_close_leaves_no_process_thread_or_descriptor(project: Path) -> None:
     pids = [kernel.info().pid, child]
     cells.run("import threading, time; threading.Thread(target=time.sleep, args=[1000]).start()")
     kernel.close()
-    wait_for(lambda: not any(map(alive, pids)))  # a process that is killed takes a moment
-    assert set(threading.enumerate()) <= threads  # those of earlier tests may end meanwhile
+    wait_for(lambda: not any(map(alive, pids)))
+    assert set(threading.enumerate()) <= threads
     assert len(os.listdir("/dev/fd")) <= descriptors
     result = cells.run("1 + 1")
     assert (result.status, result.detail) == (Status.DIED, "The session was closed.")
@@ -298,14 +298,11 @@ def test_a_kernel_whose_working_directory_was_deleted_is_replaced_above_it(
     assert cells.text("import os; print(os.getcwd())") == f"{tmp_path}\n"
 
 
-# State of each new kernel, and modules that are loaded anew.
-
 Make = Callable[..., Cells]
 
 
 @pytest.fixture
 def begin(project: Path, home: Path) -> Iterator[Make]:
-    """Start a kernel with a startup file of the given text."""
     kernels: list[ProcessKernel] = []
 
     def make(text: str | None, reload: bool = False) -> Cells:
@@ -350,7 +347,6 @@ def test_startup_file_ending_the_process_ends_only_one(begin: Make) -> None:
 
 
 def write(path: Path, text: str, age: int) -> None:
-    """A file of an age that grows with each change, however coarse the clock of the disk is."""
     path.write_text(text, "utf-8")
     os.utime(path, (age, age))
 

@@ -41,7 +41,6 @@ def road(tmp_path: Path) -> Iterator[Road]:
 
 @pytest.fixture
 def quick_tries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lost wires are tried again at once."""
     monkeypatch.setattr(process, "PAUSES", (0.01,))
 
 
@@ -353,9 +352,6 @@ def test_closing_does_not_wait_for_an_unresponsive_machine(project: Path) -> Non
     wait_for(lambda: not alive(pid))
 
 
-# Kernels on another machine: what is no way to one, what fails there, and who gets none.
-
-
 @pytest.mark.parametrize(
     ("address", "sentence"),
     [
@@ -405,7 +401,6 @@ def test_full_remote_disk_gives_one_sentence_and_leaves_nothing(tmp_path: Path) 
 
 
 def test_station_that_cannot_start_gives_one_sentence() -> None:
-    """A folder in which no socket can be made stands for a disk that is full by now."""
     asked = b'{"session": "name", "start": {"cwd": ""}}\n'
     run = "from mahtab_tui.worker.station import main; main('', '/proc')"
     done = subprocess.run(
@@ -415,7 +410,6 @@ def test_station_that_cannot_start_gives_one_sentence() -> None:
 
 
 def test_failed_kernel_start_is_reported_once() -> None:
-    """The caller of `start` tells it."""
     for kernel in (
         ProcessKernel(launcher=RemoteLauncher(parse("command: false"), 1.0)),
         ProcessKernel("/no/such/python"),
@@ -467,8 +461,6 @@ def test_hostile_machine_receives_only_a_sentence(
 
 
 def test_strangers_get_no_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection without the token, with a wrong one, with garbage, or that says nothing is
-    refused, and the kernel goes on."""
     road = Road(tmp_path)
     cells = road.kernel()
     (name,) = road.sockets()

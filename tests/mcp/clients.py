@@ -17,7 +17,6 @@ from tests.warm import command
 def parameters(
     *args: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, **environment: str
 ) -> StdioServerParameters:
-    """How the server is started: with the test's own environment, and what is given here."""
     python, *client = command()
     return StdioServerParameters(
         command=python,
@@ -28,8 +27,6 @@ def parameters(
 
 
 class Agent:
-    """A client at work."""
-
     def __init__(self, client: Client) -> None:
         self.client = client
 
@@ -42,14 +39,12 @@ class Agent:
         return result
 
     async def text(self, tool: str, /, **arguments: Any) -> str:
-        """The text of a call's answer: what the agent's model reads."""
         return text_of(await self.call(tool, **arguments))
 
     async def eval(self, code: str, **arguments: Any) -> str:
         return await self.text("eval", code=code, **arguments)
 
     async def value(self, code: str) -> str:
-        """Return the value of a cell's last expression, on one line."""
         return (await self.eval(code)).partition("\n")[0]
 
 
@@ -61,7 +56,6 @@ async def agent(
     name: str = "mcp",
     **environment: str,
 ) -> AsyncIterator[Agent]:
-    """A server with a client connected to it."""
     async with Client(
         parameters(*args, cwd=cwd, env=env, **environment),
         client_info=Implementation(name=name, version="1"),
@@ -70,5 +64,4 @@ async def agent(
 
 
 def text_of(result: CallToolResult) -> str:
-    """The text of an answer."""
     return "\n".join(block.text for block in result.content if isinstance(block, TextContent))

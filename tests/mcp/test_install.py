@@ -206,12 +206,8 @@ async def test_written_command_starts_the_server(project: Path) -> None:
         assert await a.value("import os; os.getcwd()") == repr(str(project))
 
 
-# Which commands stand for what is asked of the package manager.
-
-
 @pytest.fixture
 def packaged_project(tmp_path: Path) -> Path:
-    """A folder with a pyproject.toml and an environment."""
     (tmp_path / "pyproject.toml").write_text("[project]\nname = 'p'\nversion = '1'\n")
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
     (tmp_path / ".venv" / "bin" / "python").touch()

@@ -26,7 +26,6 @@ async def seen(screen: Terminal, pattern: str) -> str:
 
 
 async def opened(screen: Terminal) -> None:
-    """Wait until the kernel is idle, and agents may come."""
     await seen(screen, IDLE)
     await anyio.to_thread.run_sync(wait_for, lambda: list(share_folder().glob(f"{screen.pid}*")))
 

@@ -22,9 +22,6 @@ from tests.integration.remote import Road
 from tests.mcp.clients import agent, text_of
 from tests.mcp.conftest import Share, Shared, waited
 
-# Agents in a live session, over real STDIO: what they run, what waits for the person, one queue;
-# the person acts through the session's own methods.
-
 
 async def test_agent_sees_and_changes_the_users_variables(share: Share, project: Path) -> None:
     it = share()
@@ -56,7 +53,6 @@ async def test_agents_join_a_remote_kernel(share: Share, project: Path, tmp_path
 
 
 def others(listed: str) -> list[str]:
-    """Return the cells of others, by an answer of ``info``."""
     return listed.partition("run by others since you last asked:\n")[2].splitlines()
 
 
@@ -372,11 +368,7 @@ async def test_time_limit_counts_from_the_start_and_never_kills_the_users_kernel
         await waited(it, tags.ASSISTANT_REPL_OUT, status="killed")
 
 
-# Actions of agents in a live session that need the person's approval, over real STDIO.
-
-
 async def decide(it: Shared, decision: Decision, **attrs: str) -> Record:
-    """Decide on the request that waits; returns it."""
     waiting = await waited(it, tags.APPROVAL, state="waiting", **attrs)
     assert it.session.approvals.answer(waiting.attrs["request"], decision)
     return waiting
@@ -469,13 +461,10 @@ async def test_reset_allowed_by_the_user_works(share: Share, project: Path) -> N
         assert "s since you joined" in text_of(await a.call("info"))
 
 
-# The log of what an agent runs in a live session, written while it runs.
-
 UNTIL_GO = "import os, time\nprint('has', 'begun')\nwhile not os.path.exists('go'): time.sleep(0.01)\n'the value'"
 
 
 async def logged(text: str) -> str:
-    """The log, as soon as it has a text."""
     with anyio.fail_after(20):
         while text not in (log := log_file().read_text("utf-8")):
             await anyio.sleep(0.02)

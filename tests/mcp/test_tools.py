@@ -27,7 +27,6 @@ SCHEMAS = Path(__file__).with_name("schemas.json")
 
 
 def virtual_environment(folder: Path, *, pip: bool = False) -> Path:
-    """A new virtual environment; with a copy of our own pip where it is wanted."""
     venv.create(folder, symlinks=True)
     if pip:
         to = sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)})
@@ -41,19 +40,16 @@ def virtual_environment(folder: Path, *, pip: bool = False) -> Path:
 
 
 async def packaged(a: Agent, action: str, *packages: str) -> None:
-    """Have the agent manage packages, which succeeds."""
     done = await a.call("pkg", action=action, packages=packages)
     assert not done.is_error, text_of(done)
 
 
 def without_uv(folder: Path) -> str:
-    """A PATH on which there is no uv."""
     folder.mkdir()
     return str(folder)
 
 
 async def test_list_of_tools_is_unchanged() -> None:
-    """Write the file anew by deleting it."""
     async with agent() as a:
         listed = [
             tool.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -85,7 +85,6 @@ class Sockets:
             item = self._outgoing.get()
             if item is None:
                 return False
-            # The message cannot be written as JSON, which the sender must ensure.
             with suppress(ValueError, TypeError):
                 self._client.session.send(channels[item[0]], dict(item[1]))
         return True
@@ -95,7 +94,7 @@ class Sockets:
             try:
                 _, message = self._client.session.recv(socket)
             except (ValueError, TypeError, KeyError, RecursionError):
-                continue  # the data is not signed, or not a message
+                continue
             if message is None:
                 return
             self._on_message(channel, message)
@@ -126,8 +125,6 @@ class ZmqConnection:
 
 
 class LocalConnection(ZmqConnection):
-    """A kernel that we start from a kernelspec."""
-
     ours = True
 
     def __init__(self, name: str, cwd: str) -> None:
@@ -172,7 +169,6 @@ class LocalConnection(ZmqConnection):
         return f"The kernel {self._name} has ended{last_line}."
 
     def interrupt(self) -> None:
-        # The kernel has just ended, which is reported elsewhere.
         with suppress(RuntimeError, ProcessLookupError):
             self._manager.interrupt_kernel()
 
@@ -214,7 +210,7 @@ class ExistingConnection(ZmqConnection):
             ports = [getattr(client, f"{name}_port") for name in (*get_args(Channel), "hb")]
             if not all(ports):
                 raise ValueError("it names no ports")
-        except Exception as error:  # the library passes on whatever is wrong in the file
+        except Exception as error:
             raise KernelError(
                 f"The connection file {self._file} is broken: {type(error).__name__}: {error}."
             ) from None
