@@ -50,34 +50,25 @@ if TYPE_CHECKING:
 MOST_VARIABLES = 200
 
 
-def variable_lines(contents: SessionContents) -> list[str]:
-    lines = (
-        f"{shorten_line(each.name)}: {shorten_line(each.type)} {shorten_line(each.summary)}"
-        for each in contents.variables
-        if not each.underscored and each.kind != "module"
-    )
-    return _limit_rows([line.rstrip() for line in lines])
-
-
 def describe_contents(contents: SessionContents, mode: Literal["private", "shared"]) -> str:
     kernel = contents.kernel
     since = "you joined" if mode == "shared" else "your session started"
-    modules = _limit_rows(
-        [
-            shorten_line(each.name)
-            for each in contents.variables
-            if not each.underscored and each.kind == "module"
-        ]
-    )
-    rows = variable_lines(contents)
+    modules, rows = list[str](), list[str]()
+    for each in contents.variables:
+        name = shorten_line(each.name)
+        if not each.underscored and each.kind == "module":
+            modules.append(name)
+        elif not each.underscored:
+            text = f"{name}: {shorten_line(each.type)} {shorten_line(each.summary)}"
+            rows.append(text.rstrip())
     lines = [
         f"Python {kernel.python} · {kernel.executable} · worker {kernel.pid} · {mode}",
         f"environment: {environment_prefix(kernel.executable) or 'none of its own'}",
         f"project: {find_project(Path(kernel.cwd)) or 'none'} · working directory: {kernel.cwd}",
         f"{contents.cells} {'cell' if contents.cells == 1 else 'cells'} in {round(contents.busy, 3):g} s · {contents.alive:.1f} s since {since}",
-        f"modules: {', '.join(modules) or 'none'}",
+        f"modules: {', '.join(_limit_rows(modules)) or 'none'}",
         "variables:" if rows else "variables: none",
-        *(f"  {row}" for row in rows),
+        *(f"  {row}" for row in _limit_rows(rows)),
     ]
     if contents.others:
         lines += ["run by others since you last asked:", *(f"  {line}" for line in contents.others)]
@@ -351,7 +342,7 @@ class ToolHandlers:
         session = await self.session()
         done = await session.evaluate(arguments.code, arguments.timeout_s, report)
         if self._own is not None and self.mode == "private":
-            done = replace(done, late=self._own.output.take())
+            done = replace(done, late=self._own.take_late_output())
         return format_answer(done, arguments, self._format)
 
     async def reset(self, arguments: NoArguments, report: Report) -> ToolAnswer:

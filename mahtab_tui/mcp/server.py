@@ -10,19 +10,16 @@ from collections.abc import Sequence
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote
 
 from mahtab_tui import __version__
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.terminal_screen import escape_for_model
-from mahtab_tui.kernel.values import Detail
 from mahtab_tui.knowledge.skills import Skill, SkillsLoader, skill_folders
 from mahtab_tui.mcp.connection import Journal, log_file
-from mahtab_tui.mcp.handlers import AttachOptions, ToolHandlers, describe_contents, variable_lines
-from mahtab_tui.mcp.packages import EnvironmentNotFound, find_environment
+from mahtab_tui.mcp.handlers import AttachOptions, ToolHandlers
+from mahtab_tui.mcp.packages import find_environment
 from mahtab_tui.mcp.tools import AnswerFormat, McpToolError
-from mahtab_tui.session.agent_calls import SessionContents
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
 from mahtab_tui.system import exit_by_signal
 
@@ -56,73 +53,24 @@ def take_stdio() -> ProtocolStreams:
     )
 
 
-LOG_TAIL = 50_000
-
-VARIABLE = "mahtab://variable/"
-
-
-class NotFoundError(Exception):
-    pass
-
-
-_RESOURCES = {
-    "variables": ("Variables", "The namespace: names, types, sizes"),
-    "info": ("Session", "What the session runs on and contains"),
-    "log": ("Log", "The end of the log of evaluated code, if log_viewer is on"),
-}
-
-
-async def read_uri(handlers: ToolHandlers, uri: str) -> str:
-    """Raises `NotFoundError`, `McpToolError`."""
-    name = uri.removeprefix("mahtab://session/")
-    if uri.startswith(VARIABLE):
-        session = await handlers.session()
-        detail = await session.call("inspect", Detail, name=unquote(uri.removeprefix(VARIABLE)))
-        head = f"{detail.name}: {detail.type} {detail.summary}".rstrip()
-        parts = [head, detail.text, detail.doc, detail.source, detail.error]
-        return escape_for_model("\n\n".join(part for part in parts if part))
-    if name == "log" and name != uri:
-        return escape_for_model(log_tail())
-    if name in _RESOURCES and name != uri:
-        contents = await (await handlers.session()).call("contents", SessionContents, seen=False)
-        if name == "variables":
-            return "\n".join(variable_lines(contents))
-        return describe_contents(contents, handlers.mode)
-    raise NotFoundError(f"There is no resource {uri}.")
-
-
-def log_tail() -> str:
-    try:
-        with log_file().open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - LOG_TAIL))
-            return file.read().decode("utf-8", "replace")
-    except OSError:
-        raise NotFoundError("There is no log yet; log_viewer turns it on.") from None
-
-
 class SkillPrompts:
     def __init__(self, project: Path, extra: Sequence[Path], *, of_project: bool = False) -> None:
         self._loader = SkillsLoader(*skill_folders(project, extra, of_project=of_project))
-        self._reported: frozenset[str] = frozenset()
 
     def _load(self) -> dict[str, Skill]:
         found = {skill.name: skill for skill in self._loader.load_all()}
         for problem in self._loader.warnings:
-            if problem not in self._reported:
-                print(plain(f"mahtab-tui: {problem}"), file=sys.stderr, flush=True)
-        self._reported = frozenset(self._loader.warnings)
+            print(plain(f"mahtab-tui: {problem}"), file=sys.stderr, flush=True)
         return found
 
     def prompts(self) -> list[types.Prompt]:
         import mcp_types as types
 
         task = types.PromptArgument(name="task", description="What to use it for", required=False)
-        found = []
-        for skill in self._load().values():
-            name, about = skill.name, skill.description
-            found.append(types.Prompt(name=name, title=name, description=about, arguments=[task]))
-        return found
+        return [
+            types.Prompt(name=name, title=name, description=skill.description, arguments=[task])
+            for name, skill in self._load().items()
+        ]
 
     def prompt(self, name: str, arguments: dict[str, str]) -> types.GetPromptResult:
         import mcp_types as types
@@ -130,7 +78,7 @@ class SkillPrompts:
         skills = self._load()
         if name not in skills:
             names = ", ".join(sorted(skills)) or "none"
-            raise NotFoundError(f"There is no prompt {name!r}. Prompts: {names}.")
+            raise McpToolError(f"There is no prompt {name!r}. Prompts: {names}.")
         skill, task = skills[name], arguments.get("task")
         text = f"{skill.content}\n\nTask: {task}" if task else skill.content
         content = types.TextContent(type="text", text=text)
@@ -182,7 +130,7 @@ def open_handlers(settings: Settings, attach: AttachOptions | None = None) -> To
             found = find_environment(str(settings.project), Path.cwd())
             if found.folder is not None:
                 os.chdir(found.folder)
-        except EnvironmentNotFound as error:
+        except McpToolError as error:
             raise ServerError(str(error)) from None
         except OSError as error:
             raise ServerError(
@@ -271,43 +219,6 @@ def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
             content.append(types.ImageContent(type="image", data=picture, mime_type="image/png"))
         return types.CallToolResult(content=content, is_error=failed)
 
-    async def list_resources(
-        context: Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListResourcesResult:
-        listed = [
-            types.Resource(
-                uri=f"mahtab://session/{name}",
-                name=name,
-                title=title,
-                description=description,
-                mime_type="text/plain",
-            )
-            for name, (title, description) in _RESOURCES.items()
-        ]
-        return types.ListResourcesResult(resources=listed)
-
-    async def list_templates(
-        context: Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListResourceTemplatesResult:
-        template = types.ResourceTemplate(
-            uri_template=VARIABLE + "{name}",
-            name="variable",
-            title="Variable",
-            description="A look inside one variable: its representation, attributes, source",
-            mime_type="text/plain",
-        )
-        return types.ListResourceTemplatesResult(resource_templates=[template])
-
-    async def read_resource(
-        context: Context, params: types.ReadResourceRequestParams
-    ) -> types.ReadResourceResult:
-        try:
-            text = mask(await read_uri(handlers, str(params.uri)))
-        except (NotFoundError, McpToolError) as error:
-            raise MCPError(types.INVALID_PARAMS, escape_for_model(str(error))) from None
-        contents = types.TextResourceContents(uri=params.uri, text=text, mime_type="text/plain")
-        return types.ReadResourceResult(contents=[contents])
-
     async def list_prompts(
         context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
@@ -318,7 +229,7 @@ def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
     ) -> types.GetPromptResult:
         try:
             return skills.prompt(params.name, params.arguments or {})
-        except NotFoundError as error:
+        except McpToolError as error:
             raise MCPError(types.INVALID_PARAMS, escape_for_model(str(error))) from None
 
     return Server(
@@ -328,9 +239,6 @@ def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
         instructions=INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-        on_list_resources=list_resources,
-        on_list_resource_templates=list_templates,
-        on_read_resource=read_resource,
         on_list_prompts=list_prompts,
         on_get_prompt=get_prompt,
     )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, Implementation, TextContent
 
@@ -29,11 +30,17 @@ def parameters(
 class Agent:
     def __init__(self, client: Client) -> None:
         self.client = client
+        self.reports: list[str] = []
+        """Sentences on the progress of its calls."""
 
     async def call(self, tool: str, /, **arguments: Any) -> CallToolResult:
         """An answer, which clients hand to their models whole only where it has no structured
         output."""
-        result = await self.client.call_tool(tool, arguments)
+
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            self.reports.append(message or "")
+
+        result = await self.client.call_tool(tool, arguments, progress_callback=on_progress)
         assert isinstance(result, CallToolResult)
         assert result.structured_content is None
         return result
@@ -61,6 +68,12 @@ async def agent(
         client_info=Implementation(name=name, version="1"),
     ) as client:
         yield Agent(client)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    with anyio.fail_after(60):
+        while not condition():
+            await anyio.sleep(0.01)
 
 
 def text_of(result: CallToolResult) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.mcp.clients import agent, text_of
+from tests.mcp.clients import agent, text_of, until
 from tests.waiting import wait_for
 
 PID = "import os; os.getpid()"
@@ -18,17 +18,6 @@ async def test_state_persists_and_the_answer_is_in_order() -> None:
         assert await a.eval("x = 5") == "[+x int 5]"
         assert await a.eval("print('printed'); x + 1") == "6\nprinted"
         assert await a.eval("None") == "(no value, no output)"
-
-
-async def test_no_tool_has_structured_output() -> None:
-    async with agent() as a:
-        assert [
-            tool.name
-            for tool in (await a.client.list_tools()).tools
-            if tool.output_schema is not None
-        ] == []
-        answer = await a.call("eval", code="42")
-        assert (text_of(answer), answer.structured_content) == ("42", None)
 
 
 async def test_an_error_comes_with_its_traceback_after_the_output() -> None:
@@ -175,35 +164,18 @@ async def test_answer_is_bounded_for_any_code() -> None:
 
 
 async def test_last_line_reaches_progress_without_control_sequences() -> None:
-    sentences: list[str] = []
-
-    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        sentences.append(message or "")
-
     async with agent() as a:
-        await a.client.call_tool(
-            "eval",
-            {"code": "import time\nprint('\\x1b[2Jcleared', flush=True)\ntime.sleep(1.4)"},
-            progress_callback=on_progress,
-        )
-    assert any(sentence.endswith("last line: ␛[2Jcleared") for sentence in sentences)
+        await a.eval("import time\nprint('\\x1b[2Jcleared', flush=True)\ntime.sleep(1.4)")
+        assert any(sentence.endswith("last line: ␛[2Jcleared") for sentence in a.reports)
 
 
 async def test_cancelling_interrupts_the_cell_and_preserves_the_state() -> None:
     async with agent() as a:
         await a.eval("seen = []")
-        began = anyio.Event()
-
-        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-            if message and "begun" in message:
-                began.set()
-
         code = "import time\nprint('begun', flush=True)\ntry:\n    time.sleep(600)\nexcept KeyboardInterrupt:\n    seen.append('interrupted'); raise"
         async with anyio.create_task_group() as group:
-            group.start_soon(
-                lambda: a.client.call_tool("eval", {"code": code}, progress_callback=on_progress)
-            )
-            await began.wait()
+            group.start_soon(a.eval, code)
+            await until(lambda: any("begun" in sentence for sentence in a.reports))
             group.cancel_scope.cancel()
         assert await a.eval("seen") == "['interrupted']"
 

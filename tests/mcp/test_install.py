@@ -23,7 +23,8 @@ from mahtab_tui.cli.admin import (
     install,
     server_command,
 )
-from mahtab_tui.mcp.packages import PackageError, plan_commands
+from mahtab_tui.mcp.packages import plan_commands
+from mahtab_tui.mcp.tools import McpToolError
 from tests.mcp.clients import agent
 from tests.warm import run_program
 
@@ -241,7 +242,7 @@ def test_project_itself_is_editable_when_installed(
 
 
 def test_missing_packages_are_refused(packaged_project: Path) -> None:
-    with pytest.raises(PackageError, match="or folders"):
+    with pytest.raises(McpToolError, match="or folders"):
         plan_commands(
             "develop",
             [],
