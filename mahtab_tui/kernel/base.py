@@ -91,29 +91,11 @@ class KernelHost(Protocol):
 
     def kernel_state(self, info: KernelInfo, text: str) -> None:
         """Report a new state. text: a sentence for the user, or empty."""
+        return
 
     def background_output(self, text: str) -> None:
         """Something was printed while no cell ran."""
-
-    def functions(self) -> Sequence[HostFunction]: ...
-
-    def servers(self) -> Sequence[HostServer]: ...
-
-    def call(self, name: str, args: Mapping[str, Any]) -> Any:
-        """Serve a call by code in the kernel, which waits; arguments and result are JSON values.
-        Runs on a separate thread, so it may block, and may call `Kernel.execute` with
-        ``nested=True``. The message of an exception is raised in the kernel as `RuntimeError`."""
-
-    def call_cancelled(self, name: str) -> None:
-        """The kernel no longer waits for the result of `call`."""
-
-
-class NullHost:
-    """A `KernelHost` for a kernel that has not been started."""
-
-    def kernel_state(self, info: KernelInfo, text: str) -> None: ...
-
-    def background_output(self, text: str) -> None: ...
+        return
 
     def functions(self) -> Sequence[HostFunction]:
         return ()
@@ -122,9 +104,18 @@ class NullHost:
         return ()
 
     def call(self, name: str, args: Mapping[str, Any]) -> Any:
+        """Serve a call by code in the kernel, which waits; arguments and result are JSON values.
+        Runs on a separate thread, so it may block, and may call `Kernel.execute` with
+        ``nested=True``. The message of an exception is raised in the kernel as `RuntimeError`."""
         raise RuntimeError("The kernel was not started.")
 
-    def call_cancelled(self, name: str) -> None: ...
+    def call_cancelled(self, name: str) -> None:
+        """The kernel no longer waits for the result of `call`."""
+        return
+
+
+class NullHost(KernelHost):
+    """A `KernelHost` for a kernel that has not been started."""
 
 
 T = TypeVar("T")
@@ -278,7 +269,8 @@ class Kernel(Protocol):
         """Switch to another interpreter (a file, or the folder of a virtual environment). If it
         raises `KernelError`, the old one stays."""
 
-    def change_directory(self, path: str) -> str: ...
+    def change_directory(self, path: str) -> str:
+        return self._ask(Operations.change_directory, path=path)
 
     def installed(self, module: str, *, load: bool = False) -> bool:
         """Return whether a module can be imported from anywhere except the working directory. load:

@@ -10,7 +10,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast, get_args
 
@@ -79,9 +78,10 @@ class Chunks:
         self._last = 0.0
 
     def feed(self, data: bytes) -> None:
-        text = self._decoder.decode(data)
-        if not text:
-            return
+        if text := self._decoder.decode(data):
+            self.add(text)
+
+    def add(self, text: str) -> None:
         self._pending.append(text)
         self._size += len(text)
         if self._size >= CHUNK or self.wait() == 0:
@@ -93,17 +93,15 @@ class Chunks:
         return max(0.0, self._last + DELAY - time.monotonic())
 
     def flush(self) -> None:
-        if self._pending:
-            text = "".join(self._pending)
-            self._pending.clear()
-            self._size = 0
+        text = "".join(self._pending)
+        self._pending.clear()
+        self._size = 0
+        if text:
             self._hand_on(text)
             self._last = time.monotonic()
 
     def end(self) -> None:
-        rest = self._decoder.decode(b"", final=True)
-        if rest:
-            self._pending.append(rest)
+        self._pending.append(self._decoder.decode(b"", final=True))
         self.flush()
 
 
@@ -143,7 +141,10 @@ class TerminalOutput:
             self._recent.append(text)
             self._size += len(text)
             if self._size > 2 * _RECENT:
-                self._keep_all_but_recent()
+                text = "".join(self._recent)
+                cut = text.find("\n", len(text) - _RECENT) + 1 or len(text) - _RECENT
+                self._keep("stdout", text[:cut])
+                self._recent, self._size = [text[cut:]], len(text) - cut
             return
         if self._screen is None:
             self._screen = Screen()
@@ -152,12 +153,6 @@ class TerminalOutput:
             self.rewritten = True
         self._screen.feed(text)
         self._keep("stdout", self._screen.pop_above())
-
-    def _keep_all_but_recent(self) -> None:
-        text = "".join(self._recent)
-        cut = text.find("\n", len(text) - _RECENT) + 1 or len(text) - _RECENT
-        self._keep("stdout", text[:cut])
-        self._recent, self._size = [text[cut:]], len(text) - cut
 
     def _end_prints(self) -> None:
         if self._screen is None:
@@ -291,8 +286,7 @@ class RunningCell:
         self._unsent: list[Callable[[OnOutput], object]] = []
         self._displays: list[Display] = []
         self._room = DISPLAYED
-        self._left = limit
-        self._limit = limit or 0
+        self.limit = self._left = limit
         self._output = TerminalOutput()
         self._start = time.monotonic()
         self._listener_error: BaseException | None = None
@@ -333,7 +327,7 @@ class RunningCell:
         # The cell may have ended before its interrupt arrived, for example if a child process was
         # interrupted first.
         if self.over_limit and done.status is not Status.ERROR:
-            error = f"{OutputLimitError.__name__}: {OutputLimitError(self._limit)}\n"
+            error = f"{OutputLimitError.__name__}: {OutputLimitError(self.limit or 0)}\n"
             pieces, done = (("traceback", error),), replace(done, status=Status.ERROR, frames=())
         for kind, text in pieces:
             self._add(kind, text)
@@ -373,11 +367,13 @@ class RunningCell:
 
 
 class RunningCells:
+    """The running cells of a kernel process, the innermost last. Any thread may use it."""
+
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._cells: list[RunningCell] = []
-        self._replayed: list[RunningCell] | None = None
-        """Unended cells of an earlier host while they are replayed."""
+        self.replaying = False
+        """Whether output belongs to cells of an earlier host, which have no seal."""
 
     def __iter__(self) -> Iterator[RunningCell]:
         with self._lock:
@@ -385,29 +381,14 @@ class RunningCells:
 
     def add(self, cell: RunningCell) -> None:
         with self._lock:
-            self._cells.append(cell)
-
-    def add_replayed(self, cell: RunningCell) -> None:
-        with self._lock:
-            assert self._replayed is not None
-            self._cells.insert(len(self._replayed), cell)
-            self._replayed.append(cell)
+            earlier = sum(not other.seal for other in self._cells)
+            self._cells.insert(len(self._cells) if cell.seal else earlier, cell)
 
     def remove(self, cell: RunningCell) -> None:
         with self._lock:
             self._cells = [other for other in self._cells if other is not cell]
-            if self._replayed is not None:
-                self._replayed = [other for other in self._replayed if other is not cell]
 
     def innermost(self) -> RunningCell | None:
         with self._lock:
-            cells = self._cells if self._replayed is None else self._replayed
-            return cells[-1] if cells else None
-
-    @contextmanager
-    def replaying(self) -> Iterator[None]:
-        self._replayed = []
-        try:
-            yield
-        finally:
-            self._replayed = None
+            cells = (each for each in reversed(self._cells) if not (self.replaying and each.seal))
+            return next(cells, None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import select
-import signal
 import socket
 import stat
 import subprocess
@@ -18,11 +17,16 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.launch import RELEASE_SIZE, DetachHandle, LocalProcess, Output, spawn
+from mahtab_tui.kernel.launch import RELEASE_SIZE, LocalProcess, spawn
 from mahtab_tui.kernel.requests import KernelReady, checked
 from mahtab_tui.settings.model import home_folder
 from mahtab_tui.worker.frames import TOKEN_SIZE, FrameError, FrameReader, encode
-from mahtab_tui.worker.holder import KEY_SUFFIX, LAST_OUTPUT_SUFFIX, HolderSettings
+from mahtab_tui.worker.holder import (
+    KEY_SUFFIX,
+    LAST_OUTPUT_SUFFIX,
+    HolderSettings,
+    write_last_output,
+)
 from mahtab_tui.worker.spool import PIECE, Spool, format_omission
 
 STATUS_TIMEOUT = 2.0
@@ -33,7 +37,6 @@ ATTACH_TIMEOUT = 15.0
 STOP_TIMEOUT = 8.0
 
 _LARGEST = 200_000
-_DIGITS = 20
 _END = ".sock"
 _NO_HOLDER = (OSError, FrameError, KernelError, KeyError, TypeError, ValueError)
 
@@ -142,19 +145,14 @@ def recovered_output(session: str) -> Iterator[tuple[int, bytes, Path]]:
         for path in sorted(sockets_folder().glob(f"*{_END}{LAST_OUTPUT_SUFFIX}")):
             if unquote(path.name.split(".")[0]) == session:
                 cell, _, output = path.read_bytes().partition(b"\n")
-                if cell.isdigit() and len(cell) < _DIGITS:
+                if cell.isdigit() and len(cell) < 20:
                     yield int(cell), output, path
 
 
 def save_last_output(session: str, name: str, cell: int, output: Iterable[bytes]) -> None:
     """Save the output of a cell in which a remote kernel ended. Raises `OSError`."""
-    path = sockets_folder() / f"{quote(session, safe='')}.{name}{_END}{LAST_OUTPUT_SUFFIX}"
-    draft = path.with_suffix(".new")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-    with open(os.open(draft, flags, 0o600), "wb") as file:
-        file.write(b"%d\n" % cell)
-        file.writelines(output)
-    draft.rename(path)
+    path = sockets_folder() / f"{quote(session, safe='')}.{name}{_END}"
+    write_last_output(str(path), cell, output)
 
 
 def _kernel(path: Path, session: str, reply: dict[str, Any]) -> WaitingKernel:
@@ -190,10 +188,8 @@ def _attach(kernel: WaitingKernel) -> AttachedProcess:
         theirs.close()
     spool = Spool(descriptors[0], descriptors[1])
     handle = SpoolHandle(spool, lifeline, kernel.path, kernel)
-    watched = os.pidfd_open(kernel.pid)
-    return AttachedProcess(
-        kernel, ours, descriptors[0], token, SpooledOutput(spool), handle, watched
-    )
+    child, output = ForeignProcess(kernel.pid), SpooledOutput(spool)
+    return AttachedProcess(child, ours, descriptors[0], token, output, handle, kernel=kernel)
 
 
 def ask(
@@ -274,10 +270,6 @@ class SpooledOutput:
             self._spool.release(offset)
 
 
-UNKNOWN_END = 0
-"""The exit code of a kernel started by another program."""
-
-
 class SpoolHandle:
     def __init__(
         self, spool: Spool, lifeline: socket.socket, path: Path, kernel: WaitingKernel | None = None
@@ -297,27 +289,25 @@ class SpoolHandle:
         remove_files(self._path)
 
 
-@dataclass
-class AttachedProcess:
-    kernel: WaitingKernel
-    channel: socket.socket
-    output: int
-    token: bytes
-    reader: Output
-    detach_handle: DetachHandle | None
-    watched: int
-    shares_clock = True
+class ForeignProcess:
+    """A process that another program started, which alone learns its exit code."""
 
-    def signal(self, number: int) -> None:
-        with suppress(ProcessLookupError):
-            if number != signal.SIGKILL and select.select([self.watched], [], [], 0)[0]:
-                return
-            os.killpg(self.kernel.pid, number)
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._watched = os.pidfd_open(pid)
+
+    def poll(self) -> int | None:
+        return 0 if select.select([self._watched], [], [], 0)[0] else None
 
     def wait(self, timeout: float | None = None) -> int:
-        if not select.select([self.watched], [], [], timeout)[0]:
+        if not select.select([self._watched], [], [], timeout)[0]:
             raise subprocess.TimeoutExpired("kernel", timeout or 0.0)
-        return UNKNOWN_END
+        return 0
+
+
+@dataclass(kw_only=True)
+class AttachedProcess(LocalProcess):
+    kernel: WaitingKernel
 
 
 def start_detachable(

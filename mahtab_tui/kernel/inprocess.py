@@ -26,10 +26,9 @@ from mahtab_tui.kernel.base import (
     OnDisplay,
     OnOutput,
     Operation,
-    Operations,
     T,
 )
-from mahtab_tui.kernel.cells import DELAY, RunningCell
+from mahtab_tui.kernel.cells import Chunks, RunningCell
 from mahtab_tui.kernel.requests import CallAnswers, CellEnd, ControlRequests, HostCall, checked
 from mahtab_tui.kernel.values import CellResult, Lock, Status
 from mahtab_tui.system import wait_for_result
@@ -108,21 +107,18 @@ class CellOutput(io.TextIOBase):
         self._thread.join()
 
     def _pass_on(self) -> None:
-        texts, due = list[str](), 0.0
+        chunks = Chunks(self._hand_on)
         piece: str | threading.Event | None = ""
         while piece is not None:
             try:
-                piece = self._pieces.get(
-                    timeout=max(0.0, due - time.monotonic()) if texts else None
-                )
+                piece = self._pieces.get(timeout=chunks.wait())
             except queue.Empty:
                 piece = ""
             if isinstance(piece, str):
-                texts.append(piece)
-            if texts and (not isinstance(piece, str) or time.monotonic() >= due):
-                self._hand_on("".join(texts))
-                texts, due = [], time.monotonic() + DELAY
-            if isinstance(piece, threading.Event):
+                chunks.add(piece)
+                continue
+            chunks.flush()
+            if piece is not None:
                 piece.set()
 
 
@@ -193,7 +189,7 @@ class InProcessKernel(Kernel):
         answers: dict[str, Callable[[Frame], Any]] = {
             "variables": lambda frame: self._executor.tracker.listing(),
             "undo_steps": lambda frame: self._undo_history.steps(),
-            **dict.fromkeys(("preview_undo", "undo", "redo"), self._answer_undo),
+            **dict.fromkeys(("preview_undo", "undo", "redo"), self._undo_cells),
         }
         responder = Responder(self._requests.on_reply, namespace, answers, {})
         self._answers: CallAnswers
@@ -271,9 +267,6 @@ class InProcessKernel(Kernel):
             "The session runs inside the program that opened it, so it cannot change the interpreter. Open mahtab-tui by itself for that."
         )
 
-    def change_directory(self, path: str) -> str:
-        return self._ask(Operations.change_directory, path=path)
-
     def set_size(self, columns: int, lines: int) -> None: ...
 
     def set_reload(self, on: bool) -> None: ...
@@ -300,7 +293,7 @@ class InProcessKernel(Kernel):
             builtins.__dict__.pop(name, None)
         self._report(KernelState.DEAD, "")
 
-    def _answer_undo(self, frame: Frame) -> Frame:
+    def _undo_cells(self, frame: Frame) -> Frame:
         try:
             return {"restoration": self._undo_history.answer(frame["op"], frame["cell"]), "cwd": ""}
         finally:

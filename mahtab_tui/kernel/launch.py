@@ -201,9 +201,19 @@ class Process(Protocol):
     def wait(self, timeout: float | None = None) -> int: ...
 
 
+class Child(Protocol):
+    """A part of `subprocess.Popen`."""
+
+    pid: int
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+
 @dataclass
 class LocalProcess:
-    child: subprocess.Popen[bytes]
+    child: Child
     channel: socket.socket
     output: int
     token: bytes
@@ -212,8 +222,10 @@ class LocalProcess:
     shares_clock = True
 
     def signal(self, number: int) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self.child.pid, number)
+        # The number of a process that has ended may be reused; its children are killed.
+        if number == signal.SIGKILL or self.child.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.child.pid, number)
 
     def wait(self, timeout: float | None = None) -> int:
         return self.child.wait(timeout)

@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass, replace
 from functools import cache, partial
 from typing import Any
 
-from mahtab_tui.bus.masking import MASK, MaskedStream, Secrets, SecretSpan, mask_spans
+from mahtab_tui.bus.masking import MASK, MaskedStream, Secrets, SecretSpan, mask_slice, mask_spans
 from mahtab_tui.kernel.base import (
     ALL,
     Kernel,
@@ -20,7 +20,7 @@ from mahtab_tui.kernel.base import (
     OnOutput,
     Operations,
 )
-from mahtab_tui.kernel.values import Completions, OutputKind
+from mahtab_tui.kernel.values import CellResult, Completions, OutputKind
 
 
 class MaskedKernel:
@@ -104,10 +104,12 @@ class MaskedKernel:
         output.end()
         if result is None:
             return None
-        spans = self._secrets.spans(result.output)
-        masked = self._masked(name, replace(result, output=""))
-        kinds = _kinds(result.output, result.kinds, spans) if spans else result.kinds
-        return replace(masked, output=mask_spans(result.output, spans), kinds=kinds)
+        pieces = _mask_pieces(result, self._secrets.spans(result.output))
+        return replace(
+            self._masked(name, replace(result, output="")),
+            output="".join(text for _, text in pieces),
+            kinds=tuple((kind, len(text)) for kind, text in pieces),
+        )
 
     def _masked(self, name: str, reply: Any) -> Any:
         forms = self._secrets.forms
@@ -184,20 +186,16 @@ class _Output:
             self._hand_on(self._kind, text)
 
 
-def _kinds(
-    text: str, kinds: Sequence[tuple[OutputKind, int]], spans: Sequence[SecretSpan]
-) -> tuple[tuple[OutputKind, int], ...]:
-    """Recompute the lengths of an output's kinds after masking; a secret belongs to the kind in
-    which it ends."""
-    result: list[tuple[OutputKind, int]] = []
-    waiting = deque(spans)
-    offset = done = longer = 0
-    for kind, size in kinds:
+def _mask_pieces(result: CellResult, spans: Sequence[SecretSpan]) -> list[tuple[OutputKind, str]]:
+    """Mask the pieces of an output; a secret belongs to the piece in which it ends."""
+    pieces: list[tuple[OutputKind, str]] = []
+    waiting, start, offset = deque(spans), 0, 0
+    for kind, size in result.kinds:
         offset += size
+        inside: list[SecretSpan] = []
         while waiting and waiting[0].end <= offset:
-            start, end = waiting.popleft()
-            longer += len(mask_spans(text[start:end], [SecretSpan(0, end - start)])) - (end - start)
-        end = longer + (min(offset, waiting[0].start) if waiting else offset)
-        result.append((kind, end - done))
-        done = end
-    return tuple(result)
+            inside.append(waiting.popleft())
+        end = min(offset, waiting[0].start) if waiting else offset
+        pieces.append((kind, mask_slice(result.output, inside, start, end)))
+        start = end
+    return pieces

@@ -23,6 +23,7 @@ from mahtab_tui.kernel.base import (
     T,
     UndoAnswer,
 )
+from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.launch import ConnectionState, Launcher, LocalLauncher
 from mahtab_tui.kernel.requests import KernelReady
 from mahtab_tui.kernel.values import (
@@ -73,6 +74,8 @@ class ProcessKernel(Kernel):
         self._reload = reload
         self._undo_limits = {"steps": undo_steps, "megabytes": undo_memory}
         self._save_target = keep
+        # If variables are saved, the session reports which of them are restored.
+        self._is_empty = "; its namespace is empty" if keep is None else ""
         self._wire = ConnectionState(
             launcher.label,
             lambda text: self._host.kernel_state(self.info(), text),
@@ -120,7 +123,8 @@ class ProcessKernel(Kernel):
             if worker is None:
                 return CellResult(cell, Status.DIED, "", (), 0.0, (), self._failure)
             with self._busy(nested):
-                return worker.execute(code, cell, on_output, limit, nested, on_display, lock)
+                running = RunningCell(cell, on_output, limit, on_display)
+                return worker.execute(code, running, nested, lock)
 
     @property
     def can_detach(self) -> bool:
@@ -138,14 +142,14 @@ class ProcessKernel(Kernel):
             if not worker.was_reattached:
                 return None
             with self._busy(nested):
-                return worker.detach_state.resume_cell(cell, on_output, on_display)
+                return worker.resume_cell(cell, on_output, on_display)
 
     def acknowledge(self, cell: int) -> None:
         if self._worker is not None:
-            self._worker.detach_state.on_stored(cell)
+            self._worker.acknowledge(cell)
 
     def saved_before(self) -> tuple[Sequence[str] | None, Sequence[str]]:
-        saved = self._require().detach_state.saved(Operations.saved_before.timeout)
+        saved = self._require().saved_before()
         return saved.carried, saved.lost
 
     def interrupt(self) -> bool:
@@ -171,7 +175,7 @@ class ProcessKernel(Kernel):
         )
 
     def activate(self, python: str) -> None:
-        now = self._about_new_process("Switched to {executable} (Python {python})")
+        now = f"Switched to {{executable}} (Python {{python}}){self._is_empty}."
         self._replace(self._launcher.find(python), "The interpreter was changed.", now)
         self._python = python
 
@@ -274,10 +278,6 @@ class ProcessKernel(Kernel):
             old.end(Status.KILLED, why)
         self._begin(now.format(python=new.hello.python, executable=new.hello.executable))
 
-    def _about_new_process(self, event: str) -> str:
-        # If variables are saved, the session reports which of them are restored.
-        return f"{event}{'; its namespace is empty' if self._save_target is None else ''}."
-
     def _launch(self, executable: str) -> WorkerProcess:
         cwd = self._worker.cwd if self._worker is not None else self._cwd
         folder = cwd if self._launcher.label else existing_folder(cwd)
@@ -327,7 +327,7 @@ class ProcessKernel(Kernel):
         if self._undo_limits["steps"]:
             worker.send("undo_limits", **self._undo_limits)
         if startup:
-            result = worker.execute(startup, 0, lambda kind, text: None, None, False)
+            result = worker.execute(startup, RunningCell(0, lambda kind, text: None, None))
             if result.output and result.status is Status.OK:
                 self._host.background_output(result.output)
             if result.status in (Status.DIED, Status.KILLED):
@@ -386,7 +386,7 @@ class ProcessKernel(Kernel):
                             f"A new kernel failed to start {ATTEMPTS} times in a row: {error}"
                         )
                     continue
-            self._begin(self._about_new_process("Started a new kernel"))
+            self._begin(f"Started a new kernel{self._is_empty}.")
             return
 
     def _fail(self, text: str) -> None:

@@ -65,10 +65,6 @@ class Outbox:
                 )
                 self._writer.start()
 
-    def send_soon(self, frame: Frame) -> None:
-        with contextlib.suppress(OutgoingFullError):
-            self.send(encode(frame))
-
     def answer(self, answer: Frame) -> None:
         """Raises `OutgoingFullError`, after which a shorter answer can be sent."""
         try:

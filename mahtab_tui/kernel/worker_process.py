@@ -11,7 +11,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, cast
@@ -68,71 +68,6 @@ class EventBacklog:
 CLAIMED = "The other terminal now has the kernel and its variables."
 
 
-class DetachState:
-    """State that a later host of the same kernel needs. Only the reader thread calls `receive`,
-    `on_cell_end` and `printed_outside`."""
-
-    def __init__(self, outbox: Outbox) -> None:
-        self.output: SeekableOutput | None = None
-        self._outbox = outbox
-        self._lock = threading.Lock()
-        self._backlog: Future[EventBacklog] = Future()
-        self._resumed: dict[int, RunningCell] = {}
-        self._ends: dict[int, int] = {}
-        """Offset of the end of each unstored cell's output."""
-
-    @property
-    def has_received(self) -> bool:
-        return self._backlog.done()
-
-    def receive(self, backlog: EventBacklog, cells: Mapping[int, RunningCell]) -> None:
-        self._resumed = dict(cells)
-        self._backlog.set_result(backlog)
-
-    def end(self, how: str) -> None:
-        if not self._backlog.done():
-            self._backlog.set_exception(KernelError(how))
-
-    def resume_cell(
-        self, cell: int, on_output: OnOutput, on_display: OnDisplay
-    ) -> CellResult | None:
-        """Wait for the end of a cell that began under an earlier host; None if the kernel does not
-        know it."""
-        with contextlib.suppress(KernelError):
-            wait_for_result(self._backlog)
-        running = self._resumed.pop(cell, None)
-        if running is None:
-            return None
-        running.listen(on_output, on_display)
-        return wait_for_result(running.result)
-
-    def saved(self, seconds: float) -> SavedBefore:
-        try:
-            return self._backlog.result(seconds).saved
-        except TimeoutError:
-            raise KernelError(NO_ANSWER) from None
-
-    def on_cell_end(self, cell: int) -> None:
-        if self.output is not None:
-            with self._lock:
-                self._ends[cell] = self.output.position
-
-    def printed_outside(self) -> None:
-        if self.output is not None:
-            self._acknowledge((), self.output.position)
-
-    def on_stored(self, cell: int) -> None:
-        with self._lock:
-            if self.output is None:
-                return
-            end = self._ends.pop(cell, 0)
-        self.output.release(end)
-        self._acknowledge((cell,), 0)
-
-    def _acknowledge(self, cells: Sequence[int], offset: int) -> None:
-        self._outbox.send_soon({"op": "stored", "stored": cells, "heard": offset})
-
-
 class WorkerProcess:
     def __init__(
         self,
@@ -163,7 +98,12 @@ class WorkerProcess:
         self._cells = RunningCells()
         self._restoring: RunningCell | None = None
         self._leaving = self._left = False
-        self.detach_state = DetachState(self._outbox)
+        self._seekable: SeekableOutput | None = None
+        """The output, if the kernel can outlive this host."""
+        self._backlog: Future[EventBacklog] = Future()
+        self._resumed: dict[int, RunningCell] = {}
+        self._ends: dict[int, int] = {}
+        """Offset of the end of each unstored cell's output."""
         self._requests = ControlRequests(lambda frame: self._outbox.send(encode(frame)))
         self.ask = self._requests.ask
         self._answers = CallAnswers(host, self._outbox.answer)
@@ -184,23 +124,16 @@ class WorkerProcess:
             ) from None
 
     def execute(
-        self,
-        code: str,
-        cell: int,
-        on_output: OnOutput,
-        limit: int | None,
-        nested: bool,
-        on_display: OnDisplay | None = None,
-        lock: Lock | None = None,
+        self, code: str, running: RunningCell, nested: bool = False, lock: Lock | None = None
     ) -> CellResult:
-        """Raises any exception of `on_output`, and `KernelError` for code too large to send."""
-        running = RunningCell(cell, on_output, limit, on_display)
+        """Raises any exception of the cell's listener, and `KernelError` for code too large to
+        send."""
         running.seal = os.urandom(16).hex()
         frame = {
             "op": "execute",
-            "cell": cell,
+            "cell": running.cell,
             "code": code,
-            "limit": limit,
+            "limit": running.limit,
             "nested": nested,
             "lock": lock,
             "seal": running.seal,
@@ -219,6 +152,30 @@ class WorkerProcess:
             raise KernelError(f"The cell cannot be sent to the kernel: {error}.") from None
         return wait_for_result(running.result)
 
+    def resume_cell(
+        self, cell: int, on_output: OnOutput, on_display: OnDisplay
+    ) -> CellResult | None:
+        """Wait for the end of a cell that began under an earlier host; None if the kernel does not
+        know it."""
+        with contextlib.suppress(KernelError):
+            wait_for_result(self._backlog)
+        running = self._resumed.pop(cell, None)
+        if running is None:
+            return None
+        running.listen(on_output, on_display)
+        return wait_for_result(running.result)
+
+    def saved_before(self) -> SavedBefore:
+        try:
+            return self._backlog.result(Operations.saved_before.timeout).saved
+        except TimeoutError:
+            raise KernelError(NO_ANSWER) from None
+
+    def acknowledge(self, cell: int) -> None:
+        if self._seekable is not None:
+            self._seekable.release(self._ends.pop(cell, 0))
+            self.send("stored", stored=(cell,), heard=0)
+
     @property
     def can_detach(self) -> bool:
         return self._detach_handle is not None and not self.over
@@ -228,7 +185,8 @@ class WorkerProcess:
         return self._detach_handle is not None and self._detach_handle.was_reattached
 
     def send(self, op: str, **fields: Any) -> None:
-        self._outbox.send_soon({"op": op, **fields})
+        with contextlib.suppress(OutgoingFullError):
+            self._outbox.send(encode({"op": op, **fields}))
 
     def interrupt(self) -> bool:
         cell = self._cells.innermost() or self._restoring
@@ -318,7 +276,7 @@ class WorkerProcess:
         handle, output = process.detach_handle, process.reader
         self._detach_handle = handle
         if handle is not None:
-            self.detach_state.output = cast("SeekableOutput", output)
+            self._seekable = cast("SeekableOutput", output)
         self._outbox.channel = process.channel
         if handle is not None and handle.ready is not None:
             self._on_ready(handle.ready)
@@ -329,8 +287,14 @@ class WorkerProcess:
             self._break(
                 f"something outside the session wrote to its connection ({str(error) or type(error).__name__})"
             )
-        if claimed or self._left:
-            self._let_go(process)
+        if handle is not None and (claimed or self._left):
+            with self._lock:
+                self._left = True
+            self.claimed = not self._leaving
+            self._outbox.close()
+            os.close(process.output)
+            handle.leave()
+            self._over(Status.KILLED, CLAIMED)
             return
         code = self._reap(process)
         try:
@@ -341,42 +305,27 @@ class WorkerProcess:
             os.close(process.output)
             if handle is not None:
                 handle.ended()
-            self._over(code)
+            if self._ready.done():
+                died = Status.DIED, f"The kernel died: {describe_end(code)}."
+                self._over(*(self._intent or died))
+            else:
+                why = describe_failed_start(self._executable, code, "".join(self._early))
+                self._ready.set_exception(KernelError(why))
 
-    def _let_go(self, process: Process) -> None:
-        assert self._detach_handle is not None
+    def _over(self, status: Status, how: str) -> None:
+        self._requests.end(how)
+        if not self._backlog.done():
+            self._backlog.set_exception(KernelError(how))
+        if self._leaving:
+            return
         with self._lock:
-            self._left = True
-            cells = list(self._cells)
-        self._outbox.close()
-        os.close(process.output)
-        self._detach_handle.leave()
-        self._requests.end(CLAIMED)
-        self.detach_state.end(CLAIMED)
-        if not self._leaving:
-            self.claimed = True
-            self._end_cells(cells, Status.KILLED, CLAIMED)
-
-    def _end_cells(self, cells: Sequence[RunningCell], status: Status, how: str) -> None:
+            cells, self._cells = list(self._cells), RunningCells()
         for cell in reversed(cells):
             cell.lost(status, how)
         try:
             self._answers.cancel_all()
         finally:
             self._on_end(self, how)
-
-    def _over(self, code: int) -> None:
-        if not self._ready.done():
-            self._ready.set_exception(
-                KernelError(describe_failed_start(self._executable, code, "".join(self._early)))
-            )
-            return
-        status, how = self._intent or (Status.DIED, f"The kernel died: {describe_end(code)}.")
-        with self._lock:
-            cells, self._cells = list(self._cells), RunningCells()
-        self._requests.end(how)
-        self.detach_state.end(how)
-        self._end_cells(cells, status, how)
 
     def _read(self, process: Process, output: Output) -> bool:
         frames = FrameReader(token=process.token)
@@ -414,7 +363,7 @@ class WorkerProcess:
                     for frame in frames.feed(data):
                         self._handle(output, frame)
                     # Earlier output is read with the backlog.
-                    if not reads and self.detach_state.has_received:
+                    if not reads and self._backlog.done():
                         reads = True
                         selector.register(process.output, selectors.EVENT_READ)
 
@@ -446,7 +395,8 @@ class WorkerProcess:
         else:
             with self._printing:
                 self._host.background_output(text)
-                self.detach_state.printed_outside()
+                if self._seekable is not None:
+                    self.send("stored", stored=(), heard=self._seekable.position)
 
     def _on_ready(self, hello: KernelReady) -> None:
         self.hello = hello
@@ -461,28 +411,30 @@ class WorkerProcess:
             for event in backlog.events
             if "begin" in event
         }
-        with self._cells.replaying():
-            self.detach_state.receive(backlog, cells)
-            output.go_to(backlog.events[0]["at"] if backlog.events else backlog.acknowledged)
-            depth = 0
-            for event in backlog.events:
-                if not depth:
-                    output.go_to(min(backlog.acknowledged, event["at"]))
-                self._feed(output.until(event["at"]))
-                if "begin" in event:
-                    self._chunks.flush()
-                    self._cells.add_replayed(cells[event["begin"]])
-                    depth += 1
-                elif "shown" in event:
-                    self._chunks.flush()
-                    self._shown(event["shown"])
-                else:
-                    self._chunks.end()
-                    self._done(checked(CellEnd, event["done"]))
-                    depth -= 1
+        self._resumed = dict(cells)
+        self._cells.replaying = True
+        self._backlog.set_result(backlog)
+        output.go_to(backlog.events[0]["at"] if backlog.events else backlog.acknowledged)
+        depth = 0
+        for event in backlog.events:
             if not depth:
-                output.go_to(backlog.acknowledged)
-            self._feed(output.available())
+                output.go_to(min(backlog.acknowledged, event["at"]))
+            self._feed(output.until(event["at"]))
+            if "begin" in event:
+                self._chunks.flush()
+                self._cells.add(cells[event["begin"]])
+                depth += 1
+            elif "shown" in event:
+                self._chunks.flush()
+                self._shown(event["shown"])
+            else:
+                self._chunks.end()
+                self._done(checked(CellEnd, event["done"]))
+                depth -= 1
+        if not depth:
+            output.go_to(backlog.acknowledged)
+        self._feed(output.available())
+        self._cells.replaying = False
         for call in backlog.calls:
             self._answers.begin(call)
 
@@ -499,7 +451,7 @@ class WorkerProcess:
             self._chunks.flush()
             self._shown(frame["args"])
             self._outbox.answer({"op": "answer", "id": frame["id"], "value": None})
-        elif op == "ready" and self.was_reattached and not self.detach_state.has_received:
+        elif op == "ready" and self.was_reattached and not self._backlog.done():
             self._receive(frame["story"], cast("SeekableOutput", output))
         elif op == "reply":
             self._requests.on_reply(frame)
@@ -515,7 +467,8 @@ class WorkerProcess:
         if cell.seal and cell.seal != done.seal:
             raise FrameError("the end of a cell that has not ended")
         self._cells.remove(cell)
-        self.detach_state.on_cell_end(done.cell)
+        if self._seekable is not None:
+            self._ends[done.cell] = self._seekable.position
         self.cwd = done.cwd or self.cwd
         cell.done(done)
 

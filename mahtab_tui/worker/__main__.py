@@ -101,11 +101,13 @@ class Worker:
                 "reload": self._reload,
                 "undo_limits": self._set_undo_limits,
                 "keep_in": self._prepare_saving,
-                "elsewhere": self._set_remote_host,
+                "elsewhere": lambda frame: setattr(Host, "is_remote", True),
                 "functions": lambda frame: self.environment.keep_builtins(
                     toolbox.add_functions(frame["functions"])
                 ),
-                "servers": self._add_servers,
+                "servers": lambda frame: self.environment.keep_builtins(
+                    toolbox.add_servers(frame["servers"], self._executor.attribution)
+                ),
             },
         )
 
@@ -242,13 +244,6 @@ class Worker:
     def _reload(self, frame: Frame) -> None:
         magics.Reloading.reloader = own_module("magic_commands").Reloader() if frame["on"] else None
 
-    def _set_remote_host(self, frame: Frame) -> None:
-        Host.is_remote = True
-
-    def _add_servers(self, frame: Frame) -> None:
-        added = toolbox.add_servers(frame["servers"], self._executor.attribution)
-        self.environment.keep_builtins(added)
-
     def _set_undo_limits(self, frame: Frame) -> None:
         history = own_module("undo.history").UndoHistory
         undo = history(self._executor.namespace, frame["steps"], frame["megabytes"])
@@ -371,7 +366,7 @@ class ControlThread:
         if self._holder is not None:
             if self._holder.fd >= 0:
                 poll.register(self._holder.fd, select.POLLIN)
-            timeout = timeout or self._holder.poll_timeout()
+            timeout = timeout or (1000 if self._channel.detached else None)
         return [fd for fd, _ in poll.poll(timeout)]
 
     def _serve(self, ready: list[int]) -> bool:

@@ -12,6 +12,7 @@ import struct
 import sys
 import time
 from _operator import _compare_digest
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, NoReturn
 
@@ -74,9 +75,6 @@ class HolderClient:
     @property
     def fd(self) -> int:
         return self._control.fileno()
-
-    def poll_timeout(self) -> int | None:
-        return 1000 if self.worker.channel.detached else None
 
     def has_expired(self) -> bool:
         """Whether the kernel must end. A cell whose screen is gone for too long is interrupted
@@ -175,6 +173,16 @@ _LARGEST = 4096
 def is_same_user(connection: socket.socket) -> bool:
     peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     return bool(struct.unpack("3i", peer)[1] == os.getuid())
+
+
+def write_last_output(path: str, cell: int, output: Iterable[bytes]) -> None:
+    """Save the output of the cell in which a kernel ended. path: the kernel's socket."""
+    draft = f"{path}.new"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    with open(os.open(draft, flags, 0o600), "wb") as file:
+        file.write(b"%d\n" % cell)
+        file.writelines(output)
+    os.rename(draft, path + LAST_OUTPUT_SUFFIX)
 
 
 class _Visitor:
@@ -294,7 +302,9 @@ class _Holder:
             data, channels, _, _ = socket.recv_fds(visitor.connection, _LARGEST, 1)
             visitor.channels += channels
             frames = visitor.reader.feed(data)
-            if not data or len(visitor.channels) > 1 or (frames and not self._knows_key(frames[0])):
+            given = str(frames[0].get("key")) if frames else self._key
+            known = _compare_digest(given.encode(errors="replace"), self._key.encode())
+            if not data or len(visitor.channels) > 1 or not known:
                 self._dismiss(number)
             elif frames:
                 self._answer(number, frames[0])
@@ -302,10 +312,6 @@ class _Holder:
             return
         except (OSError, ValueError):
             self._dismiss(number)
-
-    def _knows_key(self, frame: Frame) -> bool:
-        given = str(frame.get("key")).encode(errors="replace")
-        return _compare_digest(given, self._key.encode())
 
     def _answer(self, number: int, frame: Frame) -> None:
         visitor, has_host = self._visitors[number], self._host is not None
@@ -354,17 +360,11 @@ class _Holder:
         if self._host is None:
             if self._state.cell:
                 with suppress(OSError):
-                    self._save_last_output()
+                    self._spool.move_all()
+                    output = self._spool.iter_from(self._state.output_offset)
+                    write_last_output(self._path, self._state.cell, output)
             os.killpg(0, signal.SIGKILL)
         sys.exit()
-
-    def _save_last_output(self) -> None:
-        self._spool.move_all()
-        draft = f"{self._path}.new"
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(b"%d\n" % self._state.cell)
-            file.writelines(self._spool.iter_from(self._state.output_offset))
-        os.rename(draft, self._path + LAST_OUTPUT_SUFFIX)
 
 
 def _is_alive(host: socket.socket) -> bool:

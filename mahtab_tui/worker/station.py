@@ -158,7 +158,7 @@ class Kernel:
     def __init__(self, start: dict[str, Any], folder: str) -> None:
         self.output, write_end = os.pipe()
         self.spool = Spool(self.output, _anonymous_file("mahtab-output"))
-        self._offset = 0
+        self.offset = 0
         page = _anonymous_file("mahtab-state")
         os.ftruncate(page, PAGE)
         self.state = SharedState(mmap.mmap(page, PAGE))
@@ -209,7 +209,7 @@ class Kernel:
         self.unread.clear()
         self._previous_channel, self.channel = self.channel or self._previous_channel, new
         self._length, self._backlog_left = b"", _LENGTH.size
-        self._input_closed, self._offset = False, 0
+        self._input_closed, self.offset = False, 0
 
     def detach(self) -> None:
         for each in (self.channel, self._previous_channel):
@@ -218,16 +218,11 @@ class Kernel:
         self.channel = self._previous_channel = None
         self.unread.clear()
 
-    def send_bytes(self, data: bytes) -> None:
+    def send(self, data: bytes = b"", *, last: bool = False) -> None:
         self.unread += data
         if len(self.unread) > MAX_UNREAD:
             self.signal(signal.SIGKILL)
-
-    def stop_sending(self) -> None:
-        self._input_closed = True
-        self.send()
-
-    def send(self) -> None:
+        self._input_closed = self._input_closed or last
         if self.channel is None:
             return
         with suppress(BlockingIOError, ConnectionError):
@@ -262,17 +257,14 @@ class Kernel:
 
     def iter_output(self) -> Iterator[Message]:
         while True:
-            if piece := self.spool.read(self._offset):
-                self._offset += len(piece)
+            if piece := self.spool.read(self.offset):
+                self.offset += len(piece)
                 yield Message(OUTPUT, piece)
-            elif self._offset < self.spool.size:
-                self._offset = self.spool.next_byte(self._offset)
-                yield Message(OFFSET, str(self._offset).encode())
+            elif self.offset < self.spool.size:
+                self.offset = self.spool.next_byte(self.offset)
+                yield Message(OFFSET, str(self.offset).encode())
             else:
                 return
-
-    def release_output(self, offset: int) -> None:
-        self.spool.release(min(offset, self._offset))
 
     def signal(self, number: int) -> None:
         if self._child is not None:
@@ -322,7 +314,6 @@ MAX_WAITING_DISPLAYS = 64 * 2**20
 _MAX_FIRST_LINE = 4096
 _FIRST_LINE_TIMEOUT = 5.0
 _STOP_TIMEOUT = 6.0
-_FIRST_WIRE_TIMEOUT = 60.0
 _EXIT_RETENTION = 600.0
 """Seconds for which a kernel's end is kept for the host."""
 _HEARTBEAT = 5.0
@@ -345,7 +336,6 @@ class Station:
         self._ends_at = 0.0
         self._away = False
         self._code: int | None = None
-        self._had_wire = False
         self._kernel = Kernel(request["start"], folder)
 
     def run(self, first: socket.socket) -> None:
@@ -371,7 +361,7 @@ class Station:
                     new.close()
 
     def _watched(self) -> Iterator[_Watched]:
-        yield self._listener, select.POLLIN, self._accept
+        yield self._listener, select.POLLIN, lambda: self._add_candidate(self._listener.accept()[0])
         for new in self._candidates:
             yield new, select.POLLIN, partial(self._authenticate, new)
         if self._wire is not None:
@@ -391,8 +381,7 @@ class Station:
     def _is_over(self) -> bool:
         now, has_cell = time.monotonic(), self._kernel.state.cell > 0
         if self._code is None:
-            limit = self._idle_limit if self._had_wire else _FIRST_WIRE_TIMEOUT
-            abandoned = self._wire is None and now - self._alone_since > limit
+            abandoned = self._wire is None and now - self._alone_since > self._idle_limit
             if abandoned and not self._ends_at and not has_cell:
                 self._end_kernel()
             return False
@@ -466,9 +455,6 @@ class Station:
         for each in self._want_end:
             self._send_end(each)
 
-    def _accept(self) -> None:
-        self._add_candidate(self._listener.accept()[0])
-
     def _add_candidate(self, new: socket.socket) -> None:
         # On systems other than Linux, only the folder's permissions keep others out.
         if hasattr(socket, "SO_PEERCRED") and not is_same_user(new):
@@ -534,7 +520,7 @@ class Station:
             self._end_kernel()
 
     def _use_wire(self, new: socket.socket, answer: dict[str, Any]) -> None:
-        self._wire, self._had_wire = new, True
+        self._wire = new
         self._link.outgoing[:0] = (
             json.dumps({**answer, "received": self._link.received}).encode() + b"\n"
         )
@@ -590,12 +576,13 @@ class Station:
             self._close_wire()
 
     def _handle(self, message: Message) -> None:
+        kernel = self._kernel
         if message.kind == FRAMES:
-            self._kernel.send_bytes(message.data)
+            kernel.send(message.data)
         elif message.kind == SIGNAL:
             if self._code is None:
-                self._kernel.signal(int(message.data))
+                kernel.signal(int(message.data))
         elif message.kind == STORED:
-            self._kernel.release_output(int(message.data))
+            kernel.spool.release(min(int(message.data), kernel.offset))
         elif message.kind == END:
-            self._kernel.stop_sending()
+            kernel.send(last=True)

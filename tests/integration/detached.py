@@ -63,10 +63,16 @@ class Screen:
         assert begun.wait(60)
         return result
 
-    def go_on(self, cell: int, *, nested: bool = False) -> CellResult | None:
-        return self.kernel.resume_cell(
+    def go_on(self, cell: int, *, nested: bool = False) -> CellResult:
+        result = self.kernel.resume_cell(
             cell, on_output=self._output, on_display=self.displays.append, nested=nested
         )
+        assert result is not None
+        return result
+
+    def knows(self, cell: int) -> bool:
+        resume = self.kernel.resume_cell
+        return resume(cell, on_output=self._output, on_display=self.displays.append) is not None
 
     def leave(self, *, on_purpose: bool = False) -> None:
         self.kernel.close(leave=True, on_purpose=on_purpose)

@@ -7,7 +7,8 @@ import os
 import queue
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,6 @@ class Cells:
 
 
 @functools.cache
-@functools.cache
 def interpreters() -> Sequence[object]:
     """As a test's parameters every Python from 3.9 on that is found here, on the PATH and among
     pyenv's versions; all but the oldest are slow."""
@@ -121,6 +121,16 @@ def interpreters() -> Sequence[object]:
         pytest.param(python, marks=[pytest.mark.slow] if n else [])
         for n, (_, python) in enumerate(sorted(by_version.items()))
     ]
+
+
+@contextmanager
+def running(kernel: Kernel) -> Iterator[Cells]:
+    host = RecordingHost()
+    kernel.start(host)
+    try:
+        yield Cells(kernel, host)
+    finally:
+        kernel.close()
 
 
 def executable(path: Path, text: str) -> str:

@@ -51,13 +51,17 @@ class Road:
         (self.folder / "delay").write_text(str(milliseconds))
 
     def kernel(self, *, keep: SaveTarget | None = None, keep_hours: float = 0.01) -> Cells:
-        kernel, host = (
-            ProcessKernel(launcher=RemoteLauncher(self.address, keep_hours), keep=keep),
-            RecordingHost(),
-        )
+        kernel = ProcessKernel(launcher=RemoteLauncher(self.address, keep_hours), keep=keep)
+        host = RecordingHost()
         self._open.append(kernel)
         kernel.start(host)
         return Cells(kernel, host)
+
+    def refuse(self) -> None:
+        (self.folder / "refuse").touch()
+
+    def accept(self) -> None:
+        (self.folder / "refuse").unlink()
 
     def break_wire(self, how: str = "cut") -> None:
         """End the newest wire ("cut"), freeze it, or end it in the middle of the next piece

@@ -9,7 +9,7 @@ import pytest
 from mahtab_tui.kernel.launch import ConnectionState, LocalLauncher, Process
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import Status
-from tests.integration.kernels import Cells, RecordingHost
+from tests.integration.kernels import Cells, running
 
 
 def test_last_expression_is_shown_and_stored_as_underscore(cells: Cells) -> None:
@@ -335,17 +335,9 @@ def test_user_set_pandas_width_stays(cells: Cells) -> None:
 
 
 def test_disabled_colour_is_announced_to_programs(project: Path) -> None:
-    kernel = ProcessKernel(color=False)
-    kernel.start(RecordingHost())
-    try:
-        assert (
-            Cells(kernel, RecordingHost()).text(
-                "import os; os.environ['NO_COLOR'], os.environ['TERM']"
-            )
-            == "('1', 'dumb')\n"
-        )
-    finally:
-        kernel.close()
+    with running(ProcessKernel(color=False)) as cells:
+        code = "import os; os.environ['NO_COLOR'], os.environ['TERM']"
+        assert cells.text(code) == "('1', 'dumb')\n"
 
 
 def test_working_directory_can_change_and_a_missing_one_is_an_error(cells: Cells) -> None:
@@ -380,9 +372,5 @@ def test_size_changed_during_startup_is_sent_when_the_kernel_is_ready() -> None:
             return process
 
     kernel = ProcessKernel(launcher=Resized())
-    kernel.start(RecordingHost())
-    try:
-        code = "import shutil; print(*shutil.get_terminal_size())"
-        assert kernel.execute(code, cell=1, on_output=lambda kind, text: None).output == "117 33\n"
-    finally:
-        kernel.close()
+    with running(kernel) as cells:
+        assert cells.text("import shutil; print(*shutil.get_terminal_size())") == "117 33\n"

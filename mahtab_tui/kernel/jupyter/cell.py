@@ -220,8 +220,8 @@ class JupyterCell:
     def payloads(self) -> bool:
         """Show the help in the reply; returns whether the cell has called `exit()`."""
         payload = (self._reply or {}).get("payload")
-        payload = payload if isinstance(payload, list) else []
-        payloads = [each for each in payload if isinstance(each, dict)]
+        payloads = payload if isinstance(payload, list) else []
+        payloads = [each for each in payloads if isinstance(each, dict)]
         for each in payloads:
             if each.get("source") == "page" and isinstance(each.get("data"), dict):
                 text = each["data"].get("text/plain")
@@ -279,7 +279,9 @@ class JupyterCell:
                 continue
             if mime in PICTURES:
                 form = form.replace("\n", "")
-                if not _is_base64(form):
+                try:
+                    base64.b64decode(form, validate=True)
+                except ValueError:
                     continue
             self._rows = 0
             self.running.add_display({"mime": mime, "data": form, "text": text or f"<{mime}>\n"})
@@ -291,14 +293,6 @@ class JupyterCell:
             self.running.add_display({"mime": "", "text": text})
         else:
             self._print(text)
-
-
-def _is_base64(text: str) -> bool:
-    try:
-        base64.b64decode(text, validate=True)
-    except ValueError:
-        return False
-    return True
 
 
 def _traceback(error: Mapping[str, Any]) -> str:

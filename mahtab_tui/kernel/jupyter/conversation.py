@@ -39,10 +39,6 @@ _HELPER = f"__import__('sys').modules['{NAME}.jupyter_helper']"
 ENDED_CODE = {"mahtab": f"{_HELPER}.ended()"}
 
 
-def loader_expressions(token: str, session: str) -> dict[str, str]:
-    return {"load": _loader(), "hello": f"{_HELPER}.begin({token!r}, {session!r})"}
-
-
 @functools.cache
 def _loader() -> str:
     source = Path(worker.__file__).with_name("jupyter_loader.py").read_bytes()
@@ -114,8 +110,8 @@ class Conversation:
         self.language = str(language.get("name", "")) if isinstance(language, Mapping) else ""
         if self.language != "python" or info.get("implementation") != "ipython":
             return
-        expressions = loader_expressions(self._token, str(self._wire.session.session))
-        content = _execution("", expressions, silent=True)
+        begin = f"{_HELPER}.begin({self._token!r}, {str(self._wire.session.session)!r})"
+        content = _execution("", {"load": _loader(), "hello": begin}, silent=True)
         try:
             reply = self._request("shell", "execute_request", content).result(READY)
             self.ready = checked(KernelReady, read_expression(reply, "hello"))
@@ -218,17 +214,17 @@ class Conversation:
         are complete."""
         with self._lock:
             cell = self._cells[0] if self._cells else None
-        if cell is not None and cell.sent and cell.sent_at < lost:
-            threading.Thread(
-                target=self._recover_cell, args=(cell,), name="mahtab-jupyter-look", daemon=True
-            ).start()
+        if cell is None or not cell.sent or cell.sent_at >= lost:
+            return
 
-    def _recover_cell(self, cell: JupyterCell) -> None:
-        with suppress(KernelError):
-            # The kernel answers after the cell's end.
-            self._request("shell", "kernel_info_request", {}).result()
-            time.sleep(LATE)
-            cell.end_without_connection()
+        def recover() -> None:
+            with suppress(KernelError):
+                # The kernel answers after the cell's end.
+                self._request("shell", "kernel_info_request", {}).result()
+                time.sleep(LATE)
+                cell.end_without_connection()
+
+        threading.Thread(target=recover, name="mahtab-jupyter-look", daemon=True).start()
 
     def run_nested(self, code: str, running: RunningCell) -> CellResult:
         cell = JupyterCell(running, "")

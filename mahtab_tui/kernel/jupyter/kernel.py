@@ -6,7 +6,6 @@ import threading
 import time
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple, NoReturn
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -248,7 +247,9 @@ class JupyterKernel(Kernel):
 
     def _begin(self) -> None:
         talk = Conversation(self._wire, self._host)
-        talk.on_dead = partial(self._report_death, talk)
+        talk.on_dead = lambda how, restarts: threading.Thread(
+            target=self._on_death, args=(how, talk, restarts), daemon=True
+        ).start()  # the connection's thread must keep reading
         self._conversation = talk
         try:
             talk.begin()
@@ -310,10 +311,6 @@ class JupyterKernel(Kernel):
                     lost_at = time.monotonic()
                 else:
                     talk.on_reconnect(lost_at)
-
-    def _report_death(self, talk: Conversation, how: str, restarts: bool) -> None:
-        # The connection's thread must keep reading.
-        threading.Thread(target=self._on_death, args=(how, talk, restarts), daemon=True).start()
 
     def _on_death(self, how: str, talk: Conversation, restarts: bool = False) -> None:
         with self._swap:

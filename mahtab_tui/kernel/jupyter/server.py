@@ -27,7 +27,7 @@ RECONNECT = 2
 SILENT = 10
 """Seconds between two pings. The connection counts as lost after two without a reply."""
 _TRUST = "If you run its certificate authority, set SSL_CERT_FILE and REQUESTS_CA_BUNDLE to a file with its certificate."
-"""Two libraries read one each."""
+"""Each variable is read by another library."""
 KERNEL_CHECK_INTERVAL = 5.0
 _LOOK = 0.5
 

@@ -14,7 +14,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeout
 from itertools import chain, repeat
@@ -130,24 +130,6 @@ class ConnectedKernel(NamedTuple):
     ready: KernelReady | None = None
     noted: KernelNote | None = None
     """The note to find it by; None if no other host should find it."""
-
-
-def start_remote(
-    address: Address,
-    asked: Mapping[str, Any],
-    session: str,
-    ask: Ask,
-    given_up: threading.Event,
-) -> ConnectedKernel:
-    """asked: the request, as `worker.station` reads it. session: the session that can find it
-    again; empty for none. Raises `KernelError`, also if it is given up."""
-    station = Station(address.text, address.label, secrets.token_hex(8), secrets.token_hex(16))
-    host, token = secrets.token_hex(8), os.urandom(TOKEN_SIZE)
-    began = {**asked, "bootstrap": BOOTSTRAP, "kernel_token": token.hex()}
-    request = {**station.request(host), "received": 0, "start": began}
-    transport = Transport(address, request, ask, given_up)
-    noted = save_note(session, station) if session else None
-    return ConnectedKernel(station, host, transport, token, noted=noted)
 
 
 def attach_remote(noted: KernelNote, ask: Ask) -> ConnectedKernel:
@@ -476,8 +458,12 @@ class RemoteProcess:
                             del link.outgoing[:sent]
                         elif key.fileobj is self._woken:
                             self._woken.recv(LINK_PIECE)
-                        elif link.waiting < _PENDING_BYTES and not self._forward():
-                            selector.unregister(self._inner)
+                        elif link.waiting < _PENDING_BYTES:
+                            data = self._inner.recv(LINK_PIECE)
+                            link.send(FRAMES if data else END, data)
+                            if not data:
+                                self._all_sent = True
+                                selector.unregister(self._inner)
                     except BlockingIOError:
                         continue
                     except (OSError, LinkError) as error:
@@ -493,12 +479,6 @@ class RemoteProcess:
             os.write(transport.stdin, link.outgoing)
         transport.finish(MAX_FINISH_TIMEOUT)
         return ""
-
-    def _forward(self) -> bool:
-        data = self._inner.recv(LINK_PIECE)
-        self._link.send(FRAMES if data else END, data)
-        self._all_sent = not data
-        return bool(data)
 
     def _take(self, data: bytes) -> None:
         for message in self._link.feed(data):
@@ -550,14 +530,25 @@ class RemoteLauncher:
         self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: ConnectionState
     ) -> RemoteProcess:
         waiting, self._waiting = self._waiting, None
-        env = screen_variables(color, *size)
-        asked = {"python": executable, "cwd": cwd, "env": env, "keep": self._keep}
-        connected = waiting or start_remote(
-            self._address, asked, self._session, wire.ask, wire.given_up
-        )
-        if self._session and connected.noted is None:
+        if waiting is not None:
+            return RemoteProcess(waiting, wire)
+        address, host = self._address, secrets.token_hex(8)
+        station = Station(address.text, address.label, secrets.token_hex(8), secrets.token_hex(16))
+        token = os.urandom(TOKEN_SIZE)
+        asked = {
+            "python": executable,
+            "cwd": cwd,
+            "env": screen_variables(color, *size),
+            "keep": self._keep,
+            "bootstrap": BOOTSTRAP,
+            "kernel_token": token.hex(),
+        }
+        request = {**station.request(host), "received": 0, "start": asked}
+        transport = Transport(address, request, wire.ask, wire.given_up)
+        noted = save_note(self._session, station) if self._session else None
+        if self._session and noted is None:
             self.problem = "This kernel ends with its screen, because mahtab-tui's folder `run` cannot be used there."
-        return RemoteProcess(connected, wire)
+        return RemoteProcess(ConnectedKernel(station, host, transport, token, noted=noted), wire)
 
     def keep_settings(self, target: SaveTarget) -> dict[str, Any]:
         """Save in the home folder there, with a separate key, so that the user's key stays here."""
