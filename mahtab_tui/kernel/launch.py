@@ -287,7 +287,7 @@ class Launcher(Protocol):
     def find(self, python: str | None) -> str: ...
 
     def start(
-        self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: ConnectionState
+        self, executable: str, cwd: str, size: tuple[int, int], wire: ConnectionState
     ) -> Process:
         """Start the worker, on a thread that lives as long as it does. Raises `OSError`,
         `ValueError` and `KernelError`."""
@@ -304,9 +304,9 @@ class LocalLauncher:
         return find_interpreter(python)
 
     def start(
-        self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: ConnectionState
+        self, executable: str, cwd: str, size: tuple[int, int], wire: ConnectionState
     ) -> Process:
-        return spawn(executable, cwd, environment(color, *size))
+        return spawn(executable, cwd, environment(*size))
 
     def keep_settings(self, target: SaveTarget) -> dict[str, Any]:
         return {**target._asdict(), "cloudpickle": cloudpickle_folder()}
@@ -350,18 +350,16 @@ def find_interpreter(python: str | None) -> str:
     return os.path.abspath(path)
 
 
-def environment(color: bool, columns: int, lines: int) -> dict[str, str]:
-    return {**os.environ, **screen_variables(color, columns, lines, os.environ)}
+def environment(columns: int, lines: int) -> dict[str, str]:
+    return {**os.environ, **screen_variables(columns, lines, os.environ)}
 
 
 def screen_variables(
-    color: bool, columns: int, lines: int, own: Mapping[str, str] = MappingProxyType({})
+    columns: int, lines: int, own: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, str]:
     """Return variables that describe the screen: output goes to a pipe, but colours are shown. own:
     the user's own NO_COLOR or FORCE_COLOR, which takes precedence."""
     env = {"COLUMNS": str(columns), "LINES": str(lines)}
-    if not color:
-        return {**env, "NO_COLOR": "1", "TERM": "dumb"}
     if "NO_COLOR" in own:
         return env
     for name, value in {"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1", "TTY_INTERACTIVE": "0"}.items():

@@ -54,7 +54,6 @@ class ProcessKernel(Kernel):
         self,
         python: str | None = None,
         cwd: str | None = None,
-        color: bool = True,
         *,
         startup: str = "",
         reload: bool = False,
@@ -69,7 +68,6 @@ class ProcessKernel(Kernel):
         self._launcher = launcher = launcher or LocalLauncher()
         self._python = python
         self._cwd = cwd or ("" if launcher.label else os.getcwd())
-        self._color = color
         self._startup = startup
         self._reload = reload
         self._undo_limits = {"steps": undo_steps, "megabytes": undo_memory}
@@ -281,9 +279,7 @@ class ProcessKernel(Kernel):
     def _launch(self, executable: str) -> WorkerProcess:
         cwd = self._worker.cwd if self._worker is not None else self._cwd
         folder = cwd if self._launcher.label else existing_folder(cwd)
-        start = partial(
-            self._launcher.start, executable, folder, self._color, self._size, self._wire
-        )
+        start = partial(self._launcher.start, executable, folder, self._size, self._wire)
         worker = WorkerProcess(executable, folder, start, self._host, self._on_end)
         self._starting = worker
         try:

@@ -7,9 +7,8 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,8 +16,9 @@ from jupyter_client.blocking.client import BlockingKernelClient
 
 from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.kernel.jupyter.kernel import jupyter_kernel
-from tests.integration.kernels import PATIENCE, Cells, RecordingHost
+from tests.integration.kernels import PATIENCE, Cells, RecordingHost, running
 from tests.ports import free_port
+from tests.waiting import wait_for
 
 TOKEN = "sesame-opens-the-door"
 
@@ -59,13 +59,11 @@ def jupyter_server(folder: Path, *options: str) -> Iterator[Server]:
 
 
 def wait_for_port(port: int) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
+    def answers() -> bool:
         with socket.socket() as tried:
-            if tried.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    raise AssertionError("the server did not start")
+            return tried.connect_ex(("127.0.0.1", port)) == 0
+
+    wait_for(answers)
 
 
 @contextmanager
@@ -80,11 +78,7 @@ def running_kernel(
     )
     client = BlockingKernelClient()
     try:
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline and not (
-            file.exists() and file.read_text().endswith("}")
-        ):
-            time.sleep(0.05)
+        wait_for(lambda: file.exists() and file.read_text().endswith("}"))
         client.load_connection_file(str(file))
         client.start_channels()
         client.wait_for_ready(timeout=PATIENCE)
@@ -141,14 +135,8 @@ def install_upper(folder: Path) -> str:
     return str(folder)
 
 
-@contextmanager
-def cells_at(address: str, token: str = "", startup: str = "") -> Iterator[Cells]:
-    kernel, host = jupyter_kernel(address, token, os.getcwd(), startup), RecordingHost()
-    kernel.start(host)
-    try:
-        yield Cells(kernel, host)
-    finally:
-        kernel.close()
+def cells_at(address: str, token: str = "") -> AbstractContextManager[Cells]:
+    return running(jupyter_kernel(address, token, os.getcwd(), ""))
 
 
 def start(address: str, token: str = "") -> Kernel:

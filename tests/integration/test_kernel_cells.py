@@ -334,12 +334,6 @@ def test_user_set_pandas_width_stays(cells: Cells) -> None:
     )
 
 
-def test_disabled_colour_is_announced_to_programs(project: Path) -> None:
-    with running(ProcessKernel(color=False)) as cells:
-        code = "import os; os.environ['NO_COLOR'], os.environ['TERM']"
-        assert cells.text(code) == "('1', 'dumb')\n"
-
-
 def test_working_directory_can_change_and_a_missing_one_is_an_error(cells: Cells) -> None:
     Path("inner").mkdir()
     Path("inner/mine.py").write_text("x = 'mine'")
@@ -363,11 +357,10 @@ def test_size_changed_during_startup_is_sent_when_the_kernel_is_ready() -> None:
             self,
             executable: str,
             cwd: str,
-            color: bool,
             size: tuple[int, int],
             wire: ConnectionState,
         ) -> Process:
-            process = super().start(executable, cwd, color, size, wire)
+            process = super().start(executable, cwd, size, wire)
             kernel.set_size(117, 33)
             return process
 

@@ -42,7 +42,7 @@ ENDED_CODE = {"mahtab": f"{_HELPER}.ended()"}
 @functools.cache
 def _loader() -> str:
     source = Path(worker.__file__).with_name("jupyter_loader.py").read_bytes()
-    call = f"\n\nload({NAME!r}, {base64.b64encode(bundle().data).decode()!r})\n"
+    call = f"\n\nload({NAME!r}, {base64.b64encode(bundle()).decode()!r})\n"
     code = base64.b64encode(source + call.encode()).decode()
     return f"__import__('builtins').exec(__import__('base64').b64decode('{code}'), {{'__name__': {NAME + '_loader'!r}}})"
 

@@ -135,7 +135,7 @@ class LocalConnection(ZmqConnection):
         try:
             self._manager.start_kernel(
                 cwd=self._cwd,
-                env=environment(True, 80, 24),
+                env=environment(80, 24),
                 stdin=subprocess.DEVNULL,
                 stdout=self._errors,
                 stderr=self._errors,

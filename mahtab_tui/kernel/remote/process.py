@@ -527,7 +527,7 @@ class RemoteLauncher:
         return python or ""
 
     def start(
-        self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: ConnectionState
+        self, executable: str, cwd: str, size: tuple[int, int], wire: ConnectionState
     ) -> RemoteProcess:
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
@@ -538,7 +538,7 @@ class RemoteLauncher:
         asked = {
             "python": executable,
             "cwd": cwd,
-            "env": screen_variables(color, *size),
+            "env": screen_variables(*size),
             "keep": self._keep,
             "bootstrap": BOOTSTRAP,
             "kernel_token": token.hex(),

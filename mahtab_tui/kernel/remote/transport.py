@@ -98,13 +98,8 @@ class AskpassServer:
                     asking.sendall(b"=" + answer.encode())
 
 
-class Bundle(NamedTuple):
-    data: bytes
-    digest: str
-
-
 @functools.cache
-def bundle() -> Bundle:
+def bundle() -> bytes:
     """Pack the files. The same files give the same bytes, so that the other machine recognises
     them. Raises `KernelError`."""
     packed = io.BytesIO()
@@ -115,8 +110,7 @@ def bundle() -> Bundle:
                 entry = zipfile.ZipInfo(f"{name}/{file.relative_to(folder).as_posix()}")
                 entry.compress_type = zipfile.ZIP_DEFLATED
                 archive.writestr(entry, file.read_bytes())
-    data = packed.getvalue()
-    return Bundle(data, hashlib.sha256(data).hexdigest())
+    return packed.getvalue()
 
 
 WANTED = "give ssh://HOST, ssh://USER@HOST:PORT/PATH/TO/PYTHON, or command: and a program with its arguments that runs Python"
@@ -268,7 +262,9 @@ class Transport:
         deadline = time.monotonic() + CONNECT_TIMEOUT
         # Sent before it is requested, because each round trip counts on a slow connection.
         with contextlib.suppress(KernelError):
-            self._write_line({"digest": files.digest, "size": len(files.data)}, deadline)
+            self._write_line(
+                {"digest": hashlib.sha256(files).hexdigest(), "size": len(files)}, deadline
+            )
         words = self._greeting(deadline)
         version = words[0] if words else "?"
         if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < (3, 9):
@@ -276,7 +272,7 @@ class Transport:
                 f"{self._address.label} has Python {version[:20]}; a kernel needs Python 3.9 or later."
             )
         if self._line(deadline) == b"send":
-            self._write(files.data, deadline)
+            self._write(files, deadline)
         self._write_line(asked, deadline)
         try:
             answer = json.loads(self._line(deadline))
