@@ -7,6 +7,7 @@ the user runs afterwards.
 LATER = "import asyncio, gc; await asyncio.sleep(0.05); gc.collect(); str(1); print('x'); import glob, time; glob.glob('*'); [len(str(i)) for i in range(3)]; time.sleep(0.05)"
 
 CELLS = {
+    # files
     "plain open": "open(P, 'w')",
     "append": "open(Q, 'a').write('x')",
     "read and write": "open(Q, 'r+').truncate()",
@@ -53,6 +54,7 @@ CELLS = {
     "our edit": "edit(Q, 'kept', 'lost')",
     "ssl keys": "import ssl; ssl.create_default_context().keylog_filename = P",
     "faulthandler": "import faulthandler; faulthandler.enable(open(P, 'w'))",
+    # programs
     "os.system": "import os; os.system('touch ' + P)",
     "os.popen": "import os; os.popen('touch ' + P).read()",
     "subprocess": "import subprocess; subprocess.run(['touch', P])",
@@ -69,6 +71,7 @@ CELLS = {
     "a command of the shell": "!touch {P}",
     "a terminal program": "import sys; h = next(m for n, m in sys.modules.items() if n.endswith('.host')); h.Host.call('terminal', {'argv': ['touch', P], 'cwd': D})",
     "webbrowser": "import webbrowser; webbrowser.get('touch %s').open(P)",
+    # connections
     "socket": "import socket; socket.create_connection(('127.0.0.1', PORT))",
     "socket of a file": "import socket; s = socket.socket(); s.connect(('127.0.0.1', PORT))",
     "connect_ex": "import socket; socket.socket().connect_ex(('127.0.0.1', PORT))",

@@ -39,6 +39,8 @@ from tests.waiting import wait_for
 
 
 class Everything(RecordList):
+    """All records of a bus, those of streams too."""
+
     def streamed(self, **attrs: Any) -> str:
         return "".join(
             record.text
@@ -55,6 +57,7 @@ class Everything(RecordList):
 
 @pytest.fixture
 def service(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    """The key is that of a provider, and in a file of the project."""
     with serving() as service:
         (project / ".env").write_text(f"MAHTAB_BASE_URL={service.url}/v1\n")
         trust_project()
@@ -67,6 +70,8 @@ def service(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 class Doors(Opened):
+    """A session that everything is listened to in."""
+
     everything: Everything
 
 
@@ -88,16 +93,21 @@ def it(service: Service) -> Iterator[Doors]:
 
 
 def answer_hidden(it: Doors, text: str) -> None:
+    """Type a line that is not shown."""
     record = it.store.wait(tags.INPUT, state="waiting")
     assert record.attrs["password"] is True
     it.session.host.inputs.answer(record.attrs["request"], text)
 
 
 def type_hidden(it: Doors, name: str, text: str) -> Record:
+    """`name = getpass()`, answered."""
     cell = it.session.cells.last + 1
     it.session.submit("python", f"import getpass\n{name} = getpass.getpass('Key: ')")
     answer_hidden(it, text)
     return it.store.wait(tags.USER_REPL_OUT, cell=cell)
+
+
+# The bus: the screen, the store, watchers
 
 
 def test_output_displays_and_errors_of_a_cell_hide_the_key(it: Doors) -> None:
@@ -126,6 +136,9 @@ def test_code_and_questions_containing_the_key_hide_it(it: Doors, service: Servi
     it.store.wait(tags.ASSISTANT_CHAT)
     assert_masked(it.everything.all_text())
     assert_masked(json.dumps(service.asked))
+
+
+# The model
 
 
 def test_nothing_sent_to_a_model_contains_the_key(it: Doors, service: Service) -> None:
@@ -162,6 +175,9 @@ def test_no_model_of_a_search_receives_the_key(it: Doors, service: Service) -> N
     assert "•" in text
 
 
+# Files
+
+
 def test_input_history_hides_the_key(it: Doors, service: Service, home: Path) -> None:
     history = History(home / ".mahtab" / "history.db", "here", it.session.secrets.mask)
     history.add(f"x = {KEY!r}", "python")
@@ -189,6 +205,9 @@ def test_session_database_does_not_contain_the_key(service: Service, home: Path)
     assert_masked(stored.decode("latin-1"), expect_mask=False)
 
 
+# Agents
+
+
 def test_agent_of_another_program_does_not_receive_the_key(it: Doors) -> None:
     frames: list[Any] = []
     guest, calls = (
@@ -207,6 +226,9 @@ def test_agent_of_another_program_does_not_receive_the_key(it: Doors) -> None:
     assert_masked(json.dumps(frames, ensure_ascii=False))
     assert_masked(serve("inspect", name="key"))
     assert_masked(serve("inspect", name="mine"))
+
+
+# The inspector and the editor
 
 
 def test_no_inspector_page_shows_the_key(it: Doors) -> None:
@@ -247,6 +269,9 @@ def test_completion_and_help_hide_the_key(it: Doors) -> None:
         assert_masked(str(it.session.complete(code, len(code))), expect_mask=False)
         assert_masked(str(it.session.explain(code, len(code))), expect_mask=False)
     assert [item.label for item in it.session.complete("d['oth", 6).items] == ["other"]
+
+
+# Without a screen
 
 
 def test_headless_question_hides_the_key(
@@ -294,6 +319,9 @@ def test_headless_search_hides_the_key(
     assert_masked(captured.out)
     assert_masked(captured.err, expect_mask=False)
     assert_masked(log.read_text())
+
+
+# What was typed hidden
 
 
 def test_getpass_value_is_usable_in_code_and_shown_nowhere(it: Doors, service: Service) -> None:
@@ -395,6 +423,9 @@ def test_session_continues_when_one_of_its_own_words_was_typed_hidden(
     ]
 
 
+# Names that look like secrets
+
+
 def test_values_of_secret_looking_names_are_not_listed(it: Doors, service: Service) -> None:
     it.run(
         "password = 'opensesame'; API_KEY = b'opensesame'; token = 70707070; tokens = 70; config = {'db_password': 'opensesame'}"
@@ -440,6 +471,8 @@ def test_values_of_secret_looking_names_are_not_listed(it: Doors, service: Servi
     assert it.run("password").text == "'opensesame'\n", "and who asks for it"
 
 
+# Keys of the configuration reach their provider, and nothing else.
+
 IN_ENV, IN_FILE, OF_THE_PERSON = "sk-in-env-file-1", "sk-in-config-file-2", "sk-of-the-shell-3"
 
 
@@ -476,6 +509,7 @@ def opened_with_three_keys(service_with_three_keys: Service) -> Iterator[Opened]
 
 
 def stored(it: Opened) -> str:
+    """All that the store was given."""
     return "".join(f"{record.text}{json.dumps(record.attrs)}" for record in it.store.records)
 
 
