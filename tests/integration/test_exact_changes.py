@@ -1,5 +1,4 @@
-"""Changes of a cell inside objects: compared with the state before it, not guessed from its
-code."""
+"""Changes inside objects, compared with the state before a cell."""
 
 from __future__ import annotations
 
@@ -17,8 +16,7 @@ SIGNS = {"changed": "~", "perhaps": "?"}
 
 
 def inside(cells: Cells, *codes: str) -> str:
-    """Return the changes of the last of these cells inside objects, as the transcript shows them:
-    `~items ?generator`."""
+    """Return the changes that the last cell made inside objects, as in `~items ?generator`."""
     result = [cells.run(code) for code in codes][-1]
     assert result.status == "ok", result.output
     return " ".join(
@@ -28,7 +26,7 @@ def inside(cells: Cells, *codes: str) -> str:
 
 @pytest.fixture(scope="module", params=[20, 0], ids=["with undo", "without undo"])
 def shared_cells(request: pytest.FixtureRequest) -> Iterator[Cells]:
-    """A kernel with a forked process to compare with, and one without."""
+    """With a forked process to compare with, and without."""
     kernel = ProcessKernel(undo_steps=request.param)
     kernel.start(host := RecordingHost())
     cells = Cells(kernel, host)
@@ -39,7 +37,6 @@ def shared_cells(request: pytest.FixtureRequest) -> Iterator[Cells]:
 
 @pytest.fixture
 def any_cells(shared_cells: Cells) -> Cells:
-    """Such a kernel, without the names of the test before."""
     shared_cells.text(
         "for _name in [*globals()]:\n    if _name not in _first: del globals()[_name]"
     )
@@ -221,7 +218,6 @@ def fork():
 
 
 def test_process_forked_by_the_cell_hides_no_change(cells: Cells) -> None:
-    """Linux tells what was written since the last fork, whoever forked."""
     pytest.importorskip("numpy")
     cells.text(
         f"import numpy as np\narr = np.arange(1_000_000)\nother = np.arange(1_000_000)\n{FORK}"

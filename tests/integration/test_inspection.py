@@ -1,5 +1,4 @@
-"""Objects that are looked at: how they are written in code, derived classes, frames, changes and
-kernels."""
+"""Objects that are inspected: expressions, derived classes, frames, changes and kernels."""
 
 from __future__ import annotations
 
@@ -33,7 +32,6 @@ def far(days): return days
 
 
 def look_at_all(look: InspectorClient) -> None:
-    """A little of everything that needs no library."""
     assert look.open(named("point")).views[0] == "tree"
     _, children = look.children(named("point"), 0, 10)
     assert [(child.label, child.state) for child in children] == [("x", ""), ("p", "property")]
@@ -89,10 +87,6 @@ def test_closed_kernel_is_reported() -> None:
         found.cells.kernel.close()
         with pytest.raises(KernelError, match="closed"):
             found.look.open(named("x"))
-
-
-# A variable that is bound anew, changed or deleted while its pages are fetched: pages of two
-# objects are never mixed.
 
 
 @pytest.fixture(scope="module")

@@ -128,7 +128,7 @@ def zoo() -> Iterator[Looking]:
 
 
 def look_everywhere(look: InspectorClient, path: ObjectPath, opened: InspectedObject) -> None:
-    """Ask everything that no view asks on demand only."""
+    """Ask everything that runs no code of the object's."""
     for attributes in (False, True):
         look.children(path, 0, 50, attributes=attributes)
     if "table" in opened.views:
@@ -245,10 +245,6 @@ def test_inspection_imports_none_of_the_big_libraries() -> None:
         assert loaded.output == "[]\n"
 
 
-# Objects that are unusual, but nobody's ill will: very many attributes, columns or digits, rare
-# types, files that are none.
-
-
 @pytest.fixture(scope="module")
 def odd() -> Iterator[Looking]:
     with looking() as found:
@@ -257,7 +253,6 @@ def odd() -> Iterator[Looking]:
 
 
 def test_objects_with_very_many_attributes_are_listed_in_time(odd: Looking) -> None:
-    """Looking each name up among all others took minutes."""
     odd.run(
         "class Many: pass\nmany = Many(); many.__dict__.update((f'a{n}', n) for n in range(50_000))"
     )
@@ -390,8 +385,6 @@ def test_custom_version_class_is_read_without_running_its_code(
 
 
 def test_late_property_value_is_dropped_after_its_screen_closes() -> None:
-    """In a kernel of its own: among the large variables of the others each cell may take longer
-    than the property is waited for."""
     with looking() as own:
         own.run("import threading, weakref")
         own.run(
@@ -399,8 +392,8 @@ def test_late_property_value_is_dropped_after_its_screen_closes() -> None:
         )
 
         def was_late() -> bool:
-            """Close the screen while the property runs; returns whether its value came afterwards,
-            as it does unless the machine is busy."""
+            """Close the screen while the property runs; return whether its value came
+            afterwards."""
             own.run("begun, closed, made = threading.Event(), threading.Event(), weakref.WeakSet()")
             look = InspectorClient(own.cells.kernel)
             with ThreadPoolExecutor(1) as pool:

@@ -32,7 +32,6 @@ def looked() -> Iterator[Looking]:
 
 
 def seen(looked: Looking, name: str) -> Image.Image:
-    """The picture that is drawn of a variable."""
     assert looked.look.open(named(name)).views[0] == "picture"
     return Image.open(io.BytesIO(looked.look.picture(named(name))))
 
@@ -119,7 +118,6 @@ INI = "[mahtab_tui.inspectors]\nshapes.Polygon = shapes_inspector:polygon\nshape
 
 
 def example() -> str:
-    """The manual's example, as code."""
     matched = re.search(
         r"```python\n# shapes_inspector\.py\n(.*?)```", page("inspector").text, re.DOTALL
     )

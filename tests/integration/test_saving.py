@@ -353,7 +353,6 @@ def test_full_disk_preserves_the_saved_variables(limited: SavedSession) -> None:
 
 
 def writing(cells: Cells, saved: SavedSession) -> threading.Thread:
-    """Start to write a namespace with an object that hangs; returns when it does."""
     cells.text(
         "import os, time\nclass Hangs:\n    def __reduce__(self): open('hangs', 'w').close(); time.sleep(3600)\nhangs = Hangs(); more = 'x' * 100_000"
     )

@@ -1,4 +1,4 @@
-"""Undo in a kernel process: names and objects are as before a cell, also at its limits."""
+"""Undo in a kernel process, also at its limits."""
 
 from __future__ import annotations
 
@@ -16,9 +16,6 @@ from mahtab_tui.kernel.process import ProcessKernel
 from tests.integration.kernels import Cells, RecordingHost, interpreters
 from tests.integration.undo import kinds, undone
 from tests.waiting import alive, wait_for
-
-# Undo in a kernel process: names and objects are as they were before a cell, and redo goes forward
-# again.
 
 
 def test_rebound_deleted_and_added_names_are_restored(cells: Cells) -> None:
@@ -129,8 +126,6 @@ def test_object_referenced_only_by_a_changed_one_is_restored(cells: Cells) -> No
 
 
 def test_value_at_a_reused_address_is_not_mistaken_for_the_old_one(cells: Cells) -> None:
-    """So many objects cannot all be kept alive, and new ones get the addresses of those that were
-    dropped."""
     cells.text(
         "import datetime, decimal, fractions, pathlib, re, uuid\n"
         "makers = [decimal.Decimal, fractions.Fraction, datetime.date.fromordinal, datetime.timedelta, lambda n: uuid.UUID(int=n), range,"
@@ -211,12 +206,7 @@ def test_undo_while_a_cell_runs_is_refused(cells: Cells) -> None:
     assert cells.text("v") == "1\n"
 
 
-# Undo at its limits: processes that are killed, memory that is short, many steps, many names,
-# interrupts.
-
-
 def children(pid: int) -> list[int]:
-    """The processes that a kernel has started, the oldest first."""
     return sorted(
         int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     )
@@ -224,7 +214,6 @@ def children(pid: int) -> list[int]:
 
 @pytest.fixture
 def small(project: Path) -> Iterator[Cells]:
-    """A kernel that may keep 5 steps in 20 MB."""
     host = RecordingHost()
     kernel = ProcessKernel(undo_steps=5, undo_memory=20)
     kernel.start(host)

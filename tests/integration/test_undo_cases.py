@@ -10,9 +10,6 @@ from mahtab_tui.kernel.base import KernelError
 from tests.integration.kernels import Cells
 from tests.integration.undo import kinds, undone
 
-# Undo of what is hard: state of the process and of libraries, objects that stand for something
-# outside, and hostile objects.
-
 
 @pytest.mark.parametrize(
     ("setup", "change", "look"),
@@ -213,7 +210,7 @@ def test_state_of_user_modules_is_restored(cells: Cells) -> None:
     ],
 )
 def test_object_with_a_hostile_reduce_is_named_or_never_called(cells: Cells, reduce: str) -> None:
-    """It is out of reach of what is kept alive: it hangs deep below many others."""
+    """It hangs too deep below others to be kept alive."""
     cells.text(f"class Hostile:\n    def __reduce__(self):\n        {reduce}\n")
     cells.text(
         "v = [1]\nmany = [[i] for i in range(20_000)]\nmany.insert(0, [Hostile()]); w = [[Hostile()]]"
@@ -250,9 +247,6 @@ def test_attribute_hooks_of_classes_are_not_run(cells: Cells) -> None:
     )
     cells.kernel.undo(cells.number)
     assert cells.text("ran, object.__getattribute__(c, '__dict__')") == "([], {'x': [1]})\n"
-
-
-# Undo keeps nothing alive that would have ended, and says what it could not compare or bring back.
 
 
 @pytest.mark.parametrize(

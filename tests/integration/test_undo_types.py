@@ -22,7 +22,6 @@ _DIGESTS = "__import__('undo_types').write({name: globals()[name] for name in NA
 
 
 def test_each_type_of_the_standard_library_is_restored_or_named(cells: Cells) -> None:
-    """The functions live in a module that undo leaves alone."""
     Path("site-packages").mkdir()
     Path("site-packages/undo_types.py").write_text(_SOURCE.read_text())
     cells.text(
@@ -59,12 +58,8 @@ def test_each_type_of_the_standard_library_is_restored_or_named(cells: Cells) ->
     ] == []
 
 
-# Undo of arrays and tables that were changed in place.
-
-
 @pytest.fixture(scope="module")
 def library_cells() -> Iterator[Cells]:
-    """One kernel for all tests: loading pandas takes long."""
     host = RecordingHost()
     kernel = ProcessKernel()
     kernel.start(host)
@@ -246,12 +241,8 @@ def test_objects_sharing_data_with_an_index_are_copied_with_it() -> None:
     assert len(again.referenced_blocks) == 2
 
 
-# Undo with the libraries that people work with, each where it is installed. All of them still
-# compute afterwards.
-
-
 def as_before(cells: Cells, setup: str, change: str, look: str) -> None:
-    """Undo of the second cell, after a preview; then redo and undo again."""
+    """Undo the second cell, after a preview; then redo and undo again."""
     cells.text(setup)
     before = cells.text(look)
     cells.text(change)
@@ -407,10 +398,6 @@ def test_threads_of_libraries_and_executors_still_work(library_cells: Cells) -> 
     library_cells.text("x = pool.submit(sum, [1, 2]).result(); pool.submit(sum, [3]).result()")
     library_cells.kernel.undo(library_cells.number)
     assert library_cells.text("pool.submit(sum, [1, 2]).result(timeout=10)") == "3\n"
-
-
-# Random programs are undone without a difference (`python -m tests.random_undo 2000` makes many
-# more).
 
 
 @pytest.mark.parametrize(

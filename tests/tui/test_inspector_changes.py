@@ -1,5 +1,4 @@
-"""Open inspector while its variable, the kernel or the terminal changes; and keys that come faster
-than their answers."""
+"""Open inspector while its variable, the kernel or the terminal changes, or keys come fast."""
 
 from __future__ import annotations
 
@@ -23,13 +22,11 @@ FRAME = "import pandas as pd; df = pd.DataFrame({'old': range(1000), 'b': 1})"
 
 
 async def cell(app: App[int], code: str) -> None:
-    """Run a cell while the screen is open."""
     assert isinstance(app, MahtabApp | SessionScreensApp)
     await asyncio.to_thread(app.session.cells.run, code)
 
 
 async def wait_for_status(pilot: Pilot[int], wanted: str) -> None:
-    """Wait for a sentence in the line below."""
     await until(pilot, lambda: wanted in shown(pilot, "status"))
 
 
@@ -137,7 +134,6 @@ async def test_dead_kernel_is_reported_and_the_next_one_is_used(make_app: MakeAp
 
 
 async def test_columns_after_one_without_statistics_have_theirs(screens_app: MakeApp) -> None:
-    """A column whose type nobody here knows has none."""
     code = """
 import numpy as np, pandas as pd
 from pandas.api.extensions import ExtensionArray, ExtensionDtype

@@ -41,8 +41,8 @@ Slice = tuple[int | None, ...]
 
 
 def slice_fits(slice: Slice | None, shape: Sequence[int]) -> bool:
-    """Return whether a slice fits an array of this shape. None stands for a whole array of at most
-    two dimensions."""
+    """Return whether a slice fits an array. None stands for a whole array of at most two
+    dimensions."""
     if slice is None:
         return len(shape) <= 2
     return len(slice) == len(shape) > 2 and all(
@@ -78,7 +78,7 @@ def parse_slice(text: str, shape: Sequence[int]) -> Slice:
 
 
 class PlotView(View, Vertical, can_focus=True):
-    """Draws an object, or a slice of it: its values as a line or heat map, or their histogram."""
+    """Draws numbers as a line or heat map, or their histogram."""
 
     BINDINGS = bindings(PLOT_COMMANDS)
 
@@ -86,7 +86,7 @@ class PlotView(View, Vertical, can_focus=True):
         super().__init__(subject)
         self._kind: Literal["line", "histogram"] = "line"
         self._path: ObjectPath | None = None if "array" in subject.opened.views else subject.path
-        """The drawn plot; None until the array's slice is known."""
+        """None until the array's slice is known."""
 
     def on_mount(self) -> None:
         self.app.theme_changed_signal.subscribe(self, lambda _: self.reload())
@@ -173,23 +173,21 @@ def _plotext(plot: Plot, colour: str) -> PlotextPlot:
 
 
 LARGEST = 50_000_000
-"""Maximum pixels; a larger picture is not decoded."""
+"""Pixels; a larger picture is not decoded."""
 CACHED_BYTES = 8_000_000
-"""Maximum pixels kept; a larger picture is scaled down. This is more than a screen shows."""
+"""Pixels; a larger picture is scaled down. This is more than a screen shows."""
 
 
 class DecodedPicture(NamedTuple):
     content: bytes
     suffix: str
-    """The file suffix of this format, such as ".png"."""
+    """Such as ".png"."""
     image: Image
     size: tuple[int, int]
     """Pixels, before scaling."""
 
 
 class PictureView(View, PictureWidget, can_focus=True):
-    """Shows a picture as large as fits on the screen."""
-
     BINDINGS = bindings(PICTURE_COMMANDS)
 
     def __init__(self, subject: Subject, file: Callable[[], bytes] | None = None) -> None:
@@ -267,7 +265,7 @@ class PictureView(View, PictureWidget, can_focus=True):
 
 
 def decode_picture(data: bytes) -> DecodedPicture:
-    """Decode a picture file. Raises `KernelError` if it cannot be read."""
+    """Raises `KernelError` if it cannot be read."""
     from PIL import Image as images
 
     try:
@@ -285,8 +283,7 @@ def decode_picture(data: bytes) -> DecodedPicture:
 
 
 class ArrayView(View, Vertical):
-    """Lets the user choose which slice of an array a table or a plot shows. All views of an array
-    share the slice."""
+    """Lets the user choose which slice of an array, shared by all its views, is shown."""
 
     BINDINGS = bindings(ARRAY_COMMANDS)
 
@@ -296,9 +293,9 @@ class ArrayView(View, Vertical):
         self._facts: ArrayFacts | None = None
         self._statistics: ArrayStatistics | None = None
         self._dimension = 0
-        """The dimension that keys step along, counted among those that have an index."""
+        """The dimension that keys step along, among those that have an index."""
         self._shown: Slice | None = ()
-        """The slice on the screen; None for the whole array, empty for none yet."""
+        """None for the whole array, empty for none yet."""
 
     def compose(self) -> ComposeResult:
         yield Static(classes="array-head", markup=False)
@@ -383,8 +380,6 @@ class ArrayView(View, Vertical):
         fixed = [dimension for dimension, index in enumerate(slice) if index is not None]
         return fixed[self._dimension % len(fixed)] if fixed else None
 
-    # Actions
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("step_slice", "dimension", "enter_slice"):
             return self.subject.slice is not None
@@ -425,6 +420,5 @@ class ArrayView(View, Vertical):
 
 
 def make_plot_view(subject: Subject) -> View:
-    """Make a view that plots an array by slices, and any other object as a whole."""
     plot = PlotView(subject)
     return ArrayView(subject, plot) if "array" in subject.opened.views else plot

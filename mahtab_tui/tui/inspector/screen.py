@@ -89,8 +89,7 @@ class Level:
         return self.views[number]
 
     def update(self, client: InspectorClient, opened: InspectedObject) -> bool:
-        """Update from the kernel's description of the object. Returns whether it has the same views
-        as before."""
+        """Return whether the object has the same views as before."""
         subject = Subject(client, opened.path, opened)
         tabs = [
             Tab(one_line(each.title), part.views[0], Subject(client, part.path, part))
@@ -114,8 +113,7 @@ class Level:
 
 
 class InspectorScreen(Dialog[None]):
-    """Shows an object; objects opened inside it form a stack. Opens at once, and fetches everything
-    on threads."""
+    """Shows an object; objects opened inside it form a stack."""
 
     AUTO_FOCUS = ""  # else the hidden input line would get the focus and the first keys
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -133,11 +131,8 @@ class InspectorScreen(Dialog[None]):
         private: bool = False,
         path: ObjectPath | None = None,
     ) -> None:
-        """name: the variable's name. run: runs code as a cell of the user's. private: whether the
-        variable is hidden from models.
-
-        path: the path to a value that is not a variable.
-        """
+        """name: the variable's. run: runs code as a cell of the user's. private: hidden from
+        models. path: of a value that is not a variable."""
         super().__init__()
         self._private = private
         self._fetcher = Fetcher(self)
@@ -175,14 +170,12 @@ class InspectorScreen(Dialog[None]):
 
     @property
     def view(self) -> View | None:
-        """The view on the screen; None until the object is opened."""
+        """None until the object is opened."""
         return self.viewer.view
 
     @property
     def labels(self) -> list[str]:
         return [level.label for level in self._levels]
-
-    # Opening
 
     def _open(self, *, again: bool = False) -> None:
         level = self._level
@@ -255,11 +248,7 @@ class InspectorScreen(Dialog[None]):
         self._draw_heading()
         self._open()
 
-    # Actions
-
     def action_back(self) -> None:
-        """Close the input line; else go back to the outer object; from the first object, close the
-        inspector."""
         if self.viewer.close_line():
             return
         if len(self._levels) == 1:
@@ -291,16 +280,13 @@ class InspectorScreen(Dialog[None]):
         copy(self.app, opened.expression)
 
     def action_copy_text(self) -> None:
-        """Copy the object's repr. This runs the object's own code, so it only happens on
-        request."""
+        """Copy the object's repr. This runs the object's own code."""
         read = partial(self._client.representation, self._level.path)
         self._fetcher.ask(
             "copy", read, lambda found: copy(self.app, plain(found[0])), self.viewer.fail
         )
 
     def action_export(self) -> None:
-        """Export the part of the object that is shown to a file, such as the rows that pass a
-        filter."""
         opened, view = self._level.opened, self.view
         if opened is None:
             return
@@ -332,8 +318,7 @@ class InspectorScreen(Dialog[None]):
 
     @on(View.QuestionAsked)
     def _question_asked(self, message: View.QuestionAsked) -> None:
-        """Ask about the text in a cell of the user's, so that the search appears in the
-        transcript."""
+        """Ask in a cell of the user's, so that the search appears in the transcript."""
         opened = self._level.opened
         if opened is None or not opened.expression:
             self.viewer.fail(

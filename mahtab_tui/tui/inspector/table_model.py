@@ -24,7 +24,7 @@ from mahtab_tui.tui.rows.row import fit_text
 from mahtab_tui.tui.theme import BOLD, Palette
 
 MIN_WIDTH, MAX_WIDTH = 5, 36
-"""Minimum and maximum cells of a column."""
+"""Cells of a column."""
 COLUMN_GAP = 2
 _MARKS = " ▲/"
 BARS = " ▁▂▃▄▅▆▇█"
@@ -66,7 +66,7 @@ class TableColumns:
         self._widths[column] = min(MAX_WIDTH, max(self._widths.get(column, MIN_WIDTH), widest))
 
     def visible(self, left: int, room: int) -> list[int]:
-        """Return the columns from `left` on that fit in that many cells; at least one."""
+        """Return the columns from `left` on that fit; at least one."""
         found: list[int] = []
         used = 0
         for column in range(left, self.count):
@@ -99,23 +99,17 @@ _MARGIN_COLUMNS = 2
 
 
 class Block:
-    """Some rows, with their fetched columns."""
-
     def __init__(self, page: TablePage) -> None:
         self.positions = page.positions
         self.labels = page.labels
         self.cells: dict[int, Sequence[str | None]] = {}
 
     def label(self, row: int) -> str:
-        """Return the label of a row, or its number."""
         return self.labels[row] if self.labels is not None else str(self.positions[row])
 
 
 class TableRequest(NamedTuple):
-    """A request for the visible part of a table."""
-
     headings: tuple[int, ...]
-    """The columns whose names and types are not cached."""
     parts: tuple[tuple[int, tuple[int, ...]], ...]
     """Blocks, each with the columns to fetch."""
     arranged: TableArrangement
@@ -141,7 +135,7 @@ class TableModel:
 
     def __init__(self, opened: InspectedObject) -> None:
         self.rows = self.total_rows = opened.rows
-        """The number of rows that pass the filters, and of all rows."""
+        """Of those that pass the filters, and of all."""
         self.columns = TableColumns(opened.columns)
         self._blocks: dict[int, Block] = {}
         self.arranged = TableArrangement()
@@ -163,8 +157,7 @@ class TableModel:
         self._request = None
 
     def next_request(self, rows: range, columns: Sequence[int]) -> TableRequest | None:
-        """Return a request for the visible rows and columns; None if everything is cached or
-        already requested."""
+        """Return a request for the visible part; None if it is cached or requested."""
         first, last = max(0, columns[0] - _MARGIN_COLUMNS), columns[-1] + _MARGIN_COLUMNS
         around = range(first, min(self.columns.count, last + 1))
         headings = tuple(column for column in around if column not in self.columns.headings)
@@ -181,11 +174,10 @@ class TableModel:
         return request
 
     def block(self, row: int) -> Block | None:
-        """Return the block that contains a row; None if it is not cached."""
         return self._blocks.get(row // BLOCK_ROWS)
 
     def apply(self, answer: TableAnswer) -> bool:
-        """Apply an answer; returns False if the table's columns have changed meanwhile."""
+        """Return False if the table's columns have changed meanwhile."""
         request, headings, pages = answer
         if any(page.columns != self.columns.count for page in pages):
             return False
@@ -194,7 +186,7 @@ class TableModel:
         if headings:
             self.columns.set_headings(request.headings, headings)
         for (number, columns), page in zip(request.parts, pages, strict=True):
-            if page.total_rows != self.total_rows:  # the cache is out of date
+            if page.total_rows != self.total_rows:
                 self._blocks.clear()
                 self.columns.statistics.clear()
             block = self._blocks.get(number)
@@ -209,8 +201,7 @@ class TableModel:
         return True
 
     def revert(self) -> bool:
-        """Restore the previous arrangement after a failed request. Returns whether there was
-        one."""
+        """Restore the previous arrangement after a failed request; return whether there was one."""
         self.busy = ""
         self._request = None
         if self._previous is None:
@@ -219,8 +210,8 @@ class TableModel:
         return True
 
     def next_statistics(self, columns: Sequence[int], first: int) -> int | None:
-        """Return the next visible column whose statistics to fetch, starting with `first`; None if
-        there is none, or if a request is under way."""
+        """Return the next visible column whose statistics to fetch, `first` first; None during a
+        request."""
         known = self.columns.statistics
         missing = [column for column in columns if column not in known] if self.rows else []
         column = first if first in missing else next(iter(missing), None)
@@ -235,12 +226,10 @@ class TableModel:
 
 
 STATISTICS = ("missing", "min", "max", "mean")
-"""Lines of statistics in a tall header, below the histogram."""
+"""Lines in a tall header, below the histogram."""
 
 
 class TableDrawing(NamedTuple):
-    """Settings shared by all lines of a drawn table."""
-
     table: TableModel
     visible: list[int]
     cursor: int

@@ -91,7 +91,6 @@ def rows_code(expression: str, arranged: TableArrangement, columns: TableColumns
 
 
 def base_name(opened: InspectedObject) -> str:
-    """Return the last name in an object's expression."""
     text = "".join(c if c.isalnum() or c == "_" else " " for c in opened.expression)
     names = (word for word in reversed(text.split()) if word.isidentifier() and word != "iloc")
     return next(names, "value")
@@ -107,8 +106,8 @@ def suggest_file(opened: InspectedObject) -> str:
 
 
 def export_code(opened: InspectedObject, file: str) -> str:
-    """Write the cell that exports an object. Raises `ValueError` with a sentence if the file's
-    suffix is unknown, or does not suit the object."""
+    """Write the cell that exports an object. Raises `ValueError` with a sentence for an unsuitable
+    suffix."""
     if not opened.expression:
         raise ValueError(
             "No expression refers to this object: assign it to a variable in a cell, and export that."
@@ -129,12 +128,11 @@ def export_code(opened: InspectedObject, file: str) -> str:
 
 
 TALL = 22
-"""Height of the view from which the header shows all statistics."""
+"""Height from which the header shows all statistics."""
 
 
 class TableView(View, ScrollView, can_focus=True):
-    """A table with a cell cursor. The cell can be opened; its column can be sorted, filtered and
-    opened."""
+    """A table with a cell cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(TABLE_COMMANDS),
@@ -150,12 +148,11 @@ class TableView(View, ScrollView, can_focus=True):
     def __init__(self, subject: Subject) -> None:
         super().__init__(subject)
         self._row = self._column = self._first_column = 0
-        """The cursor's row and column, and the first visible column."""
+        """The cursor's, and the first visible column."""
         self._show_statistics = True
         self._reset()
 
     def _reset(self) -> None:
-        """Discard what is known about the table; keep the cursor's position if it still exists."""
         opened = self.subject.opened
         self._table = TableModel(opened)
         self._row = max(0, min(self._row, opened.rows - 1))
@@ -176,14 +173,12 @@ class TableView(View, ScrollView, can_focus=True):
         self._measure()
 
     def reload(self) -> None:
-        """Reload the table. Sorting and filters stay, unless the columns have changed."""
+        """Sorting and filters stay, unless the columns have changed."""
         before = self._table
         self._reset()
         if self._table.columns.count == before.columns.count:
             self._table.arranged = before.arranged
         self._measure()
-
-    # Layout
 
     @property
     def _header_height(self) -> int:
@@ -233,8 +228,6 @@ class TableView(View, ScrollView, can_focus=True):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
         self._fetch()
-
-    # Fetching
 
     def _fetch(self) -> None:
         if not self.size:
@@ -286,8 +279,6 @@ class TableView(View, ScrollView, can_focus=True):
             "figures", lambda: client.figures(path, column), show, lambda _: show(None)
         )
 
-    # Drawing
-
     def render_line(self, y: int) -> Strip:
         table, width = self._table, self.scrollable_content_region.width
         base, head = self.visual_style.rich_style, self._header_height
@@ -316,8 +307,6 @@ class TableView(View, ScrollView, can_focus=True):
             self.show_status((self._table.busy, "$moon"))
         else:
             self.show_status(*status_parts(self._table, self._row, self._column))
-
-    # Actions
 
     @property
     def _column_name(self) -> str:
@@ -405,8 +394,7 @@ class TableView(View, ScrollView, can_focus=True):
         )
 
     def _filter(self, condition: str) -> None:
-        """Show only rows whose value in the cursor's column meets a condition; an empty condition
-        shows all rows."""
+        """An empty condition shows all rows."""
         others = tuple(one for one in self._table.arranged.filters if one[0] != self._column)
         mine = ((self._column, condition),) if condition.strip() else ()
         self._arrange(TableArrangement(self._table.arranged.sort, (*others, *mine)), "filtering …")

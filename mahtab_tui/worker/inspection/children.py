@@ -62,7 +62,7 @@ from .tables import as_table
 
 SEQUENCES = Classes(list, tuple, set, frozenset, collections.deque)
 SAMPLE = 100
-"""Maximum number of a container's items whose types are examined."""
+"""Items of a container whose types are examined."""
 
 _MOST_ITEMS = 8
 _TEXT_WIDTH, _KEY_WIDTH, _LABEL_WIDTH = 60, 40, 80
@@ -106,7 +106,6 @@ def _short_sequence(value: Any) -> str:
 
 
 def short_key(key: Any) -> str:
-    """Format the key of a dict."""
     if type(key) is str:
         return literal(key, _KEY_WIDTH)
     if type(key) is tuple:
@@ -123,7 +122,6 @@ def literal(text: str, width: int) -> str:
 
 
 def describe_type(value: Any) -> str:
-    """Describe the type of an object, including what its metadata tells."""
     kind = variable_kind(value)
     if kind != "data":
         return f"<{kind}>"
@@ -184,15 +182,13 @@ _CONTAINERS = Classes(
     *(type({}.keys()), type({}.values()), type({}.items())),
 )
 _COMPUTED = Classes(property, types.GetSetDescriptorType)
-"""Attributes whose values only code can compute."""
+"""Only code can compute their values."""
 _OWN = Classes(property, types.MemberDescriptorType)
 
 
 class Child(NamedTuple):
-    """An item or attribute of an object."""
-
     step: list[Any]
-    """The step to it; see the module's docstring."""
+    """See the module's docstring."""
     label: str
     value: Any
     """`MISSING` for a property, because getting it would run code."""
@@ -201,7 +197,6 @@ class Child(NamedTuple):
 
 
 def container_class(value: object) -> Any:
-    """Return the built-in container class of an object, if it is one."""
     return next((base for base in mro_of(type(value)) if base in _CONTAINERS), None)
 
 
@@ -216,7 +211,7 @@ def count_children(value: Any) -> int:
 
 
 def list_children(value: Any, start: int, stop: int) -> list[Child]:
-    """Return some of the children, by position. Raises `InspectionError` if a container changes
+    """Return some children, by position. Raises `InspectionError` if a container changes
     meanwhile."""
     base = container_class(value)
     if base is None:
@@ -239,7 +234,7 @@ def list_children(value: Any, start: int, stop: int) -> list[Child]:
 
 
 def all_attributes(value: object) -> list[Child]:
-    """Return the attributes of an object and its classes, without special names, private ones last."""
+    """Return attributes of an object and its classes, private ones last."""
     names = [
         name for name in attributes(value) if not (name.startswith("__") and name.endswith("__"))
     ]
@@ -250,8 +245,8 @@ def all_attributes(value: object) -> list[Child]:
 
 
 def describe_child(child: Child, above: Iterable[object]) -> dict[str, Any]:
-    """Describe a child as a row. above: the objects on the path to it, which may include the child
-    itself."""
+    """Describe a child as a row. above: the objects on the path to it, which may include the
+    child."""
     value = child.value
     row = {"step": child.step, "label": child.label, "kind": "data", "count": 0, "state": ""}
     if value is MISSING:
@@ -319,14 +314,12 @@ class ComputedValue(NamedTuple):
 
 
 class ResolvedPath(NamedTuple):
-    """The objects on a path."""
-
     objects: list[Any]
-    """All objects on the path; the last one is the target."""
+    """The last one is the target."""
     expression: str
-    """Python code for the target; empty if unknown."""
+    """Empty if unknown."""
     path: list[Any]
-    """The path, valid only while the variable is the same object."""
+    """Valid only while the variable is the same object."""
 
     @property
     def target(self) -> Any:
@@ -379,7 +372,7 @@ def _start(
 
 
 def _follow(value: Any, step: Sequence[Any]) -> tuple[Any, str | None]:
-    """Return the object that a step leads to, and the code for it after that of `value`, if known."""
+    """Return the object that a step leads to, and code to append to that of `value`, if known."""
     kind, at = step[0], step[1]
     if kind == "item":
         found = list_children(value, at, at + 1)
@@ -433,7 +426,6 @@ _CAUSE, _CONTEXT, _SUPPRESSED, _TRACEBACK = (
     BaseException.__dict__[name]
     for name in ("__cause__", "__context__", "__suppress_context__", "__traceback__")
 )
-"""Bypass attributes of the exception's own class."""
 _MOST_ERRORS = 100
 
 
@@ -441,10 +433,7 @@ def frame_locals(
     cell: int, file: str, line: int, function: str, frame_index: int, of: int
 ) -> dict[str, Any]:
     """Return the variables of a frame of the error that ended a cell. frame_index: its index among
-    the `of` frames at this line of this function.
-
-    Raises `InspectionError` if they are not available.
-    """
+    the `of` frames at this line of this function. Raises `InspectionError`."""
     error = getattr(sys, "last_value", None)
     errors = _exception_chain(error) if isinstance(error, BaseException) else []
     files = [frame.f_code.co_filename for frame, _ in _frames(errors[-1])] if errors else []

@@ -23,7 +23,7 @@ from ..variables import one_line, summary, type_name
 
 
 class InspectionError(Exception):
-    """Something cannot be shown; the message is a sentence for the user."""
+    """The message is a sentence for the user."""
 
 
 class AbandonedError(Exception):
@@ -31,7 +31,7 @@ class AbandonedError(Exception):
 
 
 SECONDS = 2.0
-"""Time limit for an object's own code, run at the user's request."""
+"""For an object's own code, run at the user's request."""
 
 
 def run_limited(work: Callable[[], Any], what: str, seconds: float = SECONDS) -> Any:
@@ -47,7 +47,7 @@ def run_limited(work: Callable[[], Any], what: str, seconds: float = SECONDS) ->
 
 
 def error_text(error: BaseException) -> str:
-    """Return the type and the message of an error as the end of a sentence."""
+    """Return an error as the end of a sentence."""
     try:
         text = one_line(str(error), 500)
     except BaseException:  # the message's code may fail too
@@ -56,7 +56,7 @@ def error_text(error: BaseException) -> str:
 
 
 class Deadline:
-    """A time limit, checked regularly by work on many items."""
+    """A time limit, checked regularly."""
 
     def __init__(self, seconds: float, over: Callable[[], bool] = lambda: False) -> None:
         """over: returns whether the user has moved on."""
@@ -80,7 +80,7 @@ _SAFE_ZONES = ("zoneinfo", "datetime", "pytz", "dateutil")
 
 
 def cell_text(value: Any) -> str | None:
-    """Format a table's value as one line, by its exact type; None if it is missing."""
+    """Format a value as one line, by its exact type; None if it is missing."""
     cls = type(value)
     if cls is str:
         return one_line(value, CELL_WIDTH)
@@ -107,7 +107,7 @@ def is_safe_zone(zone: Any) -> bool:
 
 
 def choose_decimals(sample: Iterable[float | None]) -> int | None:
-    """Choose the number of decimals for all floats of a column; None for exponential notation."""
+    """Choose the decimals for all floats of a column; None for exponential notation."""
     sizes = [abs(float(value)) for value in sample if value and math.isfinite(value)]
     if sizes and (max(sizes) >= 1e15 or max(sizes) < 1e-3):
         return None
@@ -117,7 +117,6 @@ def choose_decimals(sample: Iterable[float | None]) -> int | None:
 
 
 def float_text(value: float, decimals: int | None) -> str | None:
-    """Format a float with this many decimals; None for NaN."""
     if value != value:
         return None
     if decimals is None or (value and abs(value) < 0.5 * 10**-decimals):
@@ -126,7 +125,6 @@ def float_text(value: float, decimals: int | None) -> str | None:
 
 
 def number_text(value: float) -> str:
-    """Format a number of the statistics in short form."""
     if value != value:
         return "—"
     if math.isfinite(value) and value == int(value):
@@ -136,13 +134,11 @@ def number_text(value: float) -> str:
     return f"{value:.4g}" if abs(value) < 1000 else f"{value:.1f}"
 
 
-# Statistics
-
 SAMPLED_ROWS = 200
 """Values at the start of a column that determine the number of decimals."""
 BARS = 8
 SAMPLE = 20_000
-"""Maximum number of values for a histogram, sampled evenly from a longer column."""
+"""Values in a histogram, sampled evenly."""
 TOP = 4
 DISTINCT = 100_000
 """Columns with more distinct values are not counted."""
@@ -150,7 +146,7 @@ _LONGEST_VALUE = 24
 
 
 class Statistics(NamedTuple):
-    """Statistics of a column, as texts because dates have them too."""
+    """Texts, because dates have them too."""
 
     missing: int
     min: str = ""
@@ -188,8 +184,7 @@ def sampled(values: Any) -> Any:
 
 
 def format_top_values(counts: Iterable[tuple[str, int]]) -> Sequence[str]:
-    """Format the most common texts, as in ``berlin ×412``; equally common ones in order. Returns a
-    single sentence if all are different."""
+    """Format the most common texts, as in ``berlin ×412``, or say that all differ."""
     counted = list(counts)
     if len(counted) > 1 and all(count == 1 for _, count in counted):
         return (f"all {len(counted):,} differ",)
@@ -199,10 +194,7 @@ def format_top_values(counts: Iterable[tuple[str, int]]) -> Sequence[str]:
     ]
 
 
-# Conditions
-
 BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
-"""Spellings of booleans that the user may type."""
 _CONDITION = re.compile(r"\s*(<=|>=|!=|==|=|<|>)\s*(.*)", re.DOTALL)
 COMPARISONS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "<": (operator.lt, "less"),
@@ -232,8 +224,7 @@ class Condition(NamedTuple):
 
 
 def parse_condition(text: str) -> Condition:
-    """Parse ``> 5``, ``= berlin``, ``!= 0``, ``missing`` or ``present``; anything else is a text
-    that values must contain."""
+    """Parse ``> 5``, ``= berlin``, ``missing`` or ``present``; other texts must be contained."""
     word = text.strip().lower()
     if word in ("missing", "present"):
         return Condition(word)
@@ -247,8 +238,6 @@ def not_comparable(operand: str, kind: str) -> InspectionError:
     return InspectionError(f"{operand or 'Nothing'} cannot be compared with values of {kind}.")
 
 
-# Python objects
-
 _CHUNK = 20_000
 """Objects to sort in one step, during which no other thread runs."""
 _CHECK_EVERY = 4096
@@ -259,14 +248,12 @@ Rows = Sequence[int]
 
 
 class Column:
-    """A column of any objects, whose code does not run. Subclasses use their library's
-    functions."""
+    """A column of any objects, whose code does not run."""
 
     right = False
-    """Whether its values are numbers, which are right-aligned."""
 
     def __init__(self, values: Any, kind: str = "object") -> None:
-        """values: a sequence whose access runs no code of its items."""
+        """values: access must run no code of the items."""
         self._values = values
         self.type = kind
         sample = [values[row] for row in range(min(100, len(values)))]
@@ -281,12 +268,12 @@ class Column:
         return self._values[row]
 
     def numbers(self) -> Any:
-        """Return the numbers for a plot as a numpy array; None if there are none."""
+        """Return numbers for a plot as a numpy array; None if there are none."""
         return None
 
     def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
-        """Return the positions of some rows (None: all), sorted stably by value, missing ones
-        last. Raises `InspectionError` if the values have no order."""
+        """Return the positions of some rows (None: all), sorted stably, missing ones last. Raises
+        `InspectionError` if the values have no order."""
         rows = range(len(self._values)) if among is None else among
         chunks: list[list[tuple[Any, int]]] = []
         missing: list[int] = []
@@ -309,7 +296,7 @@ class Column:
 
     def matching(self, condition: Condition, deadline: Deadline) -> Rows:
         """Return the positions of matching rows, in order. Raises `InspectionError` if the
-        condition does not apply to the column."""
+        condition does not apply."""
         fits = _make_predicate(condition)
         return [row for row, value in self._each(deadline) if fits(value)]
 
@@ -345,7 +332,7 @@ class Column:
 
 
 def _sort_key(value: Any) -> tuple[int, Any] | None:
-    """Order numbers before texts before other objects; None if the value is missing."""
+    """Order numbers before texts before others; None if missing."""
     if type(value) in NUMBERS:
         return (0, value) if value == value else None
     if type(value) is str:

@@ -1,4 +1,4 @@
-"""Columns of numpy, pandas, Arrow and polars, which use their library's functions."""
+"""Columns of numpy, pandas, Arrow and polars."""
 
 from __future__ import annotations
 
@@ -37,8 +37,7 @@ _MANY_FLOATS = 1_000_000
 
 
 class NumberColumn(Column):
-    """A one-dimensional numpy array whose kind is one of ``biufcmMUS``. missing: a mask, if the
-    array cannot represent missing values."""
+    """A one-dimensional numpy array of a kind in ``biufcmMUS``. missing: a mask, or None."""
 
     def __init__(self, values: Any, kind: str = "", missing: Any = None) -> None:
         self._values = values
@@ -79,7 +78,7 @@ class NumberColumn(Column):
             values, missing = values[among], None if missing is None else missing[among]
         # None, which is not stable, is five times faster for floats.
         kind = "stable" if self._kind != "f" or len(values) < _MANY_FLOATS else None
-        if descending:  # stable too
+        if descending:
             found = len(values) - 1 - numpy.argsort(values[::-1], kind=kind)[::-1]
         else:
             found = numpy.argsort(values, kind=kind)
@@ -134,7 +133,6 @@ class NumberColumn(Column):
         return [None if span is None else str(span) for span in spans]
 
     def _missing_mask(self) -> Any:
-        """Return a mask of missing values; None if there can be none."""
         if self._missing is not None:
             return self._missing
         if self._kind in "fc":
@@ -161,7 +159,7 @@ class NumberColumn(Column):
 
 
 class CategoryColumn(NumberColumn):
-    """The codes of a Categorical of pandas, sorted in the order of its categories."""
+    """A Categorical of pandas, sorted in the order of its categories."""
 
     def __init__(self, values: Any) -> None:
         super().__init__(values.codes, "category", values.codes < 0)
@@ -195,7 +193,6 @@ class CategoryColumn(NumberColumn):
 
 
 def column_of(series: Any) -> Column:
-    """Create the column for a Series of pandas, by its dtype."""
     dtype = series.dtype
     name = type(dtype).__name__
     if not is_own_type(dtype):
@@ -233,7 +230,6 @@ def has_foreign_zone(dtype: Any) -> bool:
 
 
 def dtype_text(dtype: Any) -> str:
-    """Format a dtype; a time zone of the user's is shown by its type."""
     if has_foreign_zone(dtype):
         return f"datetime64[{dtype.unit}, {type_name(dtype.tz)}]"
     if is_one_of(dtype, "pandas", "IntervalDtype"):
@@ -248,14 +244,13 @@ def _as_slice(rows: Rows) -> Any:
 
 
 def _coarsest_unit(values: Any) -> str | None:
-    """Return the coarsest unit that shows some datetimes exactly, if there is one."""
+    """Return the coarsest unit that shows some datetimes exactly."""
     known = values[~_numpy().isnat(values)]
     units = ("D", "m", "s", "ms", "us")
     return next((unit for unit in units if (known.astype(f"M8[{unit}]") == known).all()), None)
 
 
 def _numpy() -> Any:
-    """Return numpy, which is already loaded if there is one of its arrays."""
     return sys.modules["numpy"]
 
 
@@ -284,7 +279,7 @@ class _TypedColumn(Column):
 
     def numbers(self) -> Any:
         found = self._values.to_numpy()
-        return found.astype("f8") if found.dtype.kind == "O" else found  # of Decimal
+        return found.astype("f8") if found.dtype.kind == "O" else found
 
     def _convert(self, text: str) -> Any:
         try:

@@ -42,8 +42,7 @@ from .pickling import (
 
 
 class VariableLoader:
-    """Restores a file of the index into the namespace, without overwriting anything that a cell has
-    made."""
+    """Restores a file of the index, without overwriting anything that a cell has made."""
 
     def __init__(
         self,
@@ -64,7 +63,6 @@ class VariableLoader:
         self._reason = "reading it was stopped"
 
     def run(self) -> None:
-        """Restore the file. Raises `KeyboardInterrupt`."""
         try:
             with contextlib.closing(self._open_folder()) as folder:
                 load_cloudpickle(self._cloudpickle)
@@ -156,13 +154,12 @@ class Keeper:
         self._settings = settings
         self._kernel = os.urandom(8).hex()
         self._at_start = at_start
-        """Names made at the start; saved variables with the same names are newer."""
         self._hidden_lines = hidden_lines
         self._index: dict[str, Any] = {"files": [], "missing": []}
 
     def index(self) -> dict[str, Any]:
-        """Return what is saved: the files with their variables, and what is not saved. Raises
-        `FolderError` and `OSError`."""
+        """Return the saved files with their variables, and what is not saved. Raises `FolderError`
+        and `OSError`."""
         with contextlib.suppress(FileNotFoundError), contextlib.closing(self._open()) as folder:
             self._index = folder.index() or self._index
         files = [
@@ -173,8 +170,7 @@ class Keeper:
         return {"files": files, "missing": missing}
 
     def start_writing(self, request: dict[str, Any]) -> Checkpoint:
-        """Fork the process that saves; `finish` waits for it. request: carried and lost, see
-        `Writer`. Raises `OSError`."""
+        """Fork the process that saves; `finish` waits for it. Raises `OSError`."""
         request = {**self._settings, **request, "hidden": self._hidden_lines}
         writer = Writer(self._namespace, self._kernel, request)
         return fork(lambda question: writer.write())
@@ -190,7 +186,7 @@ class Keeper:
 
 
 def finish(writer: Checkpoint) -> dict[str, Any]:
-    """Wait for a writer's result: see `Writer.write`; otherwise a sentence as its ``error``."""
+    """Return a writer's result, or a sentence as its ``error``."""
     try:
         reply: dict[str, Any] = writer.ask(None, WRITE_TIMEOUT)
         return reply
@@ -202,20 +198,18 @@ def finish(writer: Checkpoint) -> dict[str, Any]:
 
 
 SMALL_GROUP = 16_384
-"""Maximum bytes of groups that are saved in one file, together with others."""
+"""Bytes of a group that is saved in one file with others."""
 _EACH, _TOGETHER = 5.0, 600.0
-"""Seconds for one group without progress, and seconds for all groups."""
+"""Seconds for one group without progress, and for all."""
 _NICE = 10
 
 
 class Writer:
-    """Saves the variables that have changed since the last index, in a forked low-priority
-    process."""
+    """Saves variables in a forked low-priority process."""
 
     def __init__(self, namespace: dict[str, Any], kernel: str, request: dict[str, Any]) -> None:
-        """kernel: identifies this kernel. request: `folder`, `key` (hex), `megabytes` and
-        `cloudpickle` (its folder); `carried` (files of earlier kernels to keep), `lost` (names that
-        earlier kernels had and this one never had) and `hidden` (lines typed hidden)."""
+        """request: the settings of `Keeper`, with `carried` (files of earlier kernels to keep),
+        `lost` (names that only earlier kernels had) and `hidden` (lines typed hidden)."""
         self._namespace = namespace
         self._kernel = kernel
         self._request = request
@@ -228,8 +222,7 @@ class Writer:
         self._earlier_files: dict[str, dict[str, Any]] = {}
 
     def write(self) -> dict[str, Any]:
-        """Save, and report the bytes in total, the number of variables, and those not saved; or
-        why that failed."""
+        """Save, and return size, counts and what is not saved, or an error."""
         os.nice(_NICE)
         request = self._request
         try:
@@ -287,9 +280,8 @@ class Writer:
     def _save_groups(
         self, variables: dict[str, Any], missing: dict[str, str], size: int
     ) -> list[tuple[Group, dict[str, Any], bytes]]:
-        """Save the variables in groups, without the largest ones if there is not enough room. A
-        process that is replaced if a variable hangs or kills it saves one after the other. missing:
-        gets the reasons for what is not saved. size: bytes that are saved already."""
+        """Save groups, without the largest if there is not enough room. missing: gets reasons.
+        size: bytes saved already."""
         groups = group_variables(variables, self._namespace)
         done: list[tuple[Group, dict[str, Any], bytes]] = []
         results = run_in_fork(groups, self._write_group, _EACH, _TOGETHER, self._pulse.count)
@@ -325,8 +317,8 @@ class Writer:
         return self._hidden.redact_row(describe_variable(name, self._namespace[name]))
 
     def _write_group(self, group: Group) -> bytes:
-        """Save a group into a file unless it exists; returns a line of JSON, followed by the bytes
-        of a small group. Raises anything that an object raises."""
+        """Save a group into a file; return a line of JSON, followed by the bytes of a small group.
+        Raises what an object raises."""
         if group.size > self._most:
             raise UnpicklableError(self._limit)
         variables = {name: self._namespace[name] for name in group.names}
@@ -357,7 +349,7 @@ class Writer:
     def _write_file(
         self, groups: list[dict[str, Any]], parts: list[Any], size: int
     ) -> dict[str, Any]:
-        """Save groups into one file. Raises `OSError`."""
+        """Raises `OSError`."""
         digest = compute_digest(self._pulse.track(parts))
         start = 0
         for group in groups:

@@ -27,21 +27,19 @@ from .process_state import (
 from .restoring import CheckpointResponder, Plan, plan_undo
 
 MEASURE_INTERVAL_FACTOR = 20
-"""The pause between two measurements, as a multiple of the duration of one, so that measuring costs
-little."""
+"""Pause between two measurements, as a multiple of the duration of one."""
 
 
 class MemoryUse:
-    """Measures the memory that checkpoints need in addition to the kernel, but not too often."""
+    """The memory that checkpoints need in addition to the kernel."""
 
     def __init__(self) -> None:
         self._next = 0.0
         self._faults = 0
 
     def measure(self, pids: Sequence[int], limit: int) -> int | None:
-        """Return the bytes that exist only in these processes, of all together; None if that was
-        measured a short time ago. Each page that is written after a fork causes a page fault, so
-        many faults are a reason to measure again."""
+        """Return the bytes that exist only in these processes; None if measured a short time ago.
+        Many page faults (writes after a fork) are a reason to measure again."""
         start = time.monotonic()
         faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
         if start < self._next and (faults - self._faults) * resource.getpagesize() < limit // 4:
@@ -53,7 +51,6 @@ class MemoryUse:
         return max(0, total + own.get("Pss_Anon", 0) - own.get("Anonymous", 0))
 
     def reset(self) -> None:
-        """Measure again soon, because much has changed."""
         self._next = 0.0
 
 
@@ -70,11 +67,11 @@ def _rollup(process: str) -> dict[str, int]:
 
 
 MAX_RETAINED = 3_000
-"""Maximum number of objects kept alive for a step."""
+"""Objects kept alive for a step."""
 RETAIN_SECONDS = 0.1
-"""Seconds of computing for finding them; enough unless objects take long."""
+"""Seconds of computing for finding them."""
 MAX_SIDE_EFFECTS = 20
-"""Maximum number of side effects that are noted for one cell."""
+"""For one cell."""
 
 
 class Step:
@@ -84,11 +81,10 @@ class Step:
         self.serial = serial
         self.cell = cell
         self.names = names
-        """The objects of names; a `ReleasedObject` for one that is not kept alive."""
+        """Objects by name; a `ReleasedObject` for one that is not kept alive."""
         self._memory = memory
         self.retained: list[Any] = []
         self._released = False
-        """Whether objects that must end are no longer kept alive."""
         self.mentioned: tuple[str, ...] = ()
         """The names that the cell mentions."""
         self.changes_inside = False
@@ -99,9 +95,7 @@ class Step:
         self.process: ProcessState | None = None
         self.side_state: SideState | None = None
         self.libraries: list[LibrarySnapshot] = []
-        """The modules and classes of libraries that the cell mentions."""
         self.side_effects: dict[NotRestored, None] = {}
-        """Effects of the cell outside the kernel."""
         self.failure = ""
         """Why there is no checkpoint."""
 
@@ -119,13 +113,13 @@ class Step:
         self.retained = list(map(release, self.retained))
 
     def live_objects(self) -> list[Any]:
-        """Return the objects that were retained, as far as these live: in the checkpoint and in the
-        kernel their addresses mean the same objects."""
+        """Return the retained objects that live: their addresses mean the same objects in the
+        checkpoint."""
         found = [_find_released(value) for value in self.retained]
         return [value for value in found if value is not MISSING]
 
     def live_names(self, namespace: dict[str, Any]) -> dict[str, Any]:
-        """Return the names with their objects, as far as these live. namespace: as it is now."""
+        """Return the names whose objects live. namespace: as it is now."""
         found = {
             name: _find_released(value, namespace.get(name)) for name, value in self.names.items()
         }
@@ -140,7 +134,6 @@ class Step:
         }
 
     def written_since(self, blocks: Iterable[Span]) -> dict[Span, list[Span]]:
-        """Return the parts of each block that may have been written since the checkpoint."""
         return self._memory.written_since(self.serial, blocks)
 
 
@@ -149,14 +142,12 @@ def _find_released(value: Any, now: Any = None) -> Any:
 
 
 class UndoError(Exception):
-    """This cannot be undone now; the message is a sentence for the user."""
+    """The message is a sentence for the user."""
 
 
 class Undone(NamedTuple):
     before: Step
-    """The state before the undo."""
     steps: list[Step]
-    """The steps that it removed."""
 
 
 class Dropped(NamedTuple):
@@ -168,7 +159,7 @@ class Dropped(NamedTuple):
 
 
 class UndoHistory:
-    """Keeps the steps of a namespace, and undoes cells. Used on the thread that runs the cells."""
+    """Keeps the steps of a namespace. Used on the thread that runs the cells."""
 
     def __init__(
         self, namespace: dict[str, Any], most: int, megabytes: int = 1024, no_fork: str = ""
@@ -192,10 +183,8 @@ class UndoHistory:
             "" if sys.platform == "linux" else "this system cannot fork it safely"
         )
 
-    # Before a cell
-
     def begin(self, cell: int) -> None:
-        """Start a step for a cell. Cell 0 is the session's own code, and gets none."""
+        """Start a step. Cell 0 is the session's own code, and gets none."""
         if cell == 0:
             return
         self._forget_redo()
@@ -206,8 +195,8 @@ class UndoHistory:
         self._memory.forget(self._steps[0].serial)
 
     def take_checkpoint(self, mentioned: tuple[str, ...]) -> Step | None:
-        """Take a checkpoint, because the cell may change objects in place; returns the step that
-        has it."""
+        """Take a checkpoint, because the cell may change objects in place; return the step that has
+        it."""
         if not self._steps or self._steps[-1].serial != self._serial:
             return None
         step = self._steps[-1]
@@ -279,8 +268,8 @@ class UndoHistory:
         return next(step for step in (*self._steps, *undone) if step.serial == serial)
 
     def audit(self, event: str, args: tuple[Any, ...]) -> None:
-        """Note what a cell does outside the kernel, from an audit event of the interpreter. This
-        runs wherever the event happens, so it does little and never raises."""
+        """Note what a cell does outside the kernel. Runs wherever the event happens, so it never
+        raises."""
         if not self._steps or len(effects := self._steps[-1].side_effects) > MAX_SIDE_EFFECTS:
             return
         effect = read_side_effect(event, args)
@@ -288,8 +277,7 @@ class UndoHistory:
             effects[NotRestored(effect.target, effect.remains)] = None
 
     def enforce_memory_limit(self) -> None:
-        """Drop the oldest steps until the memory limit is met. Called after a cell, when nothing
-        waits."""
+        """Drop the oldest steps until the memory limit is met."""
         while len(self._steps) > 1:
             pids = [step.checkpoint.pid for step in self._steps if step.checkpoint is not None]
             used = self._memory_use.measure(pids, self._max_bytes) if pids else None
@@ -309,11 +297,9 @@ class UndoHistory:
         self._dropped = Dropped(step.cell, why)
         self._end_checkpoint(step)
 
-    # Asked by the user.
-
     def steps(self) -> list[dict[str, Any]]:
-        """Return the cells that can be undone, the oldest first, with the bytes that only the
-        checkpoint of each has, which are freed when it ends."""
+        """Return the cells that can be undone, oldest first, with the bytes that only their
+        checkpoint has."""
         found = []
         for step in self._steps:
             sizes = {} if step.checkpoint is None else _rollup(str(step.checkpoint.pid))
@@ -322,7 +308,7 @@ class UndoHistory:
         return found
 
     def answer(self, action: str, cell: int) -> dict[str, Any]:
-        """Do what the host asks for. Raises `UndoError` with a sentence for any failure."""
+        """Raises `UndoError` with a sentence for any failure."""
         try:
             if action == "redo":
                 return self.redo()
@@ -435,8 +421,8 @@ class UndoHistory:
 
 
 def _first_checkpoint(steps: list[Step]) -> Checkpoint | None:
-    """Return the first checkpoint. The cells before it have changed nothing in place, or the plan
-    names what they have changed."""
+    """Return the first checkpoint: cells before it changed nothing in place, or the plan names
+    it."""
     return next((step.checkpoint for step in steps if step.checkpoint is not None), None)
 
 

@@ -1,5 +1,4 @@
-"""Parts of the objects of libraries that are loaded: arrays, tables, random generators and others
-that are more than they seem to Python."""
+"""Parts of the objects of libraries: arrays, tables, random generators and others."""
 
 from __future__ import annotations
 
@@ -34,8 +33,7 @@ def _array(array: Any) -> Values:
 
 
 def _is_mapped(base: Any) -> bool:
-    """Return whether memory is that of a file or shared with other processes: a fork sees what is
-    written there."""
+    """Return whether others may write to the memory, which a fork would see."""
     while type(base) is memoryview:
         base = base.obj
     return is_subclass(type(base), get_if_loaded("mmap", "mmap"))
@@ -71,7 +69,7 @@ def _put_array(array: Any, values: Values) -> None:
 
 
 def _set_writeable(array: Any, writeable: bool) -> None:
-    """A view of an array that must not be written is made writeable only while the array may be."""
+    """Make the base writeable meanwhile if it is locked."""
     numpy_array = get_if_loaded("numpy", "ndarray")
     flags, base = numpy_array.flags.__get__(array), numpy_array.base.__get__(array)
     if flags.writeable == writeable:
@@ -229,7 +227,7 @@ BY_BASE: dict[tuple[str, str], tuple[Part, ...]] = by_class(
         "pandas._libs.arrays: NDArrayBacked": (Part(_fields("_ndarray", "_dtype"), _put_backed),),
     }
 )
-"""Classes with the parts of their objects, and of those of derived classes."""
+"""Parts by class, also for derived classes."""
 
 _BY_VALUE = ATOMS | frozenset(
     map(address_of, (tuple, list, dict, set, frozenset, bytearray, range))
@@ -237,8 +235,8 @@ _BY_VALUE = ATOMS | frozenset(
 
 
 def _reduced(value: Any) -> Values:
-    """Return an object of a class in C as its own class writes it. Objects in it of other classes
-    than Python's own count by identity."""
+    """Return an object as its C class writes it. Objects in it other than Python's own count by
+    identity."""
     array = get_if_loaded("numpy", "ndarray")
 
     class Pickler(late_import("pickle").Pickler):  # type: ignore[misc]
@@ -253,15 +251,14 @@ def _reduced(value: Any) -> Values:
         warnings.simplefilter("ignore")
         try:
             Pickler(buffer, 4).dump(value)
-        except Exception:  # whatever its class raises
+        except Exception:
             return []
     return [buffer.getvalue()]
 
 
 REDUCED = Part(_reduced)
-"""Reading it takes long, and shows no objects inside."""
+"""Slow to read, and shows no objects inside."""
 REDUCED_CLASSES = (("sklearn.tree._tree", "Tree"),)
-"""Classes in C of libraries that are compared by what they write of themselves."""
 
 
 def _match(value: Any) -> Values:
@@ -314,7 +311,6 @@ IMMUTABLE: dict[tuple[str, str], Read | None] = by_class(
         "_json: make_scanner make_encoder": None,
     }
 )
-"""Classes whose objects never change, and what is read of them; None where the objects that hold
-them tell their changes."""
+"""What is read of objects that never change; None where their holders show their changes."""
 SCALAR = Part(_scalar)
 DTYPE = Part(_text)

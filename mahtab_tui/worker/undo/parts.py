@@ -1,13 +1,6 @@
 """Parts of Python's own objects: the values inside each kind of object, read and put back.
 
-    kind of object                      parts
-    list, deque, tuple, set, dict       its items
-    instances of classes                `__dict__` and slots
-    functions, cells, classes           code, defaults, contents, attributes
-    arrays and tables                   see `library_parts`
-
-An undo leaves opaque objects alone. It compares only how far they have got; if that differs, they
-are named as not restored."""
+Opaque objects are only compared by how far they have got, and then named as not restored."""
 
 from __future__ import annotations
 
@@ -40,16 +33,15 @@ Read = Callable[[Any], Values]
 class Part(NamedTuple):
     read: Read
     write: Callable[[Any, Any], object] | None = None
-    """Puts values back into an object; None where an object of this kind never changes. Runs no
-    code of the user's classes."""
+    """Puts values back, without code of the user's classes; None if such an object never
+    changes."""
     convert: Callable[[Values], Any] = lambda values: values
-    """Makes of the values what `write` wants. Code of the user's classes (the hash of a key) runs
-    in here."""
+    """Makes of the values what `write` wants. May run the user's code, such as the hash of a
+    key."""
     ordered: bool = True
     size: Callable[[Any], int] | None = None
-    """How many values there are, where that may be very many; eight bytes count as one."""
+    """Number of values, where there may be very many; eight bytes count as one."""
     has_memory: bool = False
-    """Such an object may be an array (see `memory.find_memory`)."""
 
     def prepare(self, value: Any, values: Values) -> Callable[[], object]:
         assert self.write is not None
@@ -57,7 +49,7 @@ class Part(NamedTuple):
 
 
 def by_class(table: dict[str, T]) -> dict[tuple[str, str], T]:
-    """Return a table by module and class. Each row of it is written as ``modules: classes``."""
+    """Return a table by module and class. Its rows are written as ``modules: classes``."""
     return {
         (module, name): value
         for row, value in table.items()
@@ -69,13 +61,11 @@ def by_class(table: dict[str, T]) -> dict[tuple[str, str], T]:
 
 class OpaqueKind(NamedTuple):
     noun: str
-    """Name for one of them in sentences."""
     reason: str
     """Why an undo leaves it alone."""
     read_progress: Read | None = None
     """Reads how far one has got; None if nobody knows."""
     has_finalizer: bool = True
-    """Something happens when one ends."""
 
 
 _FRAME_TYPES = frozenset(map(address_of, (types.FrameType, types.CodeType, types.FunctionType)))
@@ -90,8 +80,7 @@ def _generator(value: Any) -> Values:
 
 
 def _inside_generator(value: Any, frame: Any) -> Values:
-    """Return the local variables and, from Python 3.11 on, internal values of loops, such as their
-    iterators."""
+    """Return local variables and, from Python 3.11 on, internal values such as loops' iterators."""
     if sys.version_info < (3, 11):
         return [*frame.f_locals.values()]
     return [
@@ -102,8 +91,7 @@ def _inside_generator(value: Any, frame: Any) -> Values:
 
 
 def _library_attribute(value: Any, name: str) -> Any:
-    """Return an attribute as defined by the library's class, whatever a derived class of the user's
-    defines."""
+    """Return an attribute as the library's class defines it, whatever a derived class defines."""
     for base in mro_of(type(value)):
         if name in class_dict(base) and class_module(base).partition(".")[0] in _PACKAGES:
             return class_dict(base)[name].__get__(value)
@@ -206,16 +194,14 @@ _OPAQUE = by_class(
         "builtins: frame": OpaqueKind("a frame", "it cannot be restored"),
     }
 )
-"""A row without a class is about all other classes of these modules, and of modules in them."""
+"""A row without a class is about all other classes of these modules and their submodules."""
 _PACKAGES = frozenset(module.partition(".")[0] for module, _ in _OPAQUE)
 _IN_MEMORY = frozenset(("StringIO", "BytesIO"))
-"""Classes of `io` that are not files."""
 _FILES = frozenset("TextIOWrapper BufferedReader BufferedWriter BufferedRandom FileIO".split())
 
 
 def file_class(cls: type) -> Any:
-    """Return the class of `io` that a class of files is derived from; None for other classes. The
-    position of such an object is noted (see `process_state.SideState`)."""
+    """Return the class of `io` that a class of files is derived from; None for others."""
     for base in mro_of(cls):
         if name_of(base) in _FILES and class_module(base) == "_io":
             return base
@@ -223,8 +209,8 @@ def file_class(cls: type) -> Any:
 
 
 def opaque_kind(cls: type) -> OpaqueKind | None:
-    """Return the kind of a class that an undo does not touch, judged by its bases; None for other
-    classes."""
+    """Return the kind of a class that an undo does not touch, judged by its bases; None for
+    others."""
     bases = mro_of(cls)[:-1]
     if is_subclass(cls, BaseException) or any(
         name_of(base) in _IN_MEMORY and class_module(base) == "_io" for base in bases
@@ -241,8 +227,7 @@ def opaque_kind(cls: type) -> OpaqueKind | None:
 
 
 def progress_part(cls: type, kind: OpaqueKind) -> Part:
-    """Return how far an object has got, as a part that never changes in place; for derived classes
-    with their attributes."""
+    """Return the part that tells how far an object has got; of derived classes with attributes."""
     is_derived = class_module(cls).partition(".")[0] not in _PACKAGES
 
     def read(value: Any) -> Values:
@@ -296,7 +281,7 @@ def _put_deque(items: Any, values: Values) -> None:
 
 
 _CACHES = frozenset({"_cache", "_item_cache", "_cacher", "_id"})
-"""Attributes in which pandas caches results; reading a table changes them."""
+"""In these pandas caches results when a table is read."""
 
 
 def _without_caches(value: Any) -> Values:
@@ -327,7 +312,7 @@ def _get(slot: Any, value: Any) -> Any:
 
 
 def _descriptor_part(find: Callable[[type], list[Any]]) -> Part:
-    """Make the part whose values are read by descriptors. find: returns those of a class."""
+    """find: returns the descriptors of a class."""
 
     def put(value: Any, values: Values) -> None:
         for slot, wanted in zip(find(type(value)), values):
@@ -418,7 +403,6 @@ _BY_DESCRIPTOR = (types.GetSetDescriptorType, types.MemberDescriptorType)
 
 
 def _exception_slots(cls: type) -> list[Any]:
-    """Return the fields of an exception defined by C classes, without its attributes."""
     in_c = [base for base in mro_of(cls) if class_module(base) == "builtins" and base is not object]
     return [
         slot
@@ -429,7 +413,7 @@ def _exception_slots(cls: type) -> list[Any]:
 
 
 def _iterator(cls: Any) -> tuple[type, Part]:
-    """Make the part of an iterator that tells what it goes through, and how far it got."""
+    """Tell what an iterator goes through, and how far it got."""
 
     def read(value: Any) -> Values:
         make, inside, *state = cls.__reduce__(value)
@@ -449,8 +433,7 @@ def _exact(cls: type, read: Callable[[Any], Any]) -> tuple[type, Part]:
 
 
 def _own_fields(cls: type, *names: str) -> tuple[type, Part]:
-    """Make the part whose values are fields as this class defines them, whatever a derived class
-    says."""
+    """Read fields as this class defines them, whatever a derived class says."""
     slots = [class_dict(cls)[name] for name in names]
     return cls, Part(lambda value: [slot.__get__(value) for slot in slots])
 

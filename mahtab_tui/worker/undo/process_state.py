@@ -1,12 +1,7 @@
-"""State besides that of objects: settings of the process, the attributes of libraries, and objects
-whose state a fork does not keep.
+"""State besides that of objects: settings, attributes of libraries, and what a fork does not keep.
 
-A fork shares the position in a file. Polars never changes the data of a column that two tables
-share, so a second table keeps all of the first.
-
-Not included, because it cannot be read cheaply or cannot be set back: trace and profile functions,
-the priority, file locks, loaded modules, and state that libraries keep in their own variables.
-"""
+A fork shares the position in a file. Trace functions, priority, file locks, loaded modules and
+state inside libraries are not included."""
 
 from __future__ import annotations
 
@@ -62,8 +57,8 @@ class ReleasedObject:
         return self._reference is not None and self._reference() is None
 
     def value(self, now: Any) -> Any:
-        """Return the object; `MISSING` if it has ended, or if nobody knows. now: what may still be
-        the same object."""
+        """Return the object; `MISSING` if it ended or is unknown. now: what may be the same
+        object."""
         if self._reference is None:
             return now if address_of(now) == self.address else MISSING
         found = self._reference()
@@ -74,19 +69,15 @@ _REFERENCES: Any = type.__dict__["__weakrefoffset__"].__get__
 
 
 class LibrarySnapshot(NamedTuple):
-    """The attributes of a module or class of a library, which code can replace."""
+    """The attributes of a library's module or class, which code can replace."""
 
     holder: Any
     label: str
     values: dict[str, Any]
 
     def iter_changes(self, mentioned: Collection[str]) -> Iterator[tuple[str, Any, Any]]:
-        """Yield the attributes that were replaced since, and their values then and now (`MISSING`
-        if there is none).
-
-        mentioned: names in the code that ran; others count only if they are public, because
-        libraries note things in private ones.
-        """
+        """Yield the replaced attributes with their values then and now. mentioned: names in the
+        code that ran; of others only public ones count."""
         now = _attributes(self.holder)
         for name in dict.fromkeys((*self.values, *now)):
             then, value = self.values.get(name, MISSING), now.get(name, MISSING)
@@ -118,7 +109,7 @@ class LibrarySnapshot(NamedTuple):
 
 _ALWAYS = ("builtins", "sys")
 _MAX_LIBRARIES = 60
-"""Modules and classes of libraries that are looked at for one cell."""
+"""For one cell."""
 _MAX_ITEMS = 1_000
 _KERNEL_ATTRIBUTES = frozenset(
     "sys.stdin sys.stdout sys.stderr sys.path sys.modules sys.last_exc sys.last_type sys.last_value"
@@ -160,7 +151,7 @@ def take_library_snapshots(
         *(namespace.get(name) for name in names),
     ]
     found: dict[int, Any] = {}
-    for value in pending:  # it grows meanwhile
+    for value in pending:
         if len(found) == _MAX_LIBRARIES:
             break
         module = is_module(value)
@@ -176,7 +167,7 @@ def take_library_snapshots(
 
 
 def take_library_snapshot(holder: Any) -> LibrarySnapshot:
-    """Return a module or class as it is; objects that may have to end are not kept alive by this."""
+    """Return a module or class as it is, without keeping alive objects that may have to end."""
     values = {
         name: value if _has_no_finalizer(value) else ReleasedObject(value)
         for name, value in _attributes(holder).items()
@@ -207,14 +198,12 @@ class Difference(NamedTuple):
 
 
 class _SideKind(NamedTuple):
-    """A kind of object whose state a fork does not keep, or does not show."""
+    """Objects whose state a fork does not keep, or does not show."""
 
     read: Callable[[Any], Any]
     is_same: Callable[[Any, Any], bool]
-    """Compares two states."""
     write: Callable[[Any, Any], object]
     find_obstacle: Callable[[Any, Any], str] = lambda then, now: ""
-    """Returns why a state cannot be put back."""
 
 
 class SideState:
@@ -234,11 +223,9 @@ class SideState:
                 self._entries.append((_reference(value), kind, kind.read(value)))
                 addresses.append(address_of(value))
         self.addresses = frozenset(addresses)
-        """The addresses of the objects."""
 
     def find_too_large(self, most: int) -> frozenset[int]:
-        """Return the addresses of tables that are too large to be compared within this number of
-        bytes in total, starting with the smallest."""
+        """Return the addresses of tables beyond so many bytes in total, smallest first."""
         found = set()
         tables = [
             (then.estimated_size(), address_of(reference()))
@@ -264,7 +251,6 @@ class SideState:
                 yield Difference(value, action, kind.find_obstacle(then, now))
 
     def find_started_threads(self) -> list[NotRestored]:
-        """Return the threads that were started since and still run."""
         return [
             NotRestored(thread.name, "this thread was started and is still running")
             for number, thread in _threads().items()
@@ -309,7 +295,7 @@ _CLOSED = -1
 
 
 def _read_position(value: Any) -> int | None:
-    """Return how far a file is read or written; None if that is not known."""
+    """Return how far a file is read or written; None if unknown."""
     cls = file_class(type(value))  # whose methods are used, whatever a derived class says
     try:
         if cls.closed.__get__(value):
@@ -371,12 +357,12 @@ _FILE = _SideKind(
 class Setting(NamedTuple):
     label: str
     read: Callable[[], Any]
-    """Reads it as plain values that can be compared. May raise anything if it does not exist."""
+    """Returns plain values to compare. May raise anything if the library is not loaded."""
     write: Callable[[Any], object]
 
 
 _SIZE = ("COLUMNS", "LINES")
-"""Variables that the program sets itself when the screen's size changes."""
+"""The program sets these when the screen's size changes."""
 
 
 def _environment() -> dict[str, str]:
@@ -392,8 +378,6 @@ def _write_environment(wanted: dict[str, str]) -> None:
 
 
 def _list_setting(module: str, name: str, after: Callable[[], object] = lambda: None) -> Setting:
-    """Make the setting that is a list of a module: which list it is, and its items."""
-
     def read() -> Any:
         value = getattr(sys.modules[module], name)
         return value, list(value)
@@ -414,7 +398,7 @@ def _note_new_filters() -> None:
 
 
 def _function_setting(module: str, read: str, write: str, named: bool = False) -> Setting:
-    """Make the setting that functions of a module read and write. named: written by keywords."""
+    """named: written by keywords."""
 
     def write_setting(wanted: Any) -> None:
         function = getattr(sys.modules[module], write)
@@ -571,11 +555,8 @@ class ProcessState:
 
 @functools.lru_cache(maxsize=1)
 def _count_libraries(modules: int) -> int:
-    """Count the loaded packages that do not belong to the standard library.
-
-    modules: the number of all modules. While it does not change, no names are read: after a fork,
-    Linux copies each page that is touched, and the names are on hundreds of pages.
-    """
+    """Count the loaded packages outside the standard library. modules: their number; as long as it
+    stays, no names are read, whose pages Linux would copy after a fork."""
     standard: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset())
     return len({name.partition(".")[0] for name in list(sys.modules)} - standard)
 
