@@ -103,15 +103,11 @@ class ArrayFacts:
     device: str
     """The device of a tensor; empty for numpy arrays."""
     bytes: int
-    layout: str
-    """``strided`` if it is not contiguous, the layout of a sparse tensor (``sparse_coo``), or
-    ``gradient`` if a tensor requires one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayStatistics(ColumnStatistics):
     std: str
-    zeros: int | str
 
 
 @dataclass(frozen=True, slots=True)

@@ -299,10 +299,7 @@ def test_no_code_of_a_hostile_class_runs(any_cells: Cells) -> None:
 
 
 def test_c_object_is_compared_by_its_own_state(any_cells: Cells) -> None:
-    assert (
-        inside(any_cells, "import itertools\nnumbers = itertools.count()", "next(numbers)")
-        == "~numbers"
-    )
+    assert inside(any_cells, "numbers = iter([1, 2])", "next(numbers)") == "~numbers"
     assert inside(any_cells, "numbers") == ""
 
 

@@ -198,9 +198,6 @@ def test_other_python_restores_only_data_and_leaves_code_for_the_first(
     assert third.text("data, f(), C().f()") == "({'a': [1, 2, 3]}, 1, 2)\n"
 
 
-# Keeping a namespace at its limits: hostile objects, killed processes, a full disk, files of
-# others.
-
 HOSTILE = """\
 import threading, time, os, sys
 class Base:

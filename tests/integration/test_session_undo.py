@@ -19,8 +19,6 @@ from mahtab_tui.tui.transcript.fold import Transcript
 from tests import tags
 from tests.integration.sessions import OpenSession
 
-# Undo in a session: what the bus, the model and the namespace's authors know of it.
-
 TWICE = "Two steps.\n\n```python\nitems.append(2)\n```\n\n```python\nitems.append(3)\n```\n"
 COMPLETE = {
     "text": '{"is_complete": true, "reasoning": "", "next_action": ""}',
@@ -126,9 +124,6 @@ def test_authors_are_right_after_an_undo_of_more_than_a_hundred_cells(
     assert who("items") == ("you", 111, False)
     assert it.value("len(items)") == "110"
 
-
-# Undo at awkward moments of a session: a kernel that dies or is replaced, agents and searches that
-# wait, another folder.
 
 ENDLESS = "```python\nwhile True:\n    pass\n```"
 

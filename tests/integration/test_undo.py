@@ -280,9 +280,9 @@ def test_hanging_reconstruction_is_stopped_and_nothing_changes(
 
 
 def test_a_hundred_steps_respect_the_count_and_memory_limits(small: Cells) -> None:
-    small.text("import array; v = array.array('b', bytes(8_000_000)); w = [0]")
+    small.text("v = bytearray(8_000_000); w = [0]")
     for number in range(100):
-        small.text(f"v[:] = array.array('b', bytes([{number}])) * 8_000_000; w.append({number})")
+        small.text(f"v[:] = bytes([{number}]) * 8_000_000; w.append({number})")
     small.kernel.preview_undo(small.number)  # it waits for its turn: by then the kernel has settled
     steps = small.kernel.undo_steps()
     assert 1 <= len(steps) <= 4

@@ -218,8 +218,6 @@ async def test_plot_uses_the_colours_of_a_new_theme(make_app: MakeApp) -> None:
         await until(pilot, lambda: bool(colours()) and not colours() & night)
 
 
-# The inspector's table: seen, sorted, filtered and walked into with keys.
-
 FRAME = """
 import pandas as pd
 df = pd.DataFrame({"[bold]": range(1000), "city": ["Bonn", None] * 500, "half": [n / 2 for n in range(1000)]})

@@ -123,8 +123,6 @@ def test_notebook_text_belongs_to_no_answer() -> None:
     assert cell_to_undo(transcript.entries, words) is None
 
 
-# The memory of arrays is put back from a forked process, whole or not at all.
-
 SIZE = 1_000_003
 Forked = Callable[..., Any]
 

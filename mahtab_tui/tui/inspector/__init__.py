@@ -1,4 +1,4 @@
-"""The inspector: the base class of its views, and what shows a view."""
+"""The base class of the inspector's views, and what shows a view."""
 
 from __future__ import annotations
 
@@ -83,7 +83,6 @@ class View(Widget):
     def ask(
         self, placeholder: str, value: str, then: Callable[[str], None], prompt: str = ""
     ) -> None:
-        """Ask the user for a line, and call `then` with it."""
         # A message that is posted by another widget would not bubble beyond that widget.
         self.query_ancestor(Viewer).ask(
             placeholder, value, lambda line: self.call_later(then, line), prompt
@@ -98,14 +97,12 @@ class View(Widget):
 
 
 class Viewer(Vertical):
-    """A body with views, and a status line that becomes an input line when the user is asked for
-    text."""
+    """A body with views, and a status line that becomes an input line."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__()
         self.body = Vertical(id=id)
         self.view: View | None = None
-        """Uses the status line and gets the focus."""
         self._status = Static(id="viewing-status", markup=False)
         self._line = LineInput(id="viewing-line", compact=True)
         self._prompt = Static(id="viewing-prompt", markup=False)

@@ -78,8 +78,6 @@ def parse_slice(text: str, shape: Sequence[int]) -> Slice:
 
 
 class PlotView(View, Vertical, can_focus=True):
-    """Draws numbers as a line or heat map, or their histogram."""
-
     BINDINGS = bindings(PLOT_COMMANDS)
 
     def __init__(self, subject: Subject) -> None:
@@ -129,7 +127,7 @@ class PlotView(View, Vertical, can_focus=True):
 
 
 class HeatMap(Widget):
-    """Draws two rows of values in each row of the screen, as colours."""
+    """Draws two rows of values in each row of the screen."""
 
     def __init__(self, plot: Plot) -> None:
         super().__init__()
@@ -181,7 +179,6 @@ CACHED_BYTES = 8_000_000
 class DecodedPicture(NamedTuple):
     content: bytes
     suffix: str
-    """Such as ".png"."""
     image: Image
     size: tuple[int, int]
     """Pixels, before scaling."""
@@ -191,8 +188,7 @@ class PictureView(View, PictureWidget, can_focus=True):
     BINDINGS = bindings(PICTURE_COMMANDS)
 
     def __init__(self, subject: Subject, file: Callable[[], bytes] | None = None) -> None:
-        """file: returns a picture other than the object's; called on a thread, may raise
-        `KernelError`."""
+        """file: returns another picture; called on a thread, may raise `KernelError`."""
         super().__init__(subject)
         self._file = file
         self._opened: DecodedPicture | None = None
@@ -265,7 +261,7 @@ class PictureView(View, PictureWidget, can_focus=True):
 
 
 def decode_picture(data: bytes) -> DecodedPicture:
-    """Raises `KernelError` if it cannot be read."""
+    """Raises `KernelError`."""
     from PIL import Image as images
 
     try:
@@ -352,7 +348,7 @@ class ArrayView(View, Vertical):
             return
         shape = " × ".join(f"{size:,}" for size in facts.shape)
         parts: list[tuple[str, str] | str] = [(shape, "bold"), f"  {plain(facts.dtype)}"]
-        words = [format_size(facts.bytes), plain(facts.device), facts.layout]
+        words = [format_size(facts.bytes), plain(facts.device)]
         parts += [(f"  {word}", "$muted") for word in words if word]
         if figures is not None and figures.min:
             deviation = f" ± {figures.std}" if figures.std else ""
@@ -361,10 +357,6 @@ class ArrayView(View, Vertical):
             parts += [("  ", ""), (bars(figures.bars), "$person")]
             if figures.missing:
                 parts.append((f"  {figures.missing:,} missing", "$moon"))
-            if figures.zeros:
-                parts.append(
-                    (f"  {figures.zeros:,} {'zero' if figures.zeros == 1 else 'zeros'}", "$muted")
-                )
         if self.subject.slice is not None:
             chosen = self._chosen_dimension(self.subject.slice)
             parts += ["\n", ("slice  [ ", "$muted")]

@@ -44,7 +44,7 @@ _BETWEEN = " › "
 
 
 def breadcrumbs(labels: Sequence[str], room: int) -> Content:
-    """Show the path to an object; if it is too long, only its start and its end."""
+    """Show the path to an object, or only its start and end."""
     first, *others = shown = [one_line(label) for label in labels]
     while len(others) > 1 and cell_len(_BETWEEN.join(shown)) + len(_MARK) > room:
         del others[0]
@@ -170,7 +170,6 @@ class InspectorScreen(Dialog[None]):
 
     @property
     def view(self) -> View | None:
-        """None until the object is opened."""
         return self.viewer.view
 
     @property
@@ -280,7 +279,7 @@ class InspectorScreen(Dialog[None]):
         copy(self.app, opened.expression)
 
     def action_copy_text(self) -> None:
-        """Copy the object's repr. This runs the object's own code."""
+        """Runs the object's own code."""
         read = partial(self._client.representation, self._level.path)
         self._fetcher.ask(
             "copy", read, lambda found: copy(self.app, plain(found[0])), self.viewer.fail

@@ -24,7 +24,6 @@ from mahtab_tui.tui.rows.row import fit_text
 from mahtab_tui.tui.theme import BOLD, Palette
 
 MIN_WIDTH, MAX_WIDTH = 5, 36
-"""Cells of a column."""
 COLUMN_GAP = 2
 _MARKS = " ▲/"
 BARS = " ▁▂▃▄▅▆▇█"
@@ -66,7 +65,6 @@ class TableColumns:
         self._widths[column] = min(MAX_WIDTH, max(self._widths.get(column, MIN_WIDTH), widest))
 
     def visible(self, left: int, room: int) -> list[int]:
-        """Return the columns from `left` on that fit; at least one."""
         found: list[int] = []
         used = 0
         for column in range(left, self.count):
@@ -111,7 +109,6 @@ class Block:
 class TableRequest(NamedTuple):
     headings: tuple[int, ...]
     parts: tuple[tuple[int, tuple[int, ...]], ...]
-    """Blocks, each with the columns to fetch."""
     arranged: TableArrangement
 
     def fetch(self, client: InspectorClient, path: ObjectPath) -> TableAnswer:
@@ -157,7 +154,7 @@ class TableModel:
         self._request = None
 
     def next_request(self, rows: range, columns: Sequence[int]) -> TableRequest | None:
-        """Return a request for the visible part; None if it is cached or requested."""
+        """Return None if the visible part is cached or requested."""
         first, last = max(0, columns[0] - _MARGIN_COLUMNS), columns[-1] + _MARGIN_COLUMNS
         around = range(first, min(self.columns.count, last + 1))
         headings = tuple(column for column in around if column not in self.columns.headings)
@@ -201,7 +198,7 @@ class TableModel:
         return True
 
     def revert(self) -> bool:
-        """Restore the previous arrangement after a failed request; return whether there was one."""
+        """Return whether there was an earlier arrangement."""
         self.busy = ""
         self._request = None
         if self._previous is None:
@@ -233,7 +230,6 @@ class TableDrawing(NamedTuple):
     table: TableModel
     visible: list[int]
     cursor: int
-    """The cursor's column."""
     label_width: int
     palette: Palette
 

@@ -132,8 +132,6 @@ TALL = 22
 
 
 class TableView(View, ScrollView, can_focus=True):
-    """A table with a cell cursor."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(TABLE_COMMANDS),
         *CURSOR_KEYS[:4],
@@ -148,7 +146,6 @@ class TableView(View, ScrollView, can_focus=True):
     def __init__(self, subject: Subject) -> None:
         super().__init__(subject)
         self._row = self._column = self._first_column = 0
-        """The cursor's, and the first visible column."""
         self._show_statistics = True
         self._reset()
 

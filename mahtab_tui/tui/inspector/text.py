@@ -124,7 +124,7 @@ class Colours:
 
 
 def colour_text(text: str, language: str = "") -> Colours | None:
-    """Highlight a text; None if the language is unknown or this takes too long."""
+    """Return None if the language is unknown or this takes too long."""
     written = language or guess_language(text)
     try:
         return Colours(text, written) if written else None
@@ -134,7 +134,6 @@ def colour_text(text: str, language: str = "") -> Colours | None:
 
 _SIDEWAYS = 8
 _ABOVE = 4
-"""Lines visible above a marked line."""
 
 
 class TextView(View, LongTextView, can_focus=True):
@@ -179,8 +178,7 @@ class TextView(View, LongTextView, can_focus=True):
     def show(
         self, source: Text, language: str = "", problem: str = "", marked: range = range(0)
     ) -> None:
-        """Show another text. language: a Pygments name. marked: the characters of a line to
-        mark."""
+        """language: a Pygments name. marked: the characters of a line to mark."""
         self.problem = problem
         self.window, self._language, self._marked = TextWindow(source), language, marked
         self._colours = self.found = None
@@ -261,7 +259,6 @@ class TextView(View, LongTextView, can_focus=True):
         return min(_ABOVE, self.size.height // 2) if self._marked else 0
 
     def edge(self, y: int) -> Span:
-        """Draw the scrollbar's thumb and track."""
         chars, height = self.source.size, self.size.height
         end = self.lines[-1].end if len(self.lines) >= height else chars
         here = self.top * height // max(1, chars) <= y <= end * height // max(1, chars)
@@ -310,8 +307,6 @@ class TextView(View, LongTextView, can_focus=True):
 
 
 def make_repr_view(subject: Subject) -> TextView:
-    """Make a view of the object's repr, which runs the object's own code."""
-
     def load() -> Text:
         text, cut = subject.client.representation(subject.path)
         return LocalText(f"{text}\n… it goes on …" if cut else text)

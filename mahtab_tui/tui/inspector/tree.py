@@ -26,12 +26,9 @@ MOST = 1_000_000_000
 """Children of a branch: a range may have more than a screen can scroll over."""
 _PAGES = 50
 MOST_LINES = 20_000
-"""Lines that one search reads."""
 
 
 class Branch:
-    """An object whose children are shown."""
-
     def __init__(
         self, path: ObjectPath, depth: int, count: int, above: TreeLine | None = None
     ) -> None:
@@ -84,7 +81,7 @@ class Branch:
         self.open[position] = Branch(path, self.depth + 1, child.count, above)
 
     def child_path(self, child: Child) -> ObjectPath:
-        """Return the path to a child; computed values have paths of their own."""
+        """Computed values have paths of their own."""
         return (child.step,) if child.step[0] == "held" else (*self.path, child.step)
 
 
@@ -126,8 +123,8 @@ Fetch = Callable[[Branch, int], tuple[int, tuple[Child, ...]]]
 
 
 def find_line(root: Branch, words: str, start: int, step: int, fetch: Fetch) -> int:
-    """Find the next line with the words, wrapping around; waits. Raises `KernelError` if there is
-    none. root: a copy of the tree, which this fills."""
+    """Wrap around; wait. Raises `KernelError` if nothing is found. root: a copy of the tree, which
+    this fills."""
     wanted, lines = words.lower(), root.lines
     for offset in range(min(lines, MOST_LINES)):
         number = (start + offset * step) % lines
@@ -146,7 +143,6 @@ def find_line(root: Branch, words: str, start: int, step: int, fetch: Fetch) -> 
 
 
 _LABEL, _TYPE = 44, 20
-"""Cells."""
 
 
 class TreeRows:

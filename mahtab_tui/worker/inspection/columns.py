@@ -1,4 +1,4 @@
-"""Columns of tables: values as short texts, sorting, conditions and statistics."""
+"""Values of tables as short texts, sorting, conditions and statistics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class InspectionError(Exception):
 
 
 class AbandonedError(Exception):
-    """Nobody waits for the answer any more."""
+    """Nobody waits for the answer."""
 
 
 SECONDS = 2.0
@@ -35,7 +35,7 @@ SECONDS = 2.0
 
 
 def run_limited(work: Callable[[], Any], what: str, seconds: float = SECONDS) -> Any:
-    """Run an object's code within a time limit. Raises `InspectionError`."""
+    """Raises `InspectionError`."""
     try:
         return run_with_timeout(seconds, work)
     except TimeLimitError:
@@ -56,8 +56,6 @@ def error_text(error: BaseException) -> str:
 
 
 class Deadline:
-    """A time limit, checked regularly."""
-
     def __init__(self, seconds: float, over: Callable[[], bool] = lambda: False) -> None:
         """over: returns whether the user has moved on."""
         self.seconds = seconds
@@ -65,7 +63,7 @@ class Deadline:
         self._is_abandoned = over
 
     def check(self) -> None:
-        """Raise `AbandonedError` if nobody waits, or `InspectionError` after the time limit."""
+        """Raises `AbandonedError` if nobody waits, or `InspectionError` if time is over."""
         if self._is_abandoned():
             raise AbandonedError("No one is waiting for this answer.")
         if time.monotonic() > self._end:
@@ -107,7 +105,7 @@ def is_safe_zone(zone: Any) -> bool:
 
 
 def choose_decimals(sample: Iterable[float | None]) -> int | None:
-    """Choose the decimals for all floats of a column; None for exponential notation."""
+    """Return None for exponential notation."""
     sizes = [abs(float(value)) for value in sample if value and math.isfinite(value)]
     if sizes and (max(sizes) >= 1e15 or max(sizes) < 1e-3):
         return None
@@ -135,10 +133,9 @@ def number_text(value: float) -> str:
 
 
 SAMPLED_ROWS = 200
-"""Values at the start of a column that determine the number of decimals."""
+"""For the number of decimals."""
 BARS = 8
 SAMPLE = 20_000
-"""Values in a histogram, sampled evenly."""
 TOP = 4
 DISTINCT = 100_000
 """Columns with more distinct values are not counted."""
@@ -153,9 +150,7 @@ class Statistics(NamedTuple):
     max: str = ""
     mean: str = ""
     bars: Sequence[int] = ()
-    """Counts of a histogram from min to max; empty if there is none."""
     top: Sequence[str] = ()
-    """The most common texts with their counts."""
 
 
 def number_statistics(
@@ -209,7 +204,7 @@ COMPARISONS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
 
 
 class Condition(NamedTuple):
-    """A condition on the values of a column. Missing values only match ``missing``."""
+    """Missing values only match ``missing``."""
 
     op: str
     """``<``, ``<=``, ``>``, ``>=``, ``==``, ``!=``, ``contains``, ``missing`` or ``present``."""
@@ -244,7 +239,6 @@ _CHECK_EVERY = 4096
 
 
 Rows = Sequence[int]
-"""Positions of rows from 0."""
 
 
 class Column:
@@ -261,19 +255,19 @@ class Column:
         self.right = bool(known) and all(type(value) in NUMBERS for value in known)
 
     def texts(self, rows: Rows) -> list[str | None]:
-        """Format the values of some rows; None for missing ones."""
+        """Return None for missing values."""
         return [cell_text(self._values[row]) for row in rows]
 
     def value(self, row: int) -> Any:
         return self._values[row]
 
     def numbers(self) -> Any:
-        """Return numbers for a plot as a numpy array; None if there are none."""
+        """Return numbers for a plot as a numpy array, if there are any."""
         return None
 
     def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
-        """Return the positions of some rows (None: all), sorted stably, missing ones last. Raises
-        `InspectionError` if the values have no order."""
+        """Sort rows (None: all) stably, missing ones last. Raises `InspectionError` if the values
+        have no order."""
         rows = range(len(self._values)) if among is None else among
         chunks: list[list[tuple[Any, int]]] = []
         missing: list[int] = []
@@ -295,8 +289,7 @@ class Column:
         return found + missing
 
     def matching(self, condition: Condition, deadline: Deadline) -> Rows:
-        """Return the positions of matching rows, in order. Raises `InspectionError` if the
-        condition does not apply."""
+        """Raises `InspectionError` if the condition does not apply."""
         fits = _make_predicate(condition)
         return [row for row, value in self._each(deadline) if fits(value)]
 

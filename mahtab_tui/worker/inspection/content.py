@@ -49,7 +49,7 @@ def length(value: Any) -> int:
 def find(
     value: str, words: str, start: int, backwards: bool, deadline: Deadline
 ) -> list[int] | None:
-    """Find the next or previous occurrence, wrapping around. Words without capitals ignore case."""
+    """Wrap around; words without capitals ignore case."""
     flags = 0 if any(map(str.isupper, words)) else re.IGNORECASE
     pattern = re.compile(re.escape(words), flags)
     size = length(value)
@@ -78,7 +78,6 @@ BINS = 40
 MOST_VALUES = 20_000_000
 """Values that a plot reads; of more, a sample."""
 _SAMPLED = 10
-"""Rows and columns for each cell of a heat map."""
 
 
 def line(values: Any, width: int, deadline: Deadline) -> dict[str, Any]:
@@ -146,7 +145,6 @@ LARGEST_ARRAY = 50_000_000
 
 
 def is_array(value: Any) -> bool:
-    """Return whether a value is a numpy array, or a tensor that can be sliced."""
     if is_one_of(value, "numpy", "ndarray"):
         return bool(value.dtype.names is None and value.dtype.kind in "biufcmM")
     return _is_tensor(value)
@@ -161,17 +159,13 @@ def _is_tensor(value: Any) -> bool:
 def facts(value: Any) -> dict[str, Any]:
     found = {"shape": list(map(int, value.shape)), "dtype": str(value.dtype)}
     if not _is_tensor(value):
-        layout = "" if value.flags.c_contiguous else "strided"
-        return {**found, "device": "", "bytes": int(value.nbytes), "layout": layout}
-    words = [] if value.is_contiguous() else ["strided"]
-    if value.requires_grad:
-        words.append("gradient")
+        return {**found, "device": "", "bytes": int(value.nbytes)}
     size = int(value.numel() * value.element_size())
-    return {**found, "device": str(value.device), "bytes": size, "layout": ", ".join(words)}
+    return {**found, "device": str(value.device), "bytes": size}
 
 
 def sliced(value: Any, indexes: Sequence[int | None]) -> Any:
-    """Return a part as a numpy array. indexes: None keeps a dimension."""
+    """indexes: None keeps a dimension."""
     if len(indexes) != len(value.shape):
         raise InspectionError("The array now has a different shape; press r to reload.")
     for index, size in zip(indexes, value.shape):
@@ -206,7 +200,6 @@ def as_numpy(value: Any) -> Any:
 
 
 def can_be_drawn(value: Any) -> bool:
-    """Return whether a value's numbers can be plotted, which requires numpy."""
     if "numpy" not in sys.modules:
         return False
     if _is_tensor(value):
@@ -223,15 +216,14 @@ def statistics(value: Any, deadline: Deadline) -> dict[str, Any]:
         )
     flat = values.reshape(-1, order="A")
     if not flat.size:
-        return {"missing": 0, "min": "", "max": "", "mean": "", "bars": [], "std": "", "zeros": 0}
+        return {"missing": 0, "min": "", "max": "", "mean": "", "bars": [], "std": ""}
     numpy = sys.modules["numpy"]
-    found = {**NumberColumn(flat).statistics(deadline)._asdict(), "std": "", "zeros": ""}
+    found = {**NumberColumn(flat).statistics(deadline)._asdict(), "std": ""}
     if flat.dtype.kind in "biuf":
         deadline.check()
         with numpy.errstate(all="ignore"):
             known = flat[~numpy.isnan(flat)] if found["missing"] else flat
             found["std"] = number_text(float(known.std(dtype="f8"))) if known.size else ""
-            found["zeros"] = int(flat.size - numpy.count_nonzero(flat))
     return found
 
 
@@ -268,7 +260,7 @@ def picture_of(value: Any) -> Picture | None:
 
 
 def draw(value: Any) -> bytes:
-    """Return the picture as a file. Raises `InspectionError`."""
+    """Raises `InspectionError`."""
     picture = picture_of(value)
     if picture is None:
         raise InspectionError("This is no longer a picture; press r to reload.")

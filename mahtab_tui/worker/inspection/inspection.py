@@ -1,9 +1,4 @@
-"""Answers the screens' requests about objects, a page at a time.
-
-An entry point's name is a class (``shapes.polygon.Polygon``). Its value is a function that takes an
-object of this class or a subclass, and returns a mapping of titles to ordinary objects, each of
-which is shown in the view for its type.
-"""
+"""Answers the screens' requests about objects, a page at a time."""
 
 from __future__ import annotations
 
@@ -53,7 +48,8 @@ Fields = dict[str, Any]
 
 
 def find_inspector(value: Any) -> Callable[[Any], Mapping[str, Any]] | None:
-    """Return the registered inspector for an object, or None; imports its package."""
+    """Return the inspector that a package registers for a class (``shapes.Polygon``) as an entry
+    point: a function that returns a mapping of titles to objects."""
     names = [name for cls in mro_of(type(value)) if (name := _full_name(cls))]
     if not names:
         return None
@@ -77,7 +73,7 @@ def _full_name(cls: type) -> str:
 
 
 class Inspection:
-    """Answers screens that inspect one namespace. A new request in a slot cancels the older one."""
+    """A new request in a slot cancels the older one."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace

@@ -244,7 +244,6 @@ def _as_slice(rows: Rows) -> Any:
 
 
 def _coarsest_unit(values: Any) -> str | None:
-    """Return the coarsest unit that shows some datetimes exactly."""
     known = values[~_numpy().isnat(values)]
     units = ("D", "m", "s", "ms", "us")
     return next((unit for unit in units if (known.astype(f"M8[{unit}]") == known).all()), None)
@@ -255,8 +254,6 @@ def _numpy() -> Any:
 
 
 class _TypedColumn(Column):
-    """A column of Arrow or polars."""
-
     def __init__(self, values: Any, name: str, kind: str) -> None:
         """kind: ``float``, ``int``, ``text``, ``time``, ``bool``, or empty."""
         self._values = values

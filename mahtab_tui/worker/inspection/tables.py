@@ -18,7 +18,6 @@ from .library_columns import (
 
 MOST_COLUMNS = 5_000
 SAMPLED_RECORDS = 200
-"""Rows that decide whether a list is a table, and its columns."""
 
 
 class Table:
@@ -135,12 +134,10 @@ class PandasTable(Table):
         if index is None:
             return None
         has_levels = hasattr(index, "levels")
-        if not all(map(is_own_type, index.dtypes if has_levels else [index.dtype])):
+        dtypes = index.dtypes if has_levels else [index.dtype]
+        if not all(map(is_own_type, dtypes)) or any(map(has_foreign_zone, dtypes)):
             return None
         part = index[rows.start : rows.stop] if isinstance(rows, range) else index[list(rows)]
-        # A foreign time zone's code would be called by the labels' own methods.
-        if not has_levels and has_foreign_zone(index.dtype):
-            return [text or "—" for text in column_of(part).texts(range(len(part)))]
         return [key_text(label) for label in part.tolist()]
 
 
@@ -198,7 +195,6 @@ def _polars_column(series: Any) -> Column:
 Sort = Optional[Sequence[Any]]
 """A column, and whether the order is descending."""
 Filters = Sequence[Sequence[Any]]
-"""Columns, each with a condition typed by the user."""
 
 
 def arrange(table: Table, sort: Sort, filters: Filters, deadline: Deadline) -> Sequence[int]:
@@ -264,8 +260,7 @@ def headings(table: Table, columns: Sequence[int]) -> list[dict[str, Any]]:
 def rows_of(
     value: Any, sort: int | str | None, descending: bool, filters: Mapping[int | str, str]
 ) -> Any:
-    """Return matching rows, sorted, as an object of the same kind. Raises ValueError with a
-    sentence."""
+    """Raises ValueError with a sentence."""
     table = as_table(as_library_type(value))
     if table is None:
         raise ValueError("The value is not a table.")

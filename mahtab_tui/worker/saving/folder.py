@@ -28,7 +28,7 @@ class FolderError(Exception):
 
 
 class SaveFolder:
-    """An open folder. Must be closed."""
+    """Must be closed."""
 
     def __init__(self, path: str, key: bytes, *, create: bool = False) -> None:
         """path: a folder inside the user's private folder. Raises `OSError` and `FolderError`."""
@@ -81,8 +81,7 @@ class SaveFolder:
         os.fsync(self._fd)
 
     def open(self, name: str) -> Any:
-        """Open a file for reading, if nobody else can have written it. Raises `OSError` and
-        `FolderError`."""
+        """Open a file that nobody else can have written. Raises `OSError` and `FolderError`."""
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         file = os.fdopen(os.open(name, flags, dir_fd=self._fd), "rb", buffering=0)
         try:

@@ -198,7 +198,6 @@ def finish(writer: Checkpoint) -> dict[str, Any]:
 
 
 SMALL_GROUP = 16_384
-"""Bytes of a group that is saved in one file with others."""
 _EACH, _TOGETHER = 5.0, 600.0
 """Seconds for one group without progress, and for all."""
 _NICE = 10
@@ -280,8 +279,7 @@ class Writer:
     def _save_groups(
         self, variables: dict[str, Any], missing: dict[str, str], size: int
     ) -> list[tuple[Group, dict[str, Any], bytes]]:
-        """Save groups, without the largest if there is not enough room. missing: gets reasons.
-        size: bytes saved already."""
+        """missing: gets reasons. size: bytes saved already."""
         groups = group_variables(variables, self._namespace)
         done: list[tuple[Group, dict[str, Any], bytes]] = []
         results = run_in_fork(groups, self._write_group, _EACH, _TOGETHER, self._pulse.count)
@@ -317,8 +315,8 @@ class Writer:
         return self._hidden.redact_row(describe_variable(name, self._namespace[name]))
 
     def _write_group(self, group: Group) -> bytes:
-        """Save a group into a file; return a line of JSON, followed by the bytes of a small group.
-        Raises what an object raises."""
+        """Return a line of JSON, followed by the bytes of a small group. Raises what an object
+        raises."""
         if group.size > self._most:
             raise UnpicklableError(self._limit)
         variables = {name: self._namespace[name] for name in group.names}

@@ -70,7 +70,6 @@ class HiddenTexts:
 
 
 def _whole_strings(text: str) -> Iterator[bytes]:
-    """Yield a short text as a pickle writes it."""
     data = text.encode("utf-8", "surrogatepass")
     yield b"\x8c" + bytes([len(data)]) + data
     yield b"C" + bytes([len(data)]) + data
@@ -110,7 +109,6 @@ _SECONDS = 20.0
 class Group(NamedTuple):
     names: list[str]
     size: int
-    """Bytes of the arrays in it."""
 
 
 def group_variables(variables: dict[str, Any], namespace: dict[str, Any]) -> list[Group]:
@@ -168,7 +166,8 @@ def _changes(graph: Graph, node: Node, holders: list[int]) -> bool:
         return any(not is_class(graph.nodes[holder].value) for holder in holders)
     if _never_changes(value):
         return False
-    return is_table(value) or graph.kinds.kind(value).can_change
+    kind = graph.kinds.kind(value)
+    return is_table(value) or kind.can_change or not kind.known
 
 
 def _never_changes(value: Any) -> bool:
@@ -209,7 +208,6 @@ class TooLargeError(Exception):
 class Pickled(NamedTuple):
     stream: bytearray
     blocks: list[memoryview]
-    """The memory of arrays, and of other objects that pass theirs to a pickle."""
 
 
 def load_cloudpickle(folder: str, kernel: str = "") -> Any:
@@ -351,7 +349,6 @@ class _LimitedBuffer:
 
 
 def _is_cell_file(name: str) -> bool:
-    """Return whether a file is a cell, whose source is only in memory."""
     known: Any = linecache.cache.get(name)
     return known is not None and len(known) == 4 and known[1] is None
 
@@ -398,11 +395,10 @@ package = sys.modules[name] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(package)
 sys.modules["__main__"].__dict__.update(pickle.loads(definitions))
 """
-"""Runs in the child process before it reads its task."""
 
 
 class _Definitions:
-    """Loads functions and classes into `__main__` of the process that unpickles this."""
+    """Loads functions and classes into `__main__` of another process."""
 
     def __init__(self, definitions: bytes, package: Any) -> None:
         self._names = {
@@ -442,8 +438,7 @@ def _find_cloudpickle(folder: str) -> Any:
 
 
 def _pickle_definitions(namespace: dict[str, Any], package: Any) -> bytes:
-    """Pickle the cells' definitions that can be; the child process reports the others as
-    missing."""
+    """The child process reports the others as missing."""
     found = {name: value for name, value in list(namespace.items()) if _is_cell_definition(value)}
     if not found:
         return b""

@@ -1,11 +1,9 @@
-"""A forked process that keeps the state before a cell, and objects on their way between
-processes."""
+"""A forked process that keeps an earlier state, and objects on their way between processes."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import gc
 import io
 import marshal
@@ -30,8 +28,6 @@ START_TIMEOUT = 10.0
 """Seconds."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_PTRACER = 0x59616D61
-_LOWEST_FD = 500
-"""Does not disturb cells that count descriptors or write to low ones."""
 _FOREVER = float("inf")
 
 Responder = Callable[[Any], Any]
@@ -72,7 +68,6 @@ class Checkpoint:
         return pickle.loads(data)
 
     def end(self) -> None:
-        """Kill it, without waiting: freeing much memory takes a while."""
         if self._fd < 0:
             return
         with contextlib.suppress(OSError):  # already closed or awaited by somebody else
@@ -94,7 +89,8 @@ class Checkpoint:
 def fork(answer: Responder) -> Checkpoint:
     """Fork a checkpoint; return once it has closed its copies of files and ports. Raises
     `OSError`."""
-    ours, theirs = _channel()
+    ours, theirs = (each.detach() for each in late_import("_socket").socketpair())
+    os.set_blocking(ours, False)
     try:
         pid = fork_uninterrupted()
     except BaseException:
@@ -130,18 +126,6 @@ def fork_uninterrupted() -> int:
 def _prctl(option: int, value: int) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-
-
-def _channel() -> tuple[int, int]:
-    sockets = late_import("_socket").socketpair()
-    ours, theirs = (each.detach() for each in sockets)
-    os.set_blocking(ours, False)
-    try:
-        hidden = fcntl.fcntl(ours, fcntl.F_DUPFD_CLOEXEC, _LOWEST_FD)
-    except OSError:
-        return ours, theirs
-    os.close(ours)
-    return hidden, theirs
 
 
 # The forked process
@@ -217,7 +201,6 @@ def _receive(fd: int, until: float = _FOREVER) -> tuple[bool, bytes]:
 
 
 def _read_exactly(fd: int, size: int, until: float) -> bytes:
-    """Raises `TimeoutError`, `ConnectionResetError`."""
     parts = bytearray()
     while len(parts) < size:
         _wait(fd, select.POLLIN, until)
@@ -289,7 +272,6 @@ def _run(
 
 
 def _wait_for_progress(fd: int, each: float, until: float, progress: Callable[[], int]) -> None:
-    """Raises `TimeoutError`."""
     before = progress()
     while True:
         try:
@@ -335,7 +317,7 @@ class PythonVersionError(Exception):
 
 
 def reduce_object(thing: Any, namespace: dict[str, Any]) -> Any:
-    """Implement `reducer_override`; most objects are `NotImplemented`."""
+    """Implement `reducer_override`."""
     cls = type(thing)
     if cls is types.FunctionType and thing.__globals__ is namespace:
         described = {
@@ -402,7 +384,7 @@ def _set_cell(cell: Any, fields: Any) -> None:
 
 
 def _reduce_array(array: Any) -> Any:
-    """Reduce a view so that it stays a view of its owner's memory."""
+    """Reduce a view so that it stays a view."""
     owner = array.base
     if type(owner) is not type(array) or not (owner.flags.c_contiguous or owner.flags.f_contiguous):
         return NotImplemented if array.flags.writeable else (_read_only, (array.copy(order="K"),))
@@ -428,8 +410,7 @@ _MISSING, _NAMESPACE = 0, 1
 
 
 def dump_state(value: Any, alive: set[int], namespace: dict[str, Any]) -> bytes:
-    """Pickle a value, with addresses in place of the objects in `alive`. Raises what an unpicklable
-    object raises."""
+    """Pickle a value, with addresses in place of `alive` objects. Raises what an object raises."""
     pickle = late_import("pickle")
     harmless: dict[int, type] = {}
 
@@ -445,7 +426,7 @@ def dump_state(value: Any, alive: set[int], namespace: dict[str, Any]) -> bytes:
                 return _NAMESPACE
             if address_of(type(thing)) not in harmless:
                 if (kind := opaque_kind(type(thing))) is not None:
-                    raise UnpicklableError(kind.reason)
+                    raise UnpicklableError(f"{kind.noun} cannot be restored")
                 harmless[address_of(type(thing))] = type(thing)
             return None
 

@@ -29,14 +29,7 @@ from ..objects import (
     name_of,
     own_dict,
 )
-from .library_parts import (
-    BY_BASE,
-    DTYPE,
-    IMMUTABLE,
-    REDUCED,
-    REDUCED_CLASSES,
-    SCALAR,
-)
+from .library_parts import BY_BASE, DTYPE, IMMUTABLE, SCALAR
 from .memory import Span, find_memory
 from .parts import (
     ATTRIBUTES,
@@ -57,7 +50,7 @@ _NEVER = (types.ModuleType, types.CodeType, types.BuiltinFunctionType, type(NotI
 _UNCHANGING = ("pyarrow", "polars", "weakref", "torch")
 """Packages and modules whose objects are only compared by identity."""
 _CAPSULE = ("builtins", "PyCapsule")
-"""Keeps a library's memory alive for an array, which shows its contents."""
+"""Keeps memory alive for an array, which shows its contents."""
 _PLAIN = ("numpy", "pandas", "polars", "pyarrow", "torch")
 """Packages whose objects contain only data."""
 _BASE: Any = type.__dict__["__base__"].__get__
@@ -119,9 +112,8 @@ class Kind(NamedTuple):
     """Whether the parts contain all of their state."""
     is_weak: bool = False
     has_finalizer: bool = False
-    """Whether the end of such an object has an effect: a file is closed, `__del__` runs."""
+    """Whether its end has an effect: a file is closed, `__del__` runs."""
     referable: bool = False
-    """Whether they can be weakly referenced, to learn when they end."""
 
     @property
     def can_change(self) -> bool:
@@ -154,7 +146,6 @@ class Kinds:
         self._bases: list[tuple[Any, tuple[Part, ...]]] = [
             *((get_if_loaded(*name), parts) for name, parts in BY_BASE.items()),
             *((cls, (part,)) for cls, part in BUILTINS),
-            *((get_if_loaded(*name), (REDUCED,)) for name in REDUCED_CLASSES),
         ]
         self._known: dict[int, Kind] = {}
         self._classes: dict[int, weakref.ref[type]] = {}
@@ -280,7 +271,6 @@ class Node(NamedTuple):
 
     @property
     def state(self) -> tuple[int, int, int, int, int]:
-        """Type, state and memory as numbers."""
         return (
             address_of(type(self.value)),
             self.fixed_state,
@@ -293,17 +283,13 @@ class Limits(NamedTuple):
     work: int
     """Number of objects to read in one go; `VALUES` values inside an object count as one more."""
     size: int
-    """Larger objects are not read."""
 
 
 _CLOCK_INTERVAL = 128
-"""Work between two checks of the clock, which may cost as much as an object."""
 VALUES = 16
 
 
 class Graph:
-    """The reached objects, by address, which it keeps alive."""
-
     def __init__(
         self, kinds: Kinds, states: bool = True, clock: Callable[[], float] = time.monotonic
     ) -> None:
@@ -319,8 +305,8 @@ class Graph:
     def add(
         self, roots: Iterable[Any], until: float = float("inf"), limits: Limits | None = None
     ) -> bool:
-        """Walk through everything reachable, nearest first; return False if time (on the clock) or
-        limits were not enough."""
+        """Walk through everything reachable, nearest first; return False if time or limits ended
+        it."""
         pending = [root for root in roots if address_of(type(root)) not in ATOMS]
         nodes, self._holders = self.nodes, None
         most = float("inf") if limits is None else limits.size
@@ -345,8 +331,7 @@ class Graph:
             self.nodes.pop(address, None)
 
     def finalizable(self) -> set[int]:
-        """Return the addresses of objects that must not be kept alive, because their end has an
-        effect."""
+        """Return the addresses of objects whose end has an effect, and of their holders."""
         unseen = [child for child in self.find_holders() if child not in self.nodes]
         return self.ancestors([*self._finalizable, *unseen])
 
@@ -383,8 +368,6 @@ class Graph:
         ends = kind.has_finalizer or (kind.referable and weakref.getweakrefcount(value) > 0)
         try:
             for part in kind.parts:
-                if part is REDUCED and not self._states:
-                    continue
                 if part.size is not None:
                     size = part.size(value)
                     if size > most:
@@ -392,9 +375,6 @@ class Graph:
                         continue
                     self._work += size // VALUES
                 contents = part.read(value)
-                if part is REDUCED:
-                    self._work += 1
-                    known = known and bool(contents)
                 types = set(map(address_of, map(type, contents)))
                 if self._states:
                     state = hash(_encode_values(part, contents, types))
@@ -440,7 +420,6 @@ def _encode_values(part: Part, values: Values, types: set[int]) -> bytes:
 
 
 def ancestors(start: Iterable[int], holders: dict[int, list[int]]) -> set[int]:
-    """Return the given objects, and all that contain one of them, directly or indirectly."""
     reached = set(start)
     pending = list(reached)
     while pending:

@@ -27,7 +27,6 @@ from .process_state import (
 from .restoring import CheckpointResponder, Plan, plan_undo
 
 MEASURE_INTERVAL_FACTOR = 20
-"""Pause between two measurements, as a multiple of the duration of one."""
 
 
 class MemoryUse:
@@ -38,8 +37,8 @@ class MemoryUse:
         self._faults = 0
 
     def measure(self, pids: Sequence[int], limit: int) -> int | None:
-        """Return the bytes that exist only in these processes; None if measured a short time ago.
-        Many page faults (writes after a fork) are a reason to measure again."""
+        """Return the bytes that exist only in these processes; None if measured a short time ago,
+        unless page faults show many writes."""
         start = time.monotonic()
         faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
         if start < self._next and (faults - self._faults) * resource.getpagesize() < limit // 4:
@@ -67,11 +66,9 @@ def _rollup(process: str) -> dict[str, int]:
 
 
 MAX_RETAINED = 3_000
-"""Objects kept alive for a step."""
 RETAIN_SECONDS = 0.1
-"""Seconds of computing for finding them."""
+"""Of computing."""
 MAX_SIDE_EFFECTS = 20
-"""For one cell."""
 
 
 class Step:
@@ -86,7 +83,6 @@ class Step:
         self.retained: list[Any] = []
         self._released = False
         self.mentioned: tuple[str, ...] = ()
-        """The names that the cell mentions."""
         self.changes_inside = False
         """Whether the cell may have changed an object in place."""
         self.checkpoint: Checkpoint | None = None
@@ -97,7 +93,6 @@ class Step:
         self.libraries: list[LibrarySnapshot] = []
         self.side_effects: dict[NotRestored, None] = {}
         self.failure = ""
-        """Why there is no checkpoint."""
 
     def release(self, retained: set[int]) -> None:
         """Keep only these objects alive, by address, and plain values."""
@@ -113,20 +108,17 @@ class Step:
         self.retained = list(map(release, self.retained))
 
     def live_objects(self) -> list[Any]:
-        """Return the retained objects that live: their addresses mean the same objects in the
-        checkpoint."""
+        """Return the retained objects that live, at the same addresses as in the checkpoint."""
         found = [_find_released(value) for value in self.retained]
         return [value for value in found if value is not MISSING]
 
     def live_names(self, namespace: dict[str, Any]) -> dict[str, Any]:
-        """Return the names whose objects live. namespace: as it is now."""
         found = {
             name: _find_released(value, namespace.get(name)) for name, value in self.names.items()
         }
         return {name: value for name, value in found.items() if value is not MISSING}
 
     def ended(self) -> set[int]:
-        """Return the addresses of objects that have ended; others may have them now."""
         return {
             value.address
             for value in (*self.names.values(), *self.retained)
@@ -151,8 +143,6 @@ class Undone(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """A cell that can no longer be undone, nor can earlier ones."""
-
     cell: int
     reason: str
     """The end of a sentence."""
@@ -164,7 +154,7 @@ class UndoHistory:
     def __init__(
         self, namespace: dict[str, Any], most: int, megabytes: int = 1024, no_fork: str = ""
     ) -> None:
-        """no_fork: why the kernel cannot be forked; empty if it can."""
+        """no_fork: why the kernel cannot be forked, or empty."""
         self._namespace = namespace
         self._max_steps = most
         self._max_bytes = megabytes * 2**20
@@ -177,7 +167,7 @@ class UndoHistory:
         self._kinds = Kinds(namespace)
         self._serial = 0
         self._ended: list[Checkpoint] = []
-        """Checkpoints that were killed but may not be gone yet."""
+        """Killed, but maybe not gone yet."""
         self._memory = DirtyPages()
         self._no_fork = no_fork or (
             "" if sys.platform == "linux" else "this system cannot fork it safely"
@@ -195,8 +185,7 @@ class UndoHistory:
         self._memory.forget(self._steps[0].serial)
 
     def take_checkpoint(self, mentioned: tuple[str, ...]) -> Step | None:
-        """Take a checkpoint, because the cell may change objects in place; return the step that has
-        it."""
+        """Take a checkpoint before the cell changes objects in place; return its step."""
         if not self._steps or self._steps[-1].serial != self._serial:
             return None
         step = self._steps[-1]
@@ -268,8 +257,7 @@ class UndoHistory:
         return next(step for step in (*self._steps, *undone) if step.serial == serial)
 
     def audit(self, event: str, args: tuple[Any, ...]) -> None:
-        """Note what a cell does outside the kernel. Runs wherever the event happens, so it never
-        raises."""
+        """Note an effect outside the kernel. Runs wherever the event happens, and never raises."""
         if not self._steps or len(effects := self._steps[-1].side_effects) > MAX_SIDE_EFFECTS:
             return
         effect = read_side_effect(event, args)
@@ -298,8 +286,8 @@ class UndoHistory:
         self._end_checkpoint(step)
 
     def steps(self) -> list[dict[str, Any]]:
-        """Return the cells that can be undone, oldest first, with the bytes that only their
-        checkpoint has."""
+        """Return the cells that can be undone, oldest first, with the bytes of their
+        checkpoints."""
         found = []
         for step in self._steps:
             sizes = {} if step.checkpoint is None else _rollup(str(step.checkpoint.pid))
@@ -421,7 +409,7 @@ class UndoHistory:
 
 
 def _first_checkpoint(steps: list[Step]) -> Checkpoint | None:
-    """Return the first checkpoint: cells before it changed nothing in place, or the plan names
+    """Return the first checkpoint; cells before it changed nothing in place, or the plan names
     it."""
     return next((step.checkpoint for step in steps if step.checkpoint is not None), None)
 

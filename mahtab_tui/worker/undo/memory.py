@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 PAGE = 4096
 CHUNK = 256 * 1024
-"""Bytes that are compared or copied at a time; they fit into a processor's cache."""
+"""Fits into a processor's cache."""
 _MADV_DONTNEED = 4
 _UNWRITTEN = b"\x80\xa0\xa1"
 """Highest byte of a page's entry: shared with another process, or still of a file, or of zeros."""
@@ -68,7 +68,7 @@ def find_memory(value: Any) -> Span | None:
 
 
 def plain_array(value: Any) -> Any:
-    """View an array as numpy's own class, by no code of a derived class."""
+    """View an array as numpy's own class, without code of a derived class."""
     array = get_if_loaded("numpy", "ndarray")
     return value if type(value) is array else array.view(value, array)
 
@@ -122,7 +122,7 @@ def _clip(spans: list[Span], block: Span) -> list[Span]:
 
 
 class _Interval(NamedTuple):
-    """Memory that was written between a checkpoint's fork and the next fork of anybody."""
+    """Written between a checkpoint's fork and the next one."""
 
     serial: int
     seen: frozenset[Span]
@@ -144,7 +144,6 @@ class DirtyPages:
         os.register_at_fork(before=lambda: (method := note()) and method())
 
     def fork(self, serial: int, blocks: frozenset[Span], fork: Callable[[], T]) -> T:
-        """Fork the checkpoint of a step. blocks: the memory of all arrays."""
         self._before_fork(blocks)
         self._own_fork = True
         try:

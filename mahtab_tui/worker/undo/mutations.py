@@ -18,21 +18,20 @@ if TYPE_CHECKING:
     from .history import Step
 
 WALK_SECONDS = 0.1
-"""Seconds of computing for a walk; the limits below usually end it earlier."""
+"""Of computing; the limits below usually end it earlier."""
 MENTIONED_LIMITS = Limits(work=1_200, size=10_000)
 OTHER_LIMITS = Limits(work=300, size=1_000)
-"""For all other names and the user's modules, through which it can also reach objects."""
+"""Other names, and the user's modules, can also reach objects."""
 MAX_COMPARED_BYTES = 64 * 2**20
-"""Bytes of arrays to read after a cell."""
 _CONTAINERS = frozenset(map(address_of, (list, tuple, dict)))
 _MAX_VALUES = 250_000
-"""Values of a container to hash, including those in containers inside it."""
+"""Including those in containers inside it."""
 
 
 class Mutations(NamedTuple):
     changed: frozenset[str]
     unknown: frozenset[str]
-    """Names mentioned by the cell whose objects could not be compared completely."""
+    """Names mentioned by the cell that could not be compared completely."""
 
 
 class MutationDetector:
@@ -90,7 +89,7 @@ class MutationDetector:
             found.update(address for block in blocks for address in owners[block])
         too_large = self._side_state.find_too_large(MAX_COMPARED_BYTES)
         changed.update(
-            address_of(each.value) for each in self._side_state.find_differences(too_large)
+            address_of(value) for value, _ in self._side_state.find_differences(too_large)
         )
         unknown = unknown - self._side_state.addresses | too_large
         return self._to_mutations(named, graph, changed, unknown)
@@ -138,8 +137,7 @@ class MutationDetector:
         }
 
     def _walk(self, named: dict[str, Any]) -> tuple[Graph, bool]:
-        """Walk through everything; return also whether all below the mentioned names was
-        reached."""
+        """Return also whether all below the mentioned names was reached."""
         graph = Graph(self._kinds, clock=time.thread_time)
         until = time.thread_time() + WALK_SECONDS
         others = [*(value for _, value in self._kinds.shared_objects), *named.values()]

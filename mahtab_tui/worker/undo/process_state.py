@@ -32,6 +32,7 @@ from ..objects import (
     name_of,
     own_dict,
 )
+from .library_parts import dump_plain, load_plain
 from .parts import file_class
 
 
@@ -109,7 +110,6 @@ class LibrarySnapshot(NamedTuple):
 
 _ALWAYS = ("builtins", "sys")
 _MAX_LIBRARIES = 60
-"""For one cell."""
 _MAX_ITEMS = 1_000
 _KERNEL_ATTRIBUTES = frozenset(
     "sys.stdin sys.stdout sys.stderr sys.path sys.modules sys.last_exc sys.last_type sys.last_value"
@@ -144,7 +144,6 @@ _CHANGEABLE = 1 << 9
 def take_library_snapshots(
     mentioned: Iterable[str], namespace: dict[str, Any], is_own: Callable[[Any], bool]
 ) -> list[LibrarySnapshot]:
-    """Return the modules and classes of libraries that code mentions, as they are."""
     names = tuple(mentioned)
     pending = [
         *(sys.modules.get(name) for name in _ALWAYS),
@@ -167,7 +166,7 @@ def take_library_snapshots(
 
 
 def take_library_snapshot(holder: Any) -> LibrarySnapshot:
-    """Return a module or class as it is, without keeping alive objects that may have to end."""
+    """Keeps no objects alive that may have to end."""
     values = {
         name: value if _has_no_finalizer(value) else ReleasedObject(value)
         for name, value in _attributes(holder).items()
@@ -190,20 +189,12 @@ def _attributes(holder: Any) -> dict[str, Any]:
     return dict(class_dict(holder)) if is_class(holder) else dict(own_dict(holder))
 
 
-class Difference(NamedTuple):
-    value: Any
-    action: Action
-    obstacle: str
-    """Why it cannot be put back; empty if it can."""
-
-
 class _SideKind(NamedTuple):
     """Objects whose state a fork does not keep, or does not show."""
 
     read: Callable[[Any], Any]
     is_same: Callable[[Any, Any], bool]
-    write: Callable[[Any, Any], object]
-    find_obstacle: Callable[[Any, Any], str] = lambda then, now: ""
+    write: Callable[[Any, Any], object] | None
 
 
 class SideState:
@@ -238,17 +229,23 @@ class SideState:
                 found.add(address)
         return frozenset(found)
 
-    def find_differences(self, without: frozenset[int] = frozenset()) -> Iterator[Difference]:
-        """Yield the objects that have changed. without: the addresses of tables to leave out."""
+    def find_differences(
+        self, without: frozenset[int] = frozenset()
+    ) -> Iterator[tuple[Any, Action | None]]:
+        """Yield the changed objects, and how to put them back, if possible. without: addresses of
+        tables."""
         for reference, kind, then in self._entries:
             value = reference()
             if value is None or address_of(value) in without:
                 continue
             now = kind.read(value)
-            if not kind.is_same(then, now):
+            if kind.is_same(then, now):
+                continue
+            action = None
+            if kind.write is not None:
                 write = partial(kind.write, value)
                 action = Action(partial(write, then), partial(write, now))
-                yield Difference(value, action, kind.find_obstacle(then, now))
+            yield value, action
 
     def find_started_threads(self) -> list[NotRestored]:
         return [
@@ -291,15 +288,12 @@ def _is_ours(thread: Any) -> bool:
     return type(found) is str and f"{found}.".startswith(f"{package}.")
 
 
-_CLOSED = -1
-
-
 def _read_position(value: Any) -> int | None:
-    """Return how far a file is read or written; None if unknown."""
+    """Return how far a file is read or written; -1 if it is closed, None if unknown."""
     cls = file_class(type(value))  # whose methods are used, whatever a derived class says
     try:
         if cls.closed.__get__(value):
-            return _CLOSED
+            return -1
         if not cls.seekable(value):
             return 0
         # Asking a text file that is written would write what waits in it.
@@ -342,23 +336,15 @@ _TENSOR = _SideKind(
     lambda then, now: _layout(then) == _layout(now),
     lambda tensor, data: setattr(tensor, "data", data),
 )
-_FILE = _SideKind(
-    _read_position,
-    lambda then, now: bool(then == now),
-    lambda file, position: None,
-    lambda then, now: (
-        "it was closed"
-        if now == _CLOSED
-        else "its position stays, and what was written to a file stays"
-    ),
-)
+_FILE = _SideKind(_read_position, lambda then, now: bool(then == now), None)
 
 
 class Setting(NamedTuple):
     label: str
     read: Callable[[], Any]
     """Returns plain values to compare. May raise anything if the library is not loaded."""
-    write: Callable[[Any], object]
+    write: Callable[[Any], object] | None = None
+    """None if it is not put back."""
 
 
 _SIZE = ("COLUMNS", "LINES")
@@ -398,34 +384,11 @@ def _note_new_filters() -> None:
 
 
 def _function_setting(module: str, read: str, write: str, named: bool = False) -> Setting:
-    """named: written by keywords."""
-
     def write_setting(wanted: Any) -> None:
         function = getattr(sys.modules[module], write)
         function(**wanted) if named else function(wanted)
 
     return Setting(f"{module}.{read}", lambda: getattr(sys.modules[module], read)(), write_setting)
-
-
-def _numpy_random() -> Any:
-    name, keys, *rest = sys.modules["numpy.random"].get_state()
-    return (name, keys.tobytes(), *rest)
-
-
-def _write_numpy_random(wanted: Any) -> None:
-    numpy = sys.modules["numpy"]
-    numpy.random.set_state((wanted[0], numpy.frombuffer(wanted[1], dtype="uint32"), *wanted[2:]))
-
-
-def _write_torch_random(wanted: bytes) -> None:
-    torch = sys.modules["torch"]
-    torch.set_rng_state(torch.tensor(list(wanted), dtype=torch.uint8))
-
-
-def _write_gc(wanted: Any) -> None:
-    (gc.enable if wanted[0] else gc.disable)()
-    gc.set_threshold(*wanted[1])
-    gc.set_debug(wanted[2])
 
 
 _SIGNALS = tuple(
@@ -437,22 +400,9 @@ _getsignal: Any = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
 """Quicker, because it does not create enum members."""
 
 
-def _write_handlers(wanted: list[Any]) -> None:
-    for number, handler in zip(_SIGNALS, wanted):
-        if handler is not None and _getsignal(number) is not handler:
-            signal.signal(number, handler)
-
-
 _LIMITS = tuple(
     sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
 )
-
-
-def _write_limits(wanted: list[tuple[int, int]]) -> None:
-    for number, (soft, _) in zip(_LIMITS, wanted):
-        now, hard = resource.getrlimit(number)
-        if now != soft:
-            resource.setrlimit(number, (soft, hard))
 
 
 def _umask() -> int:
@@ -484,18 +434,6 @@ def _logging() -> Any:
     return root.level, list(root.handlers), root.manager.disable
 
 
-def _write_logging(wanted: Any) -> None:
-    root = sys.modules["logging"].root
-    root.setLevel(wanted[0])
-    root.handlers[:] = wanted[1]
-    root.manager.disable = wanted[2]
-
-
-def _set_locale(wanted: str | None = None) -> Any:
-    locale = sys.modules["locale"]
-    return locale.setlocale(locale.LC_ALL, wanted)
-
-
 _SETTINGS = (
     Setting("os.environ", _environment, _write_environment),
     Setting("working directory", os.getcwd, os.chdir),
@@ -506,7 +444,11 @@ _SETTINGS = (
         lambda: sys.modules["random"].getstate(),
         lambda wanted: sys.modules["random"].setstate(wanted),
     ),
-    Setting("numpy.random", _numpy_random, _write_numpy_random),
+    Setting(
+        "numpy.random",
+        lambda: dump_plain(sys.modules["numpy.random"].get_state()),
+        lambda wanted: sys.modules["numpy.random"].set_state(load_plain(wanted)),
+    ),
     Setting(
         "decimal context",
         lambda: sys.modules["decimal"].getcontext().__reduce__()[1],
@@ -519,17 +461,19 @@ _SETTINGS = (
     _function_setting("socket", "getdefaulttimeout", "setdefaulttimeout"),
     _function_setting("numpy", "get_printoptions", "set_printoptions", named=True),
     _function_setting("numpy", "geterr", "seterr", named=True),
-    Setting("gc", lambda: (gc.isenabled(), gc.get_threshold(), gc.get_debug()), _write_gc),
-    Setting("signal handlers", lambda: list(map(_getsignal, _SIGNALS)), _write_handlers),
-    Setting("limits of the process", lambda: list(map(resource.getrlimit, _LIMITS)), _write_limits),
-    Setting("umask", _umask, os.umask),
+    Setting("gc", lambda: (gc.isenabled(), gc.get_threshold(), gc.get_debug())),
+    Setting("signal handlers", lambda: list(map(_getsignal, _SIGNALS))),
+    Setting("limits of the process", lambda: list(map(resource.getrlimit, _LIMITS))),
+    Setting("umask", _umask),
     Setting("pandas options", _pandas, _write_pandas),
-    Setting("logging", _logging, _write_logging),
-    Setting("locale", _set_locale, _set_locale),
+    Setting("logging", _logging),
+    Setting("locale", lambda: sys.modules["locale"].setlocale(sys.modules["locale"].LC_ALL)),
     Setting(
         "torch.random",
         lambda: bytes(sys.modules["torch"].get_rng_state().numpy()),
-        _write_torch_random,
+        lambda wanted: sys.modules["torch"].set_rng_state(
+            sys.modules["torch"].frombuffer(bytearray(wanted), dtype=sys.modules["torch"].uint8)
+        ),
     ),
 )
 
@@ -539,23 +483,23 @@ class ProcessState:
         self._values = [_read(setting) for setting in _SETTINGS]
         self._libraries = _count_libraries(len(sys.modules))
 
-    def find_changes(self) -> dict[str, Action]:
-        """Return how to put back each setting that differs now, by its label."""
-        found = {}
+    def find_changes(self) -> dict[str, Action | None]:
+        """Return how to put back each setting that differs, if possible."""
+        found: dict[str, Action | None] = {}
         new_libraries = _count_libraries(len(sys.modules)) != self._libraries
         for setting, then in zip(_SETTINGS, self._values):
-            now = _read(setting)
+            now, write = _read(setting), setting.write
             if then is MISSING or now is MISSING or _equal(then, now):
                 continue
             if new_libraries and setting.label == "warnings.filters":
                 continue  # libraries that were loaded have set some, and will not do so again
-            found[setting.label] = Action(partial(setting.write, then), partial(setting.write, now))
+            found[setting.label] = write and Action(partial(write, then), partial(write, now))
         return found
 
 
 @functools.lru_cache(maxsize=1)
 def _count_libraries(modules: int) -> int:
-    """Count the loaded packages outside the standard library. modules: their number; as long as it
+    """Count the loaded packages outside the standard library. modules: their number; while it
     stays, no names are read, whose pages Linux would copy after a fork."""
     standard: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset())
     return len({name.partition(".")[0] for name in list(sys.modules)} - standard)

@@ -24,15 +24,13 @@ if TYPE_CHECKING:
     from .history import Step
 
 MENTIONED_TIMEOUT = 20.0
-"""Seconds that each process has to walk through what a cell mentions."""
+"""Seconds for what a cell mentions, and for everything else."""
 OTHERS_TIMEOUT = 2.0
-"""Seconds for everything else."""
 ANSWER_TIMEOUT = 60.0
-"""Seconds until a checkpoint counts as lost."""
 RECREATE_TIMEOUT = 10.0
 """Seconds for creating objects again, which may run the user's own code."""
 DUMP_ALL_TIMEOUT = 10.0
-"""Seconds for writing all objects at once; below, for one of them, and one by one."""
+"""Seconds for writing all objects at once, for one, and one by one."""
 DUMP_EACH_TIMEOUT = 2.0
 DUMP_TOTAL_TIMEOUT = 20.0
 
@@ -85,21 +83,17 @@ class States(NamedTuple):
     """The earlier states of objects that differ now."""
 
     payload: bytes
-    """Rows: True, a name and its object, which is gone; or False, a living object's address and the
-    values of its parts."""
+    """Rows: True, a name and its lost object; or False, a living object's address and values."""
     changed: list[str]
-    """Names, and modules of the user, whose objects differ inside."""
     not_restored: list[tuple[str, str]]
-    """Names with the reasons."""
     variables: dict[str, dict[str, Any]]
-    """Descriptions of the names that differ or were asked for, as they were."""
 
 
 Row = tuple[bool, Any, Any]
 
 
 class CheckpointResponder:
-    """Answers questions in a checkpoint. Made before the fork."""
+    """Answers in a checkpoint. Made before the fork."""
 
     def __init__(self, namespace: dict[str, Any], find_step: Callable[[int], Step]) -> None:
         self._namespace = namespace
@@ -224,17 +218,13 @@ class Copy(NamedTuple):
 class Plan:
     def __init__(self, names: dict[str, Any], graph: Graph) -> None:
         self.names = names
-        """The namespace as it was."""
         self.graph = graph
         self.states: list[tuple[Any, list[Values]]] = []
-        """Objects to restore, with the values of their parts."""
         self.copies: list[Copy] = []
         self.actions: list[Action] = []
         self.inside: list[str] = []
-        """Names whose objects will change inside."""
         self.not_restored: list[NotRestored] = []
         self.variables: dict[str, dict[str, Any]] = {}
-        """The descriptions that those names will have."""
 
     def apply(
         self, namespace: dict[str, Any], checkpoint: Checkpoint | None, now: Checkpoint | None
@@ -283,7 +273,6 @@ class Plan:
             yield from ((span, Span(span.start + moved, span.end + moved)) for span in copy.spans)
 
     def report(self, namespace: dict[str, Any]) -> dict[str, Any]:
-        """Return what the plan does to each name, and what stays as it is."""
         changes: list[dict[str, Any]] = []
         inside = set(self.inside)
         for name in dict.fromkeys((*namespace, *self.names)):
@@ -356,16 +345,15 @@ def plan_undo(
     return plan
 
 
+_OPEN_FILE = "an open file cannot be restored"
 _ENDED = "it has ended and does not come back"
 
 
 class _Matches(NamedTuple):
-    """The objects that live in both processes, by address."""
-
     alive: array[int]
     changed: array[int]
     same_object: list[Copy]
-    """Arrays whose memory is where it was."""
+    """Memory is where it was."""
     moved: list[Copy]
 
 
@@ -466,13 +454,17 @@ def _add_side_state(plan: Plan, steps: list[Step]) -> None:
     if first is None:
         return
     settings = {} if first.process is None else first.process.find_changes()
-    plan.actions += settings.values()
-    plan.inside += settings
+    for label, action in settings.items():
+        if action is None:
+            plan.not_restored.append(NotRestored(label, "this setting cannot be restored"))
+        else:
+            plan.actions.append(action)
+            plan.inside.append(label)
     if first.side_state is not None:
-        for value, action, obstacle in first.side_state.find_differences():
+        for value, action in first.side_state.find_differences():
             names = plan.find_names(value)
-            if obstacle:
-                plan.not_restored += [NotRestored(name, obstacle) for name in names]
+            if action is None:
+                plan.not_restored += [NotRestored(name, _OPEN_FILE) for name in names]
             else:
                 plan.actions.append(action)
                 plan.inside += names
