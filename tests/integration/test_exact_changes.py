@@ -47,7 +47,6 @@ RECORDS = "records = [{'n': n - 1, 'name': str(n), 'rate': n / 7, 'tags': ['a', 
 
 CASES = {
     "a method that changes a list": ("items = [1, 2]", "items.reverse()", "~items"),
-    "a method that changes nothing": ("items = [1]", "items.count(1)", ""),
     "taken back in the same cell": ("items = [1]", "items.append(2)\nitems.pop()", ""),
     "a helper that knows the object by another name": (
         "items = alias = [1]\ndef helper():\n    alias.append(2)",
@@ -69,7 +68,6 @@ CASES = {
         "len(records), records[-1], sum(each['n'] for each in records)",
         "",
     ),
-    "records under other names": (RECORDS, "first = records[0]; last = first['tags']", ""),
     "records whose keys move": (RECORDS, "records[7]['n'] = records[7].pop('n')", "~records"),
     "many numbers that are looked at": ("many = list(range(200_000))", "max(many)", ""),
     "one of many numbers": ("many = list(range(200_000))", "many[-1] = 3.0", "~many"),
@@ -84,12 +82,6 @@ CASES = {
         "?many",
     ),
     "very deep": ("deep = []\nfor _ in range(50_000): deep = [deep]", "len(deep)", "?deep"),
-    "looking at the 1,000th object": ("many = [[n] for n in range(1000)]", "many[999]", ""),
-    "a method of a class from a cell": (
-        "items = []\nclass C:\n    def add(self): items.append(1)\nc = C()",
-        "c.add()",
-        "~items",
-    ),
     "code in a text": ("items = [1]", "exec('items' + '[0] = 2')", "~items"),
     "an attribute": ("class C: pass\nc = C(); c.x = [1]", "c.x.append(2)", "~c"),
     "a variable of a closure": (
@@ -104,11 +96,6 @@ CASES = {
         "~numbers",
     ),
     "an array of plain bytes": ("data = bytearray(100)", "data[77] = 1", "~data"),
-    "what another cell's function returns": (
-        "items = [1]\ndef get(): return items",
-        "get().clear()",
-        "~items",
-    ),
     "a queue": ("import queue\njobs = queue.Queue()", "jobs.put(1)", "~jobs"),
     "only that name": ("import queue\njobs = queue.Queue()\nitems = [1]", "items[0] = 2", "~items"),
     "a decimal number that is looked at": (
@@ -130,8 +117,6 @@ TABLES = {
     "dropped in place": ("df.drop(columns='a', inplace=True)", "~df"),
     "a column replaced": ("df['a'] = 1", "~df"),
     "a function that changes it": ("change(df)", "~df"),
-    "summed": ("df.groupby('c').a.sum()", ""),
-    "an array filled": ("arr[:] = 0", "~arr ~view"),
     "an array changed through a view": ("view[3] = 5", "~arr ~view"),
     "an array filled with what it has": ("arr[:] = arr.copy()", ""),
     "an array changed and changed back": ("arr[2] += 1\narr[2] -= 1", ""),
@@ -303,10 +288,9 @@ def test_c_object_is_compared_by_its_own_state(any_cells: Cells) -> None:
     assert inside(any_cells, "numbers") == ""
 
 
-@pytest.mark.parametrize("end", ["raise ValueError", "1 / 0"])
-def test_changes_before_a_failure_are_reported(any_cells: Cells, end: str) -> None:
+def test_changes_before_a_failure_are_reported(any_cells: Cells) -> None:
     any_cells.text("items = [1]")
-    result = any_cells.run(f"items[0] = 2\n{end}")
+    result = any_cells.run("items[0] = 2\n1 / 0")
     assert [(change.name, change.change) for change in result.changes] == [("items", "changed")]
 
 

@@ -44,21 +44,6 @@ async def test_rebound_variable_is_reported_and_shown_after_a_reload(
         await reads(pilot, "new", "1999", "row 1,000 of 1,000")
 
 
-async def test_value_of_a_rebound_variable_opens_only_after_a_reload(
-    screens_app: MakeApp,
-) -> None:
-    app = screens_app()
-    async with looking_at(app, "d = {'k': ['old']}", "d") as pilot:
-        await reads(pilot, "'k'")
-        await cell(app, "d = {'k': ['new', 'er']}")
-        await pilot.press("enter")
-        await wait_for_status(pilot, "d is now a different object")
-        await pilot.press("r")
-        await reads(pilot, "'new'", "1 of 2")
-        await pilot.press("escape", "r")
-        await reads(pilot, "2 items")
-
-
 async def test_rows_added_to_a_table_are_never_mixed_with_older_ones(
     screens_app: MakeApp,
 ) -> None:

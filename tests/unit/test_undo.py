@@ -123,6 +123,10 @@ def test_notebook_text_belongs_to_no_answer() -> None:
     assert cell_to_undo(transcript.entries, words) is None
 
 
+on_linux = pytest.mark.skipif(
+    not os.path.exists("/proc/self/pagemap"),
+    reason="only Linux tells what another process's memory holds",
+)
 SIZE = 1_000_003
 Forked = Callable[..., Any]
 
@@ -166,10 +170,7 @@ def plan_of(*arrays: Any) -> Plan:
     return plan
 
 
-@pytest.mark.skipif(
-    not os.path.exists("/proc/self/pagemap"),
-    reason="only Linux tells what another process's memory holds",
-)
+@on_linux
 def test_memory_is_restored_to_the_last_byte(forked: Forked) -> None:
     guarded = bytearray(SIZE + 2 * PAGE)
     inside = array(guarded, 17)
@@ -181,10 +182,7 @@ def test_memory_is_restored_to_the_last_byte(forked: Forked) -> None:
     assert set(guarded[:17] + guarded[17 + SIZE :]) == {ord("+")}
 
 
-@pytest.mark.skipif(
-    not os.path.exists("/proc/self/pagemap"),
-    reason="only Linux tells what another process's memory holds",
-)
+@on_linux
 def test_unreadable_part_leaves_everything_unchanged(forked: Forked) -> None:
     room = mmap.mmap(-1, SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     first, last = array(bytearray(SIZE)), array(bytearray(SIZE))
@@ -197,10 +195,7 @@ def test_unreadable_part_leaves_everything_unchanged(forked: Forked) -> None:
     assert [set(each.tobytes()) for each in (first, lost, last)] == [{1}, {2}, {3}]
 
 
-@pytest.mark.skipif(
-    not os.path.exists("/proc/self/pagemap"),
-    reason="only Linux tells what another process's memory holds",
-)
+@on_linux
 def test_unreadable_memory_stays_even_if_it_cannot_be_rolled_back(forked: Forked) -> None:
     room = mmap.mmap(-1, SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     then = forked(without=room)

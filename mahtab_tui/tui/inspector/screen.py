@@ -82,12 +82,6 @@ class Level:
         self.views: dict[int, View] = {}
         self.current = 0
 
-    def view_at(self, number: int) -> View:
-        if number not in self.views:
-            tab = self.tabs[number]
-            self.views[number] = VIEWS[tab.kind][1](tab.subject)
-        return self.views[number]
-
     def update(self, client: InspectorClient, opened: InspectedObject) -> bool:
         """Return whether the object has the same views as before."""
         subject = Subject(client, opened.path, opened)
@@ -155,11 +149,11 @@ class InspectorScreen(Dialog[None]):
 
     def on_unmount(self) -> None:
         # On a thread, because the kernel may be slow to answer.
-        threading.Thread(target=self._close_client, name="inspector", daemon=True).start()
+        def close() -> None:
+            with contextlib.suppress(KernelError):  # a dead kernel has nothing to release
+                self._client.close()
 
-    def _close_client(self) -> None:
-        with contextlib.suppress(KernelError):  # a dead kernel has nothing to release
-            self._client.close()
+        threading.Thread(target=close, name="inspector", daemon=True).start()
 
     def on_resize(self, event: Resize) -> None:
         self._draw_heading()
@@ -204,7 +198,10 @@ class InspectorScreen(Dialog[None]):
         if self.view is not None:
             self.view.display = False
         level.current = number
-        self.viewer.view = view = level.view_at(number)
+        if number not in level.views:
+            tab = level.tabs[number]
+            level.views[number] = VIEWS[tab.kind][1](tab.subject)
+        self.viewer.view = view = level.views[number]
         self.viewer.show_status(Content(""))
         self._draw_heading()
         self.call_later(self._mount, view)

@@ -49,11 +49,6 @@ class TableColumns:
     def width(self, column: int) -> int:
         return self._widths.get(column, MIN_WIDTH + 5)
 
-    def set_headings(self, columns: Sequence[int], headings: Sequence[Heading]) -> None:
-        for column, heading in zip(columns, headings, strict=True):
-            self.headings[column] = heading
-            self.widen(column, [self.name(column) + _MARKS, self.type(column)])
-
     def set_statistics(self, column: int, found: ColumnStatistics | None) -> None:
         self.statistics[column] = found
         if found is not None:
@@ -118,13 +113,10 @@ class TableRequest(NamedTuple):
         for block, columns in self.parts:
             start = block * BLOCK_ROWS
             pages.append(client.rows(path, start, start + BLOCK_ROWS, columns, self.arranged))
-        return TableAnswer(self, headings, pages)
+        return self, headings, pages
 
 
-class TableAnswer(NamedTuple):
-    request: TableRequest
-    headings: Sequence[Heading]
-    pages: Sequence[TablePage]
+TableAnswer = tuple[TableRequest, Sequence[Heading], Sequence[TablePage]]
 
 
 class TableModel:
@@ -180,8 +172,11 @@ class TableModel:
             return False
         self.busy = ""
         self._request = self._previous = None
-        if headings:
-            self.columns.set_headings(request.headings, headings)
+        for column, heading in zip(request.headings, headings, strict=True):
+            self.columns.headings[column] = heading
+            self.columns.widen(
+                column, [self.columns.name(column) + _MARKS, self.columns.type(column)]
+            )
         for (number, columns), page in zip(request.parts, pages, strict=True):
             if page.total_rows != self.total_rows:
                 self._blocks.clear()

@@ -41,8 +41,6 @@ from mahtab_tui.tui.rows.text_window import (
 )
 from mahtab_tui.tui.theme import Palette
 
-_BLOCKS = 64
-
 
 class KernelText:
     def __init__(self, client: InspectorClient, path: ObjectPath, size: int) -> None:
@@ -78,8 +76,6 @@ class KernelText:
     def _add(self, number: int, block: TextPart) -> None:
         self.size = block.size
         self._blocks[number] = block
-        while len(self._blocks) > _BLOCKS:
-            del self._blocks[next(iter(self._blocks))]
 
     def find(self, words: str, start: int, *, backwards: bool) -> TextSpan | None:
         """Waits. Raises `KernelError`."""

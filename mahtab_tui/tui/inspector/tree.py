@@ -24,7 +24,6 @@ from mahtab_tui.tui.theme import BOLD, Palette
 ITEMS = 100
 MOST = 1_000_000_000
 """Children of a branch: a range may have more than a screen can scroll over."""
-_PAGES = 50
 MOST_LINES = 20_000
 
 
@@ -53,8 +52,6 @@ class Branch:
             for at, branch in self.open.items()
             if at < count and ((child := self.child(at)) is None or child.count)
         }
-        while len(self._pages) > _PAGES:
-            del self._pages[next(iter(self._pages))]
 
     def child(self, position: int) -> Child | None:
         page, index = self._pages.get(position // ITEMS, ()), position % ITEMS

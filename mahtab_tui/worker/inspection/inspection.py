@@ -310,5 +310,4 @@ def _plottable_column(table: Table) -> Column | None:
         column = table.column(0)
     except InspectionError:
         return None
-    plottable = type(column) is not Column and column.right
-    return column if plottable and not column.type.startswith("complex") else None
+    return column if type(column) is not Column and column.right else None

@@ -37,14 +37,14 @@ _MANY_FLOATS = 1_000_000
 
 
 class NumberColumn(Column):
-    """A one-dimensional numpy array of a kind in ``biufcmMUS``. missing: a mask, or None."""
+    """A one-dimensional numpy array of a kind in ``biufmMU``. missing: a mask, or None."""
 
     def __init__(self, values: Any, kind: str = "", missing: Any = None) -> None:
         self._values = values
         self._missing = missing
         self._kind: str = values.dtype.kind
         self.type = kind or str(values.dtype)
-        self.right = self._kind in "iufc"
+        self.right = self._kind in "iuf"
         sample = values[:SAMPLED_ROWS]
         self._decimals = choose_decimals(sample.tolist()) if self._kind == "f" else 1
         self._unit = _coarsest_unit(sample) if self._kind == "M" else None
@@ -71,8 +71,6 @@ class NumberColumn(Column):
     def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
         numpy = _numpy()
         values, missing = self._values, self._missing_mask()
-        if self._kind == "c":
-            raise InspectionError("Complex numbers cannot be sorted.")
         if among is not None:
             among = numpy.asarray(among, dtype="i8")
             values, missing = values[among], None if missing is None else missing[among]
@@ -94,9 +92,8 @@ class NumberColumn(Column):
             missing = numpy.zeros(len(self._values), dtype=bool)
         if condition.op in ("missing", "present"):
             fits = missing if condition.op == "missing" else ~missing
-        elif condition.op == "contains" and self._kind in "US":
-            wanted = condition.operand if self._kind == "U" else condition.operand.encode()
-            fits = numpy.char.find(self._values, wanted) >= 0
+        elif condition.op == "contains" and self._kind == "U":
+            fits = numpy.char.find(self._values, condition.operand) >= 0
         else:
             fits = condition.compare(self._values, self._convert(condition.operand)) & ~missing
         return numpy.flatnonzero(fits)  # type: ignore[no-any-return]
@@ -135,7 +132,7 @@ class NumberColumn(Column):
     def _missing_mask(self) -> Any:
         if self._missing is not None:
             return self._missing
-        if self._kind in "fc":
+        if self._kind == "f":
             return _numpy().isnan(self._values)
         return _numpy().isnat(self._values) if self._kind in "mM" else None
 
@@ -148,10 +145,8 @@ class NumberColumn(Column):
                 return _numpy().timedelta64(int(number), unit or "s")
             if self._kind == "b":
                 return BOOLEANS[text.lower()]
-            if self._kind in "US":
-                return text if self._kind == "U" else text.encode()
-            if self._kind == "c":
-                return complex(text)
+            if self._kind == "U":
+                return text
             return int(text) if text.lstrip("+-").isdigit() else float(text)
         # The last two for unknown units and for numbers that are too large.
         except (ValueError, KeyError, TypeError, OverflowError):
@@ -219,7 +214,7 @@ def column_of(series: Any) -> Column:
 
 
 def _array_column(values: Any, kind: str) -> Column:
-    if values.dtype.kind in "biufcmM":
+    if values.dtype.kind in "biufmM":
         return NumberColumn(values, kind)
     return Column(values, kind or "object")
 

@@ -7,7 +7,7 @@ import sys
 import time
 import types
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..objects import ATOMS, MISSING, TimeLimitError, address_of, is_class
 from ..side_effects import read_side_effect
@@ -137,17 +137,6 @@ class UndoError(Exception):
     """The message is a sentence for the user."""
 
 
-class Undone(NamedTuple):
-    before: Step
-    steps: list[Step]
-
-
-class Dropped(NamedTuple):
-    cell: int
-    reason: str
-    """The end of a sentence."""
-
-
 class UndoHistory:
     """Keeps the steps of a namespace. Used on the thread that runs the cells."""
 
@@ -159,11 +148,12 @@ class UndoHistory:
         self._max_steps = most
         self._max_bytes = megabytes * 2**20
         self._steps: list[Step] = []
-        self._redo: list[Undone] = []
+        self._redo: list[tuple[Step, list[Step]]] = []
+        """The state before each undo, and the steps that it removed."""
         self._memory_use = MemoryUse()
         self._bytes_in_use = 0
         """Bytes of arrays that only the steps keep alive."""
-        self._dropped = Dropped(0, "")
+        self._dropped_cell, self._drop_reason = 0, ""
         self._kinds = Kinds(namespace)
         self._serial = 0
         self._ended: list[Checkpoint] = []
@@ -196,12 +186,9 @@ class UndoHistory:
                 mentioned, self._namespace, self._kinds.is_user_defined
             )
             self._fill(step)
-        except (
-            BaseException
-        ) as error:  # code of an unforeseen object ran and failed; the cell runs anyway
-            step.failure = (
-                f"looking at the variables before cell {step.cell} failed ({_last_line(error)})"
-            )
+        except BaseException as error:  # of an unforeseen object; the cell runs anyway
+            reason = _last_line(error)
+            step.failure = f"looking at the variables before cell {step.cell} failed ({reason})"
         return step
 
     def _new_step(self, cell: int) -> Step:
@@ -253,7 +240,7 @@ class UndoHistory:
         self._bytes_in_use = sum(block.size for block in unused)
 
     def _find_step(self, serial: int) -> Step:
-        undone = [step for each in self._redo for step in (each.before, *each.steps)]
+        undone = [step for before, steps in self._redo for step in (before, *steps)]
         return next(step for step in (*self._steps, *undone) if step.serial == serial)
 
     def audit(self, event: str, args: tuple[Any, ...]) -> None:
@@ -282,7 +269,7 @@ class UndoHistory:
 
     def _drop_oldest(self, why: str) -> None:
         step = self._steps.pop(0)
-        self._dropped = Dropped(step.cell, why)
+        self._dropped_cell, self._drop_reason = step.cell, why
         self._end_checkpoint(step)
 
     def steps(self) -> list[dict[str, Any]]:
@@ -323,7 +310,7 @@ class UndoHistory:
         report = plan.report(self._namespace)
         before = self._new_step(0)
         checkpoint = _first_checkpoint(removed)
-        self._redo.append(Undone(before, removed))
+        self._redo.append((before, removed))
         self._steps = self._steps[: -len(removed)]
         holders = {
             address_of(library.holder): library.holder
@@ -366,12 +353,12 @@ class UndoHistory:
     def invalidate(self, why: str) -> None:
         """Make earlier cells impossible to undo. why: the end of a sentence."""
         if self._steps:
-            self._dropped = Dropped(self._steps[-1].cell, why)
+            self._dropped_cell, self._drop_reason = self._steps[-1].cell, why
         self.end()
 
     def _forget_redo(self) -> None:
-        for undone in self._redo:
-            for step in (undone.before, *undone.steps):
+        for before, steps in self._redo:
+            for step in (before, *steps):
                 self._end_checkpoint(step)
         self._redo = []
 
@@ -385,10 +372,10 @@ class UndoHistory:
         for index, step in enumerate(self._steps):
             if step.cell == cell:
                 return self._steps[index:]
-        if 0 < cell <= self._dropped.cell:
+        if 0 < cell <= self._dropped_cell:
             oldest = f" The oldest that can is cell {self._steps[0].cell}." if self._steps else ""
             raise UndoError(
-                f"Cell {cell} can no longer be undone, because {self._dropped.reason}.{oldest}"
+                f"Cell {cell} can no longer be undone, because {self._drop_reason}.{oldest}"
             )
         raise UndoError(
             f"Cell {cell} cannot be undone: it did not run in this kernel, or it is undone already."

@@ -162,10 +162,6 @@ _OPAQUE = by_class(
         "functools: _lru_cache_wrapper": OpaqueKind(
             "a cached function", _cached, has_finalizer=False
         ),
-        "builtins: traceback": OpaqueKind(
-            "a traceback", lambda value: [value.tb_lineno, value.tb_lasti, value.tb_next]
-        ),
-        "builtins: frame": OpaqueKind("a frame"),
     }
 )
 """A row without a class is about all other classes of these modules and their submodules."""
@@ -283,15 +279,16 @@ def _get(slot: Any, value: Any) -> Any:
         return MISSING
 
 
-def _descriptor_part(find: Callable[[type], list[Any]]) -> Part:
-    def put(value: Any, values: Values) -> None:
-        for slot, wanted in zip(find(type(value)), values):
-            if wanted is MISSING and _get(slot, value) is not MISSING:
-                slot.__delete__(value)
-            elif _get(slot, value) is not wanted:
-                slot.__set__(value, wanted)
+def _slots(value: Any) -> Values:
+    return [_get(slot, value) for slot in slot_descriptors(type(value))]
 
-    return Part(lambda value: [_get(slot, value) for slot in find(type(value))], put)
+
+def _put_slots(value: Any, values: Values) -> None:
+    for slot, wanted in zip(slot_descriptors(type(value)), values):
+        if wanted is MISSING and _get(slot, value) is not MISSING:
+            slot.__delete__(value)
+        elif _get(slot, value) is not wanted:
+            slot.__set__(value, wanted)
 
 
 def put_attributes(*names: str) -> Callable[[Any, Values], None]:
@@ -367,19 +364,6 @@ def _put_module(module: Any, wanted: Any) -> None:
             names[name] = value
 
 
-_BY_DESCRIPTOR = (types.GetSetDescriptorType, types.MemberDescriptorType)
-
-
-def _exception_slots(cls: type) -> list[Any]:
-    in_c = [base for base in mro_of(cls) if class_module(base) == "builtins" and base is not object]
-    return [
-        slot
-        for base in in_c
-        for name, slot in class_dict(base).items()
-        if type(slot) in _BY_DESCRIPTOR and name not in ("__dict__", "characters_written")
-    ]
-
-
 def _exact(cls: type, read: Callable[[Any], Any]) -> tuple[type, Part]:
     return cls, Part(lambda value: [read(value)])
 
@@ -400,7 +384,7 @@ ATTRIBUTES = Part(
     pairs,
 )
 PANDAS_ATTRIBUTES = Part(_without_caches, _put_without_caches, pairs)
-SLOTS = _descriptor_part(slot_descriptors)
+SLOTS = Part(_slots, _put_slots)
 CLASS = Part(_class, _put_class)
 MODULE = Part(_module, _put_module, pairs)
 FUNCTION = Part(_function, put_attributes(*_FUNCTION_FIELDS))
@@ -447,7 +431,6 @@ BUILTINS: tuple[tuple[type, Part], ...] = (
     _own_fields(slice, "start", "stop", "step"),
     (memoryview, Part(lambda value: [value.obj])),
     (types.MappingProxyType, Part(gc.get_referents)),
-    (BaseException, _descriptor_part(_exception_slots)),
     _exact(int, int.__pos__),
     _exact(float, float.__pos__),
     _exact(complex, complex.__pos__),
