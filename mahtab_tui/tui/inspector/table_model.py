@@ -6,11 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rich.cells import cell_len
-from rich.segment import Segment
-from rich.style import Style
-from textual.strip import Strip
 
-from mahtab_tui.bus.sanitize import one_line, plain
+from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.inspector_client import (
     ColumnStatistics,
     Heading,
@@ -20,8 +17,6 @@ from mahtab_tui.kernel.inspector_client import (
     TableArrangement,
     TablePage,
 )
-from mahtab_tui.tui.rows.row import fit_text
-from mahtab_tui.tui.theme import BOLD, Palette
 
 MIN_WIDTH, MAX_WIDTH = 5, 36
 COLUMN_GAP = 2
@@ -215,102 +210,3 @@ class TableModel:
     def set_statistics(self, column: int, statistics: ColumnStatistics | None) -> None:
         self._statistics_column = None
         self.columns.set_statistics(column, statistics)
-
-
-STATISTICS = ("missing", "min", "max", "mean")
-"""Lines in a tall header, below the histogram."""
-
-
-class TableDrawing(NamedTuple):
-    table: TableModel
-    visible: list[int]
-    cursor: int
-    label_width: int
-    palette: Palette
-
-    def header(self, line: int, base: Style) -> Strip:
-        names = ("", "", "of all" if self.table.filtered else "", *STATISTICS)
-        segments = self._label(names[line], base)
-        for column in self.visible:
-            text, style = self._header_text(line, column)
-            segments += self._cell(column, text, base + style, base)
-        return Strip(segments)
-
-    def row(self, row: int, has_cursor: bool, base: Style) -> Strip:
-        block, index = self.table.block(row), row % BLOCK_ROWS
-        known = block is not None and index < len(block.positions)
-        label = one_line(block.label(index)) if block is not None and known else ""
-        background = base + self.palette.panel if has_cursor else base
-        segments = self._label(label, background)
-        for column in self.visible:
-            cells = block.cells.get(column) if block is not None else None
-            text, style = "·", self.palette.hairline
-            if cells is not None and index < len(cells):
-                missing = cells[index] is None
-                text = plain(cells[index] or "") if not missing else "—"
-                style = self.palette.muted if missing else Style()
-            if has_cursor and column == self.cursor:
-                style += Style(reverse=True)
-            segments += self._cell(column, text, background + style, background)
-        return Strip(segments)
-
-    def _label(self, text: str, background: Style) -> list[Segment]:
-        label = f" {fit_text(text, self.label_width)}" + " " * COLUMN_GAP
-        return [Segment(label, background + self.palette.muted)]
-
-    def _cell(self, column: int, text: str, style: Style, base: Style) -> list[Segment]:
-        width = self.table.columns.width(column)
-        text = fit_text(text, width).rstrip()
-        space = " " * (width - cell_len(text))
-        heading = self.table.columns.headings.get(column)
-        text = space + text if heading is not None and heading.right else text + space
-        return [Segment(text, style), Segment(" " * COLUMN_GAP, base)]
-
-    def _header_text(self, line: int, column: int) -> tuple[str, Style]:
-        palette, columns, arranged = self.palette, self.table.columns, self.table.arranged
-        if line == 0:
-            mark = ""
-            if arranged.sort is not None and arranged.sort[0] == column:
-                mark = "▼" if arranged.sort[1] else "▲"
-            if column in dict(arranged.filters):
-                mark += "/"
-            style = palette.person if column == self.cursor else palette.text
-            return f"{columns.name(column)} {mark}".rstrip(), style + BOLD
-        if line == 1:
-            return columns.type(column), palette.muted
-        if column not in columns.statistics:
-            waits = line == 2 and self.table.rows > 0
-            return "…" if waits else "", palette.hairline
-        found = columns.statistics[column]
-        if found is None:
-            return "", palette.muted
-        if found.top and line != 3:  # for a text column, show its most common values instead
-            index = line - 2 - (line > 3)
-            return one_line(found.top[index]) if index < len(found.top) else "", palette.muted
-        if line == 2:
-            return bars(found.bars), palette.person
-        if line == 3 and found.missing:
-            return f"{found.missing:,}", palette.moon
-        if line == 3:
-            return "none", palette.muted
-        return (found.min, found.max, found.mean)[line - 4], palette.muted
-
-
-def status_parts(table: TableModel, row: int, column: int) -> list[tuple[str, str] | str]:
-    where = f"row {row + 1:,} of {table.rows:,}" if table.rows else "no rows"
-    if table.filtered:
-        where = f"match {row + 1:,} of {table.rows:,}" if table.rows else "no matches"
-        where += f" (of {table.total_rows:,} rows)"
-    parts: list[tuple[str, str] | str] = [(where, "$muted")]
-    columns, found = table.columns, table.columns.statistics.get(column)
-    if column in columns.headings:
-        parts += [("  ·  ", "$muted"), (columns.name(column), "bold")]
-        parts.append((f" {columns.type(column)}", "$muted"))
-    if condition := dict(table.arranged.filters).get(column, ""):
-        parts.append((f"  / {plain(condition)}", "$person"))
-    if found is not None and found.missing:
-        parts.append((f"  {found.missing:,} missing", "$moon"))
-    if found is not None and found.min:
-        scope = "  of all rows:" if table.filtered else ""
-        parts.append((f"{scope}  {found.min} … {found.max}, mean {found.mean}", "$muted"))
-    return parts

@@ -9,13 +9,14 @@ from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
+from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.events import Click, Resize
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.inspector_client import (
     ColumnStatistics,
     InspectedObject,
@@ -28,14 +29,13 @@ from mahtab_tui.tui.inspector import Excerpt, Subject, View
 from mahtab_tui.tui.inspector.table_model import (
     BLOCK_ROWS,
     COLUMN_GAP,
-    STATISTICS,
     TableAnswer,
     TableColumns,
-    TableDrawing,
     TableModel,
-    status_parts,
+    bars,
 )
-from mahtab_tui.tui.rows.row import CURSOR_KEYS
+from mahtab_tui.tui.rows.row import CURSOR_KEYS, fit_text
+from mahtab_tui.tui.theme import BOLD
 
 ENDINGS = (".csv", ".json", ".txt", ".pkl")
 
@@ -127,6 +127,8 @@ def export_code(opened: InspectedObject, file: str) -> str:
     return _NEW_FILE.format(f=path, form=form.format(e=opened.expression, f=path))
 
 
+STATISTICS = ("missing", "min", "max", "mean")
+"""Lines in a tall header, below the histogram."""
 TALL = 22
 """Height from which the header shows all statistics."""
 
@@ -283,15 +285,78 @@ class TableView(View, ScrollView, can_focus=True):
         if y >= head and (row >= table.rows or not table.columns.count):
             empty = Segment(f" {self._empty_text if row == 0 else ''}", base + self.palette.muted)
             return Strip([empty]).crop_extend(0, width, base)
-        drawing = TableDrawing(
-            table, self._visible_columns, self._column, self._label_width, self.palette
-        )
+        ground = base
         if y < head:
-            ground = base + self.palette.surface
-            return drawing.header(y, ground).crop_extend(0, width, ground)
-        here = row == self._row and self.has_focus
-        ground = base + self.palette.panel if here else base
-        return drawing.row(row, here, base).crop_extend(0, width, ground)
+            ground += self.palette.surface
+            segments = self._header(y, ground)
+        else:
+            has_cursor = row == self._row and self.has_focus
+            ground += self.palette.panel if has_cursor else Style()
+            segments = self._cells(row, has_cursor, ground)
+        return Strip(segments).crop_extend(0, width, ground)
+
+    def _header(self, line: int, base: Style) -> list[Segment]:
+        names = ("", "", "of all" if self._table.filtered else "", *STATISTICS)
+        segments = [self._label(names[line], base)]
+        for column in self._visible_columns:
+            text, style = self._header_text(line, column)
+            segments += self._cell(column, text, base + style, base)
+        return segments
+
+    def _header_text(self, line: int, column: int) -> tuple[str, Style]:
+        palette, columns, arranged = self.palette, self._table.columns, self._table.arranged
+        if line == 0:
+            mark = ""
+            if arranged.sort is not None and arranged.sort[0] == column:
+                mark = "▼" if arranged.sort[1] else "▲"
+            if column in dict(arranged.filters):
+                mark += "/"
+            style = palette.person if column == self._column else palette.text
+            return f"{columns.name(column)} {mark}".rstrip(), style + BOLD
+        if line == 1:
+            return columns.type(column), palette.muted
+        if column not in columns.statistics:
+            waits = line == 2 and self._table.rows > 0
+            return "…" if waits else "", palette.hairline
+        found = columns.statistics[column]
+        if found is None:
+            return "", palette.muted
+        if found.top and line != 3:  # for a text column, show its most common values instead
+            index = line - 2 - (line > 3)
+            return one_line(found.top[index]) if index < len(found.top) else "", palette.muted
+        if line == 2:
+            return bars(found.bars), palette.person
+        if line == 3 and found.missing:
+            return f"{found.missing:,}", palette.moon
+        return ("none", found.min, found.max, found.mean)[line - 3], palette.muted
+
+    def _cells(self, row: int, has_cursor: bool, base: Style) -> list[Segment]:
+        block, index = self._table.block(row), row % BLOCK_ROWS
+        known = block is not None and index < len(block.positions)
+        segments = [self._label(one_line(block.label(index)) if block and known else "", base)]
+        for column in self._visible_columns:
+            cells = block.cells.get(column) if block is not None else None
+            text, style = "·", self.palette.hairline
+            if cells is not None and index < len(cells):
+                missing = cells[index] is None
+                text = plain(cells[index] or "") if not missing else "—"
+                style = self.palette.muted if missing else Style()
+            if has_cursor and column == self._column:
+                style += Style(reverse=True)
+            segments += self._cell(column, text, base + style, base)
+        return segments
+
+    def _label(self, text: str, base: Style) -> Segment:
+        label = f" {fit_text(text, self._label_width)}" + " " * COLUMN_GAP
+        return Segment(label, base + self.palette.muted)
+
+    def _cell(self, column: int, text: str, style: Style, base: Style) -> list[Segment]:
+        columns = self._table.columns
+        text = fit_text(text, columns.width(column)).rstrip()
+        space = " " * (columns.width(column) - cell_len(text))
+        heading = columns.headings.get(column)
+        text = space + text if heading is not None and heading.right else text + space
+        return [Segment(text, style), Segment(" " * COLUMN_GAP, base)]
 
     @property
     def _empty_text(self) -> str:
@@ -300,10 +365,27 @@ class TableView(View, ScrollView, can_focus=True):
         return "It has no rows." if self._table.columns.count else "It has no columns."
 
     def _show_status(self) -> None:
-        if self._table.busy:
-            self.show_status((self._table.busy, "$moon"))
-        else:
-            self.show_status(*status_parts(self._table, self._row, self._column))
+        table, columns, column = self._table, self._table.columns, self._column
+        if table.busy:
+            self.show_status((table.busy, "$moon"))
+            return
+        where = f"row {self._row + 1:,} of {table.rows:,}" if table.rows else "no rows"
+        if table.filtered:
+            where = f"match {self._row + 1:,} of {table.rows:,}" if table.rows else "no matches"
+            where += f" (of {table.total_rows:,} rows)"
+        parts: list[tuple[str, str] | str] = [(where, "$muted")]
+        if column in columns.headings:
+            parts += [("  ·  ", "$muted"), (columns.name(column), "bold")]
+            parts.append((f" {columns.type(column)}", "$muted"))
+        if condition := dict(table.arranged.filters).get(column, ""):
+            parts.append((f"  / {plain(condition)}", "$person"))
+        found = columns.statistics.get(column)
+        if found is not None and found.missing:
+            parts.append((f"  {found.missing:,} missing", "$moon"))
+        if found is not None and found.min:
+            scope = "  of all rows:" if table.filtered else ""
+            parts.append((f"{scope}  {found.min} … {found.max}, mean {found.mean}", "$muted"))
+        self.show_status(*parts)
 
     @property
     def _column_name(self) -> str:
