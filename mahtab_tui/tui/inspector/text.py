@@ -234,7 +234,7 @@ class TextView(View, LongTextView, can_focus=True):
             return
         first = next((row.number for row in self.lines if row.number is not None), 1)
         size = self.source.size
-        text = f"line {first:,}  ·  {size:,} character{'s' * (size != 1)}"
+        text = f"line {first:,}  ·  {size:,} characters"
         if self._colours is not None:
             text += f"  ·  {self._colours.language}"
         kind = "pattern" if self._regex else "/"

@@ -244,16 +244,13 @@ class TreeView(View, RowsView, can_focus=True):
         return line_at(self._tree.root, self.cursor)
 
     def _fetch(self) -> None:
-        wanted: dict[tuple[int, int], Branch] = {}
         top = self.scroll_offset.y
         for number in range(top, top + self.size.height):
             if (line := line_at(self._tree.root, number)) is None:
                 break
             page = line.position // ITEMS
             if line.child is None and page not in line.branch.asked:
-                wanted[id(line.branch), page] = line.branch
-        for (_, page), branch in wanted.items():
-            self._fetch_page(branch, page)
+                self._fetch_page(line.branch, page)
 
     def _fetch_page(self, branch: Branch, page: int) -> None:
         fetch = self._page_fetcher(self._tree.root)
@@ -298,12 +295,9 @@ class TreeView(View, RowsView, can_focus=True):
         if not self._tree.loaded:
             return
         count, total = self._tree.root.count, self._tree.root.lines
-        attributes = self._kind == "attributes"
-        text = "no attributes" if attributes else "nothing inside"
-        if count:
-            at, what = min(self.cursor + 1, total), "attributes" if attributes else "inside"
-            text = f"{at:,} of {total:,}  ·  {count:,} {what}"
-        self.show_status((text, "$muted"))
+        what = "attributes" if self._kind == "attributes" else "inside"
+        at = min(self.cursor + 1, total)
+        self.show_status((f"{at:,} of {total:,}  ·  {count:,} {what}", "$muted"))
 
     @property
     def marked_row(self) -> int:

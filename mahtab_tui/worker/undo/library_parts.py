@@ -222,9 +222,7 @@ IMMUTABLE: dict[tuple[str, str], Read | None] = by_class(
         "pandas: Timedelta": _fields("_value", "unit"),
         "pandas: Period": _fields("ordinal", "freqstr"),
         "pandas._libs.internals: BlockPlacement": _placement,
-        "struct: Struct": _fields("format"),
         "zoneinfo: ZoneInfo": _fields("key"),
-        "operator: itemgetter attrgetter methodcaller": lambda value: list(value.__reduce__()[1]),
         "pandas._libs.internals: BlockValuesRefs": None,
         "polars.dataframe.frame: PyDataFrame": None,
         "polars.series.series: PySeries": None,
@@ -234,8 +232,6 @@ IMMUTABLE: dict[tuple[str, str], Read | None] = by_class(
         "types: WrapperDescriptorType MethodWrapperType MethodDescriptorType GetSetDescriptorType"
         " ClassMethodDescriptorType MemberDescriptorType NotImplementedType GenericAlias UnionType"
         " CapsuleType": None,
-        "unicodedata: UCD": None,
-        "_json: make_scanner make_encoder": None,
     }
 )
 """What is read of objects that never change; None where their holders show their changes."""

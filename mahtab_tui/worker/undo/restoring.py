@@ -127,12 +127,8 @@ class CheckpointResponder:
         graph, names = self._graph, self._names
         nodes = graph.nodes
         alive, changed = set(_unpack(alive_data)), set(_unpack(changed_data))
-        # Also send containers of freed objects: what stands at that address now is
-        # something else.
-        pending, holders = (
-            [address for address in nodes if address not in alive],
-            graph.find_holders(),
-        )
+        # Also send containers of freed objects, whose addresses belong to something else now.
+        pending, holders = [each for each in nodes if each not in alive], graph.find_holders()
         while pending:
             for holder in holders.get(pending.pop(), ()):
                 if holder in alive and holder not in changed:
