@@ -29,13 +29,12 @@ if TYPE_CHECKING:
     from mahtab_tui.session.session import Session
 
 COLOURS = 4
-"""Number of agent colours; a fifth agent gets the first one again."""
 
 _NAME = re.compile(r"[^a-z0-9-]+")
 
 
 class AgentCallRefused(Exception):
-    """The call was refused; the message is a sentence for the agent."""
+    """The message is a sentence for the agent."""
 
 
 class AgentCallDeclined(AgentCallRefused):
@@ -46,12 +45,11 @@ class AgentCall(Cancellation):
     """A call of an agent, until it is answered."""
 
     def __init__(self, agent: JoinedAgent, send: Callable[[Frame], None]) -> None:
-        """send: sends a frame about the call to the agent, before the answer."""
+        """send: sends a frame about the call, before the answer."""
         super().__init__()
         self.agent = agent
         self.send = send
         self.running = False
-        """Whether its cell is running."""
 
     def report(self, sentence: str) -> None:
         self.send({"op": "progress", "text": sentence})
@@ -76,11 +74,11 @@ class JoinedAgent:
     leave: Callable[[str], None]
     """Ends its connection, with a sentence for the agent."""
     last_sent: FinishedCell | None
-    """The last finished cell that was reported to the agent."""
+    """The last finished cell reported to it."""
     owns_session: bool = False
-    """Whether the session is the agent's own, so that there is no user to ask."""
+    """Whether there is no user to ask."""
     trusted: bool = False
-    """Whether the user allowed its code to run without asking."""
+    """Whether its code runs without asking."""
     paused: bool = False
     gone: bool = False
     calls: set[AgentCall] = field(default_factory=set)
@@ -108,8 +106,7 @@ class JoinedAgents:
         self._agents: list[JoinedAgent] = []
         self._numbers = itertools.count(1)
         self._pauses: set[str] = set()
-        """Names of paused agents. They may have left, because a pause lasts until the user ends
-        it."""
+        """Names of paused agents, also of those that have left."""
 
     @property
     def names(self) -> list[str]:
@@ -124,8 +121,8 @@ class JoinedAgents:
         *,
         owns_session: bool = False,
     ) -> JoinedAgent:
-        """Add an agent, with a unique name and a colour. During a pause, new agents are paused too,
-        because the paused agent could come back under another name."""
+        """Add an agent with a unique name. During a pause it is paused too, because the paused
+        agent could come back under another name."""
         base = _NAME.sub("-", wanted.lower()).strip("-")[:20] or "agent"
         with self._lock:
             others = {"you", self._info.party.lower(), *(agent.name for agent in self._agents)}
@@ -164,8 +161,7 @@ class JoinedAgents:
         self._notice(f"{agent.name} has left the session.{goes_on}")
 
     def pause(self, name: str = "") -> str:
-        """Pause or resume an agent; returns a sentence. name: may be empty if there is only one
-        agent."""
+        """Pause or resume an agent, or the only one; returns a sentence."""
         agent = self._find(name)
         if isinstance(agent, str):
             if name not in self._pauses:
@@ -183,7 +179,6 @@ class JoinedAgents:
         return f"Resumed {agent.name}."
 
     def disconnect(self, name: str = "") -> str:
-        """Disconnect an agent; returns a sentence."""
         agent = self._find(name)
         if isinstance(agent, str):
             return agent
@@ -209,7 +204,6 @@ class JoinedAgents:
         return sentence
 
     def close(self) -> None:
-        """Disconnect all agents, because the session is closing."""
         with self._lock:
             agents = list(self._agents)
         for agent in agents:
@@ -219,7 +213,7 @@ class JoinedAgents:
         return f"guest-{next(self._numbers)}"
 
     def wait_while_paused(self, call: AgentCall) -> None:
-        """Wait until the agent is not paused. Raises `AgentCallRefused`."""
+        """Raises `AgentCallRefused`."""
         agent = call.agent
         if agent.paused:
             call.report("the user has paused you")
@@ -237,10 +231,8 @@ class JoinedAgents:
         is_code: bool = True,
         why: str | None = None,
     ) -> str:
-        """Ask the user to approve code; returns the code to run, which they may have edited.
-        is_code: False for the description of an action, which cannot be edited. why: the reason for
-        asking, if it is not the approval mode ``ask``. Raises `AgentCallDeclined` and
-        `AgentCallRefused`."""
+        """Return the code to run, which the user may have edited. is_code: False for an action,
+        which cannot be edited. Raises `AgentCallDeclined` and `AgentCallRefused`."""
         agent = call.agent
         about = Approval(code, request=request, call=request, party=agent.name, guest=agent.colour)
         about = about.changed(step=0, block=0, blocks=1, is_code=is_code, why=why)
@@ -274,7 +266,7 @@ FIRST_LINE_CHARS = 100
 """Maximum characters of a cell's first line shown to other agents."""
 
 OUTPUT_CHARS = 1_000_000
-"""Maximum characters of output to keep for the answer while the cell runs."""
+"""Maximum characters of output to keep for the answer."""
 
 
 _NOT_REVIEWED = "changes of agents are not reviewed afterwards"
@@ -285,21 +277,20 @@ NOT_RUN = CellResult(0, Status.ERROR, "", (), 0.0, ())
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The answer to an agent's code: a cell that has ended, or that still runs after its
-    timeout."""
+    """The answer to an agent's code: a cell that has ended, or still runs after its timeout."""
 
     result: CellResult = NOT_RUN
     timed_out: bool = False
     running: bool = False
-    """Whether it ignored its interrupt and still runs; the result has its output so far."""
+    """Whether it ignored its interrupt; the result has its output so far."""
     late: str = ""
     """Output between cells since the last one."""
     edited: str = ""
-    """The code that ran, if the user edited it; otherwise empty."""
+    """The code that ran, if the user edited it."""
     declined: str = ""
-    """Why the code did not run; empty if it did."""
+    """Why the code did not run."""
     restores: bool = False
-    """Whether saved variables will be restored if the kernel has ended."""
+    """Whether saved variables return if the kernel has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,11 +299,11 @@ class SessionContents:
     variables: list[Variable]
     cells: int
     busy: float
-    """Total duration of these cells in seconds."""
+    """Total seconds of these cells."""
     alive: float
     """Seconds since the agent joined."""
     others: list[str]
-    """Cells that others have run since the last request, one per line."""
+    """Cells that others have run since the last request."""
 
 
 class AgentCalls:
@@ -333,8 +324,7 @@ class AgentCalls:
         }
 
     def serve(self, call: AgentCall, what: str, args: Mapping[str, Any]) -> Any:
-        """Answer a call with a JSON value. Calls of a paused agent wait. Raises
-        `AgentCallRefused`."""
+        """Answer a call with a JSON value. Raises `AgentCallRefused`."""
         served = self._serve.get(what)
         if served is None:
             raise AgentCallRefused(f"The session knows no {what!r}.")
@@ -373,9 +363,8 @@ class AgentCalls:
     def _approve_code(
         self, call: AgentCall, request: str, code: str
     ) -> tuple[str, tuple[str, ...], bool]:
-        """Return the code that rules and user allow to run, the private variables that the user was
-        asked about, and whether it runs in a locked fork first. Raises `AgentCallDeclined` and
-        `AgentCallRefused`."""
+        """Return the code to run, the private variables that the user was asked about, and whether
+        it runs in a locked fork first."""
         session = self._session
         used = session.private.uses(code)
         permission = session.agent.rules.permission(
@@ -396,7 +385,6 @@ class AgentCalls:
         return approved, used, False
 
     def _reset(self, call: AgentCall) -> tuple[int, int]:
-        """Return the process ids of the old and the new kernel."""
         session = self._session
         self._approve_action(call, "# start over: a fresh kernel, all variables are lost")
         old = session.kernel.info().pid
@@ -468,8 +456,7 @@ class AgentCalls:
         return line[:FIRST_LINE_CHARS] + (" …" if more or len(line) > FIRST_LINE_CHARS else "")
 
     def _approve_action(self, call: AgentCall, action: str) -> None:
-        """Ask the user about an action on the environment, which always needs approval, except in
-        the agent's own session. Raises `AgentCallDeclined` and `AgentCallRefused`."""
+        """Ask about an action on the environment, except in the agent's own session."""
         if call.agent.owns_session:
             return
         agents = self._session.joined_agents
@@ -477,8 +464,7 @@ class AgentCalls:
         agents.request_approval(call, agents.new_call(), action, is_code=False)
 
     def _normalize_code(self, agent: JoinedAgent, code: str) -> str:
-        """Return code, or the description of an action, with Python's line ends. Raises
-        `AgentCallRefused` if it contains dangerous characters."""
+        """Raises `AgentCallRefused` if it contains dangerous characters."""
         code = code.replace("\r\n", "\n")
         if why := refusal(code):
             self._session.notice(f"Code from {agent.name} was not run. {why}", "warning")
@@ -506,7 +492,7 @@ class _AgentCell:
         self._lock = lock
         # Partial output cannot be checked for private texts.
         self._follow = not session.private.names
-        """Whether the agent gets the cell's start and output while it runs."""
+        """Whether the agent gets its start and output while it runs."""
         self._answer: Future[Evaluation] = Future()
         """Set when the cell has ended, was withdrawn, or is unresponsive."""
         self._bounded = BoundedCell(
@@ -516,7 +502,7 @@ class _AgentCell:
             on_unresponsive=self._on_unresponsive,
         )
         self.needs = ""
-        """A need of the code that a locked fork does not allow."""
+        """What the locked fork did not allow."""
         self._printed: list[str] = []
         self._room = OUTPUT_CHARS
 

@@ -1,5 +1,4 @@
-"""Attachments of a question: files, outlines of folders, variables, pictures, and output of
-commands."""
+"""Attachments of a question: files, folders, variables, pictures, and output of commands."""
 
 from __future__ import annotations
 
@@ -59,7 +58,6 @@ _BEGUN = re.compile(
 )
 _CLOSING = ".,;:!?)]}>"
 LINES, CHARACTERS = 50, 10_000
-"""A text with more lines or characters counts as large."""
 _LONGEST_PARTIAL = 1_000
 """Characters before the cursor to search for the start of a mention."""
 
@@ -67,14 +65,12 @@ _LONGEST_PARTIAL = 1_000
 class Mention(NamedTuple):
     kind: Literal["path", "variable", "command"]
     name: str
-    """The path, the variable's name, or the command."""
     start: int | None = None
     end: int | None = None
-    """First and last line of a file, from 1; None for the whole file, or up to its end."""
+    """First and last line of a file, from 1."""
 
     @property
     def label(self) -> str:
-        """The mention as the user writes it."""
         if self.kind == "variable":
             return f"${self.name}"
         if self.kind == "command":
@@ -87,8 +83,8 @@ class Mention(NamedTuple):
 
 
 def find_mentions(question: str) -> list[Mention]:
-    """Return the mentions in a question, in order and without duplicates. They need not exist: an
-    ``@`` may also be a decorator."""
+    """Return the mentions in order, without duplicates. They need not exist: an ``@`` may also be a
+    decorator."""
     return list(dict.fromkeys(_iter_mentions(question)))
 
 
@@ -117,13 +113,12 @@ def _path_mention(path: str, lines: str) -> Mention:
 
 
 def is_large(text: str) -> bool:
-    """Return whether a text is so large that the editor collapses it when it is pasted."""
+    """Return whether the editor collapses a pasted text."""
     return text.count("\n") >= LINES or len(text) > CHARACTERS
 
 
 class MentionChip(NamedTuple):
-    """The preview of a mention before the question is sent. size: in words; for a variable, its
-    type and shape. picture: whether it is also sent as a picture."""
+    """The preview of a mention. size: in words; for a variable, its type and shape."""
 
     label: str
     size: str
@@ -132,15 +127,13 @@ class MentionChip(NamedTuple):
 
 
 class PartialMention(NamedTuple):
-    """A mention that is still being typed."""
-
     kind: Literal["path", "variable"]
     stem: str
     quoted: bool
 
 
 def partial_mention(text: str) -> PartialMention | None:
-    """Return the mention that ends at the cursor, if any."""
+    """Return the mention that is typed at the end of a text, if any."""
     found = _BEGUN.search(text, max(0, len(text) - _LONGEST_PARTIAL))
     if found is None:
         return None
@@ -154,10 +147,10 @@ def partial_mention(text: str) -> PartialMention | None:
 # Reading what is mentioned
 
 LONGEST = 60_000
-"""Maximum characters of an attachment; longer ones are shortened."""
+"""Maximum characters of an attachment."""
 COMMAND_SECONDS = 30.0
 _BYTES = 4 * LONGEST
-"""Maximum bytes to read from a file; the rest would not fit the text anyway."""
+"""Maximum bytes to read from a file."""
 _SEARCHED = 200_000_000
 """Maximum characters of a file to search for lines."""
 _WIDEST = 4
@@ -166,11 +159,9 @@ _OUTLINED = 300
 """Maximum number of files of a folder to list."""
 _LISTING_SECONDS = 5.0
 _MOST_COUNTED = 5_000
-"""Maximum number of files of a folder to count."""
 
 
 def format_size(count: int) -> str:
-    """Format a number of bytes: ``980 B``, ``12.4 kB``, ``3.1 MB``."""
     size, unit = float(count), "B"
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if size < 1000 or unit == "TB":
@@ -218,8 +209,7 @@ def read_text(
 
 
 def _read_lines(text: io.TextIOWrapper, stopped: Callable[[], bool]) -> Iterator[str]:
-    """Yield lines, each truncated to `LONGEST`. Raises `OSError` after `_SEARCHED` characters, and
-    if stopped."""
+    """Raises `OSError` after `_SEARCHED` characters, and if stopped."""
     whole, searched = True, 0
     for piece in iter(lambda: text.readline(LONGEST), ""):
         searched += len(piece)
@@ -233,7 +223,6 @@ def _read_lines(text: io.TextIOWrapper, stopped: Callable[[], bool]) -> Iterator
 
 
 def _read_ends(file: IO[bytes], size: int, encoding: str) -> str:
-    """Return the text of a file; only head and tail if it is large."""
     if size <= _BYTES:
         return shorten_middle(file.read(_BYTES).decode(encoding, "replace"))
     head = file.read(_BYTES // 2)
@@ -253,8 +242,8 @@ def shorten_middle(text: str) -> str:
 
 
 def outline(folder: Path, stopped: Callable[[], bool]) -> tuple[str, str]:
-    """List the source files below a folder with their sizes; also returns the number of files in
-    words. Raises `OSError`."""
+    """List the source files below a folder with their sizes; also returns their number in words.
+    Raises `OSError`."""
     try:
         found, is_part = list_files(folder, _MOST_COUNTED, _LISTING_SECONDS, stopped)
     except CodeError as error:
@@ -274,8 +263,8 @@ def outline(folder: Path, stopped: Callable[[], bool]) -> tuple[str, str]:
 
 
 def run_command(command: str, cwd: str, stopped: Callable[[], bool]) -> tuple[str, str]:
-    """Run a command; returns its output and errors, and its exit code or size in words. It is
-    killed together with its children after `COMMAND_SECONDS`."""
+    """Return a command's output, and its exit code or size in words. It is killed with its children
+    after `COMMAND_SECONDS`."""
     with tempfile.TemporaryFile() as output:
         running = subprocess.Popen(
             tie_to_parent(["/bin/sh", "-c", command]),
@@ -310,12 +299,12 @@ def run_command(command: str, cwd: str, stopped: Callable[[], bool]) -> tuple[st
 
 
 CellPictures = Callable[[int], Sequence[str]]
-"""Returns the pictures (base64) that a cell has displayed, by its number. Raises `StoreError`."""
+"""Returns the pictures (base64) that a cell has displayed. Raises `StoreError`."""
 
 
 def measure_file(path: Path) -> str | None:
-    """Return a picture's pixels and bytes from the head of its file; None for other files. Raises
-    `PictureError` and `OSError`."""
+    """Return a picture's pixels and bytes; None for other files. Raises `PictureError` and
+    `OSError`."""
     with open_without_links(path) as file:
         if not is_picture(file.read(HEAD)):
             return None
@@ -326,7 +315,7 @@ def measure_file(path: Path) -> str | None:
 
 
 def load_file(path: Path) -> tuple[EncodedPicture, str]:
-    """Load a picture file; also returns its size in words. Raises `PictureError` and `OSError`."""
+    """Load a picture; also returns its size in words. Raises `PictureError` and `OSError`."""
     with open_without_links(path) as file:
         data = file.read(LARGEST_FILE + 1)
     if len(data) > LARGEST_FILE:
@@ -349,7 +338,7 @@ def _with_size(data: bytes) -> tuple[EncodedPicture, str]:
 CELL = "cell"
 """``@cell:3`` mentions the pictures displayed by cell 3."""
 MOST_CHARACTERS = 4 * LONGEST
-"""Maximum characters of all attachments of a question."""
+"""Of all attachments of a question."""
 _CELLS = 20
 """Maximum number of cells in one mention."""
 
@@ -359,7 +348,7 @@ class ExternalLink(Exception):
 
 
 class Attachment(NamedTuple):
-    """An attachment of a question, or the reason why it is missing."""
+    """An attachment, or the reason why it is missing."""
 
     label: str
     size: str
@@ -375,7 +364,7 @@ def render_attachment(record: UserAttachment) -> str:
 
 class Attachments:
     """Finds what questions mention, in the kernel's working directory and namespace. Waits for the
-    kernel, so it must not be called on the main thread."""
+    kernel."""
 
     def __init__(
         self,
@@ -383,7 +372,6 @@ class Attachments:
         pictures: CellPictures = lambda cell: (),
         private: PrivateNames | None = None,
     ) -> None:
-        """private: knows which variables must not be sent."""
         self._kernel = kernel
         self._cell_pictures = pictures
         self._private = private
@@ -391,8 +379,8 @@ class Attachments:
     def chips(
         self, question: str, sees: Callable[[], bool | None] = lambda: None
     ) -> list[MentionChip]:
-        """Preview the attachments of a question. Only the heads of pictures are read, and no
-        command runs. sees: whether the model accepts pictures; None if unknown."""
+        """Preview attachments: only the heads of pictures are read, and no command runs. sees:
+        whether the model accepts pictures."""
         chips = [chip for _, chip in self._iter_chips(question)]
         blind = any(chip.picture for chip in chips) and sees() is False
         for index, chip in enumerate(chips):
@@ -402,7 +390,7 @@ class Attachments:
         return chips
 
     def complete(self, question: str, cursor: int) -> Completions:
-        """Complete the mention at the cursor with files or variables. Raises `KernelError`."""
+        """Complete the mention at the cursor. Raises `KernelError`."""
         stem = partial_mention(question[:cursor])
         if stem is None:
             return Completions(cursor, (), 0)
@@ -421,8 +409,8 @@ class Attachments:
     def gather(
         self, question: str, stopped: Callable[[], bool], *, commands: bool
     ) -> list[Attachment]:
-        """Collect the attachments of a question. commands: whether to run the commands it mentions.
-        A mention of something that does not exist counts as words, unless it looks like a path."""
+        """Collect the attachments of a question. What does not exist counts as words, unless it
+        looks like a path."""
         attachments: list[Attachment] = []
         pictures, room = 0, MOST_CHARACTERS
         for mention, chip in self._iter_chips(question):
@@ -522,7 +510,7 @@ class Attachments:
         return MentionChip(label, "1 picture" if shown == 1 else f"{shown} pictures", picture=True)
 
     def _names_cells(self, mention: Mention) -> bool:
-        """Return whether it mentions pictures of cells. A file of that name takes precedence."""
+        """A file of that name takes precedence."""
         return (
             mention.kind == "path"
             and mention.name == CELL
@@ -531,7 +519,6 @@ class Attachments:
         )
 
     def _resolve(self, name: str) -> tuple[Path, str]:
-        """Resolve a path; see `resolve_links`. Also raises `OSError`."""
         folder = Path(self._kernel.info().local_folder)
         return resolve_links(folder / os.path.expanduser(name), (Path.cwd(), folder))
 
@@ -581,8 +568,7 @@ class Attachments:
         return attachments
 
     def _attach_variable(self, name: str, chip: MentionChip) -> Attachment:
-        """Return the details of a variable, and its picture if it has one that can be drawn, which
-        may run its own code."""
+        """Drawing a variable's picture may run its own code."""
         detail = self._kernel.inspect(name)
         cut = f"\n[… {detail.cut:,} more characters]" if detail.cut else ""
         parts = [
@@ -609,9 +595,9 @@ def _mentioned_cells(mention: Mention) -> range:
 
 
 def resolve_links(named: Path, projects: Iterable[Path]) -> tuple[Path, str]:
-    """Follow all links in an absolute path, which need not exist. Returns the target, and its path
-    relative to its folder if there was a link. projects: folders that links must not leave. Links
-    outside them must stay in their own folder. Raises `ExternalLink`."""
+    """Follow all links in an absolute path. Returns the target, and its path relative to its folder
+    if there was a link. Links must not leave `projects`; outside them, not their own folder. Raises
+    `ExternalLink`."""
     named, real = Path(os.path.normpath(named)), Path(os.path.realpath(named))
     folder = next((project for project in projects if named.is_relative_to(project)), named.parent)
     root = Path(os.path.realpath(folder))

@@ -48,11 +48,11 @@ _PARTS = {
     "attachments": ("Attached texts", "m in the entry's menu"),
     "pictures": ("Pictures", "m in the entry's menu"),
 }
-"""The name of each part, and a way to shorten it."""
+"""Names, and ways to shorten."""
 
 
 class ContextPart(NamedTuple):
-    """A part of what is sent. advice: how to shorten it; empty if that is impossible."""
+    """A part of what is sent. advice: how to shorten it, if possible."""
 
     name: str
     tokens: int
@@ -60,7 +60,7 @@ class ContextPart(NamedTuple):
 
 
 class ContextUse(NamedTuple):
-    """How the model's window is used. room: the number of tokens that may be sent."""
+    """How the model's window is used. room: the tokens that may be sent."""
 
     room: int
     parts: tuple[ContextPart, ...]
@@ -87,8 +87,7 @@ def remove_leftovers() -> None:
 
 
 class Components:
-    """Builds the components in dependency order. While it is created, a component uses only those
-    above it."""
+    """Builds the components in dependency order: a new one uses only those above it."""
 
     settings: Settings
     past: Sequence[Record]

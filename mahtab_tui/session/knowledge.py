@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 
 class Knowledge:
-    """The skills, instructions, source search, tools and MCP servers of a session. Any thread may
-    call it."""
+    """The skills, instructions, source search, tools and MCP servers of a session."""
 
     def __init__(self, parts: Components) -> None:
         self._log = parts.log
@@ -49,8 +48,7 @@ class Knowledge:
         threading.Thread(target=load, name="skills", daemon=True).start()
 
     def read_instructions(self) -> FoundInstructions:
-        """Read the instructions for the model; tell the user once what is untrusted or cannot be
-        read."""
+        """Read the instructions; tell the user once what is untrusted or unreadable."""
         from mahtab_tui.knowledge.instructions import FoundInstructions, find_instructions
 
         with self._instructions_lock:
@@ -83,7 +81,6 @@ class Knowledge:
 
     @property
     def loaded(self) -> LoadedSkills:
-        """The skills sent with every question."""
         return self.toolset.loaded
 
     @property
@@ -109,8 +106,7 @@ class Knowledge:
 
     @property
     def semantic_index(self) -> SemanticIndex | None:
-        """Search by meaning; None if no embedding model is set. The model is loaded by the first
-        search."""
+        """None if no embedding model is set. The first search loads the model."""
         return self._semantic_index.get() if self._settings.embedding_model else None
 
     def _make_semantic_index(self) -> SemanticIndex:
@@ -137,7 +133,7 @@ class Knowledge:
 
     @property
     def servers(self) -> Servers | None:
-        """The MCP servers; None if there are none. This starts no server."""
+        """None if there are none. This starts no server."""
         return self._servers.get() if self._settings.mcp else None
 
     def _make_servers(self) -> Servers:
@@ -179,8 +175,6 @@ class Knowledge:
 
 
 class ToolCalls:
-    """Calls tools for cells, and cancels a call when its cell no longer waits for it."""
-
     def __init__(self, knowledge: Knowledge) -> None:
         self._knowledge = knowledge
         self._waiting: set[tuple[str, threading.Event]] = set()
@@ -189,7 +183,7 @@ class ToolCalls:
         return self._knowledge.toolset.functions()
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """Run a tool and return its result. Raises `ToolError`."""
+        """Raises `ToolError`."""
         waiting = (name, threading.Event())
         self._waiting.add(waiting)
         try:
@@ -198,7 +192,6 @@ class ToolCalls:
             self._waiting.discard(waiting)
 
     def cancel(self, name: str) -> None:
-        """Cancel the calls of a tool, because their cell no longer waits."""
         for called, cancelled in list(self._waiting):
             if called == name:
                 cancelled.set()

@@ -46,7 +46,7 @@ _MOST = 50
 
 
 class KernelTools:
-    """Implements `search.tools.ToolRunner` by requests fetched by the kernel. Any thread may call
+    """Implements `search.tools.ToolRunner` by requests that the kernel fetches. Any thread may call
     it."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class KernelTools:
         return request
 
     def done(self, call: object, result: object) -> None:
-        """Process the result of a call from the kernel, which is not trusted."""
+        """Process a result from the kernel, which is not trusted."""
         with self._lock:
             waiting = self._open.pop(call, None) if isinstance(call, int) else None
         if waiting is not None:
@@ -103,7 +103,7 @@ class KernelTools:
 
 
 def parse_tools(given: Iterable[Any]) -> list[DescribedTool]:
-    """Parse descriptions of functions from the kernel. Raises `ValueError`."""
+    """Parse descriptions from the kernel. Raises `ValueError`."""
     tools = [
         DescribedTool(str(name), str(signature)[:_LONGEST], str(doc)[:_LONGEST])
         for name, signature, doc in given
@@ -122,7 +122,6 @@ _TOOL_CALLS = 32
 LONGEST_SENT = 500_000_000
 """Maximum characters of a text sent by a kernel on another machine."""
 _MOST_SENT = 20
-"""Maximum number of texts sent and not yet searched."""
 
 
 class Searches:
@@ -136,7 +135,7 @@ class Searches:
         self._engine_lock = threading.Lock()
         self._search: Search | None = None
         self._running: dict[str, str] = {}
-        """Trees that cells wait for, with the root that is running."""
+        """The running root of each tree that a cell waits for."""
         self._tools: dict[str, KernelTools] = {}
         self._sent: dict[str, list[str]] = {}
         """Texts from another machine, in pieces, by tree."""
@@ -152,8 +151,6 @@ class Searches:
             raise RuntimeError(text)
 
     def _load_text(self, tree: str, file: str) -> str:
-        """Return the text of a search, from the kernel's file or as sent by another machine. Raises
-        `OSError` and `ValueError`."""
         if not self._kernel.info().host:
             return _read_text(Path(file))
         if tree not in self._sent:
@@ -163,12 +160,8 @@ class Searches:
     def run_from_cell(
         self, args: Mapping[str, Any], cell: int, session_model: str | BaseChatModel
     ) -> dict[str, Any]:
-        """Serve `rlm(…)` in a cell: run a search, or rerun one with another query, and return a
-        `worker.answers.Result` as a dict.
-
-        If there is no answer, the dict has a sentence under `failed`. Raises `RuntimeError` with a
-        sentence if the search cannot run.
-        """
+        """Serve `rlm(…)` in a cell, and return a `worker.answers.Result` as a dict, or one with
+        `failed`. Raises `RuntimeError` if the search cannot run."""
         from mahtab_tui.sandbox.base import SandboxError, Text
         from mahtab_tui.search.limits import merge_limits
 
@@ -231,8 +224,8 @@ class Searches:
         return {**result._asdict(), "packed": packed}
 
     def log(self, tree: str) -> str:
-        """Return the log of a search, encoded as text, if it was too large to come with the answer.
-        Raises `RuntimeError`."""
+        """Return the log of a search, if it was too large to come with the answer. Raises
+        `RuntimeError`."""
         log = None if self._search is None else self._search.packed_log(tree)
         if log is None:
             raise RuntimeError("The log of this search is no longer in memory.")
@@ -241,8 +234,7 @@ class Searches:
     def open_tools(
         self, tree: str, described: Sequence[DescribedTool] | None = None
     ) -> KernelTools:
-        """Open access to the cell's functions that a search may call. The kernel may ask for it
-        before its search begins."""
+        """The kernel may ask for them before its search begins."""
         with self._engine_lock:
             for old in list(self._tools)[:-_TOOL_CALLS]:
                 self._tools.pop(old).end()
@@ -252,7 +244,6 @@ class Searches:
         return tools
 
     def end_tools(self) -> None:
-        """End all calls of functions, because their kernel has ended."""
         for tools in list(self._tools.values()):
             tools.end()
 
@@ -323,7 +314,6 @@ class Searches:
             return self._search
 
     def _on_record(self, record: Record) -> None:
-        """Log an event of a search; called on the search's thread."""
         if isinstance(record, SearchBegin):
             from_cell = record.source == "cell" or record.tree in self._running
             if record.parent is None and from_cell:
@@ -341,7 +331,6 @@ class Searches:
 
 
 def _literal(text: str) -> str:
-    """Format a text as a Python literal, with one line for each of its lines."""
     lines = text.splitlines(keepends=True)
     if len(lines) < 2:
         return repr(text)
@@ -360,7 +349,7 @@ def _parse_contexts(given: Iterable[Any]) -> tuple[NamedContext, ...]:
 
 
 def _read_text(file: Path) -> str:
-    """Read a cell's text and remove its file, because the kernel might be killed before it can."""
+    """Remove a cell's file, too, because the kernel might be killed before it can."""
     text = file.read_bytes().decode("utf-8", "surrogatepass")
     with contextlib.suppress(OSError):  # it is in memory, and belongs to the kernel
         file.unlink()
@@ -372,7 +361,7 @@ _LONGEST_ASKED = 200_000
 
 
 class _OpenCall(Cancellation):
-    """An MCP call that a cell waits for. cell: the newest cell when the call began."""
+    """cell: the newest cell when the call began."""
 
     def __init__(self, cell: int) -> None:
         super().__init__()
@@ -390,7 +379,6 @@ class ServerCalls:
         parts.cells.interrupted.append(self.cancel)
 
     def servers(self) -> Sequence[HostServer]:
-        """Return the servers for a new namespace."""
         servers = self._parts.knowledge.servers
         return [
             HostServer(state.python, visible(state.where)[:200])
@@ -398,8 +386,7 @@ class ServerCalls:
         ]
 
     def call(self, name: str, args: Mapping[str, Any]) -> Any:
-        """Serve a call from the kernel: ``mcp_tools``, ``mcp_call``, ``mcp_cancel`` or
-        ``mcp_search``."""
+        """Serve ``mcp_tools``, ``mcp_call``, ``mcp_cancel`` and ``mcp_search``."""
         from mahtab_tui.servers.servers import ServerError, format_matches
 
         if name == "mcp_cancel":
@@ -422,8 +409,7 @@ class ServerCalls:
             return {"failed": "The call was cancelled."}
 
     def cancel(self, cell: int | None = None) -> None:
-        """Cancel the calls of a cell, including those of its threads; without a cell all calls,
-        because the kernel has ended."""
+        """Cancel the calls of a cell and its threads, or all calls."""
         for open_call in list(self._open.values()):
             if cell in (None, open_call.cell):
                 open_call.cancel()
@@ -464,7 +450,7 @@ class ServerCalls:
         cell: int | None,
     ) -> None:
         """Ask the user, unless their own cell makes the call, or a rule decides. Raises
-        `ServerError` if the call must not be made, `CancelledError` if it was cancelled."""
+        `ServerError` and `CancelledError`."""
         from mahtab_tui.servers.servers import ServerError
 
         party = self._cells.foreign_party(cell)
@@ -501,7 +487,6 @@ class ServerCalls:
             raise ServerError(f"The user did not allow the call of {name}{reason}")
 
     def _deciding_rule(self, call: Call) -> Rule | None:
-        """Return the strictest of the user's rules for a call."""
         matching = [rule for rule in self._parts.info.rules if rule.matches(call)]
         order = ("deny", "ask", "allow")
         return min(matching, key=lambda rule: order.index(rule.action), default=None)

@@ -1,4 +1,4 @@
-"""Code that waits, runs by rules, runs before it is reviewed, or only plans."""
+"""Code that waits, runs by rules, is reviewed, or only plans."""
 
 from __future__ import annotations
 
@@ -187,7 +187,6 @@ def test_code_needing_more_is_refused_when_nobody_can_be_asked(
 
 
 def by_an_agent(it: Opened, code: str) -> Future[dict[str, object]]:
-    """Let an agent run code, on a thread."""
     agent = it.session.joined_agents.join("codex", lambda sentence: None, None)
     done: Future[dict[str, object]] = Future()
     call = AgentCall(agent, lambda message: None)

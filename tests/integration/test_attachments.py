@@ -1,4 +1,4 @@
-"""Attachments of a question, found in a real kernel, and data as the model sees it."""
+"""Attachments of a question, found in a real kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The agent as a program uses it, and the surroundings of its code."""
+"""The agent as a program uses it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ def agent_of(desk: Desk, *lines: dict[str, Any], **options: Any) -> ReplAgent:
 
 
 def human(agent: ReplAgent) -> list[str]:
-    """Return the messages to the model."""
     return [str(message.text) for message in agent.messages if message.type == "human"]
 
 
@@ -387,7 +386,6 @@ def agent_that_answers(desk: Desk) -> ReplAgent:
 
 
 def environment_sent(agent: ReplAgent) -> list[bool]:
-    """Whether the surroundings went with each question."""
     return [
         "<surroundings>" in str(message.text)
         for message in agent.messages

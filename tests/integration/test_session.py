@@ -1,5 +1,4 @@
-"""A session without a screen, on a real kernel and a replayed model; bounded cells, and copies of a
-session."""
+"""A session without a screen, on a real kernel and a replayed model."""
 
 from __future__ import annotations
 
@@ -319,7 +318,6 @@ def test_reset_is_reported_once(open_session: OpenSession) -> None:
 
 
 def notes(records: Sequence[Record]) -> list[str]:
-    """Return the lines of the transcript besides cells and words."""
     transcript = Transcript(0.0)
     transcript.fold(records)
     return [entry.text for entry in transcript.entries if isinstance(entry, Note)]
@@ -434,8 +432,7 @@ OpenSaved = Callable[..., Session]
 
 @pytest.fixture
 def open_saved(project: Path) -> Iterator[OpenSaved]:
-    """Open a session that is saved: a new one, or the one with an id. All are closed with the
-    test."""
+    """Open a session that is saved: a new one, or the one with an id."""
     opened: list[Session] = []
     replay = project / "replay.jsonl"
     replay.write_text(
@@ -479,7 +476,6 @@ def value(session: Session, expression: str) -> str:
 
 
 def texts(id: str) -> list[str]:
-    """Return the inputs of a session, and its notice about being a copy."""
     kinds = (records.UserReplIn, records.UserChat, records.Branch)
     return [
         record.text

@@ -40,7 +40,7 @@ COMPLETE = {
 
 @pytest.fixture
 def sent_messages(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[str, str]]]:
-    """Return the messages of each request to the model; checks of results are left out."""
+    """Return the messages of each request, without checks of results."""
     sent: list[list[tuple[str, str]]] = []
     stream = ChatReplay._stream
 
@@ -288,7 +288,6 @@ def test_stateful_model_receives_the_changed_conversation(
 
 
 def replace(it: Opened, entry: str, mode: Literal["python", "ask"], words: str) -> None:
-    """Replace an entry as soon as nothing is at work."""
     wait_for(lambda: it.session.replace(entry, mode, words))
 
 
@@ -296,7 +295,6 @@ def replace(it: Opened, entry: str, mode: Literal["python", "ask"], words: str) 
 
 
 def question_of(service: Service, number: int) -> str:
-    """The last message of a request."""
     return str(service.asked[number]["messages"][-1]["content"])
 
 

@@ -1,5 +1,4 @@
-"""The models of a session: the first one, ready before the question, settings that change,
-suggestions."""
+"""The models of a session: the first one, changed settings, suggestions."""
 
 from __future__ import annotations
 
@@ -112,7 +111,6 @@ def test_autoreload_is_switched_on_and_off_in_a_running_kernel(project: Path, ce
 
 
 def write_later(path: Path, text: str, seconds: int) -> None:
-    """Write a file that was changed some seconds after it was."""
     moment = path.stat().st_mtime + seconds
     path.write_text(text)
     os.utime(path, (moment, moment))
@@ -282,8 +280,6 @@ def _runs(pid: int) -> bool:
 
 
 class Windows(logging.Handler):
-    """The records of a session about the model's window."""
-
     def __init__(self, it: Opened) -> None:
         super().__init__()
         self.reported: list[records.Window] = []

@@ -53,7 +53,6 @@ CELLS = (
 
 
 def exported(it: Opened, typed: str, folder: Path) -> Path:
-    """Export as ``/export`` does, and wait for it."""
     order = parse_export(typed, "demo", folder)
     export(it.session, order)
     wait_for(
@@ -66,7 +65,6 @@ def exported(it: Opened, typed: str, folder: Path) -> Path:
 
 
 def texts(notebook: nbformat.NotebookNode) -> list[str]:
-    """Return the output and value of each cell."""
     return [
         "".join(
             output.get("text") or output.get("data", {}).get("text/plain", "")

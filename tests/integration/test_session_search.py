@@ -1,5 +1,4 @@
-"""rlm() in a cell, also with the cell's functions: a real kernel, a real sandbox, a replayed
-model."""
+"""rlm() in a cell, also with the cell's functions."""
 
 from __future__ import annotations
 
@@ -27,7 +26,6 @@ PART = {"match": "Count them here", "text": "five"}
 
 
 def ask(it: Opened, code: str) -> str:
-    """Run a cell over the log; its whole output."""
     it.session.submit("python", LOG)
     it.session.submit("python", code)
     return it.store.wait(tags.USER_REPL_OUT, cell=2).text
@@ -333,7 +331,6 @@ def hang() -> None:
 
 
 OVER = "while any({!r} in thread.name for thread in __import__('threading').enumerate()): time.sleep(0.01)"
-"""Code that waits until no thread of such a name runs."""
 
 
 def run(it: Opened, code: str, cell: int = 3) -> str:

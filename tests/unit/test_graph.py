@@ -1,5 +1,4 @@
-"""One question from its beginning to its end, over a real namespace: approvals, refusals and
-stops."""
+"""One question over a real namespace: approvals, refusals and stops."""
 
 from __future__ import annotations
 
@@ -118,7 +117,7 @@ def test_failing_model_ends_the_turn_with_a_sentence(desk: Desk) -> None:
 
 
 class Breaking(ScriptedChatModel):
-    """A provider whose connection breaks in the middle of an answer."""
+    """Its connection breaks in the middle of an answer."""
 
     @property
     def _llm_type(self) -> str:
@@ -185,7 +184,7 @@ def test_neither_the_check_nor_the_history_is_streamed(desk: Desk) -> None:
 
 
 class Whole(BaseChatModel):
-    """A provider that does not stream."""
+    """Does not stream."""
 
     @property
     def _llm_type(self) -> str:
@@ -219,8 +218,6 @@ def test_turn_fails_when_a_callback_raises(desk: Desk) -> None:
 
 
 class Hostile(ScriptedChatModel):
-    """A model that says what it should not."""
-
     text: str
 
     @property

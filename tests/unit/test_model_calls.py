@@ -1,5 +1,4 @@
-"""One answer of a model: how it is read, and the messages, pictures and calls of tools that go with
-it."""
+"""How one answer of a model is read."""
 
 from __future__ import annotations
 
@@ -37,12 +36,9 @@ from tests.unit.test_tool_calls import desk, results, run
 
 QUESTION = [HumanMessage("what is it?")]
 PATIENCE = 30.0
-"""Seconds after which something that must come counts as lost."""
 
 
 class Scripted(BaseChatModel):
-    """A provider that gives these chunks, and does what it finds among them."""
-
     script: list[Any]
     _asked: int = 0
 
@@ -65,20 +61,15 @@ class Scripted(BaseChatModel):
 
 
 class Stopped(Scripted):
-    """One that can be stopped, and says that it was."""
-
     _stops: int = 0
 
     def stop(self) -> None:
         self._stops += 1
 
-    def close(self) -> None:
-        """Nothing is held."""
+    def close(self) -> None: ...
 
 
 def fail(error: Exception) -> Callable[[], None]:
-    """Something that raises."""
-
     def raising() -> None:
         raise error
 
@@ -87,7 +78,6 @@ def fail(error: Exception) -> Callable[[], None]:
 
 @pytest.fixture(params=[Scripted, Stopped])
 def kind(request: pytest.FixtureRequest) -> type[Scripted]:
-    """Both that can be stopped and that cannot."""
     cls: type[Scripted] = request.param
     return cls
 
@@ -216,8 +206,6 @@ def test_text_can_always_be_sent() -> None:
 
 
 class Priced(Scripted):
-    """One whose prices are known."""
-
     model: str = "gpt-4o"
     priced_as: str = "openai"
 
@@ -439,8 +427,6 @@ def test_tool_result_after_the_stop_is_not_sent() -> None:
     listened = threading.Event()
 
     class Turn(threading.Event):
-        """Is stopped just when somebody has begun to listen to the tool."""
-
         def is_set(self) -> bool:
             was = super().is_set()
             listened.set()

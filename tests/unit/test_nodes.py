@@ -33,14 +33,12 @@ from tests.agents import COMPLETE, INCOMPLETE, Desk, code, last_text, words
 
 
 def answered(text: str, **more: Any) -> AgentState:
-    """The state after the first answer of a turn."""
     state = create_initial_state("what is it?")
     state.update({"current_response": text, "step": 0, **more})  # type: ignore[typeddict-item]
     return state
 
 
 def notice(emitted: list[Record | str]) -> str:
-    """The one notice among what was told."""
     (text,) = (
         item.text for item in emitted if isinstance(item, Record) and item.tag == tags.NOTICE
     )
@@ -48,7 +46,6 @@ def notice(emitted: list[Record | str]) -> str:
 
 
 def ready(*blocks: str, run: bool = True) -> AgentState:
-    """The state in which the first of these blocks is to run."""
     return answered("", code_blocks=list(blocks), decision=Decision("run") if run else None)
 
 
@@ -89,8 +86,6 @@ def test_generate_node(desk: Desk) -> None:
 
 
 class CutOff(ScriptedChatModel):
-    """A provider that ends an answer at its limit of tokens."""
-
     @property
     def _llm_type(self) -> str:
         return "cut-off"
@@ -319,12 +314,8 @@ ERRORS = (
 
 
 class Script(NamedTuple):
-    """A question, and what a model does about it."""
-
     steps: Sequence[Sequence[str]]
-    """The blocks of code of each answer, until the question is answered."""
     decision: Decision = Decision("run")
-    """Decision of the person about each block."""
 
 
 KINDS: dict[str, tuple[Callable[[int], Script], int, int]] = {
@@ -357,18 +348,16 @@ KINDS: dict[str, tuple[Callable[[int], Script], int, int]] = {
         2,
     ),
 }
-"""The script of each question of a kind, and how many calls it takes with a check of its own and
-without."""
+"""A script of each kind, and its number of calls with a separate check and without."""
 
 
 class Worker(ScriptedChatModel):
-    """A model that follows a script, and knows when it is done."""
+    """A model that follows a script."""
 
     script: Script
     given: int = 0
     calls: int = 0
     asked: list[str] = Field(default_factory=list)
-    """The last message of each call."""
 
     @property
     def _llm_type(self) -> str:
@@ -393,8 +382,6 @@ class Worker(ScriptedChatModel):
 
 
 class End(NamedTuple):
-    """Result of a question."""
-
     namespace: dict[str, Any]
     answer: str
     cells: list[str]
@@ -537,7 +524,6 @@ FIGURES = {
 
 
 def uncomputed(desk: Desk) -> list[str]:
-    """The figures of the last answer that nobody computed."""
     return [
         figure["text"]
         for figure in desk.of(tags.ASSISTANT_CHAT)[-1].attrs["figures"]

@@ -1,5 +1,4 @@
-"""The parts of a session: how they are put together, clean up, and take over a kernel that
-waited."""
+"""The components of a session."""
 
 from __future__ import annotations
 
@@ -162,8 +161,7 @@ def test_detaching_from_the_kernel_does_not_lose_the_names() -> None:
 
 
 def resumed(project: Path, started: Record, printed: str) -> tuple[str, list[Record], list[Record]]:
-    """A session whose screen was killed while a cell ran, resumed twice after its kernel ended: its
-    id, and its records each time."""
+    """A session whose screen was killed while a cell ran, resumed twice after its kernel ended."""
     store, _, _ = new_store(project)
     store.append(started)
     store.partial("cell", UserReplOut("beg", cell=3, cut=True, time=time.time()))
@@ -228,7 +226,6 @@ def test_recovered_output_is_deleted_with_its_session(project: Path) -> None:
 
 
 def cell(number: int, code: str, *changes: tuple[str, str], restored: bool = False) -> list[Record]:
-    """A cell and what it changed: names, and how."""
     rows = [
         {"name": name, "change": change, "type": "int", "summary": "", "kind": "data"}
         for name, change in changes

@@ -1,4 +1,4 @@
-"""A session's records for those who watch it, and the cells of other agents in it."""
+"""A session's watchers, and the cells of other agents in it."""
 
 from __future__ import annotations
 
@@ -156,8 +156,6 @@ ABOUT: dict[str, Any] = {"call": "guest-1", "party": "codex", "guest": 2, "step"
 
 
 class RecordingInbox(Inbox):
-    """Writes down whose cells it holds back."""
-
     def __init__(self, log: logging.Logger, changes: list[tuple[str, bool]]) -> None:
         super().__init__(log)
         self._pause_changes = changes
@@ -168,7 +166,6 @@ class RecordingInbox(Inbox):
 
 
 def guests_of(log: logging.Logger, pauses: list[tuple[str, bool]] | None = None) -> JoinedAgents:
-    """The agents of a session that Claude answers in."""
     inbox = RecordingInbox(log, [] if pauses is None else pauses)
     return JoinedAgents(
         log,

@@ -1,4 +1,4 @@
-"""Tools that the model calls, as the service's own calls and as text of an answer."""
+"""Tool calls of a model, as the service's own calls and as text of an answer."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ waiting, heeding, leaving, keeping = (
 
 @pytest.fixture
 def own_tools(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tools above are there, too; to be named before the desk."""
+    """Add the tools above; to be named before `desk`."""
     found = EntryPoints(
         EntryPoint(name, f"{__name__}:{name}", "mahtab_tui.tools")
         for name in ("waiting", "heeding", "leaving", "keeping")
@@ -111,14 +111,12 @@ def desk(project: Path) -> Iterator[Desk]:
 def run(
     desk: Desk, *answers: list[AIMessageChunk] | Exception, **more: Any
 ) -> tuple[AgentState, Caller]:
-    """One turn with these answers."""
     model = Caller(answers=list(answers), **more)
     graph = create_repl_graph(model, desk.host, tools=desk.session.tools(), reflection="never")
     return run_graph(graph, create_initial_state("what is it?"), desk.host), model
 
 
 def tool_events(desk: Desk) -> list[tuple[str, str, str]]:
-    """Return the records of calls on the bus: id, name, state."""
     return [
         (record.attrs["call"], record.attrs["name"], record.attrs["state"])
         for record in desk.of(tags.ASSISTANT_TOOL)
@@ -303,7 +301,6 @@ def test_closing_answer_is_requested_with_tools_that_may_not_be_called(desk: Des
 
 
 def stopped_while_it_waits(agent: ReplAgent) -> None:
-    """A question, stopped once its tool runs."""
     waits.clear()
     released.clear()
 
