@@ -27,7 +27,6 @@ from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.logger import StreamingHandler
 from mahtab_tui.bus.records import Agent, AssistantChat, Notice, Record, UserChat, emit
 from mahtab_tui.llm.base import ModelError, Preparable, Stoppable, make_encodable, masked_messages
-from mahtab_tui.llm.pictures import accepts_pictures
 from mahtab_tui.llm.prompts import background, changed_sections, render_variables, system_prompt
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.usage import estimated_tokens, input_limit
@@ -217,11 +216,6 @@ class ReplAgent:
     def messages(self) -> list[AnyMessage]:
         """The conversation as the model gets it, without the system prompt."""
         return self._history.messages
-
-    @property
-    def sees(self) -> bool | None:
-        """Whether the model accepts pictures; None if unknown."""
-        return accepts_pictures(self._nodes.llm)
 
     def ask_sync(
         self, prompt: str, callbacks: Callbacks | None = None, *, shown: int | None = None

@@ -200,14 +200,6 @@ class SessionAgent:
             return self._agent.model
         return self.info.model
 
-    @property
-    def sees(self) -> bool | None:
-        """Whether the model accepts pictures; None if unknown. Waits until the model is loaded."""
-        try:
-            return self.agent.sees
-        except ModelError:  # reported when the question is asked
-            return None
-
     def stop(self) -> None:
         self._withdrawn.set()
         if self._agent is not None:

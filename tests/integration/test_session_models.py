@@ -14,6 +14,7 @@ from mahtab_tui.bus import records
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm import providers
 from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.pictures import accepts_pictures
 from mahtab_tui.llm.usage import estimated_tokens
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
@@ -203,7 +204,7 @@ def test_model_without_a_provider_uses_the_current_one(
     assert it.session.agent.party == "gpt-4o"
     assert change_setting(it.session, "provider", None)
     it.session.renew_model()
-    assert it.session.agent.agent.sees is True, "what was chosen stays what it is"
+    assert accepts_pictures(it.session.models.make()), "what was chosen stays what it is"
 
 
 # The model of a session for which none is set.
