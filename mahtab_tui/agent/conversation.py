@@ -268,7 +268,9 @@ def _visible_answer(message: StoredMessage, hidden: HiddenEntries) -> str:
     code = iter(removed)
     for part in parts:
         if part.kind == "code":
-            visible.append(prompts.REMOVED_BY_USER if next(code) else _code_block(part.text))
+            ticks = max((len(run) + 1 for run in _TICKS.findall(part.text)), default=3) * "`"
+            block = f"{ticks}python\n{part.text}\n{ticks}"
+            visible.append(prompts.REMOVED_BY_USER if next(code) else block)
         elif not wordless:
             visible.append(part.text)
     return "\n\n".join(visible)
@@ -313,11 +315,6 @@ def _without_private(context: str, hidden: HiddenEntries) -> str:
     return _ATTACHMENT.sub(attachment, context)
 
 
-def _code_block(code: str) -> str:
-    ticks = max((len(run) + 1 for run in _TICKS.findall(code)), default=3) * "`"
-    return f"{ticks}python\n{code}\n{ticks}"
-
-
 class _Summary(NamedTuple):
     """A summary of the messages before `end`. of: their hash."""
 
@@ -342,8 +339,6 @@ class MessageHistory(Conversation):
         self._host = host
         self.max_history = max_history
         self._summary: _Summary | None = None
-        self._dropped = 0
-        """Messages from the summary to this index are not sent, because summarising them failed."""
         self._short = 0
         """Outputs in messages before this index are shortened."""
         if summary is not None:
@@ -352,12 +347,11 @@ class MessageHistory(Conversation):
 
     @property
     def messages(self) -> list[AnyMessage]:
-        messages = self._sent_from(self._start)
-        if not self._start:
-            return messages
         summary = self._valid_summary()
-        whole = self._summary_end == self._start
-        before = prompts.earlier_conversation(summary.text if summary else "", whole=whole)
+        if summary is None:
+            return self._sent_from(0)
+        messages = self._sent_from(summary.end)
+        before = prompts.earlier_conversation(summary.text)
         if not messages or messages[0].type != "human":
             return [HumanMessage(before), *messages]
         return [HumanMessage(f"{before}\n\n{messages[0].text}"), *messages[1:]]
@@ -374,24 +368,21 @@ class MessageHistory(Conversation):
         real limit in tokens, if that is less than it claims."""
         limit = input_limit(llm)
         room = min(limit, most or limit) - estimate_size([system])
-        failure: str | None = ""
-        if self._dropped > self._summary_end:
-            failure = self._summarise(summariser, self._dropped, turn)
-        if failure is None or self._fits(room):
+        if self._fits(room):
             return self.messages
         questions = self.questions(self._host.hidden)
         if estimate_size(self.messages) > room:
             self._short = max(self._short, questions[-1])
         if self._fits(room):
             return self.messages
-        start = self._start
+        start = self._summary_end
         starts = [index for index in questions if index >= start][-max(1, self.max_history // 2) :]
         while len(starts) > 1 and estimate_size(self._sent_from(starts[0])) > room // 2:
             del starts[0]
         if starts and starts[0] > start:
-            failure = failure or self._summarise(summariser, starts[0], turn)
+            failure = self._summarise(summariser, starts[0], turn)
             if failure:
-                self._drop(starts[0], failure)
+                self._warn(f"Summarising failed ({failure}). The next question tries again.")
         return self.messages
 
     def _sent_from(self, start: int) -> list[AnyMessage]:
@@ -403,19 +394,14 @@ class MessageHistory(Conversation):
         questions = self.questions(self._host.hidden)
         if not questions or questions[-1] <= self._summary_end:
             return "nothing before the last question is left to summarise"
-        return self._summarise(summariser, questions[-1], turn, keep, must_shorten=True)
+        return self._summarise(summariser, questions[-1], turn, keep)
 
     @property
     def _summary_end(self) -> int:
         return summary.end if (summary := self._valid_summary()) else 0
 
-    @property
-    def _start(self) -> int:
-        """Index of the first message sent in full."""
-        return max(self._summary_end, self._dropped)
-
     def _fits(self, room: int) -> bool:
-        start = self._start
+        start = self._summary_end
         count = sum(index >= start for index in self.questions(self._host.hidden))
         return count <= self.max_history and estimate_size(self.messages) <= room
 
@@ -427,10 +413,7 @@ class MessageHistory(Conversation):
         messages = self.as_messages(self._host.hidden, 0, end)
         return hash(tuple(str(message.text) for message in messages))
 
-    def _summarise(
-        self, llm: BaseChatModel, end: int, turn: int, keep: str = "", *, must_shorten: bool = False
-    ) -> str | None:
-        """must_shorten: fail if the conversation would not become shorter."""
+    def _summarise(self, llm: BaseChatModel, end: int, turn: int, keep: str = "") -> str | None:
         host, summary = self._host, self._valid_summary()
         emit(host.log, Agent(state="summarising", turn=turn, step=0, party=host.party))
         begin = summary.end if summary else 0
@@ -441,35 +424,23 @@ class MessageHistory(Conversation):
             keep,
         )
 
-        def warn(sentence: str) -> None:
-            emit(host.log, Notice(sentence, level="warning"))
-
-        answer = call_model(host, llm, [HumanMessage(request)], turn, "summary", warn)
+        answer = call_model(host, llm, [HumanMessage(request)], turn, "summary", self._warn)
         if answer.stopped:
             return None
         text = answer.text.strip()
         if answer.failure or not text:
             return answer.failure.rstrip(".") or "the model gave an empty answer"
-        before, old = estimate_size(self.messages), (self._summary, self._dropped)
-        self._summary, self._dropped = _Summary(end, text, self._hash(end)), 0
+        before = estimate_size(self.messages)
+        self._summary = _Summary(end, text, self._hash(end))
         after = estimate_size(self.messages)
-        if must_shorten and after >= before:
-            self._summary, self._dropped = old
-            return f"the summary would not be shorter ({before:,} → {after:,} tokens)"
-        notice = f"From now on the model gets only a summary of {self._text_before(end)} (about {before:,} → {after:,} tokens)."
+        last = self.turn_before(end)
+        part = f"the conversation up to question {last}"
+        if last is None:
+            part = "the beginning of the conversation"
+        notice = f"From now on the model gets only a summary of {part} (about {before:,} → {after:,} tokens)."
         emit(host.log, Notice(f"{notice} Nothing changes on your screen.\n{text}"))
-        emit(host.log, Summary(text, turn=self.turn_before(end)))
+        emit(host.log, Summary(text, turn=last))
         return ""
 
-    def _drop(self, end: int, why: str) -> None:
-        self._dropped = end
-        notice = f"Summarising failed ({why}), so the model does not get {self._text_before(end)}. The next question tries again."
-        emit(self._host.log, Notice(notice, level="warning"))
-
-    def _text_before(self, end: int) -> str:
-        last = self.turn_before(end)
-        return (
-            "the beginning of the conversation"
-            if last is None
-            else f"the conversation up to question {last}"
-        )
+    def _warn(self, sentence: str) -> None:
+        emit(self._host.log, Notice(sentence, level="warning"))

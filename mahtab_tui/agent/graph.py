@@ -183,15 +183,6 @@ def is_complete(state: AgentState) -> bool:
 
 
 def build_graph(nodes: Nodes) -> ReplGraph:
-    def after_blocks(state: AgentState) -> str:
-        return after_execute(state, nodes)
-
-    def after_check(state: AgentState) -> str:
-        return should_continue(state, nodes.max_turns)
-
-    def targets(*names: str) -> dict[Hashable, str]:
-        return {name: END if name == "end" else name for name in names}
-
     graph = StateGraph(AgentState)
     for node in (
         nodes.generate,
@@ -204,19 +195,17 @@ def build_graph(nodes: Nodes) -> ReplGraph:
         nodes.close,
     ):
         graph.add_node(node.__name__, node)
+    onward: dict[Hashable, str] = {"end": END}
+    onward.update((name, name) for name in graph.nodes)
     graph.add_edge(START, "generate")
-    graph.add_conditional_edges("generate", after_generate, targets("tools", "extract_code"))
+    graph.add_conditional_edges("generate", after_generate, onward)
     graph.add_edge("tools", "extract_code")
-    graph.add_conditional_edges(
-        "extract_code", should_execute, targets("approve", "generate", "close", "end")
-    )
+    graph.add_conditional_edges("extract_code", should_execute, onward)
     graph.add_edge("approve", "execute")
-    graph.add_conditional_edges(
-        "execute",
-        after_blocks,
-        targets("approve", "reflect", "instruct", "generate", "close", "end"),
-    )
+    graph.add_conditional_edges("execute", lambda state: after_execute(state, nodes), onward)
     graph.add_edge("instruct", "generate")
-    graph.add_conditional_edges("reflect", after_check, targets("generate", "close", "end"))
+    graph.add_conditional_edges(
+        "reflect", lambda state: should_continue(state, nodes.max_turns), onward
+    )
     graph.add_edge("close", END)
     return graph.compile()

@@ -6,8 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage, SystemMessage
@@ -413,16 +412,4 @@ class ReplAgent:
         )
 
 
-P = ParamSpec("P")
-
-
-def _as_function(make: Callable[P, ReplAgent]) -> Callable[P, ReplAgent]:
-    @wraps(make, assigned=(), updated=())
-    def create_repl_agent(*args: P.args, **options: P.kwargs) -> ReplAgent:
-        """Create an agent for a session; the arguments are those of `ReplAgent`."""
-        return make(*args, **options)
-
-    return create_repl_agent
-
-
-create_repl_agent = _as_function(ReplAgent)
+create_repl_agent = ReplAgent

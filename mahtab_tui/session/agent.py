@@ -300,6 +300,13 @@ class SessionAgent:
             self.cancelled.set()
         undone = decision.action == "undo"
         note = "" if code == request.code else edited_note(request.block)
+        variables = ""
+        if not (ended or undone):
+            printed = bool(result.output.strip())
+            with suppress(KernelError):
+                variables = describe_changes(
+                    self._kernel, self._private, result.changes, printed=printed
+                )
         return ExecutionResult(
             step=request.step,
             block=request.block,
@@ -311,7 +318,7 @@ class SessionAgent:
             note=undone_note(request.block, decision.reason) if undone else note,
             rewritten=result.rewritten,
             undone=undone,
-            variables="" if ended or undone else make_encodable(self._describe_result(result)),
+            variables=make_encodable(variables),
         )
 
     def _run(self, request: ApprovalRequest, code: str, lock: Lock | None = None) -> CellResult:
@@ -337,13 +344,6 @@ class SessionAgent:
         if not result.needs:
             self._fork_result = result
         return result.needs
-
-    def _describe_result(self, result: CellResult) -> str:
-        printed = bool(result.output.strip())
-        try:
-            return describe_changes(self._kernel, self._private, result.changes, printed=printed)
-        except KernelError:
-            return ""
 
     def interrupt(self) -> None:
         if (asked := self._open_request) is not None:
@@ -381,7 +381,10 @@ class SessionAgent:
         can_ask = self._parts.frontend.can_ask
         self._fork_result, self._reviewed = None, False
         self._allowed_private = used = self._private.uses(request.code)
-        cannot_review = self._cannot_review() if info.approval == "review" else ""
+        cannot_review = ""
+        if info.approval == "review":
+            waits = "another cell waits for this answer" if self._waiting_cells else ""
+            cannot_review = waits or self._kernel.cannot_undo
         trusted = info.approval != "ask" and not cannot_review
         permission = self.rules.permission(
             request.code,
@@ -401,11 +404,6 @@ class SessionAgent:
         if permission.action == "ask" and not permission.reason:
             return Permission("ask", cannot_review)
         return permission
-
-    def _cannot_review(self) -> str:
-        if self._waiting_cells:
-            return "another cell waits for this answer"
-        return self._kernel.cannot_undo
 
     def _plan(self, request: ApprovalRequest, permission: Permission) -> Permission:
         if permission.action == "deny":

@@ -105,6 +105,7 @@ class JoinedAgents:
         """Notified when an agent is resumed, or a call is cancelled."""
         self._agents: list[JoinedAgent] = []
         self._numbers = itertools.count(1)
+        self._colours = itertools.cycle(range(COLOURS))
         self._pauses: set[str] = set()
         """Names of paused agents, also of those that have left."""
 
@@ -128,10 +129,7 @@ class JoinedAgents:
             others = {"you", self._info.party.lower(), *(agent.name for agent in self._agents)}
             names = (base if number == 1 else f"{base}-{number}" for number in itertools.count(1))
             name = next(name for name in names if name not in others)
-            used = {agent.colour for agent in self._agents}
-            free = (colour for colour in range(COLOURS) if colour not in used)
-            colour = next(free, len(used) % COLOURS)
-            agent = JoinedAgent(name, colour, leave, last_sent, owns_session)
+            agent = JoinedAgent(name, next(self._colours), leave, last_sent, owns_session)
             agent.paused = bool(self._pauses)
             paused = ", ".join(sorted(self._pauses))
             self._agents.append(agent)
@@ -152,13 +150,13 @@ class JoinedAgents:
             agent.gone = True  # before its calls are listed, so that a new call is refused
             calls = list(agent.calls)
         self._notify_waiters()
-        running = [call for call in calls if call.running]
+        goes_on = not stop and any(call.running for call in calls)
         for call in calls:
-            if stop or call not in running:
+            if stop or not call.running:
                 call.cancel()
         self._inbox.hold(agent.name, False)  # none of its cells are queued any more
-        goes_on = " Its cell keeps running." if running and not stop else ""
-        self._notice(f"{agent.name} has left the session.{goes_on}")
+        keeps_running = " Its cell keeps running." if goes_on else ""
+        self._notice(f"{agent.name} has left the session.{keeps_running}")
 
     def pause(self, name: str = "") -> str:
         """Pause or resume an agent, or the only one; returns a sentence."""
@@ -198,9 +196,8 @@ class JoinedAgents:
         if here:
             sentence = f"Agents in the session: {'; '.join(here)}."
         if gone:
-            sentence += (
-                f" Paused, but not connected: {', '.join(gone)}; /pause NAME clears the pause."
-            )
+            names = ", ".join(gone)
+            sentence += f" Paused, but not connected: {names}; /pause NAME clears the pause."
         return sentence
 
     def close(self) -> None:
@@ -317,7 +314,11 @@ class AgentCalls:
             "undo": self._undo,
             "activate": self._activate,
             "permit": self._permit,
-            "invalidate_caches": self._invalidate_caches,
+            "invalidate_caches": lambda call: session.kernel.execute(
+                "__import__('importlib').invalidate_caches()",
+                cell=0,
+                on_output=lambda kind, text: None,
+            ),
             "contents": self._contents,
             "kernel": lambda call: session.kernel.info(),
             "inspect": self._inspect,
@@ -423,10 +424,6 @@ class AgentCalls:
     def _permit(self, call: AgentCall, action: str) -> None:
         self._approve_action(call, f"# {action}")
         self._session.notice(f"{call.agent.name}: {action}")
-
-    def _invalidate_caches(self, call: AgentCall) -> None:
-        code = "__import__('importlib').invalidate_caches()"
-        self._session.kernel.execute(code, cell=0, on_output=lambda kind, text: None)
 
     def _inspect(self, call: AgentCall, name: str) -> Detail:
         session = self._session

@@ -20,7 +20,7 @@ from mahtab_tui.session.cells import Cells, Undo
 from mahtab_tui.session.inbox import Entries, Inbox
 from mahtab_tui.session.info import SessionInfo, UserRequests
 from mahtab_tui.session.kernel import CellThread, SessionKernelHost
-from mahtab_tui.session.knowledge import Knowledge, ToolCalls
+from mahtab_tui.session.knowledge import Knowledge
 from mahtab_tui.session.models import Models, Suggestions
 from mahtab_tui.session.namespace_store import NamespaceStore
 from mahtab_tui.session.searches import Searches, ServerCalls
@@ -126,7 +126,6 @@ class Components:
         self.spending = Spending(lambda: settings.max_usd)
         self.spending.resume(past)
         self.knowledge = Knowledge(self)
-        self.tools = ToolCalls(self.knowledge)
         self.searches = Searches(self)
         self.namespace_store = NamespaceStore(log, self.kernel)
         self.cells = Cells(self)

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -205,6 +204,8 @@ class SessionKernelHost:
         self._log = parts.log
         self._cells = parts.cells
         self.inputs: UserRequests[str | None] = UserRequests()
+        self._tool_calls: set[tuple[str, threading.Event]] = set()
+        """Names, and events that cancel the calls."""
 
     def kernel_state(self, info: KernelInfo, text: str) -> None:
         runs = info.state is KernelState.BUSY
@@ -234,7 +235,7 @@ class SessionKernelHost:
         emit(self._log, UserReplOut(text, cell=self._cells.last, late=True, kinds=kinds))
 
     def functions(self) -> Sequence[HostFunction]:
-        return self._parts.tools.functions()
+        return self._parts.knowledge.toolset.functions()
 
     def servers(self) -> Sequence[HostServer]:
         return () if self._parts.servers is None else self._parts.servers.servers()
@@ -276,7 +277,7 @@ class SessionKernelHost:
             case "input":
                 return self._input(str(args.get("prompt", "")), bool(args.get("password")))
             case _ if name in parts.knowledge.toolset.tools:
-                return parts.tools.call(name, args)
+                return self._call_tool(name, args)
         raise RuntimeError(f"The host has nothing called {name!r}.")
 
     def call_cancelled(self, name: str) -> None:
@@ -287,12 +288,25 @@ class SessionKernelHost:
             "rlm": parts.searches.stop_all,
             "rlm_tools": parts.searches.end_tools,
         }
-        cancel.get(name, partial(parts.tools.cancel, name))()
+        if name in cancel:
+            cancel[name]()
+        for called, cancelled in list(self._tool_calls):
+            if called == name:
+                cancelled.set()
+
+    def _call_tool(self, name: str, args: Mapping[str, Any]) -> str:
+        waiting = name, threading.Event()
+        self._tool_calls.add(waiting)
+        try:
+            return self._parts.knowledge.toolset.run(name, args, waiting[1])
+        finally:
+            self._tool_calls.discard(waiting)
 
     def _mark_private(self, name: str, private: bool) -> None:
         if not private and self._foreign_code_runs:
-            why = "Code from the model or an agent cannot make a private variable public."
-            raise RuntimeError(why)
+            raise RuntimeError(
+                "Code from the model or an agent cannot make a private variable public."
+            )
         self._parts.private.mark(name, private)
 
     @property

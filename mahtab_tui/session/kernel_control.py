@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -87,7 +86,7 @@ def describe_kernel(kernel: WaitingKernel | KernelNote) -> str:
     age = _format_age(time.time() - kernel.since)
     if isinstance(kernel, KernelNote):
         return f"started {age} ago on {one_line(kernel.station.label)}"
-    use = f"CPU {_format_age(_cpu_seconds(kernel.pid))}, {_memory_use(kernel.pid)}"
+    use = _memory_use(kernel.pid)
     if not kernel.cell:
         return f"idle for {age}, {use}"
     code = _running_code(kernel)
@@ -109,14 +108,6 @@ def _memory_use(pid: int) -> str:
     except (OSError, ValueError, IndexError):
         return "? MB"
     return f"{pages * 4096 / 2**20:,.0f} MB"
-
-
-def _cpu_seconds(pid: int) -> float:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError):
-        return 0.0
 
 
 def _running_code(kernel: WaitingKernel) -> str:

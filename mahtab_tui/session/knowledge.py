@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.records import emit, warn
-from mahtab_tui.kernel.base import HostFunction
 from mahtab_tui.settings.sources import SettingsError, home_folder, project_folder
 from mahtab_tui.system import Lazy
 
@@ -156,12 +154,8 @@ class Knowledge:
     def _listed_servers(self) -> list[ListedServer]:
         from mahtab_tui.llm.prompts import ListedServer
 
-        if (servers := self.servers) is None:
-            return []
-        return [
-            ListedServer(state.python, state.sentence, state.used_tools())
-            for state in servers.states.values()
-        ]
+        states = self.servers.states.values() if self.servers else ()
+        return [ListedServer(each.python, each.sentence, each.used_tools()) for each in states]
 
     def close(self) -> None:
         """Stop the MCP servers, and wait for them briefly."""
@@ -172,26 +166,3 @@ class Knowledge:
 
     def _warn(self, problem: str) -> None:
         warn(self._log, problem)
-
-
-class ToolCalls:
-    def __init__(self, knowledge: Knowledge) -> None:
-        self._knowledge = knowledge
-        self._waiting: set[tuple[str, threading.Event]] = set()
-
-    def functions(self) -> Sequence[HostFunction]:
-        return self._knowledge.toolset.functions()
-
-    def call(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """Raises `ToolError`."""
-        waiting = (name, threading.Event())
-        self._waiting.add(waiting)
-        try:
-            return self._knowledge.toolset.run(name, arguments, waiting[1])
-        finally:
-            self._waiting.discard(waiting)
-
-    def cancel(self, name: str) -> None:
-        for called, cancelled in list(self._waiting):
-            if called == name:
-                cancelled.set()

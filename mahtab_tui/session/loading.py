@@ -50,9 +50,8 @@ class DataFile(NamedTuple):
     path: Path
     name: str
     size: int
-    text: bool
-    """Whether it starts like a text."""
     encoding: str
+    """Empty if it does not start like a text."""
     separator: str
 
     @property
@@ -62,7 +61,7 @@ class DataFile(NamedTuple):
     @property
     def is_long_text(self) -> bool:
         """Whether its variable will be a text that is too long to read."""
-        return self.text and _suffix(self.path) in _TEXTS and self.size > LONG_TEXT
+        return bool(self.encoding) and _suffix(self.path) in _TEXTS and self.size > LONG_TEXT
 
 
 class LoadingCell(NamedTuple):
@@ -105,7 +104,7 @@ def _inspect(path: Path, name: str) -> DataFile:
     first = decode(beginning, encoding).partition("\n")[0] if encoding else ""
     # In many countries the separator is not a comma.
     separator = "\t" if _suffix(path) in (".tsv", ".tab") else max(",;\t|", key=first.count)
-    return DataFile(path.absolute(), name, status.st_size, bool(encoding), encoding, separator)
+    return DataFile(path.absolute(), name, status.st_size, encoding, separator)
 
 
 def _open(path: Path) -> IO[bytes]:
@@ -143,7 +142,7 @@ def make_loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingC
         return only_path(
             f"needs pandas, which this kernel's Python does not have: {name} is its path."
         )
-    if not file.text:
+    if not file.encoding:
         return only_path(
             f"is not a text file: {name} is its path, and {name}.read_bytes() reads it."
         )

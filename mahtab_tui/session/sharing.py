@@ -11,7 +11,7 @@ import stat
 import struct
 import sys
 import threading
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -37,33 +37,11 @@ BACKLOG = 2_000
 CHARACTERS = 20_000_000
 """Maximum number and characters of recent records to keep."""
 
-GROWING = 1_000_000
-"""Maximum characters to keep of the end of a stream."""
+JOINED = 100_000
+"""Characters up to which pieces of a stream are joined to one record."""
 
 Feed = queue.Queue[Record | None]
 """None marks the end."""
-
-
-class _OpenStream:
-    """The end of a stream whose complete record has not arrived yet. size: in characters."""
-
-    def __init__(self, first: Stream) -> None:
-        self._first = first
-        self.key = stream_key(first)
-        self._texts: deque[str] = deque()
-        self.size = 0
-
-    def accepts(self, piece: Stream) -> bool:
-        return self._first.stream == piece.stream
-
-    def add(self, text: str) -> None:
-        self._texts.append(text)
-        self.size += len(text)
-        while self.size > GROWING and len(self._texts) > 1:
-            self.size -= len(self._texts.popleft())
-
-    def record(self) -> Record:
-        return self._first.changed(text="".join(self._texts))
 
 
 class Broadcast(logging.Handler):
@@ -73,7 +51,7 @@ class Broadcast(logging.Handler):
         super().__init__()
         self._mutex = threading.Lock()
         """A new watcher gets each record exactly once."""
-        self._past: OrderedDict[int, Record | _OpenStream] = OrderedDict()
+        self._past: OrderedDict[int, Record] = OrderedDict()
         """By a number, so that pieces are removed without a search."""
         self._numbers = itertools.count()
         self._open_streams: dict[str, list[int]] = {}
@@ -89,17 +67,14 @@ class Broadcast(logging.Handler):
             for feed in self._feeds:
                 with suppress(queue.Full):
                     feed.put_nowait(value)
-            if isinstance(value, Stream):
-                self._store_piece(value)
-            else:
-                self._store(value)
+            self._store(value)
 
     def watch(self) -> Feed:
         """Return a feed of the recent records, followed by new ones."""
         feed: Feed = queue.Queue(WAITING)
         with self._mutex:
             for each in self._past.values():
-                feed.put_nowait(each.record() if isinstance(each, _OpenStream) else each)
+                feed.put_nowait(each)
             self._feeds.add(feed)
         return feed
 
@@ -108,42 +83,39 @@ class Broadcast(logging.Handler):
             self._feeds.discard(feed)
         feed.put(None)
 
-    def _store_piece(self, piece: Stream) -> None:
-        if not (key := stream_key(piece)):
-            return
-        if isinstance(piece, records.AssistantChatStream) and piece.fresh:
-            self._drop_pieces(key)
-            return
-        last = next(reversed(self._past.values()), None)
-        if not isinstance(last, _OpenStream) or not last.accepts(piece):
-            last = _OpenStream(piece)
-            self._open_streams.setdefault(key, []).append(self._append(last))
-        before = last.size
-        last.add(piece.text)
-        self._trim(last.size - before)
-
-    def _drop_pieces(self, key: str) -> None:
-        for number in self._open_streams.pop(key, ()):
-            if (dropped := self._past.pop(number, None)) is not None:
-                self._characters -= _record_size(dropped)
-
     def _store(self, record: Record) -> None:
-        self._drop_pieces(stream_key(record))
-        self._append(record)
-        self._trim(_record_size(record))
-
-    def _append(self, item: Record | _OpenStream) -> int:
-        number = next(self._numbers)
-        self._past[number] = item
-        return number
-
-    def _trim(self, characters: int) -> None:
-        self._characters += characters
+        key = stream_key(record)
+        if not isinstance(record, Stream):
+            self._drop_pieces(key)
+            self._append(record)
+        elif isinstance(record, records.AssistantChatStream) and record.fresh:
+            self._drop_pieces(key)
+        elif key:
+            number, last = next(reversed(self._past.items()), (0, None))
+            if (
+                isinstance(last, Stream)
+                and last.stream == record.stream
+                and len(last.text) < JOINED
+            ):
+                self._past[number] = last.changed(text=last.text + record.text)
+                self._characters += len(record.text)
+            else:
+                self._open_streams.setdefault(key, []).append(self._append(record))
         while len(self._past) > BACKLOG or self._characters > CHARACTERS:
             number, oldest = self._past.popitem(last=False)
             self._characters -= _record_size(oldest)
-            if isinstance(oldest, _OpenStream):
-                self._open_streams[oldest.key].remove(number)
+            if isinstance(oldest, Stream):
+                self._open_streams[stream_key(oldest)].remove(number)
+
+    def _append(self, record: Record) -> int:
+        number = next(self._numbers)
+        self._past[number] = record
+        self._characters += _record_size(record)
+        return number
+
+    def _drop_pieces(self, key: str) -> None:
+        for number in self._open_streams.pop(key, ()):
+            self._characters -= _record_size(self._past.pop(number))
 
 
 def past_for_watchers(past: Sequence[Record], *, same_kernel: bool) -> Iterator[Record]:
@@ -161,9 +133,7 @@ def past_for_watchers(past: Sequence[Record], *, same_kernel: bool) -> Iterator[
         yield records.Namespace(fresh=True, cell=0)
 
 
-def _record_size(record: Record | _OpenStream) -> int:
-    if isinstance(record, _OpenStream):
-        return record.size
+def _record_size(record: Record) -> int:
     data = record.data if isinstance(record, Display | UserAttachment) else ""
     return len(record.text) + len(data or "")
 
@@ -209,21 +179,11 @@ def share_folder() -> Path:
     return folder
 
 
-def socket_path(pid: int) -> Path:
-    path = share_folder() / f"{pid}.sock"
-    if len(os.fsencode(path)) > LONGEST_PATH:
-        raise SharingError(f"the path {path} is too long for a socket.")
-    return path
-
-
 def peer_uid(connection: socket.socket) -> int:
     if sys.platform == "darwin":
-        _, uid = struct.unpack("2I", connection.getsockopt(0, _LOCAL_PEERCRED, 8))
-        return int(uid)
-    _, uid, _ = struct.unpack(
-        "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    )
-    return int(uid)
+        return int(struct.unpack("2I", connection.getsockopt(0, _LOCAL_PEERCRED, 8))[1])
+    peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    return int(struct.unpack("3i", peer)[1])
 
 
 def running_sessions() -> list[RunningSession]:
@@ -344,7 +304,9 @@ class ShareServer(AgentService):
     def __init__(self, session: Session, project: Path) -> None:
         super().__init__(session, project)
         self._closed = threading.Event()
-        self._path = socket_path(os.getpid())
+        self._path = share_folder() / f"{os.getpid()}.sock"
+        if len(os.fsencode(self._path)) > LONGEST_PATH:
+            raise SharingError(f"the path {self._path} is too long for a socket.")
         # Renamed once it listens: programs that look for sessions remove sockets that do not
         # answer.
         draft = self._path.with_suffix(".new")

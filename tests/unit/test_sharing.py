@@ -77,10 +77,13 @@ def test_late_watcher_gets_the_printed_text_and_pictures_of_a_running_cell(
 def test_stream_backlog_is_limited_to_its_end(
     log: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sharing, "GROWING", 10)
+    monkeypatch.setattr(sharing, "JOINED", 4)
+    monkeypatch.setattr(sharing, "CHARACTERS", 20)
     for number in range(100):
         emit(log, tags.USER_REPL_OUT_STREAM, f"{number} ", cell=1)
-    assert texts(handler(log).watch()) == ["97 98 99 "]
+    assert "".join(texts(handler(log).watch())) == "94 95 96 97 98 99 "
+    emit(log, tags.USER_REPL_OUT, "whole", cell=1)
+    assert texts(handler(log).watch()) == ["whole"]
 
 
 def test_restarted_answer_drops_its_pieces_and_searches_are_not_replayed(
