@@ -1,21 +1,10 @@
 """The graph that answers one question, and its state.
 
-START -> generate -> [calls tools?] yes -> tools -+
-            ^              | no                    |
-            |              +------ extract_code <--+
-            |                           |
-            +- [tool results, uncomputed figures, failed code repeated?] yes
-            |                           | no
-            |            [code that ran before?] yes -> close
-            |                           | no
-            |                      [new code?] no -> END
-            |                           | yes
-            |           approve (block by block) -> execute -> [blocks left?] yes -> approve
-            |                                        | no
-            |                     [a separate check?] yes   -> reflect -> [complete, or turns used up?] yes -> close -> END
-            |                                        | no                         | no
-            +-------------------------------------- instruct                      |
-            +---------------------------------------------------------------------+
+generate -> tools (if it calls any) -> extract_code
+extract_code -> generate (after tools, for uncomputed figures or repeated code) | close | approve
+approve -> execute -> approve (next block) | reflect (if checked) | instruct | generate | close
+instruct -> generate
+reflect -> generate | close
 """
 
 from __future__ import annotations
