@@ -88,16 +88,6 @@ def test_a_question_runs_code_after_approval_and_shares_the_namespace(
     assert answers[-1] == "It is 42."
 
 
-def test_stopping_while_code_waits_ends_the_turn(open_session: OpenSession) -> None:
-    it = open_session(CODE)
-    it.session.submit("ask", "make it")
-    it.store.wait(tags.APPROVAL, state="waiting")
-    assert it.session.stop() == "model"
-    it.store.wait(tags.AGENT, state="stopped")
-    it.session.submit("python", "'made' in globals()")
-    assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == "False\n"
-
-
 def test_question_can_be_stopped_while_the_agent_is_being_created(
     open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -280,17 +270,6 @@ def test_input_is_requested_and_answered(open_session: OpenSession) -> None:
     assert it.session.host.inputs.answer(asked.attrs["request"], "Ada")
     changes = it.store.wait(tags.NAMESPACE).attrs["changes"]
     assert changes[0]["summary"] == "'Ada'"
-
-
-def test_dead_kernel_is_replaced_with_an_empty_namespace(
-    open_session: OpenSession,
-) -> None:
-    it = open_session()
-    it.session.submit("python", "import os; os._exit(3)")
-    assert it.store.wait(tags.USER_REPL_OUT, cell=1).attrs["status"] == "died"
-    it.store.wait(tags.NAMESPACE, fresh=True)
-    it.session.submit("python", "1 + 1")
-    assert it.store.wait(tags.USER_REPL_OUT, cell=2).text == "2\n"
 
 
 def test_kernel_killed_while_idle_is_replaced_with_one_notice(

@@ -177,36 +177,6 @@ def test_hidden_entries_stay_hidden_in_a_resumed_session(
     ]
 
 
-def test_hidden_cell_can_be_shown_again_in_a_resumed_session(
-    open_session: OpenSession, sent_messages: list[list[tuple[str, str]]], project: Path
-) -> None:
-    it = open_session("One.")
-    run(it, 1, "print('sec' + 'ret')")
-    run(it, 2, "print('open' + 'ly')")
-    it.session.entries.hide("cell 1", True)
-    ask(it, 1, "first?")
-    it.session.close()
-    store = Watched()
-    again = Session(
-        load_settings(model=f"replay:{project / 'replay.jsonl'}"),
-        ProcessKernel(),
-        HeadlessFrontend(),
-        store=store,
-        past=tuple(it.store.records),
-    )
-    again.start()
-    try:
-        (project / "replay.jsonl").write_text('{"text": "Two."}\n{"text": "Three."}\n', "utf-8")
-        ask(Opened(again, store), 2, "second?")
-        assert "openly" in text(sent_messages[-1])
-        assert "secret" not in text(sent_messages[-1])
-        again.entries.hide("cell 1", False)
-        ask(Opened(again, store), 3, "third?")
-        assert "secret" in text(sent_messages[-1])
-    finally:
-        again.close()
-
-
 def test_replaced_question_leaves_no_trace_of_itself_and_its_answers(
     open_session: OpenSession, sent_messages: list[list[tuple[str, str]]]
 ) -> None:

@@ -140,15 +140,6 @@ def test_cost_limit_and_history_length_change_during_a_session(
     it.store.wait(tags.AGENT, state="done", turn=6)
 
 
-def test_changed_limits_leave_the_agent_its_tools(open_session: OpenSession) -> None:
-    it = open_session()
-    tools = it.session.agent.agent._nodes.toolset
-    assert tools is not None
-    assert change_setting(it.session, "max_turns", 2)
-    wait_for(lambda: it.session.agent.agent._nodes.max_turns == 2)
-    assert it.session.agent.agent._nodes.toolset is tools
-
-
 @pytest.mark.parametrize(("key", "value"), [("max_usd", 2.0), ("model_timeout", 7.0)])
 def test_both_models_are_recreated(open_session: OpenSession, key: str, value: float) -> None:
     it = open_session(reflection_model="demo")

@@ -146,6 +146,7 @@ def test_quoted_name_may_contain_spaces(project: Path) -> None:
     ("name", "why"),
     [
         ("~nobody-of-this-name/x.md", "No such file or directory"),
+        ("nowhere/x.md", "No such file or directory"),
         (f"{'x' * 300}.md", "File name too long"),
     ],
 )
@@ -197,13 +198,6 @@ def test_saved_session_is_exported_without_private_texts_from_its_cells(
     message = export_session(find_session(None, project), project / f"it{ending}", str)
     assert message.endswith("Left out: 2 that use a private variable.")
     assert "private text" not in (project / f"it{ending}").read_text()
-
-
-def test_missing_folder_gives_one_sentence(open_session: OpenSession, project: Path) -> None:
-    it = open_session()
-    it.run("x = 1")
-    export(it.session, parse_export("nowhere/x.md", "demo", project))
-    it.store.wait(tags.NOTICE, "nowhere/x.md cannot be written: No such file or directory.")
 
 
 def test_stored_session_exports_all_its_records(home: Path, project: Path) -> None:

@@ -268,11 +268,6 @@ def test_picture_is_inserted_once_where_it_is_named() -> None:
     assert prompts.NOT_SHOWN not in str(sent)
 
 
-def test_unsent_picture_is_mentioned() -> None:
-    [sent] = with_pictures([HumanMessage(attached("one", text="detail"))], {})
-    assert sent.content == attached("one", text=f"{prompts.NOT_SHOWN}detail")
-
-
 def test_newest_pictures_are_sent_as_space_permits() -> None:
     messages = [HumanMessage(attached(f"p{number}")) for number in range(20)]
     pictures = {f"p{number}": picture("A") for number in range(20)}
@@ -310,30 +305,6 @@ def test_printed_text_cannot_name_a_picture() -> None:
 # Calls of tools as messages: of an answer's pieces, and as a later question is told them.
 
 __all__ = ["desk"]
-
-
-def test_next_question_repeats_the_earlier_calls(desk: Desk) -> None:
-    model = Caller(
-        answers=[
-            calls(("read_file", {"path": "app.py"})),
-            text_answer("x is 1."),
-            text_answer("Twice that."),
-        ]
-    )
-    agent = ReplAgent(desk.host, model, tools=desk.session.tools())
-    agent.ask_sync("what is x?")
-    agent.ask_sync("and twice?")
-    assert [message.type for message in model.asked[2]] == [
-        "system",
-        "human",
-        "ai",
-        "tool",
-        "ai",
-        "human",
-    ]
-    assert [message.text for message in model.asked[2][:4]] == [
-        message.text for message in model.asked[1]
-    ]
 
 
 def test_a_call_without_a_result_is_not_repeated(desk: Desk) -> None:

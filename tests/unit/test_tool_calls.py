@@ -67,21 +67,7 @@ def leave(at: Workplace, given: Nothing) -> str:
     raise KeyboardInterrupt
 
 
-class Whatever(BaseModel):
-    path: Any = None
-
-
-def keep(at: Workplace, given: Whatever) -> str:
-    """Keep whatever it is."""
-    return "kept \udcff"
-
-
-waiting, heeding, leaving, keeping = (
-    Tool(wait, Nothing),
-    Tool(heed, Nothing),
-    Tool(leave, Nothing),
-    Tool(keep, Whatever, keeps="files"),
-)
+waiting, heeding, leaving = Tool(wait, Nothing), Tool(heed, Nothing), Tool(leave, Nothing)
 
 
 @pytest.fixture
@@ -89,7 +75,7 @@ def own_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     """Add the tools above; to be named before `desk`."""
     found = EntryPoints(
         EntryPoint(name, f"{__name__}:{name}", "mahtab_tui.tools")
-        for name in ("waiting", "heeding", "leaving", "keeping")
+        for name in ("waiting", "heeding", "leaving")
     )
     monkeypatch.setattr("mahtab_tui.tools.entry_points", lambda group: found)
 
@@ -237,25 +223,6 @@ def test_raising_tool_gives_one_sentence(own_tools: None, desk: Desk) -> None:
     assert ">leave failed: KeyboardInterrupt.</" in results(model.asked[1])[0]
 
 
-def test_state_keeps_the_result_of_any_call(own_tools: None, desk: Desk) -> None:
-    state, _ = run(
-        desk, calls(("keep", {"path": ["a", {"b": 1}]}), ("keep", {})), text_answer("I see.")
-    )
-    assert state["file_contents"] == {"['a', {'b': 1}]": "kept ⟨U+DCFF⟩", "None": "kept ⟨U+DCFF⟩"}
-
-
-def test_file_of_a_skill_does_not_replace_its_instructions(desk: Desk) -> None:
-    state, _ = run(
-        desk,
-        calls(
-            ("load_skill", {"name": "tidy"}), ("load_skill", {"name": "tidy", "file": "more.md"})
-        ),
-        text_answer("I see."),
-    )
-    assert state["skill_contexts"].keys() == {"tidy", "tidy/more.md"}
-    assert state["skill_contexts"]["tidy/more.md"] == "And sweep."
-
-
 def test_call_limit_ends_calls_but_tools_stay_in_the_prompt(desk: Desk) -> None:
     many = [("read_file", {"path": "app.py", "end": end}) for end in range(1, MOST_CALLS + 3)]
     state, model = run(desk, calls(*many), text_answer("That is enough."))
@@ -383,14 +350,6 @@ def test_calls_of_a_truncated_answer_are_ignored(ends: str) -> None:
 TOOLS = ("read_file", "search_code")
 
 
-@pytest.fixture
-def desk_without_skills(project: Path) -> Iterator[Desk]:
-    (project / "app.py").write_text("x = 1\n")
-    desk = Desk(project)
-    yield desk
-    desk.session.close()
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -435,17 +394,17 @@ def test_any_text_is_accepted(text: str) -> None:
     parse_written_calls(text, TOOLS)
 
 
-def test_a_written_call_runs_the_tool_and_not_the_code(desk_without_skills: Desk) -> None:
+def test_a_written_call_runs_the_tool_and_not_the_code(desk: Desk) -> None:
     model = Caller(
         answers=[
             text_answer("```python\n{'name': 'read_file', 'arguments': {'path': 'app.py'}}\n```"),
             text_answer("x is one."),
         ]
     )
-    agent = ReplAgent(desk_without_skills.host, model, tools=desk_without_skills.session.tools())
+    agent = ReplAgent(desk.host, model, tools=desk.session.tools())
     assert agent.ask_sync("what is x?") == "x is one."
-    assert desk_without_skills.of(tags.ASSISTANT_REPL_IN) == []
-    assert desk_without_skills.of(tags.ASSISTANT_TOOL)[-1].text == "     1  x = 1"
+    assert desk.of(tags.ASSISTANT_REPL_IN) == []
+    assert desk.of(tags.ASSISTANT_TOOL)[-1].text.startswith("     1  x = 1\n")
     call, result = model.asked[1][-2:]
     assert isinstance(call, AIMessage)
     assert call.tool_calls[0]["name"] == "read_file"
@@ -453,30 +412,26 @@ def test_a_written_call_runs_the_tool_and_not_the_code(desk_without_skills: Desk
 
 
 def test_a_written_call_of_an_unknown_tool_is_refused_with_a_sentence(
-    desk_without_skills: Desk,
+    desk: Desk,
 ) -> None:
     text = "```python\n{'name': 'run_sql', 'arguments': {'q': 'drop'}}\n```"
     agent = ReplAgent(
-        desk_without_skills.host,
-        desk_without_skills.replay(
-            words(text), words("I see.", match="There is no tool 'run_sql'")
-        ),
-        tools=desk_without_skills.session.tools(),
+        desk.host,
+        desk.replay(words(text), words("I see.", match="There is no tool 'run_sql'")),
+        tools=desk.session.tools(),
     )
     assert agent.ask_sync("what is x?") == "I see."
-    assert desk_without_skills.of(tags.ASSISTANT_REPL_IN) == []
+    assert desk.of(tags.ASSISTANT_REPL_IN) == []
 
 
-def test_copied_tags_are_removed_before_code_runs(desk_without_skills: Desk) -> None:
+def test_copied_tags_are_removed_before_code_runs(desk: Desk) -> None:
     copied = code("print(6 * 7)</assistant-repl-out>")
     agent = ReplAgent(
-        desk_without_skills.host,
-        desk_without_skills.replay(
-            copied, words('<assistant-repl-out cell="1">42</assistant-repl-out>')
-        ),
+        desk.host,
+        desk.replay(copied, words('<assistant-repl-out cell="1">42</assistant-repl-out>')),
     )
     assert agent.ask_sync("what is it?") == "42"
-    assert desk_without_skills.of(tags.ASSISTANT_REPL_OUT)[0].attrs["status"] == "ok"
+    assert desk.of(tags.ASSISTANT_REPL_OUT)[0].attrs["status"] == "ok"
 
 
 @pytest.mark.parametrize(
