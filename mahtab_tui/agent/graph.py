@@ -10,7 +10,7 @@ reflect -> generate | close
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 # LangChain would import these on its own threads when a graph first runs; importing them here keeps
 # the order of imports (`system.py`).
@@ -66,13 +66,6 @@ class AgentState(TypedDict):
     figures: tuple[AnswerFigure, ...]
     tool_calls: list[ToolCall]
     tool_count: int
-    loaded_skills: list[str]
-    skill_contexts: dict[str, str]
-    """Results of `load_skill` in this turn, by ``name`` or ``name/file``."""
-    search_results: list[dict[str, Any]]
-    """Tool, arguments and text of each search in this turn."""
-    file_contents: dict[str, str]
-    """Results of `read_file` in this turn, by path."""
     reflection: ReflectionResult | None
     stopped: bool
     failure: str
@@ -108,10 +101,6 @@ def create_initial_state(
         figures=(),
         tool_calls=[],
         tool_count=0,
-        loaded_skills=[],
-        skill_contexts={},
-        search_results=[],
-        file_contents={},
         reflection=None,
         stopped=False,
         failure="",

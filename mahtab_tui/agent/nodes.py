@@ -42,7 +42,6 @@ from mahtab_tui.agent.tool_calls import (
     parse_written_calls,
     render_results,
     run_call,
-    stored_result,
 )
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.figures import FigureSource, distinct_figures, find_figures
@@ -135,24 +134,16 @@ class Nodes:
     def tools(self, state: AgentState, writer: StreamWriter) -> Update:
         """Run the answer's tool calls; each result becomes a message."""
         messages = list(state["messages"])
-        update: Update = {}
         count = state["tool_count"]
         for index, call in enumerate(state["tool_calls"]):
             ran, record = self._run_call(state, index, call, count, writer)
             count += ran.state != "refused"
-            if ran.state == "ok":
-                assert self.toolset is not None
-                update |= stored_result({**state, **update}, call, ran.text, self.toolset)  # type: ignore[typeddict-item]
             element = to_xml(record, "call", "name", "arguments", "state")
             messages.append(ToolMessage(element, tool_call_id=call["id"], name=call["name"]))
             if ran.state == "stopped":
                 break
-        return {
-            **update,
-            "messages": messages,
-            "tool_count": count,
-            "stopped": self._session.cancelled.is_set(),
-        }
+        stopped = self._session.cancelled.is_set()
+        return {"messages": messages, "tool_count": count, "stopped": stopped}
 
     def _run_call(
         self, state: AgentState, index: int, call: ToolCall, count: int, writer: StreamWriter

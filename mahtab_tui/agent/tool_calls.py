@@ -15,7 +15,6 @@ from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, BaseM
 from langchain_core.messages.ai import add_ai_message_chunks
 from langchain_core.tools import BaseTool
 
-from mahtab_tui.agent.graph import AgentState
 from mahtab_tui.agent.host import ExecutionResult, ToolCall
 from mahtab_tui.bus.prompt import shorten, to_xml
 from mahtab_tui.bus.records import AssistantReplIn, AssistantReplOut
@@ -257,19 +256,3 @@ def run_call(call: ToolCall, tools: Toolset, cancelled: threading.Event) -> Tool
             return ToolOutcome(state, shorten(escape_for_model(text), LIMIT))
     left.set()
     return ToolOutcome("stopped", prompts.STOPPED_CALL)
-
-
-def stored_result(state: AgentState, call: ToolCall, text: str, tools: Toolset) -> dict[str, Any]:
-    tool = tools.tools[call["name"]]
-    given = tool.with_defaults(call["arguments"])
-    match tool.keeps:
-        case "searches":
-            found = {"tool": tool.name, "arguments": given, "text": text}
-            return {"search_results": [*state["search_results"], found]}
-        case "files":
-            return {"file_contents": {**state["file_contents"], str(given["path"]): text}}
-        case "skills":
-            name = "/".join(filter(None, (str(given["name"]), str(given.get("file", "")))))
-            contexts = {**state["skill_contexts"], name: text}
-            return {"skill_contexts": contexts, "loaded_skills": tools.loaded.names}
-    return {}

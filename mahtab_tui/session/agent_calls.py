@@ -261,14 +261,8 @@ class JoinedAgents:
 
 FIRST_LINE_CHARS = 100
 """Maximum characters of a cell's first line shown to other agents."""
-
 OUTPUT_CHARS = 1_000_000
 """Maximum characters of output to keep for the answer."""
-
-
-_NOT_REVIEWED = "changes of agents are not reviewed afterwards"
-
-
 NOT_RUN = CellResult(0, Status.ERROR, "", (), 0.0, ())
 
 
@@ -380,8 +374,9 @@ class AgentCalls:
             raise AgentCallDeclined(f"declined: {reason[0].lower()}{reason[1:]}")
         if permission.action != "ask":
             return code, used, permission.action == "lock"
-        review = session.info.approval == "review"
-        why = permission.reason or (_NOT_REVIEWED if review else None)
+        why = permission.reason or None
+        if why is None and session.info.approval == "review":
+            why = "changes of agents are not reviewed afterwards"
         approved = session.joined_agents.request_approval(call, request, code, why=why)
         return approved, used, False
 
@@ -434,7 +429,9 @@ class AgentCalls:
 
     def _contents(self, call: AgentCall, seen: bool) -> SessionContents:
         session, agent = self._session, call.agent
-        finished = session.cells.finished_since(agent.last_sent)
+        finished = list(session.cells.finished)
+        if agent.last_sent in finished:
+            finished = finished[finished.index(agent.last_sent) + 1 :]
         if finished and seen:
             agent.last_sent = finished[-1]
         others = [
@@ -469,53 +466,47 @@ class AgentCalls:
         return code
 
 
+@dataclass(eq=False)
 class _AgentCell:
-    def __init__(
-        self,
-        session: Session,
-        call: AgentCall,
-        request: str,
-        code: str,
-        timeout: float | None,
-        allowed: tuple[str, ...],
-        lock: Lock | None,
-    ) -> None:
-        """allowed: private variables that the user was asked about."""
-        self._session = session
-        self._call = call
-        self._request = request
-        self._code = code
-        self._allowed = allowed
-        self._lock = lock
+    session: Session
+    call: AgentCall
+    request: str
+    code: str
+    timeout: float | None
+    allowed: tuple[str, ...]
+    """Private variables that the user was asked about."""
+    lock: Lock | None
+    needs: str = ""
+    """What the locked fork did not allow."""
+    _answer: Future[Evaluation] = field(default_factory=Future)
+    """Set when the cell has ended, was withdrawn, or is unresponsive."""
+    _printed: list[str] = field(default_factory=list)
+    _room: int = OUTPUT_CHARS
+
+    def __post_init__(self) -> None:
         # Partial output cannot be checked for private texts.
-        self._follow = not session.private.names
+        self._follow = not self.session.private.names
         """Whether the agent gets its start and output while it runs."""
-        self._answer: Future[Evaluation] = Future()
-        """Set when the cell has ended, was withdrawn, or is unresponsive."""
         self._bounded = BoundedCell(
-            session.kernel,
-            timeout,
-            may_kill=call.agent.owns_session,
+            self.session.kernel,
+            self.timeout,
+            may_kill=self.call.agent.owns_session,
             on_unresponsive=self._on_unresponsive,
         )
-        self.needs = ""
-        """What the locked fork did not allow."""
-        self._printed: list[str] = []
-        self._room = OUTPUT_CHARS
 
     def answer(self) -> Evaluation:
-        item, before = self._session.inbox.put_agent_cell(
-            self._call.agent.name, self._code, self._work, self._withdraw
+        item, before = self.session.inbox.put_agent_cell(
+            self.call.agent.name, self.code, self._work, self._withdraw
         )
         if before:
-            self._call.report(f"waits in the session's queue, {before} before it")
+            self.call.report(f"waits in the session's queue, {before} before it")
 
         def stop() -> None:
-            if self._session.inbox.cancel(item) is None:
+            if self.session.inbox.cancel(item) is None:
                 self._bounded.stop()
 
         try:
-            with self._call.stoppable(stop):
+            with self.call.stoppable(stop):
                 wait([self._answer])
         except AgentCallRefused:
             stop()
@@ -523,21 +514,21 @@ class _AgentCell:
         return self._answer.result()
 
     def _work(self) -> None:
-        session, agent = self._session, self._call.agent
-        self._call.running = True
-        self._call.report("runs")
+        session, agent = self.session, self.call.agent
+        self.call.running = True
+        self.call.report("runs")
         try:
             result = session.cells.run(
-                self._code,
+                self.code,
                 origin="assistant",
                 party=agent.name,
                 bounded=self._bounded,
                 begun=self._on_begin,
                 listener=self._on_output,
-                allowed=self._allowed,
-                lock=self._lock,
+                allowed=self.allowed,
+                lock=self.lock,
                 guest=agent.colour,
-                call=self._request,
+                call=self.request,
             )
             self.needs = result.needs
             agent.cells += 1
@@ -547,7 +538,7 @@ class _AgentCell:
             self._settle(Evaluation(redacted, self._bounded.timed_out, restores=can_restore))
         except Exception as error:  # the agent needs an answer, whatever went wrong
             sentence = f"The cell could not be run: {type(error).__name__}: {error}"
-            self._call.running = False
+            self.call.running = False
             with suppress(InvalidStateError):
                 self._answer.set_exception(AgentCallRefused(sentence))
             raise
@@ -558,22 +549,22 @@ class _AgentCell:
     def _on_unresponsive(self) -> None:
         output = "".join(self._printed)
         kinds: tuple[tuple[OutputKind, int], ...] = (("stdout", len(output)),)
-        result = CellResult(self._session.cells.last, Status.OK, output, kinds, 0.0, ())
+        result = CellResult(self.session.cells.last, Status.OK, output, kinds, 0.0, ())
         self._settle(Evaluation(result, self._bounded.timed_out, running=True))
 
     def _settle(self, evaluation: Evaluation) -> None:
-        self._call.running = False
+        self.call.running = False
         with suppress(InvalidStateError):  # an unresponsive cell has ended after all
             self._answer.set_result(evaluation)
 
     def _on_begin(self, cell: int) -> None:
         if self._follow:
-            code = self._session.secrets.mask(self._code)
-            self._call.send({"op": "begun", "cell": cell, "code": code})
+            code = self.session.secrets.mask(self.code)
+            self.call.send({"op": "begun", "cell": cell, "code": code})
 
     def _on_output(self, kind: OutputKind, text: str) -> None:
         if self._follow:
-            self._call.send({"op": "output", "kind": kind, "text": text})
+            self.call.send({"op": "output", "kind": kind, "text": text})
         if self._room > 0:
             self._printed.append(text[: self._room])
             self._room -= len(text)

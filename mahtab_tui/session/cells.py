@@ -120,11 +120,6 @@ class Cells:
         self._leaving = threading.Event()
         """Set when a cell has called `exit()`."""
 
-    def finished_since(self, seen: FinishedCell | None) -> list[FinishedCell]:
-        """Return the cells that finished after a given one, newest last."""
-        finished = list(self.finished)
-        return finished[finished.index(seen) + 1 :] if seen in finished else finished
-
     @property
     def running(self) -> bool:
         return bool(self._running)

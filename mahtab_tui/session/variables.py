@@ -90,15 +90,16 @@ class PrivateNames:
         """Waits for the kernel."""
         if private == (name in self._hidden.private):
             return
-        cells, text, exists = tuple(self._codes), _UNMARKED, False
+        cells: tuple[int, ...] = ()
+        text = _UNMARKED
         if private:
-            used = self._query_kernel([name], [self._codes[cell] for cell in cells]).used
-            cells = tuple(cell for cell, names in zip(cells, used, strict=False) if names)
+            codes = dict(self._codes)
+            used = self._query_kernel([name], list(codes.values())).used
+            cells = tuple(cell for cell, names in zip(codes, used, strict=False) if names)
+            text, exists = _MARKED, False
             with suppress(KernelError):
                 exists = any(variable.name == name for variable in self._kernel.variables())
-            text = _MARKED + _MISSING * (not exists)
-        else:
-            cells = ()
+            text += _MISSING * (not exists)
         emit(self._log, Private(name=name, private=private, cells=cells))
         if not private:
             self._secrets.private.replace(())
@@ -146,24 +147,25 @@ class PrivateNames:
         return [name for name, private in found if not private and name not in related]
 
     def redact_result(self, result: CellResult) -> CellResult:
-        result = replace(result, changes=tuple(map(self._redact_change, result.changes)))
+        redact = self.redact_variable
+        changes = tuple(
+            replace(
+                change,
+                variable=change.variable and redact(change.variable),
+                before=change.before and redact(change.before),
+            )
+            for change in result.changes
+        )
+        result = replace(result, changes=changes)
         if not self.is_private_cell(result.cell):
             return result
-        hidden = replace(result, output=PRIVATE_CELL, displays=(), frames=())
-        return replace(hidden, kinds=(("stdout", len(PRIVATE_CELL)),))
+        result = replace(result, output=PRIVATE_CELL, displays=(), frames=())
+        return replace(result, kinds=(("stdout", len(PRIVATE_CELL)),))
 
     def redact_variable(self, variable: Variable) -> Variable:
         if self.is_private(variable.name):
             return replace(variable, type="private", summary="")
         return variable
-
-    def _redact_change(self, change: Change) -> Change:
-        now, before = change.variable, change.before
-        return replace(
-            change,
-            variable=now and self.redact_variable(now),
-            before=before and self.redact_variable(before),
-        )
 
     def _query_kernel(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
         """If the kernel does not answer, use only the names in the code."""

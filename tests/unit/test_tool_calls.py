@@ -80,14 +80,10 @@ def own_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mahtab_tui.tools.entry_points", lambda group: found)
 
 
-TIDY = "Put things away.\n\nFiles of this skill, for load_skill('tidy', file=...): more.md"
-
-
 @pytest.fixture
 def desk(project: Path) -> Iterator[Desk]:
     (project / "app.py").write_text("x = 1\ny = 2\n")
     write_skill(project / "skills", "tidy", "Tidy up", "Put things away.")
-    (project / "skills" / "tidy" / "more.md").write_text("And sweep.")
     trust_skills(project)
     desk = Desk(project)
     yield desk
@@ -135,7 +131,6 @@ def test_call_result_reaches_the_model_the_user_and_the_state(desk: Desk) -> Non
     assert isinstance(result := second[2], ToolMessage)
     assert result.tool_call_id == "id-0"
     assert "     1  x = 1</assistant-tool>" in result.text
-    assert state["file_contents"] == {"app.py": "     1  x = 1"}
     assert model.tools[0] == ["search_skills", "load_skill", "search_code", "read_file"]
 
 
@@ -157,11 +152,6 @@ def test_several_calls_of_one_answer_run_in_order_with_a_result_each(desk: Desk)
     assert [
         message.tool_call_id for message in model.asked[1] if isinstance(message, ToolMessage)
     ] == ["id-0", "id-1", "id-2"]
-    assert (state["loaded_skills"], state["skill_contexts"]) == (["tidy"], {"tidy": TIDY})
-    assert [(found["tool"], found["arguments"]["limit"]) for found in state["search_results"]] == [
-        ("search_code", 100),
-        ("search_skills", 5),
-    ]
     assert state["tool_count"] == 3
 
 
@@ -207,7 +197,6 @@ def test_impossible_call_gives_one_sentence_and_the_model_continues(
     assert desk.of(tags.ASSISTANT_TOOL)[-1].attrs["state"] == "error"
     assert sentence in desk.of(tags.ASSISTANT_TOOL)[-1].text
     assert sentence in results(model.asked[1])[0]
-    assert state["file_contents"] == {}
 
 
 def test_unknown_tool_error_lists_the_tools(desk: Desk) -> None:
