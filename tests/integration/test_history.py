@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -16,17 +15,13 @@ from pydantic import PrivateAttr
 
 from mahtab_tui.agent import create_repl_agent
 from mahtab_tui.agent.repl_agent import ReplAgent
-from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.base import ContextTooLong
 from mahtab_tui.llm.prompts import BEGINNING_OMITTED
-from mahtab_tui.session import Session
 from mahtab_tui.session.agent import load_summary
-from mahtab_tui.session.info import HeadlessFrontend
-from mahtab_tui.settings.model import load_settings
 from tests import tags
 from tests.agents import Desk, without_surroundings
 from tests.fake_claude import InstallClaude
-from tests.integration.sessions import Opened, OpenSession, Watched
+from tests.integration.sessions import Opened, OpenSession
 from tests.records import emit, made
 from tests.services import OPENAI, Service
 from tests.waiting import wait_for
@@ -321,25 +316,12 @@ def test_summary_of_entries_hidden_later_is_not_sent_after_a_resume(
 
 
 def test_summary_is_sent_to_a_new_cli_process_that_continues(
-    project: Path, install_claude: InstallClaude
+    open_session: OpenSession, install_claude: InstallClaude
 ) -> None:
     fake = install_claude("answers", answers=["One.", "Two.", "They counted.", "Three.", "Four."])
-    store = Watched()
-    it = Opened(
-        Session(
-            load_settings(model="claude", max_history=3),
-            ProcessKernel(),
-            HeadlessFrontend(),
-            store=store,
-        ),
-        store,
-    )
-    it.session.start()
-    try:
-        for turn in range(1, 6):
-            ask(it, turn, f"question {turn}")
-    finally:
-        it.session.close()
+    it = open_session(model="claude", max_history=3)
+    for turn in range(1, 6):
+        ask(it, turn, f"question {turn}")
     *_, memory, fourth, fifth = map(without_surroundings, fake.prompts)
     assert "keep the memory" in memory
     assert "question 3" in memory
@@ -363,22 +345,13 @@ LONG = "All about pears and their weights. " * 60
 
 
 @pytest.fixture
-def it(service: Service, project: Path) -> Iterator[Opened]:
+def it(service: Service, open_session: OpenSession) -> Opened:
     """A session whose model has answered two questions at length."""
-    store = Watched()
-    session = Session(
-        load_settings(model=OPENAI.spec, reflection="never"),
-        ProcessKernel(),
-        HeadlessFrontend(),
-        store=store,
-        name="test",
-    )
-    session.start()
+    it = open_session(model=OPENAI.spec, reflection="never")
     service.replies = [OPENAI.reply(LONG)]
-    session.agent.ask("question one")
-    session.agent.ask("question two")
-    yield Opened(session, store)
-    session.close()
+    it.session.agent.ask("question one")
+    it.session.agent.ask("question two")
+    return it
 
 
 def states(it: Opened) -> list[str]:

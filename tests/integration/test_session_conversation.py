@@ -11,20 +11,16 @@ from typing import Any, Literal
 import pytest
 
 from mahtab_tui.bus.records import Decision
-from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.knowledge.instructions import find_instructions
 from mahtab_tui.llm.prompts import REMOVED_BY_USER
 from mahtab_tui.llm.scripted import ChatReplay
-from mahtab_tui.session import Session
 from mahtab_tui.session.agent_calls import AgentCall, AgentCallRefused, AgentCalls
-from mahtab_tui.session.info import HeadlessFrontend
-from mahtab_tui.settings.model import load_settings
 from mahtab_tui.settings.values import allow
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests import tags
 from tests.agents import without_surroundings
 from tests.fake_claude import InstallClaude
-from tests.integration.sessions import DEADLINE, Opened, OpenSession, Watched
+from tests.integration.sessions import DEADLINE, Opened, OpenSession
 from tests.services import OPENAI, Service
 from tests.waiting import wait_for
 
@@ -144,7 +140,7 @@ def test_skipped_code_can_be_hidden(
 
 
 def test_hidden_entries_stay_hidden_in_a_resumed_session(
-    open_session: OpenSession, sent_messages: list[list[tuple[str, str]]], project: Path
+    open_session: OpenSession, sent_messages: list[list[tuple[str, str]]]
 ) -> None:
     it = open_session(CODE, COMPLETE, "It is a pear.", "Yes.", "No.", approval="auto")
     ask(it, 1, "what fruit?")
@@ -152,19 +148,10 @@ def test_hidden_entries_stay_hidden_in_a_resumed_session(
     it.session.entries.hide("answer 1.1", True)
     it.session.entries.pin("question 1", True)
     it.session.close()
-    settings = load_settings(model=f"replay:{project / 'replay.jsonl'}", approval="auto")
-    store = Watched()
-    again = Session(
-        settings, ProcessKernel(), HeadlessFrontend(), store=store, past=tuple(it.store.records)
-    )
-    again.start()
-    try:
-        (project / "replay.jsonl").write_text('{"text": "Yes."}\n', "utf-8")
-        ask(Opened(again, store), 2, "sure?")
-    finally:
-        again.close()
+    again = open_session("Yes.", approval="auto", past=tuple(it.store.records))
+    ask(again, 2, "sure?")
     transcript = Transcript(since=time.time())
-    transcript.fold(again.past)
+    transcript.fold(again.session.past)
     assert [(entry.key, entry.removed) for entry in transcript.entries if entry.removed] == [
         ("cell 1", "hidden"),
         ("answer 1.1", "hidden"),
@@ -230,23 +217,15 @@ def test_nothing_is_replaced_while_work_is_running(open_session: OpenSession) ->
 
 
 def test_stateful_model_receives_the_changed_conversation(
-    project: Path, install_claude: InstallClaude
+    open_session: OpenSession, install_claude: InstallClaude
 ) -> None:
     fake = install_claude("answers", answers=["One.", "Two.", "Three."])
-    store = Watched()
-    it = Opened(
-        Session(load_settings(model="claude"), ProcessKernel(), HeadlessFrontend(), store=store),
-        store,
-    )
-    it.session.start()
-    try:
-        run(it, 1, "print('sec' + 'ret')")
-        ask(it, 1, "first?")
-        it.session.entries.hide("cell 1", True)
-        ask(it, 2, "second?")
-        ask(it, 3, "third?")
-    finally:
-        it.session.close()
+    it = open_session(model="claude")
+    run(it, 1, "print('sec' + 'ret')")
+    ask(it, 1, "first?")
+    it.session.entries.hide("cell 1", True)
+    ask(it, 2, "second?")
+    ask(it, 3, "third?")
     first, second, third = map(without_surroundings, fake.prompts)
     assert "secret" in first
     assert (

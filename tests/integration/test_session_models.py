@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -232,33 +233,22 @@ def fake(project: Path, install_claude: InstallClaude) -> FakeClaude:
     return install_claude("answers", answers=["One.", "Two."])
 
 
-def test_process_starts_while_a_question_is_typed_and_answers_it(fake: FakeClaude) -> None:
-    store = Watched()
-    it = Opened(
-        Session(
-            load_settings(model="claude", reflection="never"),
-            ProcessKernel(),
-            HeadlessFrontend(),
-            store=store,
-        ),
-        store,
-    )
-    it.session.start()
-    try:
-        it.session.agent.warm_up()
-        wait_for(lambda: fake.starts)
-        assert fake.prompts == []
-        it.session.agent.warm_up()
-        for turn, question in enumerate(("first?", "second?"), 1):
-            it.session.submit("ask", question)
-            it.store.wait(tags.ASSISTANT_CHAT, turn=turn)
-        assert len(fake.starts) == 1
-        os.kill(fake.starts[0]["pid"], 9)
-        wait_for(lambda: not _runs(fake.starts[0]["pid"]))
-        it.session.agent.warm_up()
-        wait_for(lambda: len(fake.starts) == 2)
-    finally:
-        it.session.close()
+def test_process_starts_while_a_question_is_typed_and_answers_it(
+    fake: FakeClaude, open_session: OpenSession
+) -> None:
+    it = open_session(model="claude", reflection="never")
+    it.session.agent.warm_up()
+    wait_for(lambda: fake.starts)
+    assert fake.prompts == []
+    it.session.agent.warm_up()
+    for turn, question in enumerate(("first?", "second?"), 1):
+        it.session.submit("ask", question)
+        it.store.wait(tags.ASSISTANT_CHAT, turn=turn)
+    assert len(fake.starts) == 1
+    os.kill(fake.starts[0]["pid"], 9)
+    wait_for(lambda: not _runs(fake.starts[0]["pid"]))
+    it.session.agent.warm_up()
+    wait_for(lambda: len(fake.starts) == 2)
 
 
 def _runs(pid: int) -> bool:
@@ -353,62 +343,46 @@ def test_rest_of_the_line_is_suggested(text: str, suggestion: str, rest: str) ->
     assert rest_of_line(text, suggestion) == rest
 
 
-def session_with(project: Path, line: str, store: Watched) -> Session:
+Suggest = Callable[[str, bool, Callable[[], bool]], str]
+
+
+def suggesting(open_session: OpenSession, project: Path, line: str) -> tuple[Watched, Suggest]:
     (project / "cheap.jsonl").write_text(line + "\n", "utf-8")
-    settings = load_settings(model="demo", suggestion_model=f"replay:{project / 'cheap.jsonl'}")
-    return Session(settings, ProcessKernel(), HeadlessFrontend(), store=store, name="test")
+    it = open_session(model="demo", suggestion_model=f"replay:{project / 'cheap.jsonl'}")
+    assert it.session.suggest is not None
+    return it.store, it.session.suggest
 
 
-def test_suggestions_use_their_own_model_and_are_counted(project: Path) -> None:
-    store = Watched()
-    session = session_with(project, '{"text": "m(y)", "repeat": true}', store)
-    session.start()
-    try:
-        assert session.suggest is not None
-        assert session.suggest("x = su", True, lambda: True) == "m(y)"
-        store.wait(tags.USAGE, source="suggestion")
-        assert session.suggest("x = su", True, lambda: False) == ""
-    finally:
-        session.close()
+def test_suggestions_use_their_own_model_and_are_counted(
+    open_session: OpenSession, project: Path
+) -> None:
+    store, suggest = suggesting(open_session, project, '{"text": "m(y)", "repeat": true}')
+    assert suggest("x = su", True, lambda: True) == "m(y)"
+    store.wait(tags.USAGE, source="suggestion")
+    assert suggest("x = su", True, lambda: False) == ""
 
 
 def test_claude_suggests_without_thinking_and_within_the_cost_limit(
-    project: Path, install_claude: InstallClaude
+    open_session: OpenSession, install_claude: InstallClaude
 ) -> None:
     fake = install_claude(
         "answers",
         answers=["m(y)"],
         watched=["CLAUDE_CODE_DISABLE_THINKING", "CLAUDE_CODE_MAX_OUTPUT_TOKENS"],
     )
-    session = Session(
-        load_settings(model="demo", suggestion_model="claude:haiku", max_usd=5.0),
-        ProcessKernel(),
-        HeadlessFrontend(),
-        store=Watched(),
-    )
-    session.start()
-    try:
-        assert session.suggest is not None
-        assert session.suggest("x = su", True, lambda: True).strip() == "m(y)"
-        assert fake.starts[0]["env"] == {
-            "CLAUDE_CODE_DISABLE_THINKING": "1",
-            "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "8192",
-        }
-    finally:
-        session.close()
+    session = open_session(model="demo", suggestion_model="claude:haiku", max_usd=5.0).session
+    assert session.suggest is not None
+    assert session.suggest("x = su", True, lambda: True).strip() == "m(y)"
+    assert fake.starts[0]["env"] == {
+        "CLAUDE_CODE_DISABLE_THINKING": "1",
+        "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "8192",
+    }
 
 
-def test_failing_suggestion_model_is_reported_once(project: Path) -> None:
-    store = Watched()
-    session = session_with(project, '{"text": "m(y)"}', store)
-    session.start()
-    try:
-        assert session.suggest is not None
-        answers = [session.suggest("x = su", True, lambda: True) for _ in range(4)]
-        assert answers == ["m(y)", "", "", ""]
-        store.wait(tags.NOTICE, level="warning")
-        assert (
-            len([record for record in store.records if "Suggestions are off" in record.text]) == 1
-        )
-    finally:
-        session.close()
+def test_failing_suggestion_model_is_reported_once(
+    open_session: OpenSession, project: Path
+) -> None:
+    store, suggest = suggesting(open_session, project, '{"text": "m(y)"}')
+    assert [suggest("x = su", True, lambda: True) for _ in range(4)] == ["m(y)", "", "", ""]
+    store.wait(tags.NOTICE, level="warning")
+    assert len([each for each in store.records if "Suggestions are off" in each.text]) == 1
