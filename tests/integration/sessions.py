@@ -63,6 +63,11 @@ class Opened:
         wait_for(lambda: not self.session.cells.running)
         return output
 
+    def ask_and_wait(self, question: str) -> None:
+        turn = self.session.agent.last + 1
+        self.session.submit("ask", question)
+        self.store.wait(tags.AGENT, state="done", turn=turn)
+
     def value(self, expression: str) -> str:
         return self.session.cells.run(expression).output.strip()
 

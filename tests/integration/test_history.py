@@ -181,10 +181,10 @@ def test_failed_summary_is_retried_after_a_resume(open_session: OpenSession) -> 
     failing = {"match": "keep the memory", "text": "", "repeat": True}
     it = open_session(failing, ANSWER, max_history=2)
     for turn in range(1, 4):
-        ask(it, turn, f"question {turn}")
+        it.ask_and_wait(f"question {turn}")
     assert load_summary(it.store.records) is None
     again = open_session(SUMMARY, ANSWER, max_history=2, past=list(it.store.records))
-    ask(again, 4, "question 4")
+    again.ask_and_wait("question 4")
     assert "They counted pears." in str(again.session.agent.agent.messages[0].text)
 
 
@@ -275,17 +275,12 @@ def test_stop_during_summarising_asks_nothing_more(desk: Desk) -> None:
     desk.session.log.removeHandler(desk)
 
 
-def ask(it: Opened, turn: int, text: str) -> None:
-    it.session.submit("ask", text)
-    it.store.wait(tags.AGENT, state="done", turn=turn)
-
-
 def test_resumed_session_knows_the_summary_and_keeps_the_full_history(
     open_session: OpenSession,
 ) -> None:
     it = open_session(SUMMARY, ANSWER, max_history=2)
     for turn in range(1, 4):
-        ask(it, turn, f"question {turn}")
+        it.ask_and_wait(f"question {turn}")
     made = load_summary(it.store.records)
     assert made is not None
     assert (made.turn, made.text) == (2, SUMMARY["text"])
@@ -295,7 +290,7 @@ def test_resumed_session_knows_the_summary_and_keeps_the_full_history(
         "question 3",
     ]
     again = open_session(SUMMARY, ANSWER, max_history=2, past=list(it.store.records))
-    ask(again, 4, "question 4")
+    again.ask_and_wait("question 4")
     sent = [str(message.text) for message in again.session.agent.agent.messages]
     assert "They counted pears." in sent[0]
     assert "question 2" not in str(sent)
@@ -310,7 +305,7 @@ def test_summary_of_entries_hidden_later_is_not_sent_after_a_resume(
 ) -> None:
     it = open_session(SUMMARY, ANSWER, max_history=2)
     for turn in range(1, 4):
-        ask(it, turn, f"question {turn}")
+        it.ask_and_wait(f"question {turn}")
     it.session.entries.hide("question 1", True)
     assert load_summary(it.store.records) is None
 
@@ -321,7 +316,7 @@ def test_summary_is_sent_to_a_new_cli_process_that_continues(
     fake = install_claude("answers", answers=["One.", "Two.", "They counted.", "Three.", "Four."])
     it = open_session(model="claude", max_history=3)
     for turn in range(1, 6):
-        ask(it, turn, f"question {turn}")
+        it.ask_and_wait(f"question {turn}")
     *_, memory, fourth, fifth = map(without_surroundings, fake.prompts)
     assert "keep the memory" in memory
     assert "question 3" in memory

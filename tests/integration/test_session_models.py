@@ -125,20 +125,17 @@ def test_cost_limit_and_history_length_change_during_a_session(
     it = open_session(
         {"match": "keep the memory", "text": "Little.", **cost}, {"text": "Yes.", **cost}
     )
-    for turn, question in enumerate(("first?", "second?", "third?"), 1):
-        it.session.submit("ask", question)
-        it.store.wait(tags.AGENT, state="done", turn=turn)
+    for question in ("first?", "second?", "third?"):
+        it.ask_and_wait(question)
     assert change_setting(it.session, "max_history", 2)
     wait_for(lambda: it.session.agent.agent._history.max_history == 2)
-    it.session.submit("ask", "fourth?")
-    it.store.wait(tags.AGENT, state="done", turn=4)
+    it.ask_and_wait("fourth?")
     assert "Little." in it.store.wait(tags.SUMMARY, turn=3).text
     assert change_setting(it.session, "max_usd", 1.0)
     it.session.submit("ask", "fifth?")
     assert "(max_usd)" in it.store.wait(tags.NOTICE, level="error").text
     assert change_setting(it.session, "max_usd", None)
-    it.session.submit("ask", "sixth?")
-    it.store.wait(tags.AGENT, state="done", turn=6)
+    it.ask_and_wait("sixth?")
 
 
 @pytest.mark.parametrize(("key", "value"), [("max_usd", 2.0), ("model_timeout", 7.0)])
