@@ -30,7 +30,7 @@ from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
@@ -54,8 +54,6 @@ if TYPE_CHECKING:
 
     from mahtab_tui.knowledge.semantic_index import CodeParts, SemanticIndex
     from mahtab_tui.llm.prompts import ListedServer
-
-_STORED_UNDER = {"files": "path", "skills": "name"}
 
 
 class ToolError(Exception):
@@ -84,9 +82,6 @@ class Tool(NamedTuple):
     """Its name is the tool's name, its docstring the description for models. Raises `ToolError`."""
     arguments: type[BaseModel]
     """The schema; the model sees the descriptions of its fields."""
-    keeps: Literal["", "searches", "files", "skills"] = ""
-    """Key of the turn's state that keeps the results: files by the argument ``path``, skills by
-    ``name``."""
     also: str = ""
     """A second name in the namespace."""
 
@@ -119,12 +114,6 @@ class Tool(NamedTuple):
         except BaseException as error:  # a plug-in's code
             raise ToolError(f"{self.name} failed: {_format_error(error)}") from error
 
-    def with_defaults(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Add the defaults of missing arguments, as JSON values."""
-        fields = self.arguments.model_fields.items()
-        optional = {name: _default(field) for name, field in fields if not field.is_required()}
-        return {**optional, **arguments}
-
     def host_functions(self) -> list[HostFunction]:
         """Return the tool as functions for the namespace, one for each of its names."""
         fields = sorted(self.arguments.model_fields.items(), key=lambda it: not it[1].is_required())
@@ -154,8 +143,6 @@ class Tool(NamedTuple):
             return "its names are not valid in Python"
         if any(field.validation_alias for field in fields.values()):
             return "its arguments have two names each"
-        if (key := _STORED_UNDER.get(self.keeps)) and key not in fields:
-            return f"its results are kept by the argument {key}, which it does not have"
         for function in self.host_functions():
             make_host_function(function._asdict())
         return "" if self.description else "its function has no docstring"
@@ -278,12 +265,12 @@ def read_file(at: Workplace, given: ReadFile) -> str:
 
 
 BUILTIN: tuple[Tool, ...] = (
-    Tool(search_skills, SearchSkills, keeps="searches"),
-    Tool(load_skill, LoadSkill, keeps="skills", also="skill"),
-    Tool(search_code, SearchCode, keeps="searches"),
-    Tool(read_file, ReadFile, keeps="files"),
+    Tool(search_skills, SearchSkills),
+    Tool(load_skill, LoadSkill, also="skill"),
+    Tool(search_code, SearchCode),
+    Tool(read_file, ReadFile),
 )
-BY_MEANING = Tool(search_code, SearchCodeByMeaning, keeps="searches")
+BY_MEANING = Tool(search_code, SearchCodeByMeaning)
 """`search_code` with an embedding model."""
 
 _OF_SKILLS = ("search_skills", "load_skill")
