@@ -1,10 +1,5 @@
-"""Finds the figures of an answer, and the output, attachment or question that each one comes from.
-
-A figure is a number, a date, a time or a quoted value. A figure that occurs in no source was not
-computed. The patterns prefer silence to a false alarm: names, code, versions, headings and the
-numbers of lists, steps and cells are not figures. Agent, screen and command line use this module,
-so it is part of the bus.
-"""
+"""Finds the figures of an answer (numbers, dates, times, quoted values), and the output, attachment
+or question that each comes from. The patterns prefer silence to a false alarm."""
 
 from __future__ import annotations
 
@@ -22,11 +17,8 @@ from mahtab_tui.bus.records import AnswerFigure
 SOURCE_END = 500_000
 """Characters to read at each end of a source."""
 ALL_SOURCES = 8_000_000
-"""Characters of all sources together, newest first."""
 MOST, MOST_DIFFERENT = 5_000, 300
-"""Figures of an answer at most, and different ones."""
 LONGEST = 400
-"""Maximum characters of a figure."""
 
 
 class FigureSource(NamedTuple):
@@ -47,8 +39,8 @@ class Figure(NamedTuple):
 def find_figures(
     answer: str, sources: Sequence[FigureSource], question: str, *, code: str = ""
 ) -> list[Figure]:
-    """Return the figures of an answer in order, in linear time. sources: in chronological order.
-    code: quoted names in it are not reported as missing."""
+    """Return the figures of an answer in order. code: quoted names in it are not reported as
+    missing."""
     index = _Sources(sources, question)
     names = _fold(code)
     found: list[Figure] = []
@@ -69,7 +61,6 @@ def find_figures(
 
 
 def distinct_figures(figures: Iterable[Figure]) -> tuple[AnswerFigure, ...]:
-    """Return the figures without duplicate texts."""
     by_text: dict[str, AnswerFigure] = {}
     for _, _, text, cell, found in figures:
         before = by_text.get(text)
@@ -79,7 +70,6 @@ def distinct_figures(figures: Iterable[Figure]) -> tuple[AnswerFigure, ...]:
 
 
 def figure_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the positions of figures, without looking them up."""
     return ((token.start, token.end) for token in _scan(text))
 
 
@@ -94,7 +84,6 @@ class _Token(NamedTuple):
     """"number", "date", "time" or "quoted"."""
     match: re.Match[str]
     inner: str = ""
-    """A quoted value without its quotation marks."""
     may_be_name: bool = False
     """Whether it may name a column, a variable or the like."""
     hedge: str = ""
@@ -168,7 +157,6 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.MULTILINE,
 )
-"""Figures in named groups, and what is skipped."""
 
 _QUOTES = ("ticked", "double", "single", "curly", "curl", "angle")
 _ONLY_NUMBER = re.compile(_NUMBER, re.VERBOSE)
@@ -183,18 +171,15 @@ _NAMED = (
 _NAMED_BEFORE = re.compile(
     rf"(?i:\b{_NAMED}(?:\snames?)?:?\s\(?(?:['\"`“‘]\w{{1,40}}['\"`”’](?:,\s|,?\s(?:and|or)\s)){{0,9}})$"
 )
-"""Quoted text after it names something in Python."""
 _NAMED_AFTER = re.compile(rf"(?i:\s{_NAMED}\b)")
 _CODE = re.compile(
     r"[=<>{}\[\]\\|_;]|\w\(|\w\.\w|\*\*|^[.@%!/]|^(?:for|import|from|if|def|pip|return|not|lambda)\b"
 )
 _NUMBER_WORDS = "zero one two three four five six seven eight nine ten eleven twelve".split()
 _MOST_WORDS = 6
-"""A longer quotation is a sentence, not a value."""
 
 
 def _without_code(answer: str) -> str:
-    """Replace code blocks by spaces."""
     lines, fence, in_tag = answer.split("\n"), None, False
     for number, line in enumerate(lines):
         if fence is not None:
@@ -230,7 +215,6 @@ def _scan(text: str) -> Iterator[_Token]:
 
 
 def _quoted(text: str, match: re.Match[str], name: str) -> _Token | None:
-    """Return a quoted value; None for code and sentences."""
     start, end = match.span()
     inner = match[name].strip().rstrip(",.;:!?")
     if number := _ONLY_NUMBER.fullmatch(inner):
@@ -261,7 +245,6 @@ _UNITS: dict[float, str] = {
 _SCALES: dict[str, tuple[float, ...]] = {
     unit: (1, factor) for factor, units in _UNITS.items() for unit in units.split()
 }
-"""Factors by which a unit multiplies a number."""
 
 
 class _Range(NamedTuple):
@@ -270,7 +253,6 @@ class _Range(NamedTuple):
     middle: float
     half: float
     signed: bool
-    """Without a minus sign, the sign in a source is ignored."""
 
 
 _MOST_P_VALUE = 0.1
@@ -302,7 +284,6 @@ def _ranges(match: re.Match[str], hedge: str = "") -> list[_Range]:
 
 
 def _is_trivial(match: re.Match[str]) -> bool:
-    """Return whether it means "none" or "one"."""
     return match["digits"] in ("0", "1") and match["digits"] == match[0]
 
 
@@ -361,7 +342,6 @@ class _Source:
 
     @cached_property
     def numbers(self) -> list[float]:
-        """In ascending order."""
         values: set[float] = set()
         for sign, digits, exponent, unit in set(_PLAIN_NUMBER.findall(self._text)):
             if len(digits) <= LONGEST:
@@ -374,8 +354,6 @@ class _Source:
         return sorted(filter(isfinite, values))
 
     def has_number(self, middle: float, half: float = 0, signed: bool = False) -> bool:
-        """Return whether there is a number within `half` of `middle`. signed: whether its sign
-        counts."""
         if not isfinite(middle):
             return False
         half += abs(middle) * 1e-12 + half * 1e-9
@@ -385,7 +363,6 @@ class _Source:
         )
 
     def has_text(self, folded: str) -> bool:
-        """Return whether a folded text occurs as whole words."""
         if folded not in self.folded:
             return False
         before = r"(?<!\w)" if folded[0].isalnum() else ""
@@ -413,7 +390,6 @@ class _Source:
 
 
 def _date_pattern(date: _Date) -> str:
-    """Return a pattern of the ways in which a folded source may write a date."""
     year, month, day = date
     y, m = year or r"\d{4}", f"0?{month}"
     d = r"\d{1,2}" if day is None else f"0?{day}"
@@ -443,7 +419,6 @@ class _Sources:
         self._all.append(_Source(None, f"{question} {spoken}"))
 
     def find(self, token: _Token) -> tuple[bool, int | None]:
-        """Return whether a figure occurs in a source, and in which cell."""
         folded = _fold(token.inner or token.text)
         tries: list[Callable[[_Source], bool]] = [lambda source: source.has_text(folded)]
         if token.kind == "number":
@@ -466,7 +441,6 @@ class _Sources:
 
 
 def _fold(text: str) -> str:
-    """Fold the case of a text, and reduce blanks to single spaces."""
     return " ".join(text.casefold().split())
 
 
@@ -498,7 +472,6 @@ def _read_date(text: str) -> list[_Date]:
 
 
 def _read_time(text: str) -> list[tuple[int, int, int | None]]:
-    """Return the meanings of a time of day."""
     hour, *rest = [int(number) for number in re.findall(r"\d+", text)]
     minute, second = rest[0] if rest else 0, rest[1] if rest[1:] else None
     letters = re.sub(r"[^ap]", "", text.lower())
@@ -542,7 +515,6 @@ def _operands(token: _Token) -> list[float]:
 
 
 def _follows(ranges: Sequence[_Range], values: Sequence[float], match: re.Match[str]) -> bool:
-    """Return whether a number is a sum or difference of values, or a ratio."""
     made = {sum(values)} if len(values) > 1 else set()
     for a, b in combinations(values, 2):
         made |= {a + b, abs(a - b)}

@@ -1,11 +1,5 @@
-"""The records of the bus, one class for each tag.
-
-`cell` is the number of a cell in the session. `guest` is an agent's colour index, from 0; None for
-cells of the user and the model.
-
-Import this as a module, because some classes share their names with other things:
-``records.Kernel(state="idle")``.
-"""
+"""The records of the bus, one class for each tag. Import this as a module, because some classes
+share their names with other things: ``records.Kernel(state="idle")``."""
 
 from __future__ import annotations
 
@@ -19,14 +13,8 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, dataclas
 
 
 class Decision(NamedTuple):
-    """The user's decision about a code block.
-
-    - Before it runs: ``run``, ``skip``, ``stop``, or ``all`` (run this one, and everything from now
-      on without asking).
-    - Without asking: ``refuse`` (the code must not run).
-    - Afterwards: ``keep``, ``undo``, ``stop``, or ``all`` (keep this, and run everything from now
-      on without asking).
-    """
+    """The user's decision about a code block. With ``all``, everything from now on runs without
+    asking."""
 
     action: Literal["run", "skip", "all", "stop", "refuse", "keep", "undo"]
     code: str | None = None
@@ -54,19 +42,17 @@ Data = Annotated[str, PICTURE]
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 @dataclass(frozen=True, eq=False, repr=False)
 class Record:
-    """An event of a session. Panes, prompt and store are derived from records. Subclasses become
-    frozen dataclasses, and say with their keywords what happens to them."""
+    """An event of a session. Subclasses become frozen dataclasses, and say with their keywords what
+    happens to them."""
 
     tag: ClassVar[str]
     """The kind of record in JSON, in the store and in prompts."""
     event: ClassVar[str] = ""
-    """Distinguishes records with the same tag."""
     in_prompt: ClassVar[bool] = False
     """Whether the model gets it with the user's next question."""
     in_store: ClassVar[bool] = True
     indexed: ClassVar[int] = 0
-    """Maximum characters of its text whose words are indexed: half from the start, half from the
-    end."""
+    """Maximum characters of its text to index, from both ends."""
 
     text: str = ""
     time: float = field(default=0.0, kw_only=True)
@@ -91,12 +77,10 @@ class Record:
 
     @property
     def entry_name(self) -> str:
-        """The name of its entry; empty if the model does not get it."""
         return ""
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """All fields except text and time, as JSON values."""
         return encode(self)
 
     def changed(self, **changes: Any) -> Self:
@@ -133,7 +117,6 @@ def answer_entry(turn: int | None, step: int | None) -> str:
 
 
 def code_entry(turn: int | None, step: int | None, block: int) -> str:
-    """Return the name of a code block until it runs."""
     return "" if turn is None or step is None else f"code {turn}.{step}.{block}"
 
 
@@ -146,7 +129,6 @@ def number_entry(number: int) -> str:
 
 
 KINDS: dict[tuple[str, str], type[Record]] = {}
-"""The classes of records by tag and event."""
 
 
 def encode(record: Record) -> dict[str, Any]:
@@ -245,7 +227,6 @@ class ReplOut(CellRecord, indexed=_OUTPUT):
     kinds: tuple[tuple[Word, int], ...] | None = None
     """Kinds of output with their lengths in characters, in order; None if all was printed."""
     detail: str | None = None
-    """A further sentence about how the cell ended."""
     frames: tuple[Frame, ...] | None = None
     private: tuple[Name, ...] | None = None
     """Private variables that the code uses and the user has not allowed: models do not get the

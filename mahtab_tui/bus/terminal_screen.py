@@ -1,17 +1,7 @@
-r"""Computes how a terminal would show a text that moves the cursor, for screens and models.
-
-    \r  \b                       moves to the start of the line, one to the left
-    ESC [ n A B C D              moves up, down, right, left
-    ESC [ n E F G H              moves to a line, a column, both
-    ESC [ J K                    erases parts of the screen, of the line
-
-The screen consists of the last `HEIGHT` lines of a text, above which the cursor cannot move. Lines
-are not wrapped.
-
-Control, bidirectional and tag characters become symbols (``␛``, ``⟨U+202E⟩``). Other invisible
-characters (zero-width characters, soft hyphens) are used by many languages and stay, except within
-anything that looks like a tag, where they could form the end of a record that only the model
-sees."""
+"""Computes how a terminal would show a text that moves the cursor, for screens and models. The
+screen consists of the last `HEIGHT` lines, above which the cursor cannot move; lines are not
+wrapped. Control, bidirectional and tag characters become symbols; zero-width characters stay,
+except within anything that looks like a tag."""
 
 from __future__ import annotations
 
@@ -28,12 +18,10 @@ from mahtab_tui.bus.sanitize import CONTROL, SURROGATE, plain, visible
 Pen = str
 """The colour and style sequences in effect."""
 _MOST_STYLES, _LONGEST = 16, 200
-"""Sequences of a pen at most. Longer sequences, and more zero-width text in a cell, are noise."""
 
 
 @lru_cache(maxsize=4096)
 def next_pen(pen: Pen, sequence: str) -> Pen:
-    """Return the pen after a sequence ``ESC [ … m``."""
     if len(sequence) > _LONGEST:
         return pen
     parameters = sequence[2:-1].lstrip("0")
@@ -46,7 +34,6 @@ def next_pen(pen: Pen, sequence: str) -> Pen:
 
 
 def read_pen(pen: Pen, text: str) -> Pen:
-    """Return the pen after a text."""
     return reduce(next_pen, SGR.findall(text), pen) if "\x1b" in text else pen
 
 
@@ -57,10 +44,9 @@ class ScreenLine:
 
     def __init__(self) -> None:
         self._cells: list[tuple[str, Pen]] = []
-        """Characters with the zero-width text after them (combining characters, and sequences that
-        are not emulated); a wide character is followed by an empty cell."""
+        """Characters with the zero-width text after them; a wide character is followed by an empty
+        cell."""
         self._start = ""
-        """Zero-width text at the start."""
 
     def __len__(self) -> int:
         return len(self._cells)
@@ -78,7 +64,6 @@ class ScreenLine:
         return column
 
     def mark(self, text: str, column: int) -> None:
-        """Insert zero-width text before a column."""
         index = min(column, len(self._cells)) - 1
         while index > 0 and not self._cells[index][0]:
             index -= 1
@@ -100,7 +85,6 @@ class ScreenLine:
             self._cells[start:end] = [_BLANK] * (end - start)
 
     def render(self) -> str:
-        """Return the text with escape sequences, from and to the default style."""
         parts, before = [self._start], ""
         for look, cells in groupby(self._cells, itemgetter(1)):
             parts.append(style_change(before, look))
@@ -117,7 +101,6 @@ class ScreenLine:
         return end
 
     def _halve(self, column: int) -> None:
-        """Replace a wide character that a column would split by blanks."""
         if 0 < column < len(self._cells) and not self._cells[column][0]:
             self._cells[column - 1 : column + 1] = [_BLANK] * 2
 
@@ -126,7 +109,6 @@ _BLANK = (" ", "")
 
 
 def style_change(before: Pen, now: Pen) -> str:
-    """Return the sequence between two styles."""
     if before == now:
         return ""
     return f"\x1b[0m{now}" if before else now
@@ -140,7 +122,7 @@ def width(char: str) -> int:
 
 
 HEIGHT = 100
-"""Lines of the screen. Programs see the height of a pane, which is less."""
+"""Programs see the height of a pane, which is less."""
 WIDTH = 1_000
 """Clamp for cursor moves, not for printing."""
 BLANKS, BLANKS_EACH = 1_000_000, 4
@@ -162,24 +144,20 @@ _TOKEN = re.compile(
 )
 _UNFINISHED = re.compile(r"(?:\r|\x1b(?:\[[0-9;?]*)?)\Z")
 _BEGINNING = 16
-"""Characters of an incomplete sequence that is held back."""
 LONGEST = 100_000
 """Columns after which an overwritten line is broken."""
 _TAB = 8
 
 
 def rewrites(text: str) -> bool:
-    """Return whether a terminal would show the text differently."""
     return _moves(LINE_END.sub("\n", text) if "\r" in text else text)
 
 
 def leaves_line(text: str) -> bool:
-    """Return whether the text may move the cursor to another line."""
     return "\x1b" in text and _LEAVES_LINE.search(text) is not None
 
 
 def split_unfinished(piece: str) -> tuple[str, str]:
-    """Split before an incomplete sequence or line end."""
     found = _UNFINISHED.search(piece, max(0, len(piece) - _BEGINNING))
     return (piece, "") if found is None else (piece[: found.start()], found[0])
 
@@ -220,26 +198,22 @@ class Screen:
         column: int | None = None,
         pen: Pen = "",
     ) -> None:
-        """rows: the lines so far. above: number of lines from the cursor to the last one. column:
-        the cursor's column; None for the end of its line."""
+        """above: number of lines from the cursor to the last one. column: None for the end of its
+        line."""
         self._rows: list[PrintedLine | ScreenLine] = list(rows)
         self._row = len(self._rows) - 1 - above
         self._top = max(0, len(self._rows) - HEIGHT)
         self.column = column
         self.pen = pen
-        """The style of newly written text."""
         self._look = ""
-        """The style at the end of the last line returned."""
         self._blanks = BLANKS
 
     @property
     def above(self) -> int:
-        """Number of lines from the cursor to the last one."""
         return len(self._rows) - 1 - self._row
 
     @property
     def at_end(self) -> bool:
-        """Whether the cursor is at the end of the text."""
         row = self._rows[-1]
         return self.above == 0 and (
             self.column is None
@@ -247,13 +221,11 @@ class Screen:
         )
 
     def rows(self) -> list[PrintedLine]:
-        """Return all lines, without the empty ones below the cursor."""
         while self.above and not plain(_settled(self._rows[-1]).text).strip():
             del self._rows[-1]
         return [_settled(row) for row in self._rows]
 
     def pop_above(self) -> str:
-        """Remove the lines above the screen, and return their text."""
         left = [self._joined(_settled(row)) + "\n" for row in self._rows[: self._top]]
         del self._rows[: self._top]
         self._row -= self._top
@@ -261,7 +233,6 @@ class Screen:
         return "".join(left)
 
     def text(self) -> str:
-        """Return the text of the remaining lines, and a sequence that sets the current style."""
         return "\n".join(map(self._joined, self.rows())) + style_change(self._look, self.pen)
 
     def _joined(self, row: PrintedLine) -> str:
@@ -318,7 +289,6 @@ class Screen:
                     cells.mark(found, column)
 
     def _current_line(self) -> tuple[ScreenLine, int]:
-        """Return the cursor's line, ready to be overwritten, and the cursor's column."""
         number, column = self._row, self.column
         cells = self._rows[number]
         if isinstance(cells, PrintedLine):
@@ -382,13 +352,11 @@ class Screen:
             self.column = 0
 
     def _go_to(self, row: int) -> None:
-        """Move to a line of the screen, from 0."""
         self._row = self._top + min(row, HEIGHT - 1)
         self._rows += [_EMPTY] * (self._row + 1 - len(self._rows))
 
     def _erase_in_line(self, line: ScreenLine, column: int, part: str) -> None:
-        """Erase after the cursor (0), up to it (1), or all (2). New blanks count towards the
-        limit."""
+        """Erase after the cursor (0), up to it (1), or all (2)."""
         if part in ("", "0"):
             line.erase(column)
         elif part == "2":
@@ -399,8 +367,7 @@ class Screen:
 
 
 def _visible_passes(line: str) -> str:
-    """Keep only the passes over a line that may still be visible: those longer than all later
-    ones."""
+    """Keep only the passes over a line that are longer than all later ones."""
     if (
         line.count("\r") < 16
         or not line.replace("\r", "").isprintable()
@@ -421,7 +388,6 @@ def _settled(row: PrintedLine | ScreenLine) -> PrintedLine:
 
 
 def _numbers(text: str) -> tuple[int, int]:
-    """Return two numbers; a missing one or 0 becomes 1."""
     first, second, *_ = (
         max(1, int(number[:4])) if number.isdigit() else 1 for number in f"{text};".split(";")
     )
@@ -437,14 +403,11 @@ _SHOWN = re.compile(rf"[{_CONTROL}]")
 _ANY_UNSEEN = re.compile(rf"[{_UNSEEN}]")
 _TAG = re.compile(rf"<[\s/{_UNSEEN}]*+[\w{_UNSEEN}-]*+")
 _PLAYED = re.compile(rf"({MOVES}|\x1b\[[0-9;:]*m)|(?![\r\b])[{_CONTROL}]")
-"""A sequence that `collapse` keeps, or a control character that it drops."""
 
 OVERWRITTEN = "[Text that was written over in its line is left out.]"
-"""A note to the model after output with overwritten lines, such as progress bars."""
 
 
 def escape_for_model(text: str) -> str:
-    """Return text for a model, with ``\\n`` as line ends."""
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text  # same result as the patterns, but twenty times as fast
     text = _SHOWN.sub(_visible, LINE_END.sub("\n", text))

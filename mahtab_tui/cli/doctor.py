@@ -38,7 +38,6 @@ _WIDTH = 12
 _SERVER_SECONDS = 1.0
 _MOST_NAMED = 5
 _ROOM = 10
-"""MiB of free space below which a disk counts as full."""
 
 
 def _line(name: str, found: str, advice: str = "") -> str:
@@ -47,7 +46,6 @@ def _line(name: str, found: str, advice: str = "") -> str:
 
 
 def report() -> Iterator[str]:
-    """Yield a line for each check, with advice if something is missing."""
     settings, problem = _settings()
     yield _line("mahtab-tui", f"{__version__}, {resource_folder('styles').parent}")
     yield _line("python", f"{platform.python_version()}, {sys.executable}")
@@ -87,8 +85,6 @@ def _model_servers(servers: Sequence[FoundServer]) -> str:
 
 
 def _settings() -> tuple[Settings | None, str]:
-    """Return the settings; or None and why they cannot be used, which the lines about the kernel and
-    the configuration show."""
     try:
         return load_settings(), ""
     except SettingsError as error:
@@ -125,7 +121,6 @@ def _variables(settings: Settings) -> str:
 
 
 def _environments(settings: Settings | None) -> str:
-    """List other environments for the kernel, found by their files; no interpreter is started."""
     used = ""
     if settings is not None:
         with suppress(KernelError):  # the line about the kernel reports it
@@ -143,8 +138,7 @@ def _environments(settings: Settings | None) -> str:
 
 
 def _sandbox() -> str:
-    """Report the search sandbox after trying it, because a system may have everything required and
-    still forbid it."""
+    """Try the search sandbox, because a system may have everything required and still forbid it."""
     try:
         name, gaps = asyncio.run(_try_sandbox())
     except SandboxError as error:
@@ -173,8 +167,7 @@ class _RefusingHost:
 
 
 def _claude(local: str) -> str:
-    """Report the `claude` program. local: the model that answers if it is missing; empty if there
-    is only `demo`."""
+    """local: the model that answers without Claude; empty if there is only `demo`."""
     answers = f"{local} answers" if local else "the offline `demo` model answers, with canned rules"
     if (executable := find_program("claude")) is None:
         advice = "To use Claude, install Claude Code and run `claude` once to log in."

@@ -125,14 +125,11 @@ _REVIEW_NOTICE = "Changes cannot be reviewed without a screen, so the model's co
 
 
 class RecordPrinter(logging.Handler):
-    """Prints the records of the bus as they arrive."""
-
     def __init__(self, *, as_json: bool) -> None:
         super().__init__()
         self._as_json = as_json
         self.failures: set[str] = set()
         self.uncomputed: list[str] = []
-        """Figures of the last answer that nothing computed."""
 
     def emit(self, record: logging.LogRecord) -> None:
         value = get_record(record)
@@ -167,8 +164,8 @@ def _for_stderr(record: Record) -> str:
 
 
 class Approver(logging.Handler):
-    """Answers approvals and `input()`: asks on the terminal. Without a terminal, it refuses
-    approvals and answers `input()` with the end of input."""
+    """Answers approvals and `input()` from the terminal. Without one, it refuses approvals and ends
+    the input."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()
@@ -293,7 +290,6 @@ def _load_stdin(session: Session) -> bool:
 WRONG_ARGUMENTS, PARTIAL = 2, 4
 
 _DRAW_SECONDS = 0.1
-"""Seconds between updates of the progress line on a terminal; elsewhere a hundred times as long."""
 
 
 class Progress:
@@ -316,7 +312,6 @@ class Progress:
                 self._tree.fold(record)
 
     def close(self) -> None:
-        """Draw the line one last time."""
         self._ended.set()
         self._thread.join()
         self._write(self._line(), end="\n")
@@ -344,8 +339,7 @@ def _count(number: int, what: str) -> str:
 
 
 class Stdout:
-    """Writes answers to stdout until writing fails, because the reader is gone or the disk is
-    full."""
+    """Writes answers to stdout until writing fails."""
 
     def __init__(self) -> None:
         self.failed = False
@@ -377,10 +371,7 @@ def search_once(
     yes: bool,
 ) -> int:
     """Search a file, a folder, or piped input ("-"); print the answer, and return the exit code.
-
-    log: a file for the events. as_json: also print events to stdout, one per line, ending with the
-    answer. yes: run large fan-outs; otherwise they are refused, because nobody can be asked.
-    """
+    yes: run large fan-outs, which are refused otherwise."""
     secrets = Secrets(settings.secrets)
     progress, stdout, masking = Progress(), Stdout(), MaskingFilter(secrets)
     receivers: list[Callable[[Record], None]] = [progress.fold]

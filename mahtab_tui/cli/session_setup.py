@@ -35,11 +35,8 @@ LONGEST_NAME = 255
 
 
 def open_notebook(paths: Sequence[Path], opened: Path | None) -> NotebookFile | None:
-    """Read the file whose cells are shown. Ends the command with a sentence if that is impossible.
-
-    paths: files given to be opened as cells. opened: the file that is kept up to date, which need
-    not exist.
-    """
+    """Read the file whose cells are shown. Ends the command if that is impossible. opened: the file
+    that is kept up to date, which need not exist."""
     if len(paths) + (opened is not None) > 1:
         first, second, *_ = [*paths, *([] if opened is None else [opened])]
         fail(
@@ -88,8 +85,6 @@ def reopen_notebook(past: list[Record]) -> NotebookFile | None:
 
 
 class ResumedSession(NamedTuple):
-    """A resumed session."""
-
     backend: SessionBackend
     name: str
     past: list[Record]
@@ -99,14 +94,10 @@ class ResumedSession(NamedTuple):
 
 
 def new_backend(settings: Settings, project: Path) -> SessionBackend:
-    """Create the kernel and the store of a new session. Ends the command with a sentence if the
-    kernel's address is invalid."""
     return _make_backend(settings, new_store(project)[0])
 
 
 def backend_without_store(settings: Settings) -> SessionBackend:
-    """Create the kernel of a session that is not saved, with its records only in memory. Ends the
-    command with a sentence if the kernel's address is invalid."""
     disable_langsmith()
     with fail_on(KernelError):
         return SessionBackend(process_kernel(settings), MemoryStore())
@@ -120,13 +111,8 @@ def resume_backend(
     *,
     its_kernel: bool = True,
 ) -> ResumedSession:
-    """Resume a session, reattaching its kernel if that is waiting. Ends the command with a sentence
-    if this is impossible.
-
-    session: the start of its id; None for the last one, of the project or of all. notebook: the
-    notebook to show; None for the session's own. its_kernel: use the session's own kernel address
-    and interpreter.
-    """
+    """Resume a session, reattaching its kernel if that is waiting. Ends the command if this is
+    impossible. its_kernel: use the session's own kernel address and interpreter."""
     with fail_on(SessionNotFound):
         store, name, past = resume(session, project, variables=settings.keep_namespace)
     if notebook is None and past:
@@ -190,8 +176,6 @@ def _make_backend(
 
 
 def print_how_to_continue(backend: SessionBackend, name: str, *, resumed: bool, cell: int) -> None:
-    """Print how to continue a session that was closed. cell: the cell that its kernel is still
-    running; 0 for none."""
     store = backend.store
     if isinstance(store, SqliteStore) and (resumed or store.has_written):
         typer.echo(f"The conversation of session {one_line(name)} ({store.session}) is saved.")

@@ -88,7 +88,7 @@ def clean(
 
 
 def list_detached_kernels() -> Iterator[str]:
-    """Return a heading and a line for each kernel that waits for a screen, longest wait first."""
+    """Yield a heading and a line for each kernel that waits for a screen, longest wait first."""
     waiting: list[WaitingKernel | KernelNote] = [*local_detached_kernels()]
     waiting += reversed(waiting_remote_kernels())
     if waiting:
@@ -123,12 +123,8 @@ def _stop_local(kernel: WaitingKernel) -> None:
 def resume(
     session: str | None, project: Path | None, *, variables: bool
 ) -> tuple[SqliteStore, str, list[Record]]:
-    """Return the store of a session, its name, and its past records.
-
-    session: the start of its id; None for the last one, of the project or of all. variables:
-    whether to restore saved variables, too. Raises `SessionNotFound`; ends the command if the user
-    declines.
-    """
+    """Return the store of a session, its name, and its past records. Raises `SessionNotFound`; ends
+    the command if the user declines."""
     row = find_session(session, project)
     try:
         return resumed_store(row, variables=variables)
@@ -152,11 +148,8 @@ def resume(
 def attach(
     store: SqliteStore, past: list[Record], settings: Settings
 ) -> tuple[DetachedKernel, list[Record]]:
-    """Attach to the session's kernel if it is waiting; returns it, with the past records.
-
-    A kernel at another address than the settings name is left alone. Ends the command if the kernel
-    waits on another machine that cannot be reached.
-    """
+    """Attach to the session's waiting kernel, unless the settings name another address; returns it,
+    with the past records. Ends the command if its machine cannot be reached."""
     if store.claim is None or not settings.keep_kernel:
         return DetachedKernel(), past
 
@@ -212,7 +205,6 @@ Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exi
 
 NEWEST = 50
 _CATCH_UP = 0.3
-"""Maximum seconds that a command spends on indexing sessions before it answers."""
 
 
 @contextmanager

@@ -15,7 +15,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 MCP_JSON = ".mcp.json"
 _VARIABLE = re.compile(r"\$\{(\w++)(?::-((?:[^}$]|\$(?!\{))*+))?\}")
 _SECRET = re.compile("token|secret|key|pass|auth|credential|cookie", re.IGNORECASE)
-"""Occurs in names of variables and headers whose values are masked."""
 MASK = "••••••••"
 WITHIN_URL = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 """A name and a password in an address."""
@@ -33,7 +32,6 @@ class McpServer(BaseModel):
     """Variables of the program, beside PATH, HOME and the like; it gets no others."""
     cwd: str | None = None
     url: str | None = Field(default=None, pattern=r"^(https?://|\$\{)")
-    """The address of a server that speaks streamable HTTP."""
     headers: dict[str, str] = Field(default_factory=dict)
 
     @model_validator(mode="before")
@@ -56,8 +54,8 @@ class McpServer(BaseModel):
         return WITHIN_URL.sub(MASK, self.url or " ".join((self.command or "", *self.args)))
 
     def expanded(self) -> McpServer:
-        """Return it with ``${VARIABLE}`` and ``${VARIABLE:-default}`` replaced. Raises
-        `LookupError` with a sentence."""
+        """Replace ``${VARIABLE}`` and ``${VARIABLE:-default}``. Raises `LookupError` with a
+        sentence."""
         return McpServer.model_validate(_expanded(self.model_dump()))
 
     def secrets(self) -> Iterator[str]:
@@ -93,7 +91,7 @@ def _expand(text: str) -> str:
 
 
 def starts_this_program(server: Mapping[str, Any]) -> bool:
-    """Tell whether a server is our own, which `mahtab-tui mcp install` writes for other clients."""
+    """Tell whether a server is our own, as `mahtab-tui mcp install` writes it for other clients."""
     words = [str(server.get("command") or ""), *map(str, server.get("args") or ())]
     if os.path.basename(words[0]) == "mahtab-tui":
         return words[1:2] == ["mcp"]
@@ -101,16 +99,13 @@ def starts_this_program(server: Mapping[str, Any]) -> bool:
 
 
 class McpJson(NamedTuple):
-    """Content of a ``.mcp.json``."""
-
     servers: dict[str, dict[str, Any]]
     problems: tuple[str, ...] = ()
-    """Sentences about what cannot be used; other programs use the file too, so it keeps nothing
-    from starting."""
+    """Sentences; other programs use the file too, so nothing in it keeps this program from
+    starting."""
 
 
 def read_mcp_json(path: Path) -> McpJson:
-    """Read the servers of a project's file."""
     try:
         if path.exists() and not path.is_file():
             return McpJson({}, (f"{path}: not a file, so no server is used.",))
@@ -137,8 +132,7 @@ def read_mcp_json(path: Path) -> McpJson:
 
 
 def _check_definition(given: Any) -> tuple[dict[str, Any], str]:
-    """Return what is known of a definition, without what only other programs know; or what is wrong
-    with it."""
+    """Return what is known of a definition, or what is wrong with it."""
     if not isinstance(given, dict):
         return {}, "it is not a table"
     if given.get("type", "stdio") not in ("stdio", "http", "streamable-http"):

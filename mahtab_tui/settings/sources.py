@@ -1,7 +1,5 @@
-"""Sources of settings: the files that hold them, and what a project's files may set.
-
-Settings of a project's files take effect only after the user trusts them, except those that only
-change how things look or make the program more careful."""
+"""Sources of settings. Those of a project's files take effect only after the user trusts them,
+except those that only change how things look or make the program more careful."""
 
 from __future__ import annotations
 
@@ -32,35 +30,30 @@ _KEY_ENDING = "_api_key"
 COMMAND_LINE, DEFAULT = "command line", "default"
 
 REMOVED = frozenset({"hooks", "hook_seconds"})
-"""Settings of earlier versions. A file that still names one is read without it."""
+"""A file that still names one is read without it."""
 
 _APPEARANCE = frozenset({"theme", "pictures", "output_format", "highlight"})
 
 
 class SettingsError(Exception):
-    """A setting that cannot be used; the message says which one, where it is, and what is
-    allowed."""
+    """A setting that cannot be used; the message is a sentence."""
 
 
 class ValueOrigin(NamedTuple):
     text: str
-    """For a message: `COMMAND_LINE`, a variable of the environment, a file and a line, or
-    `DEFAULT`."""
+    """For a message: `COMMAND_LINE`, a variable, a file and a line, or `DEFAULT`."""
     file: Path | None = None
-    """The configuration file, if it is one."""
 
 
 # Paths and texts
 
 
 def home_folder() -> Path:
-    """Return where sessions, history and configuration are kept: ``~/.mahtab``."""
     return Path.home() / ".mahtab"
 
 
 def project_folder() -> Path:
-    """Return the folder in which the program works. Raises `SettingsError` if it has been deleted
-    since."""
+    """Return the working directory. Raises `SettingsError` if it has been deleted since."""
     try:
         return Path.cwd()
     except FileNotFoundError:
@@ -75,8 +68,7 @@ def config_files(project: Path) -> tuple[Path, Path]:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Return the values of a configuration file, unchecked. Raises `SettingsError` if it cannot be
-    read."""
+    """Return the unchecked values of a configuration file. Raises `SettingsError`."""
     try:
         return tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
@@ -102,10 +94,7 @@ def read_text(path: Path) -> str:
 
 
 def find_line(path: Path, key: str) -> int:
-    """Return the line (from 1) of a key in a configuration file, found by a simple search.
-
-    key: a setting's name; with a dot and the name in it for a table's.
-    """
+    """Return the line (from 1) of a setting, or of an entry of a table after a dot."""
     table, _, name = key.partition(".")
     lines = path.read_text("utf-8", errors="replace").splitlines()
     start = _line(lines, rf"""(\[\s*)?["']?{re.escape(table)}["']?\s*[\]=.]""", 0) or 0
@@ -139,7 +128,6 @@ def _env_line(names: list[str]) -> int | None:
 
 
 def describe_unknown_setting(settings_cls: type[BaseSettings], key: str) -> str:
-    """Return a message for an unknown setting, with a near name."""
     if key in REMOVED:
         return f"the setting {key} was removed."
     known = settings_cls.model_fields
@@ -152,7 +140,6 @@ def describe_unknown_setting(settings_cls: type[BaseSettings], key: str) -> str:
 
 
 def trust_record() -> Path:
-    """Return the record of the values in project files that the user trusts."""
     return home_folder() / "trusted.json"
 
 
@@ -167,7 +154,6 @@ def read_record() -> dict[str, dict[str, Any]]:
 
 
 def trusted_digests(known: Mapping[str, Mapping[str, Any]], file: Path) -> dict[str, str]:
-    """Return the digests of the trusted values of a file, by key. known: from `read_record`."""
     digests = known.get(_name(file), {})
     return {key: value for key, value in digests.items() if isinstance(value, str)}
 
@@ -182,8 +168,7 @@ def add_trusted(files: Mapping[Path, Mapping[str, Any]]) -> str:
 
 
 def value_digest(value: Any) -> str:
-    """Return a hash that recognises a value, so that a changed value must be trusted again. The
-    value may be a secret and is not stored."""
+    """Return a hash that recognises a value, which may be a secret."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -245,8 +230,7 @@ class SettingsFile(PydanticBaseSettingsSource):
         return None, field_name, False
 
     def values(self) -> dict[str, Any]:
-        """Return everything that the file sets. Raises `SettingsError` if it cannot be read, or has
-        a key that was never a setting."""
+        """Return everything that the file sets. Raises `SettingsError`."""
         raise NotImplementedError
 
     def line(self, key: str) -> int:
@@ -254,13 +238,10 @@ class SettingsFile(PydanticBaseSettingsSource):
         return find_line(self.path, key)
 
     def origin(self, key: str) -> ValueOrigin:
-        """Return where a value is, or an entry of a table."""
         return ValueOrigin(f"{self.path}, line {self.line(key)}", self.path)
 
 
 class TomlFile(SettingsFile):
-    """A configuration file."""
-
     def values(self) -> dict[str, Any]:
         values = {key: each for key, each in read_config(self.path).items() if key not in REMOVED}
         for key in values:
@@ -300,7 +281,6 @@ class EnvFile(SettingsFile):
         return ValueOrigin(env_file_line(self._variables(key)))
 
     def _variables(self, key: str) -> list[str]:
-        """Return the variables that may set a value; providers' keys have some of their own."""
         table, _, name = key.partition(".")
         names = [name] if name else self.values().get("api_keys", ())
         usual = [f"{each}{_KEY_ENDING}".upper() for each in names if table == "api_keys"]
@@ -333,7 +313,6 @@ class McpJsonFile(SettingsFile):
 
 
 def mcp_json_file() -> Path:
-    """Return the project's ``.mcp.json``. Raises `SettingsError` as `project_folder`."""
     return project_folder() / MCP_JSON
 
 
@@ -357,7 +336,6 @@ class UntrustedSettings(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """Return a sentence about settings that are held back, and what to do about them."""
         named = ", ".join(f"{key} (line {self.file.line(key)})" for key in self.values)
         return f"{self.path} sets {named}, which is not used until you trust it: run mahtab-tui config trust."
 
@@ -376,7 +354,7 @@ def find_origin(
     settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]
 ) -> ValueOrigin:
     """Return where the effective value of a setting, or of an entry of a table ("keymap.help"),
-    comes from. `given`: as for `load_settings`."""
+    comes from. given: as for `load_settings`."""
     table, _, name = key.partition(".")
 
     def has(values: Mapping[str, Any]) -> bool:

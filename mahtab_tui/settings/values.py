@@ -33,7 +33,7 @@ NOT_SET = "(not set)"
 
 
 class SettingEntry(NamedTuple):
-    """One line of a list of settings: a setting, or one entry of a table."""
+    """A setting, or one entry of a table."""
 
     key: str
     value: str
@@ -42,8 +42,7 @@ class SettingEntry(NamedTuple):
 
 
 def list_settings(settings: Settings) -> list[SettingEntry]:
-    """Return all settings in order, each entry of a table separately. Raises `SettingsError` if a
-    source can no longer be used."""
+    """Return all settings in order, each entry of a table separately. Raises `SettingsError`."""
     sources = settings.reloaded()
     found: list[SettingEntry] = []
     for key, field in Settings.model_fields.items():
@@ -77,12 +76,10 @@ def is_table(key: str) -> bool:
 
 
 def is_secret(key: str) -> bool:
-    """Return whether a setting, or an entry of it, must not be shown."""
     return SecretStr in _types(Settings.model_fields[key.partition(".")[0]].annotation)
 
 
 def choices(key: str) -> tuple[str, ...]:
-    """Allowed values; empty if unrestricted."""
     kinds = _types(Settings.model_fields[key].annotation)
     if bool in kinds:
         return ("true", "false")
@@ -116,9 +113,8 @@ def validate_value(key: str, value: Any) -> Any:
 
 
 def parse_value(key: str, text: str) -> Any:
-    """Return typed text as the value for a configuration file: a text, a number, a boolean, a list,
-    or a table of texts, which is typed as ``name=value name=value``. Raises `SettingsError` if the
-    setting does not accept it."""
+    """Return typed text as the value for a configuration file; a table is typed as ``name=value
+    name=value``. Raises `SettingsError`."""
     given: Any = text
     if key in Settings.model_fields and is_table(key):
         given = {}
@@ -164,7 +160,7 @@ NEW_FILE = f"""\
 
 def set_value(path: Path, key: str, value: Any) -> None:
     """Write a value made by `parse_value`. A value that the user writes into a project's file is
-    trusted. Raises `SettingsError` if the file cannot be read or written."""
+    trusted. Raises `SettingsError`."""
     table, dot, name = key.partition(".")
 
     def change(document: TOMLDocument) -> None:
@@ -183,8 +179,7 @@ def set_value(path: Path, key: str, value: Any) -> None:
 
 
 def add_rules(path: Path, rules: Sequence[str]) -> None:
-    """Add rules for code to those in a configuration file. Raises `SettingsError` as
-    `set_value`."""
+    """Add rules for code to those in a configuration file. Raises `SettingsError`."""
     before = validate_value("approval_rules", read_config(path).get("approval_rules", ()))
     set_value(path, "approval_rules", [*before, *(rule for rule in rules if rule not in before)])
 
@@ -195,13 +190,11 @@ def allow(path: Path, values: Mapping[str, Any]) -> None:
 
 
 def allow_files(files: Mapping[Path, Mapping[str, Any]]) -> None:
-    """Trust these values of a project's files from now on. Raises `SettingsError`."""
     write_text(trust_record(), add_trusted(files))
 
 
 def unset(path: Path, key: str) -> bool:
-    """Remove a value from the file; False if it was not there. Raises `SettingsError` as
-    `set_value`."""
+    """Remove a value from the file; False if it was not there. Raises `SettingsError`."""
     table, dot, name = key.partition(".")
     inside = read_config(path).get(table)
     if inside is None or (dot and not (isinstance(inside, dict) and name in inside)):

@@ -47,8 +47,7 @@ _KEY_BYTES = 32
 
 
 def save_target(session: str, megabytes: int) -> SaveTarget | None:
-    """Return where a session's variables are saved; None if they cannot be. Creates the parent
-    folder, and the user's key."""
+    """Return where a session's variables are saved; None if they cannot be."""
     if sys.platform != "linux":  # elsewhere, forking a kernel with loaded libraries is unsafe
         return None
     try:
@@ -78,7 +77,6 @@ def remove_namespace(session: str) -> None:
 
 
 def saved_bytes() -> int:
-    """Return the size of the saved variables of all sessions, in bytes."""
     return sum(file.stat().st_size for file in _above().glob("*/*") if file.is_file())
 
 
@@ -108,7 +106,6 @@ def _key() -> bytes:
 
 
 TAIL = 5_000
-"""Records to load for a resumed session; older ones stay on disk."""
 
 
 class SessionNotFound(Exception):
@@ -124,7 +121,6 @@ _Opened = tuple[SqliteStore, str, list[Record]]
 
 
 def new_store(project: Path) -> _Opened:
-    """Return a new session of a folder."""
     name, session = project.name or "session", new_id()
     claim = lock_session(session)
     store = SqliteStore(database(), session, name=name, project=str(project), claim=claim)
@@ -136,8 +132,7 @@ def new_id() -> str:
 
 
 def find_session(session: str | None, project: Path | None) -> SessionRow:
-    """Find a session by the start of its id; None for the last one, of a project or of all. Raises
-    `SessionNotFound`."""
+    """Find a session by the start of its id; None for the last one. Raises `SessionNotFound`."""
     folder = None if project is None else str(project)
     try:
         rows = list_sessions(
@@ -157,8 +152,8 @@ def find_session(session: str | None, project: Path | None) -> SessionRow:
 
 
 def resumed_store(row: SessionRow, *, variables: bool = False) -> _Opened:
-    """Open a session. variables: restore the saved variables, too. Raises `SessionNotFound`, or
-    `LockedElsewhere` if another program has it open."""
+    """Open a session. Raises `SessionNotFound`, or `LockedElsewhere` if another program has it
+    open."""
     try:
         own = lock_session(row.id)
         page = load_records(database(), row.id, limit=TAIL)
@@ -189,8 +184,8 @@ def resumed_store(row: SessionRow, *, variables: bool = False) -> _Opened:
 
 
 def reattach(store: SqliteStore, past: Sequence[Record], cell: int) -> list[Record]:
-    """Return the past records of a session whose kernel was reattached. cell: the number of the
-    cell running there; 0 for none."""
+    """Return the past records of a session whose kernel was reattached. cell: the running cell; 0
+    for none."""
     store.cells_go_on = True
     records = list(past)
     if records and isinstance(records[-1], Notice):
@@ -209,7 +204,6 @@ def reattach(store: SqliteStore, past: Sequence[Record], cell: int) -> list[Reco
 
 
 def _about_cut_answer(past: Sequence[Record]) -> str:
-    """Say that an answer was cut off, if nothing was entered since."""
     last = next(
         (record for record in reversed(past) if isinstance(record, Agent | UserReplIn | UserChat)),
         None,
@@ -232,8 +226,8 @@ def forked_store(row: SessionRow, *, variables: bool = False) -> _Opened:
 
 
 def remove_session(row: SessionRow) -> None:
-    """Delete a session's records and variables. Raises `SessionNotFound` if a program has it open or
-    its kernel is waiting, and `StoreError`."""
+    """Delete a session's records and variables. Raises `SessionNotFound` if it is open or its
+    kernel waits, and `StoreError`."""
     from mahtab_tui.kernel.detached import recovered_output, waiting_kernels
     from mahtab_tui.kernel.remote.process import noted_kernels
     from mahtab_tui.store.session_index import delete_session
@@ -272,8 +266,8 @@ _QUESTION = (
 
 
 def fork(session: str, entry: str = "") -> str:
-    """Copy a session, or its part before an entry (`Record.entry_name`); returns the copy's id. A
-    full copy also has the saved variables. Raises `StoreError`."""
+    """Copy a session, or its part before an entry (`Record.entry_name`); returns the copy's id.
+    Raises `StoreError`."""
     copy = new_id()
     if not entry:
         fork_session(database(), session, copy)
@@ -294,8 +288,7 @@ def fork(session: str, entry: str = "") -> str:
 
 
 def _entry_start(session: str, entry: str) -> tuple[int, str, int]:
-    """Return an entry's first record, its name, and its cell (0 for a question). Raises
-    `StoreError`."""
+    """Return an entry's first record, its name, and its cell (0 for a question)."""
     found = _ENTRY.match(entry)
     if found is None:
         raise StoreError(

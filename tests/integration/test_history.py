@@ -42,9 +42,6 @@ ANSWER = {"text": "Noted.", "repeat": True}
 
 
 class Listener(BaseChatModel):
-    """Says yes, and keeps what it was sent; of more characters than `most` it says that it is too
-    long."""
-
     most: int = 10_000_000
     window: int = 64_000
     answers: ClassVar[str] = "Yes."
@@ -81,7 +78,6 @@ def agent_over(desk: Desk, llm: BaseChatModel, max_history: int = 4, **more: Any
 
 
 def questions(sent: Sequence[tuple[str, str]]) -> list[str]:
-    """The questions in what a model was sent, by their last words."""
     return [text.split()[-1] for kind, text in sent if kind == "human"]
 
 
@@ -375,7 +371,6 @@ LONG = "All about pears and their weights. " * 60
 
 @pytest.fixture
 def it(service: Service, project: Path) -> Iterator[Opened]:
-    """A session whose model has answered two questions at length."""
     store = Watched()
     session = Session(
         load_settings(model=OPENAI.spec, reflection="never"),

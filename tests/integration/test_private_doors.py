@@ -48,28 +48,22 @@ NAMES = ("word", "numbers", "by_name", "df", "failure", "long")
 
 
 class UserFace(HeadlessFrontend):
-    """Somebody sits at the screen, and can be asked."""
-
     can_ask = True
 
 
 class Doors(Opened):
-    """A session with private variables, and the service that hears what its models are asked."""
-
     service: Service
 
     def asked(self) -> str:
         return json.dumps(self.service.asked, ensure_ascii=False)
 
     def ask(self, question: str, *answers: str) -> str:
-        """Ask a question, and return all that the model was sent for it."""
         before = len(self.service.asked)
         self.service.replies = [OPENAI.reply(answer) for answer in answers or ("Fine.",)]
         self.session.agent.ask(question, attach="commands too")
         return json.dumps(self.service.asked[before:], ensure_ascii=False)
 
     def allow(self) -> None:
-        """Allow the next code that waits."""
 
         def work() -> None:
             waiting = self.store.wait(tags.APPROVAL, state="waiting")

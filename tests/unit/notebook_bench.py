@@ -21,8 +21,6 @@ from tests.unit.test_export import cell as ran
 
 
 class Bench:
-    """A notebook over a bus, without a session."""
-
     def __init__(
         self,
         path: Path,
@@ -67,7 +65,6 @@ class Bench:
 def again(
     position: int, number: int, code: str, *outputs: tuple[str, str], **more: Any
 ) -> list[Record]:
-    """The records of a notebook's cell that runs."""
     return [
         record.changed(position=position) if hasattr(record, "position") else record
         for record in ran(number, code, *outputs, **more)

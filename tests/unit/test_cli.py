@@ -68,7 +68,6 @@ def test_misspelt_screen_option_is_reported_before_its_value(
 
 
 def printed(monkeypatch: pytest.MonkeyPatch, text: str) -> str:
-    """Return the bytes at the terminal of a command that prints a text."""
     written = BytesIO()
     monkeypatch.setattr(sys, "stdout", io.StringIO())
     monkeypatch.setattr(sys, "stderr", TextIOWrapper(written, "utf-8"))
@@ -118,7 +117,6 @@ def mine(home: Path, project: Path) -> Path:
 
 
 def rows(done: Result) -> dict[str, list[str]]:
-    """Value and place by key."""
     assert done.exit_code == 0, done.stderr
     return {line.split()[0]: line.split(maxsplit=2)[1:] for line in done.stdout.splitlines()}
 

@@ -39,7 +39,6 @@ def bus(*secrets: str) -> tuple[BusLogger, RecordList]:
 
 
 def streamed(pieces: Sequence[str], *secrets: str) -> list[str]:
-    """Return the pieces of one stream after masking."""
     log, handler = bus(*secrets)
     for piece in pieces:
         emit(log, tags.USER_REPL_OUT_STREAM, piece, cell=1, kind="stdout")
@@ -168,7 +167,6 @@ ODD = 'it\'s "q\\uoted", <ü> & 10% long'
 
 
 def typed(*secrets: str) -> Secrets:
-    """A session in which these were typed hidden."""
     found = Secrets()
     for secret in secrets:
         found.add(secret)
@@ -305,7 +303,6 @@ def test_a_short_secret_is_masked_as_a_word_or_as_the_whole_text(
 
 
 def test_structural_attributes_are_not_masked() -> None:
-    """Somebody may type one of the program's own words."""
     secrets = typed("password", "stdout", "interrupted", "data", "waiting")
     record = {
         "password": True,
@@ -420,7 +417,6 @@ def test_key_across_pages_is_dotted_without_shifting_text(size: int) -> None:
     ids=ascii,
 )
 def test_masking_time_is_bounded_for_hostile_texts(unit: str) -> None:
-    """Each would take minutes where the time grew with the square of the text."""
     secrets = typed(PROJECT_KEY, "s" * 300, "sk-proj", "k-" * 50)
     text = unit * (300_000 // len(unit))
     assert secrets.mask(text) is not None

@@ -364,7 +364,6 @@ def test_ordinary_python_characters_are_accepted(code: str) -> None:
 
 
 def drawn_text(code: str, width: int) -> str:
-    """Return the drawn code, read back: rows that go on joined, symbols undone."""
     rows = CodeRows(width, PALETTE, PALETTE.model)
     rows.update(code)
     text = ""
@@ -381,7 +380,6 @@ def drawn_text(code: str, width: int) -> str:
 
 
 def undone(symbols: str) -> str:
-    """The hidden characters that symbols stand for."""
 
     def char(symbol: re.Match[str]) -> str:
         if symbol[1]:

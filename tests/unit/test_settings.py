@@ -42,8 +42,6 @@ SOURCES = ("command line", "environment", ".env", "project", "person")
 
 
 def values_of(key: str, project: Path) -> list[Any]:
-    """A value for each source that no other has, as far as there are so many, and never the
-    default."""
     if key in VALUES:
         return list(VALUES[key])
     field = Settings.model_fields[key]
@@ -69,7 +67,6 @@ def values_of(key: str, project: Path) -> list[Any]:
 
 
 def plain_value(value: Any) -> Any:
-    """A setting as it was written."""
     if isinstance(value, dict):
         return {name: plain_value(each) for name, each in value.items()}
     if isinstance(value, McpServer):
@@ -86,7 +83,6 @@ def plain_value(value: Any) -> Any:
 
 
 def toml(value: Any) -> str:
-    """A value as TOML writes it."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name} = {toml(each)}" for name, each in value.items()) + "}"
     return json.dumps(value)
@@ -95,7 +91,6 @@ def toml(value: Any) -> str:
 def give(
     key: str, source: str, value: Any, *, project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, Any]:
-    """Set a key in a source; returns what is given on the command line."""
     text = json.dumps(value) if isinstance(value, dict | bool) else str(value)
     if source == "command line":
         return {key: value}

@@ -43,8 +43,6 @@ from tests.records import emit, made, read_log
 
 
 class FailingStore(MemoryStore):
-    """A store that works or not, as a test says, and tells of every attempt."""
-
     def __init__(self) -> None:
         super().__init__()
         self.failing = False

@@ -52,7 +52,6 @@ LINES = 5
 
 
 def on_a_small_terminal(text: str) -> list[str]:
-    """The lines of a terminal's screen of `LINES`, and those above it."""
     screen = pyte.HistoryScreen(80, LINES)
     screen.set_mode(pyte.modes.LNM)
     pyte.Stream(screen).feed(text)
@@ -93,7 +92,6 @@ def test_text_in_pieces_renders_the_same(pieces: list[str], offsets: list[int]) 
 
 
 def on_a_terminal(text: str) -> str:
-    """Return the text of a real terminal emulation."""
     screen = pyte.Screen(400, 40)
     screen.set_mode(pyte.modes.LNM)
     pyte.Stream(screen).feed(text)

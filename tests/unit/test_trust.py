@@ -84,7 +84,6 @@ def toml(value: object) -> str:
 
 
 def write(project: Path, source: str, key: str, value: object) -> Path:
-    """Have a file of the project set a key, on line 2."""
     (project / "inside").mkdir(exist_ok=True)
     if source == ".env":
         text = (
