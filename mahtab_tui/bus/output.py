@@ -13,7 +13,6 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.terminal_screen import (
     HEIGHT,
     Pen,
-    PrintedLine,
     Screen,
     collapse,
     leaves_line,
@@ -213,20 +212,20 @@ class OutputBuffer:
         if (over := len(text) - LIVE) > 0:
             self.omitted += text.count("\n", 0, over)
         lines = self._pop_screenful()
-        rows = [PrintedLine(line.text, "", "") for line in lines]
+        rows = [line.text for line in lines]
         if self._open is None or not rows:
-            rows.append(PrintedLine("", "", ""))
+            rows.append("")
         screen = Screen(
             rows, above=min(self._above, len(rows) - 1), column=self._column, pen=self._pen
         )
         screen.feed(text[-LIVE:])
         rows = screen.rows()
-        begun = bool(screen.above or rows[-1].text)
+        begun = bool(screen.above or rows[-1])
         for number, row in enumerate(rows if begun else rows[:-1]):
             line = lines[number] if number < len(lines) else OutputLine("stdout", "")
-            if (drawn := row.start + row.text) != line.text:
+            if row != line.text:
                 line.text, line.cut = "", 0
-                line.extend(drawn)
+                line.extend(row)
             (self.tail.append if self.omitted else self._append)(line)
         self._open = (self.tail or self.head)[-1] if begun else None
         self._above, self._column = (0, None) if screen.at_end else (screen.above, screen.column)
