@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.answers import AnswerPiece, AnswerSplitter
@@ -234,19 +234,12 @@ class StreamingHandler:
             emit(self._log, self._answer.changed(text=text, kind=shown, block=block))
 
 
-NAME = "mahtab"
-
-
 class BusLogger(logging.Logger):
-    """A logger of its own, which passes every record to all handlers in the same order and which
-    `logging.disable`, `dictConfig` and record factories do not affect. It does not look up the
-    caller's line, which would cost more than everything else."""
+    """A logger of its own, which passes every record to all handlers in the same order."""
 
     def __init__(self) -> None:
-        super().__init__(NAME, logging.INFO)
+        super().__init__("mahtab", logging.INFO)
         self.propagate = False
-        self.manager = logging.Manager(logging.RootLogger(logging.DEBUG))
-        self.manager.loggerDict[NAME] = self
         self._order = threading.RLock()
         self._waiting: deque[logging.LogRecord] = deque()
         self._handing_on = False
@@ -254,7 +247,7 @@ class BusLogger(logging.Logger):
     def handle(self, record: logging.LogRecord) -> None:
         with self._order:
             self._waiting.append(record)
-            if self._handing_on:
+            if self._handing_on:  # a handler has logged it: it waits
                 return
             self._handing_on = True
             try:
@@ -263,80 +256,17 @@ class BusLogger(logging.Logger):
             finally:
                 self._handing_on = False
 
-    def findCaller(
-        self, stack_info: bool = False, stacklevel: int = 1
-    ) -> tuple[str, int, str, str | None]:
-        return "", 0, "", None
-
-    def makeRecord(
-        self,
-        name: str,
-        level: int,
-        fn: str,
-        lno: int,
-        msg: object,
-        args: Any,
-        exc_info: Any,
-        func: str | None = None,
-        extra: Any = None,
-        sinfo: str | None = None,
-    ) -> logging.LogRecord:
-        record = logging.LogRecord(name, level, fn, lno, msg, args, exc_info, func, sinfo)
-        if extra:
-            record.__dict__.update(extra)
-        return record
-
-
-class Bridge(logging.Handler):
-    """Passes records of the process's logger ``mahtab`` to the newest open session."""
-
-    def __init__(self, outer: logging.Logger) -> None:
-        super().__init__()
-        self._before = (outer.level, outer.propagate)
-        self.sessions: list[logging.Logger] = []
-        outer.setLevel(logging.INFO)
-        outer.propagate = False
-        outer.addHandler(self)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if self.sessions:
-            self.sessions[-1].handle(record)
-
-    def remove(self, outer: logging.Logger) -> None:
-        outer.removeHandler(self)
-        self.close()
-        level, outer.propagate = self._before
-        outer.setLevel(level)
-
-
-_BRIDGING = threading.Lock()
-
-
-def _bridge() -> Bridge | None:
-    handlers = logging.getLogger(NAME).handlers
-    return next((handler for handler in handlers if isinstance(handler, Bridge)), None)
-
 
 def setup_logging(store: Store | None = None) -> tuple[logging.Logger, PromptHandler]:
-    """Create a session's bus with the handlers of the prompt and, if given, the store. Until it is
-    closed, `logging.getLogger("mahtab")` passes its records to the newest session."""
+    """Create a session's bus with the handlers of the prompt and, if given, the store."""
     log, prompt = BusLogger(), PromptHandler()
     if store is not None:
         log.addHandler(StoreHandler(store, log))
     log.addHandler(prompt)
-    with _BRIDGING:
-        bridge = _bridge() or Bridge(logging.getLogger(NAME))
-        bridge.sessions.append(log)
     return log, prompt
 
 
 def close_logging(log: logging.Logger) -> None:
-    with _BRIDGING:
-        bridge = _bridge()
-        if bridge is not None and log in bridge.sessions:
-            bridge.sessions.remove(log)
-            if not bridge.sessions:
-                bridge.remove(logging.getLogger(NAME))
     for handler in list(log.handlers):
         log.removeHandler(handler)
         handler.close()

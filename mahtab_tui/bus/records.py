@@ -825,7 +825,10 @@ def emit(log: logging.Logger, record: Record) -> None:
     """Log a record. Any thread may call it."""
     if not record.time:  # the only change ever made to a record
         object.__setattr__(record, "time", time.time())
-    log.info(record.text, extra={"record": record})
+    # Not by `log.info`, which `logging.disable` and a record factory of the process change.
+    logged = logging.LogRecord(log.name, logging.INFO, "", 0, record.text, None, None)
+    logged.__dict__["record"] = record
+    log.handle(logged)
 
 
 def warn(log: logging.Logger, text: str) -> None:

@@ -81,68 +81,37 @@ def test_two_sessions_do_not_mix() -> None:
     close_logging(second)
 
 
-def test_process_logger_writes_to_the_newest_open_session() -> None:
-    outer = logging.getLogger("mahtab")
-    first_store, second_store = MemoryStore(), MemoryStore()
-    first, _ = setup_logging(first_store)
-    second, _ = setup_logging(second_store)
-    emit(outer, tags.NOTICE, "to the second")
-    close_logging(second)
-    emit(outer, tags.NOTICE, "to the first")
-    close_logging(first)
-    assert texts(second_store.records) == ["to the second"]
-    assert texts(first_store.records) == ["to the first"]
-
-
-def test_closing_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    outer = logging.getLogger("mahtab")
-    monkeypatch.setattr(outer, "level", logging.ERROR)
-    monkeypatch.setattr(outer, "propagate", True)
-    before, threads = (
-        (list(outer.handlers), outer.level, outer.propagate),
-        set(threading.enumerate()),
-    )
-    for _ in range(3):
-        log, _ = setup_logging(MemoryStore())
-        log.addHandler(DisplayHandler())
-        emit(log, tags.USER_REPL_OUT_STREAM, "begun", cell=1, kind="stdout")
-        close_logging(log)
-        close_logging(log)
-        assert log.handlers == []
+def test_closing_leaves_nothing_behind() -> None:
+    threads = set(threading.enumerate())
+    log, _ = setup_logging(MemoryStore())
+    log.addHandler(DisplayHandler())
+    emit(log, tags.USER_REPL_OUT_STREAM, "begun", cell=1, kind="stdout")
+    close_logging(log)
+    close_logging(log)
+    assert log.handlers == []
     for thread in set(threading.enumerate()) - threads:
         if isinstance(thread, threading.Timer):
             thread.join()  # cancelled: ends at once
-    assert (list(outer.handlers), outer.level, outer.propagate) == before
     assert set(threading.enumerate()) <= threads  # threads of earlier tests may end meanwhile
 
 
-def test_the_configuration_of_the_process_does_not_reach_a_session() -> None:
+def test_the_configuration_of_the_process_does_not_reach_a_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*args: object, **kwargs: object) -> logging.LogRecord:
+        raise RuntimeError
+
     store = MemoryStore()
     log, _ = setup_logging(store)
+    monkeypatch.setattr(logging, "_logRecordFactory", broken)
     logging.disable(logging.CRITICAL)
     try:
         logging.config.dictConfig({"version": 1, "disable_existing_loggers": True})
         emit(log, tags.USER_REPL_IN, "heard", cell=1)
     finally:
         logging.disable(logging.NOTSET)
-        logging.getLogger("mahtab").disabled = False
         close_logging(log)
     assert texts(store.records) == ["heard"]
-
-
-def test_a_record_factory_of_the_process_does_not_reach_a_session(log: logging.Logger) -> None:
-    def broken(*args: object, **kwargs: object) -> logging.LogRecord:
-        raise RuntimeError
-
-    display = DisplayHandler()
-    log.addHandler(display)
-    before = logging.getLogRecordFactory()
-    logging.setLogRecordFactory(broken)
-    try:
-        emit(log, tags.NOTICE, "heard")
-    finally:
-        logging.setLogRecordFactory(before)
-    assert texts(display.pop_records()) == ["heard"]
 
 
 def test_records_of_several_threads_have_one_order_for_all_handlers(log: logging.Logger) -> None:
