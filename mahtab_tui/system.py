@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -76,6 +77,30 @@ def existing_folder(path: str) -> str:
 
 def moved_message(gone: str, now: str) -> str:
     return f"The {f'working directory {gone}' if gone else 'old working directory'} can no longer be used; it is now {now}."
+
+
+def replace_file(path: Path, text: str, *, mode: int | None = None) -> None:
+    """Write a file in one step. A link stays a link. mode: of a new file. Raises `OSError`."""
+    target = os.path.realpath(path)
+    try:
+        handle, draft = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".mahtab-")
+    except OSError as error:
+        error.filename = str(path)  # not the temporary file's name
+        raise
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(handle)
+        if mode is None:
+            mask = os.umask(0o077)
+            os.umask(mask)
+            mode = 0o666 & ~mask
+        os.chmod(draft, os.stat(target).st_mode & 0o7777 if os.path.exists(target) else mode)
+        os.replace(draft, target)
+    except BaseException:
+        os.unlink(draft)
+        raise
 
 
 SHELL_CODE = 128

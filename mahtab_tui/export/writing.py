@@ -7,7 +7,6 @@ import itertools
 import json
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -29,6 +28,7 @@ from mahtab_tui.export.notebook import (
     notebook,
 )
 from mahtab_tui.export.reading import HEADER, Node, NotebookFile, cell_source, content_digest
+from mahtab_tui.system import replace_file
 
 ENDINGS = (".ipynb", ".py", ".md", ".html")
 
@@ -139,35 +139,6 @@ def write(selected: Selected, path: Path, *, over: bool = False) -> None:
     if not over and os.path.lexists(path):  # also matches a broken link
         raise FileExistsError(f"{path} already exists.")
     replace_file(path, text)
-
-
-def replace_file(path: Path, text: str) -> None:
-    """Write a file atomically. A link stays a link. Raises `OSError`."""
-    path = Path(os.path.realpath(path))
-    try:
-        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=".mahtab-")
-    except OSError as error:
-        error.filename = str(path)  # not the temporary file's name
-        raise
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(draft, _mode(path))
-        os.replace(draft, path)
-    except BaseException:
-        os.unlink(draft)
-        raise
-
-
-def _mode(path: Path) -> int:
-    try:
-        return path.stat().st_mode & 0o777
-    except OSError:
-        mask = os.umask(0o077)
-        os.umask(mask)
-        return 0o666 & ~mask
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -29,21 +29,22 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from mahtab_tui.settings.mcp_servers import McpServer, read_mcp_json
+from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.settings.sources import (
     COMMAND_LINE,
     ENV_FILE,
     PREFIX,
+    EnvFile,
     SettingsError,
     UntrustedSettings,
     ValueOrigin,
     all_untrusted_settings,
     config_files,
-    env_file_line,
     find_origin,
     home_folder,
     mcp_json_file,
     project_folder,
+    read_mcp_json,
     settings_files,
     variable_name,
 )
@@ -418,7 +419,9 @@ def _no_json(error: ValueError) -> str:
     if found is None:
         return f"The environment: {error}."
     variable = variable_name(found["name"])
-    where = f"{env_file_line([variable])}: {variable}" if found["file"] else variable
+    where = variable
+    if found["file"]:
+        where = f"{EnvFile(Settings).origin(found['name']).text}: {variable}"
     return f'{where}: not valid JSON. Write it like {{"name": "value"}}.'
 
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pydantic import ValidationError
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
@@ -21,10 +22,10 @@ from pydantic_settings import (
     PydanticBaseSettingsSource,
 )
 
-from mahtab_tui.settings.mcp_servers import MCP_JSON, read_mcp_json, starts_this_program
+from mahtab_tui.settings.mcp_servers import McpServer, starts_this_program
 
 PREFIX = "MAHTAB_"
-ENV_FILE = ".env"
+ENV_FILE, MCP_JSON = ".env", ".mcp.json"
 _KEY_ENDING = "_api_key"
 
 COMMAND_LINE, DEFAULT = "command line", "default"
@@ -93,38 +94,15 @@ def read_text(path: Path) -> str:
         raise SettingsError(f"{path}: the file cannot be read: {error.strerror}.") from None
 
 
-def find_line(path: Path, key: str) -> int:
-    """Return the line (from 1) of a setting, or of an entry of a table after a dot."""
-    table, _, name = key.partition(".")
+def _find_line(path: Path, pattern: str, start: int = 1) -> int | None:
+    """Return the first line (from 1) that begins so."""
     lines = path.read_text("utf-8", errors="replace").splitlines()
-    start = _line(lines, rf"""(\[\s*)?["']?{re.escape(table)}["']?\s*[\]=.]""", 0) or 0
-    if not name:
-        return start + 1
-    inside = rf"""({re.escape(table)}\s*\.\s*)?["']?{re.escape(name)}["']?\s*="""
-    found = _line(lines, inside, start)
-    return (start if found is None else found) + 1
-
-
-def _line(lines: list[str], pattern: str, start: int) -> int | None:
-    numbers = range(start, len(lines))
-    return next((each for each in numbers if re.match(rf"\s*{pattern}", lines[each])), None)
+    numbered = enumerate(lines[start - 1 :], start)
+    return next((each for each, line in numbered if re.match(rf"\s*{pattern}", line)), None)
 
 
 def variable_name(key: str) -> str:
     return f"{PREFIX}{key.upper()}"
-
-
-def env_file_line(names: list[str]) -> str:
-    """Return the line of ``.env`` with one of some variables, for a message."""
-    line = _env_line(names)
-    return ENV_FILE if line is None else f"{ENV_FILE}, line {line}"
-
-
-def _env_line(names: list[str]) -> int | None:
-    path = Path(ENV_FILE)
-    lines = path.read_text("utf-8", errors="replace").splitlines() if path.is_file() else []
-    line = _line(lines, rf"(?i:export\s+)?(?i:{'|'.join(map(re.escape, names))})\s*=", 0)
-    return None if line is None else line + 1
 
 
 def describe_unknown_setting(settings_cls: type[BaseSettings], key: str) -> str:
@@ -134,6 +112,53 @@ def describe_unknown_setting(settings_cls: type[BaseSettings], key: str) -> str:
     near = difflib.get_close_matches(key, known, n=1)
     hint = f"Did you mean {near[0]}?" if near else f"Known keys: {', '.join(known)}."
     return f"there is no setting {key!r}. {hint}"
+
+
+class McpJson(NamedTuple):
+    servers: dict[str, dict[str, Any]]
+    problems: tuple[str, ...] = ()
+    """Sentences; other programs use the file too, so nothing in it keeps this program from
+    starting."""
+
+
+def read_mcp_json(path: Path) -> McpJson:
+    try:
+        content = json.loads(read_text(path) or '{"mcpServers": {}}')
+    except SettingsError as error:
+        return McpJson({}, (str(error),))
+    except (ValueError, RecursionError) as error:
+        why = f": {error}" if isinstance(error, json.JSONDecodeError) else ""
+        return McpJson({}, (f"{path}: not valid JSON{why}. Its servers are not used.",))
+    named = content.get("mcpServers") if isinstance(content, dict) else None
+    if not isinstance(named, dict):
+        return McpJson({}, (f'{path}: there is no table "mcpServers", so no server is used.',))
+    servers: dict[str, dict[str, Any]] = {}
+    problems: list[str] = []
+    for name, given in named.items():
+        valid, why = _check_definition(given)
+        if why:
+            problems.append(f"{path}: the server {name[:100]!r} is not used: {why}.")
+        else:
+            servers[name] = valid
+    return McpJson(servers, tuple(problems))
+
+
+def _check_definition(given: Any) -> tuple[dict[str, Any], str]:
+    """Return what is known of a definition, or what is wrong with it."""
+    if not isinstance(given, dict):
+        return {}, "it is not a table"
+    if given.get("type", "stdio") not in ("stdio", "http", "streamable-http"):
+        kind = str(given["type"])[:100]
+        return {}, f"its type {kind!r} is not supported; use http (streamable HTTP) or stdio"
+    valid = {key: value for key, value in given.items() if key in McpServer.model_fields}
+    try:
+        McpServer.model_validate(valid)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        text = str(first["msg"]).removeprefix("Value error, ")
+        return {}, f"{where}: {text[0].lower()}{text[1:]}" if where else text
+    return valid, ""
 
 
 # Trust
@@ -235,7 +260,7 @@ class SettingsFile(PydanticBaseSettingsSource):
 
     def line(self, key: str) -> int:
         """Return the line (from 1) of a value, or of an entry of a table."""
-        return find_line(self.path, key)
+        raise NotImplementedError
 
     def origin(self, key: str) -> ValueOrigin:
         return ValueOrigin(f"{self.path}, line {self.line(key)}", self.path)
@@ -246,9 +271,15 @@ class TomlFile(SettingsFile):
         values = {key: each for key, each in read_config(self.path).items() if key not in REMOVED}
         for key in values:
             if key not in self.settings_cls.model_fields:
-                where = f"{self.path}, line {self.line(key)}"
-                raise SettingsError(f"{where}: {describe_unknown_setting(self.settings_cls, key)}")
+                why = describe_unknown_setting(self.settings_cls, key)
+                raise SettingsError(f"{self.origin(key).text}: {why}")
         return values
+
+    def line(self, key: str) -> int:
+        table, _, name = map(re.escape, key.partition("."))
+        start = _find_line(self.path, rf"""(\[\s*)?["']?{table}["']?\s*[\]=.]""") or 1
+        inside = rf"""({table}\s*\.\s*)?["']?{name}["']?\s*="""
+        return (_find_line(self.path, inside, start) if name else None) or start
 
 
 class EnvFile(SettingsFile):
@@ -271,20 +302,20 @@ class EnvFile(SettingsFile):
                     keys[name.removesuffix(_KEY_ENDING)] = value
             elif key not in known and key not in REMOVED:
                 why = describe_unknown_setting(self.settings_cls, key)
-                raise SettingsError(f"{env_file_line([name])}: {why}")
+                raise SettingsError(f"{self.origin(key).text}: {why}")
         return {**values, "api_keys": {**keys, **values.get("api_keys", {})}} if keys else values
 
     def line(self, key: str) -> int:
-        return _env_line(self._variables(key)) or 1
+        table, _, name = key.partition(".")
+        variables = [variable_name(table)]
+        if table == "api_keys":
+            names = [name] if name else self.values().get("api_keys", ())
+            variables += [f"{each}{_KEY_ENDING}" for each in names]
+        pattern = rf"(?i:export\s+)?(?i:{'|'.join(map(re.escape, variables))})\s*="
+        return _find_line(self.path, pattern) or 1
 
     def origin(self, key: str) -> ValueOrigin:
-        return ValueOrigin(env_file_line(self._variables(key)))
-
-    def _variables(self, key: str) -> list[str]:
-        table, _, name = key.partition(".")
-        names = [name] if name else self.values().get("api_keys", ())
-        usual = [f"{each}{_KEY_ENDING}".upper() for each in names if table == "api_keys"]
-        return [variable_name(table), *usual]
+        return ValueOrigin(f"{ENV_FILE}, line {self.line(key)}")
 
 
 class McpJsonFile(SettingsFile):
@@ -306,10 +337,7 @@ class McpJsonFile(SettingsFile):
         return {"mcp": servers} if servers else {}
 
     def line(self, key: str) -> int:
-        return find_line(self.path, "mcpServers")
-
-    def origin(self, key: str) -> ValueOrigin:
-        return ValueOrigin(str(self.path), self.path)
+        return _find_line(self.path, r'\{?\s*"mcpServers"') or 1
 
 
 def mcp_json_file() -> Path:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -24,6 +22,7 @@ from mahtab_tui.settings.sources import (
     untrusted_settings,
     variable_name,
 )
+from mahtab_tui.system import replace_file
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
@@ -228,23 +227,9 @@ def _change(path: Path, change: Callable[[TOMLDocument], None]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a file in one step; a link stays a link, and only its owner can read a new file.
-    Raises `SettingsError`."""
-    target = Path(os.path.realpath(path))
-    draft = None
+    """Replace a file in one step; only its owner can read a new one. Raises `SettingsError`."""
     try:
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        draft = Path(name)
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            if target.exists():
-                os.fchmod(handle, target.stat().st_mode & 0o7777)
-            file.write(text)
-            file.flush()
-            os.fsync(handle)
-        draft.replace(target)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        replace_file(path, text, mode=0o600)
     except OSError as error:
-        if draft is not None:
-            with contextlib.suppress(OSError):
-                draft.unlink(missing_ok=True)
         raise SettingsError(f"{path}: the file cannot be written: {error.strerror}.") from None

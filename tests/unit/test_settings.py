@@ -385,7 +385,7 @@ def test_project_servers_are_used_only_while_trusted_and_unchanged(
     shown = CliRunner().invoke(app, ["config", "trust", "--yes"])
     assert "'command': 'db', 'args': ['--x'], 'env': {'A': '1'}" in shown.stdout
     assert load_settings().mcp == {"db": McpServer(command="db", args=("--x",), env={"A": "1"})}
-    assert load_settings().origin("mcp.db") == (str(file), file)
+    assert load_settings().origin("mcp.db") == (f"{file}, line 1", file)
     project_has(project, {"mcpServers": {"db": {"command": "worse"}}})
     assert load_settings().mcp == {}
 
@@ -442,7 +442,7 @@ def test_broken_file_gives_one_sentence_and_does_not_prevent_startup(
 def test_non_regular_file_is_not_read(project: Path) -> None:
     os.mkfifo(project / ".mcp.json")
     assert load_settings().untrusted == (
-        f"{project / '.mcp.json'}: not a file, so no server is used.",
+        f"{project / '.mcp.json'}: not a file.",
     )
 
 
