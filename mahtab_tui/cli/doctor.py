@@ -49,15 +49,16 @@ def report() -> Iterator[str]:
     settings, problem = _settings()
     yield _line("mahtab-tui", f"{__version__}, {resource_folder('styles').parent}")
     yield _line("python", f"{platform.python_version()}, {sys.executable}")
-    if sys.platform == "win32":
-        advice = "Use WSL: the kernel and the screen need a Unix system."
-        yield _line("system", "Windows", advice)
-    else:
-        yield _line("system", f"{platform.system()} {platform.release()}")
+    advice = {
+        "win32": "Use WSL: the kernel and the screen need a Unix system.",
+        "linux": "",
+    }.get(
+        sys.platform,
+        "The kernel cannot be forked: undo restores only names, variables are not saved.",
+    )
+    yield _line("system", f"{platform.system()} {platform.release()}", advice)
     yield _line("kernel", "none", problem) if settings is None else _kernel(settings)
-    if settings is not None:
-        yield _undo(settings)
-        yield _variables(settings)
+    yield _line("variables", f"{saved_bytes() / 2**20:,.0f} MB saved across all sessions")
     yield _environments(settings)
     yield _sandbox()
     servers = find_servers(_SERVER_SECONDS)
@@ -101,23 +102,6 @@ def _kernel(settings: Settings) -> str:
     except (OSError, subprocess.SubprocessError) as error:
         return _line("kernel", executable, f"No answer: {error}.")
     return _line("kernel", f"Python {answer.stdout.strip()}, {executable}")
-
-
-def _undo(settings: Settings) -> str:
-    if not settings.undo_steps:
-        return _line("undo", "off (undo_steps is 0)")
-    found = f"{settings.undo_steps:,} cells, {settings.undo_memory:,} MB of memory at most (undo_steps, undo_memory)"
-    only_names = "This system cannot fork the kernel safely: undo restores names, but not changes inside objects."
-    return _line("undo", found, "" if sys.platform == "linux" else only_names)
-
-
-def _variables(settings: Settings) -> str:
-    saved = f"{saved_bytes() / 2**20:,.0f} MB saved across all sessions"
-    if not settings.keep_namespace:
-        return _line("variables", f"not saved (keep_namespace is false); {saved}")
-    found = f"{saved}, {settings.keep_namespace_mb:,} MB at most per session (keep_namespace_mb)"
-    no_fork = "This system cannot fork the kernel safely: nothing is saved."
-    return _line("variables", found, "" if sys.platform == "linux" else no_fork)
 
 
 def _environments(settings: Settings | None) -> str:

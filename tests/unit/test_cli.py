@@ -21,7 +21,7 @@ from typer.testing import CliRunner, Result
 from mahtab_tui.cli import doctor
 from mahtab_tui.cli.main import COMMANDS, app, main
 from mahtab_tui.cli.options import guard_terminal
-from mahtab_tui.settings.model import Settings, load_settings
+from mahtab_tui.settings.model import Settings
 from tests.hostile import HOSTILE
 from tests.skills import write_skill
 from tests.trust import trust_project
@@ -515,61 +515,3 @@ def test_full_disk_is_reported(
 def test_doctor_reports_an_unwritable_folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     assert "cannot be written to" in doctor._home()
-
-
-@pytest.mark.parametrize(
-    ("steps", "platform", "line"),
-    [
-        (
-            "7",
-            "linux",
-            "✓ undo        7 cells, 1,024 MB of memory at most (undo_steps, undo_memory)",
-        ),
-        ("0", "linux", "✓ undo        off (undo_steps is 0)"),
-        (
-            "7",
-            "darwin",
-            "! undo        7 cells, 1,024 MB of memory at most (undo_steps, undo_memory)\n",
-        ),
-    ],
-)
-def test_undo_limits_are_shown(
-    project: Path, monkeypatch: pytest.MonkeyPatch, steps: str, platform: str, line: str
-) -> None:
-    monkeypatch.setenv("MAHTAB_UNDO_STEPS", steps)
-    monkeypatch.setattr("sys.platform", platform)
-    report = doctor._undo(load_settings())
-    assert report.startswith(line) if platform == "darwin" else report == line
-
-
-@pytest.mark.parametrize(
-    ("keep", "platform", "line"),
-    [
-        (
-            "true",
-            "linux",
-            "✓ variables   3 MB saved across all sessions, 1,024 MB at most per session (keep_namespace_mb)",
-        ),
-        (
-            "false",
-            "linux",
-            "✓ variables   not saved (keep_namespace is false); 3 MB saved across all sessions",
-        ),
-        (
-            "true",
-            "darwin",
-            "! variables   3 MB saved across all sessions, 1,024 MB at most per session (keep_namespace_mb)\n",
-        ),
-    ],
-)
-def test_saved_variables_are_shown(
-    home: Path, project: Path, monkeypatch: pytest.MonkeyPatch, keep: str, platform: str, line: str
-) -> None:
-    for session in ("session-a", "session-b"):
-        folder = home / ".mahtab" / "namespaces" / session
-        folder.mkdir(parents=True)
-        (folder / "1.variables").write_bytes(bytes(3 * 2**19))
-    monkeypatch.setenv("MAHTAB_KEEP_NAMESPACE", keep)
-    monkeypatch.setattr("sys.platform", platform)
-    report = doctor._variables(load_settings())
-    assert report.startswith(line) if platform == "darwin" else report == line
