@@ -55,8 +55,6 @@ if TYPE_CHECKING:
     from mahtab_tui.knowledge.semantic_index import CodeParts, SemanticIndex
     from mahtab_tui.llm.prompts import ListedServer
 
-_STORED_UNDER = {"files": "path", "skills": "name"}
-
 
 class ToolError(Exception):
     """A tool cannot do what was asked; the message is a sentence for the model."""
@@ -146,9 +144,7 @@ class Tool(NamedTuple):
             name.isidentifier() and not keyword.iskeyword(name) for name in (*self.names, *fields)
         ):
             return "its names are not valid in Python"
-        if any(field.validation_alias for field in fields.values()):
-            return "its arguments have two names each"
-        if (key := _STORED_UNDER.get(self.keeps)) and key not in fields:
+        if (key := {"files": "path", "skills": "name"}.get(self.keeps)) and key not in fields:
             return f"its results are kept by the argument {key}, which it does not have"
         for function in self.host_functions():
             make_host_function(function._asdict())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import platform
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from itertools import chain
 from typing import Any
 from urllib.parse import urlsplit
@@ -191,17 +191,13 @@ def _output(output: Output, number: int | None) -> Node:
         return {"output_type": "error", "ename": name, "evalue": value, "traceback": lines}
     if output.kind not in ("value", "display"):
         return {"output_type": "stream", "name": "stdout", "text": output.text}
-    shown = {"data": _bundle(output), "metadata": {}}
-    if output.kind == "value":
-        return {"output_type": "execute_result", **shown, "execution_count": number}
-    return {"output_type": "display_data", **shown}
-
-
-def _bundle(output: Output) -> Mapping[str, str]:
     bundle = {"text/plain": output.text.removesuffix("\n")}
     if output.mime and output.mime != "text/plain":
         bundle[output.mime] = output.data
-    return bundle
+    shown = {"data": bundle, "metadata": {}}
+    if output.kind == "value":
+        return {"output_type": "execute_result", **shown, "execution_count": number}
+    return {"output_type": "display_data", **shown}
 
 
 def parse_error(traceback: str) -> tuple[str, str]:

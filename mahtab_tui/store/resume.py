@@ -72,10 +72,6 @@ def copy_namespace(session: str, copy: str) -> None:
             os.link(file, target / file.name)
 
 
-def remove_namespace(session: str) -> None:
-    shutil.rmtree(_folder(session), ignore_errors=True)
-
-
 def saved_bytes() -> int:
     return sum(file.stat().st_size for file in _above().glob("*/*") if file.is_file())
 
@@ -246,7 +242,7 @@ def remove_session(row: SessionRow) -> None:
         ) from None
     try:
         delete_session(database(), row.id)
-        remove_namespace(row.id)
+        shutil.rmtree(_folder(row.id), ignore_errors=True)
         for _, _, path in recovered_output(row.id):
             path.unlink(missing_ok=True)
     finally:

@@ -220,7 +220,8 @@ class SqliteStore:
                 rows = [(self.session, *_columns(each)) for each in (*self._surroundings, record)]
                 connection.executemany(INSERT, rows)
                 is_input = isinstance(record, records.UserChat | records.ReplIn)
-                first = encode_text(shorten_input(record)) if is_input else ""
+                start = " ".join(record.text[: 10 * _FIRST].split())[:_FIRST]
+                first = encode_text(start) if is_input else ""
                 connection.execute(
                     "update session set last = ?, first = case when first = '' then ? else first end where id = ?",
                     (record.time or time.time(), first, self.session),
@@ -297,10 +298,6 @@ class SqliteStore:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.close()
             self._connection = self._identity = None
-
-
-def shorten_input(record: Record) -> str:
-    return " ".join(record.text[: 10 * _FIRST].split())[:_FIRST]
 
 
 def _columns(record: Record) -> tuple[float, str, str, str | bytes]:
