@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 from typer.testing import CliRunner, Result
 
 from mahtab_tui.cli import doctor
-from mahtab_tui.cli.main import COMMANDS, app, main
+from mahtab_tui.cli.main import COMMANDS, app
 from mahtab_tui.cli.options import guard_terminal
 from mahtab_tui.settings.model import Settings
 from tests.hostile import HOSTILE
@@ -39,12 +39,6 @@ def test_each_command_loads(name: str) -> None:
     assert found.get_short_help_str()
 
 
-def test_there_are_no_other_commands() -> None:
-    group = typer.main.get_command(app)
-    assert isinstance(group, TyperGroup)
-    assert group.get_command(typer.Context(group), "no-command") is None
-
-
 @pytest.mark.parametrize(
     "words", [["--modle", "demo"], ["ask", "--modle", "demo", "why?"], ["--modle=demo"]]
 )
@@ -52,16 +46,6 @@ def test_misspelt_option_suggests_the_right_one(words: list[str]) -> None:
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 2
     assert "There is no option --modle. Did you mean --model?" in done.output
-
-
-def test_misspelt_screen_option_is_reported_before_its_value(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["mahtab-tui", "--modle", "demo"])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 2
-    assert "There is no option --modle. Did you mean --model?" in capsys.readouterr().err
 
 
 # Output of a command: text, colours and styles, whoever has written it.
@@ -210,17 +194,6 @@ def test_project_file_is_written_on_request(project: Path, mine: Path) -> None:
     )
 
 
-def test_set_warns_when_another_source_overrides_the_value(
-    mine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MAHTAB_MAX_TURNS", "1")
-    done = run_config("set", "max_turns", "9")
-    assert (done.exit_code, done.stderr) == (
-        0,
-        "It has no effect: MAHTAB_MAX_TURNS overrides it.\n",
-    )
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -349,17 +322,6 @@ def test_edit_creates_a_missing_file_and_checks_the_result(
     )
 
 
-def test_invalid_toml_after_editing_is_reported(
-    project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("EDITOR", editor(project, 'echo "a = [" > "$1"'))
-    done = run_config("edit")
-    assert (
-        done.exit_code,
-        f"{home / '.mahtab' / 'config.toml'}: not valid TOML" in done.stderr,
-    ) == (2, True)
-
-
 def test_set_refuses_to_write_invalid_toml(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tomlkit.dumps", lambda document: "a = [")
     done = run_config("set", "max_turns", "9")
@@ -408,13 +370,6 @@ def test_model_may_be_named_without_its_configured_provider(home: Path, project:
     assert "anthropic" in run_config("set", "provider", "nobody").stderr
     shown = rows(run_config())
     assert (shown["provider"][0], shown["model"][0]) == ("openai", "gpt-4o")
-
-
-def test_trusting_a_file_with_an_unknown_setting_names_it(project: Path) -> None:
-    write(project / ".mahtab" / "config.toml", 'aproval = "auto"\n')
-    done = run_config("trust", "--yes")
-    assert done.exit_code == 2
-    assert "line 1: there is no setting 'aproval'. Did you mean approval?" in done.stderr
 
 
 # ``mahtab-tui skills``.

@@ -45,21 +45,6 @@ def streamed(pieces: Sequence[str], *secrets: str) -> list[str]:
     return [record.text for record in handler.records]
 
 
-@pytest.mark.parametrize("cut", range(1, len(KEY)))
-def test_key_split_into_two_pieces_is_not_shown(cut: int) -> None:
-    shown = "".join(streamed([f"key: {KEY[:cut]}", f"{KEY[cut:]} end"], KEY))
-    assert shown.endswith(f"{MASK} end")
-    assert KEY[:4] not in shown
-    assert KEY[-4:] not in shown
-
-
-def test_key_streamed_letter_by_letter_is_not_shown() -> None:
-    shown = "".join(streamed([*f"a {KEY} b {KEY}{KEY}"], KEY, "another-key-1"))
-    assert shown.count(MASK) == 3
-    assert KEY[:4] not in shown
-    assert KEY[3:] not in shown
-
-
 def test_ordinary_text_is_not_delayed() -> None:
     assert streamed(["hours", "k", "-prompt", "sk-proj-", "ect"], KEY) == [
         "hours",
@@ -68,10 +53,6 @@ def test_ordinary_text_is_not_delayed() -> None:
         "sk-proj-ect",
     ]
     assert streamed(["sk-proj-0123", "\n"], KEY) == ["sk-proj-0123\n"]
-
-
-def test_key_starting_inside_a_false_start_is_masked_without_repeats() -> None:
-    assert "".join(streamed(["xaa", "ab-key-1"], "aab-key-1")) == f"xaa{MASK}"
 
 
 def test_streams_do_not_mix() -> None:
@@ -323,11 +304,6 @@ def test_former_key_stays_secret() -> None:
     assert secrets.mask(PROJECT_KEY) == MASK
     keys[:] = ["another-key"]
     assert secrets.mask(f"{PROJECT_KEY} another-key") == f"{MASK} {MASK}"
-
-
-def test_sessions_do_not_share_typed_secrets() -> None:
-    assert typed("hunter2hunter2").mask("hunter2hunter2") == MASK
-    assert Secrets().mask("hunter2hunter2") == "hunter2hunter2"
 
 
 @given(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import math
 import os
 from collections.abc import Callable
@@ -16,7 +15,7 @@ import pytest
 from mahtab_tui.bus import records
 from mahtab_tui.export.reading import NotebookError, cell_outputs, read_notebook
 from tests.notebooks import PIXEL
-from tests.unit.notebook_bench import Bench, again, story
+from tests.unit.notebook_bench import Bench, again
 from tests.unit.test_export import cell as ran
 
 PERCENT = "# ---\n# jupyter:\n#   jupytext:\n#     text_representation:\n#       extension: .py\n#       format_name: percent\n# ---\n\n# %% [markdown]\n# # Title\n\n# %% tags=[\"a\"]\nx = 1\n\n# %%\nx + 1\n"  # fmt: skip
@@ -295,11 +294,3 @@ def test_surrogates_are_escaped_like_before(
     it.happen(*ran(1, "x"))
     it.notebook.save()
     assert json.loads(path.read_bytes())["cells"][0]["source"] == "\ud800"
-
-
-def test_process_logger_does_not_interfere(
-    tmp_path: Path, open_bench: Callable[..., Bench]
-) -> None:
-    it = open_bench(story(tmp_path))
-    logging.getLogger("mahtab").info("a line of another library")
-    assert not it.notebook.save()
