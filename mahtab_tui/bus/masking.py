@@ -260,16 +260,11 @@ def mask_spans(text: str, spans: Sequence[SecretSpan]) -> str:
 
 
 def mask_slice(text: str, spans: Sequence[SecretSpan], start: int, end: int) -> str:
-    if not spans or start >= end:
-        return text[start:end]
     pieces: list[str] = []
     for span in spans:
         if start < span.end and span.start < end:
-            pieces += (
-                text[start : span.start],
-                MASK,
-                "\n" * text.count("\n", span.start, span.end),
-            )
+            lines = text.count("\n", span.start, span.end)
+            pieces += (text[start : span.start], MASK, "\n" * lines)
             start = span.end
     return "".join([*pieces, text[start:end]])
 

@@ -388,7 +388,7 @@ class UserAttachment(Record, tag="user-attachment"):
 
 
 class AnswerFigure(NamedTuple):
-    """A number, date, time or quoted value of an answer."""
+    """A number, ISO date or quoted value of an answer."""
 
     text: str
     """As written in the answer, with quotation marks and units."""

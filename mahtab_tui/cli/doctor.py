@@ -49,13 +49,11 @@ def report() -> Iterator[str]:
     settings, problem = _settings()
     yield _line("mahtab-tui", f"{__version__}, {resource_folder('styles').parent}")
     yield _line("python", f"{platform.python_version()}, {sys.executable}")
-    advice = {
-        "win32": "Use WSL: the kernel and the screen need a Unix system.",
-        "linux": "",
-    }.get(
-        sys.platform,
-        "The kernel cannot be forked: undo restores only names, variables are not saved.",
-    )
+    advice = "The kernel cannot be forked: undo restores only names, variables are not saved."
+    if sys.platform == "win32":
+        advice = "Use WSL: the kernel and the screen need a Unix system."
+    elif sys.platform == "linux":
+        advice = ""
     yield _line("system", f"{platform.system()} {platform.release()}", advice)
     yield _line("kernel", "none", problem) if settings is None else _kernel(settings)
     yield _line("variables", f"{saved_bytes() / 2**20:,.0f} MB saved across all sessions")

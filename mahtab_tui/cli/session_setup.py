@@ -6,7 +6,6 @@ import asyncio
 import os
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -139,19 +138,12 @@ def _use_last_kernel(settings: Settings, past: list[Record]) -> tuple[Settings, 
         else:
             find_interpreter(changed.python)
     except KernelError as error:
-        why = f" ({str(error).rstrip('.')})" if last.address else ""
-        return settings, _kernel_gone(last, settings, why)
+        had = f"interpreter, {last.executable}, is gone"
+        if last.address:
+            had = f"kernel, {last.address}, is gone ({str(error).rstrip('.')})"
+        text = f"This session's {had}; it continues with another one. /kernel lists others."
+        return settings, one_line(text)
     return changed, ""
-
-
-def _kernel_gone(last: Kernel, settings: Settings, why: str) -> str:
-    now = settings.kernel or ""
-    if not now:
-        with suppress(KernelError):  # the kernel's start reports why it has none
-            now = find_interpreter(settings.python)
-    had = f"kernel, {last.address}," if last.address else f"interpreter, {last.executable},"
-    text = f"This session's {had} is gone{why}; it continues with {now}. /kernel lists others."
-    return one_line(text)
 
 
 def _make_backend(
