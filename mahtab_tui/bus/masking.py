@@ -262,7 +262,7 @@ def mask_spans(text: str, spans: Sequence[SecretSpan]) -> str:
 def mask_slice(text: str, spans: Sequence[SecretSpan], start: int, end: int) -> str:
     pieces: list[str] = []
     for span in spans:
-        if start < span.end and span.start < end:
+        if start < end and start < span.end and span.start < end:
             lines = text.count("\n", span.start, span.end)
             pieces += (text[start : span.start], MASK, "\n" * lines)
             start = span.end

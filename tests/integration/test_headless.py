@@ -94,14 +94,6 @@ def test_unapproved_code_is_an_event_in_json(
     assert [CODE in event["text"] for event in events if event["tag"] == "notice"] == [True]
 
 
-def test_pre_approved_code_runs(
-    model: str, project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert make_it(model, approval="auto", reflection="never") == ANSWERED
-    assert (project / "made").exists()
-    assert "approve" not in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("approval", ["ask", "review", "auto"])
 def test_code_with_hidden_characters_is_not_run(
     approval: str,

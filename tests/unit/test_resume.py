@@ -62,11 +62,6 @@ def test_ambiguous_or_unknown_session_id_gives_one_sentence(
         resumed(session)
 
 
-def test_missing_session_is_reported(home: Path) -> None:
-    with pytest.raises(SessionNotFound, match="There is no session to resume"):
-        resumed("abc")
-
-
 def saved(session: str) -> Path:
     location = save_target(session, 10)
     assert location is not None
