@@ -213,7 +213,9 @@ class AnswerSplitter:
             if not whole and may_open(line):
                 return False
             if fence := opening(line):
-                self._open_fence(fence, line)
+                self._fence, self._fence_code, self._passed = fence, [], 0
+                self._step = self._in_fence
+                self._fence_line(line)
                 return True
         self._emit("chat", self._up_to("<"))
         return True
@@ -257,39 +259,27 @@ class AnswerSplitter:
         self._emit("thought", self._up_to("<"))
         return True
 
-    def _open_fence(self, fence: OpenFence, line: str) -> None:
-        self._fence, self._fence_code, self._passed = fence, [], 0
-        self._step = self._python if is_python(fence.info) else self._foreign
-        self._fence_line(line)
-
-    def _foreign(self) -> bool:
+    def _in_fence(self) -> bool:
         assert self._fence is not None
-        if self._line_start:
-            line, whole = self._line()
-            if not whole and may_close(line):
-                return False
-            if self._fence.closed_by(line):
-                self._step = self._words
-        self._emit("chat", self._up_to("\n"))
-        return True
-
-    def _python(self) -> bool:
-        assert self._fence is not None
+        python = is_python(self._fence.info)
         if self._line_start:
             line, whole = self._line()
             if not whole and may_close(line):
                 return False
             if self._fence.closed_by(line):
                 self._passed += 1
-                if self._passed > MOST_PASSED or not in_docstring("".join(self._fence_code)):
+                if not python:
+                    self._step = self._words
+                elif self._passed > MOST_PASSED or not in_docstring("".join(self._fence_code)):
                     self._fence_line(line)
                     self._end_block()
                     return True
-            if self._fences:
+            if python and self._fences:
                 self._at += self._fence.margin(line)
         end = self._up_to("\n")
-        self._fence_code.append(self._pending[self._at : end])
-        self._emit("code" if self._fences else "chat", end)
+        if python:
+            self._fence_code.append(self._pending[self._at : end])
+        self._emit("code" if python and self._fences else "chat", end)
         return True
 
     def _tag_begins(self) -> bool:
