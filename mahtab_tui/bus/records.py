@@ -18,7 +18,6 @@ class Decision(NamedTuple):
 
     action: Literal["run", "skip", "all", "stop", "refuse", "keep", "undo"]
     code: str | None = None
-    """Edited code to run instead."""
     reason: str = ""
     """Why it was skipped, refused or undone, for the model."""
 
@@ -199,7 +198,6 @@ class CellRecord(Record):
     guest: int | None = None
     call: Word | None = None
     position: int | None = None
-    """The position of the notebook's cell that runs."""
 
     @property
     def entry_name(self) -> str:
@@ -232,7 +230,6 @@ class ReplOut(CellRecord, indexed=_OUTPUT):
     """Private variables that the code uses and the user has not allowed: models do not get the
     output."""
     rewritten: Flag = False
-    """Whether overwritten output is missing in the text."""
     late: Flag = False
     """Whether it came after the cell had ended (from a thread), or before the first cell."""
     cut: Flag = False
@@ -265,10 +262,8 @@ class AssistantReplOutStream(ReplOutStream, tag="assistant-repl-out-stream", in_
 
 
 OUTPUTS = (UserReplOut.tag, AssistantReplOut.tag)
-"""Tags of the whole output of a cell."""
 
 PICTURES = frozenset(("image/png", "image/jpeg"))
-"""MIME types of a `Display` that are pictures."""
 
 
 class Display(Record, tag="display"):
@@ -278,7 +273,6 @@ class Display(Record, tag="display"):
     cell: int | None = None
     mime: Word
     data: Data
-    """Base64 for pictures."""
     value: Word = ""
     """The key with which the kernel opens the value; empty if it cannot."""
 
@@ -306,7 +300,6 @@ class Namespace(Record, tag="namespace"):
     """0 for the kernel's start."""
     party: Word | None = None
     fresh: bool = False
-    """Whether the namespace was cleared first."""
     changes: tuple[Change, ...] = ()
     guest: int | None = None
     restored: Flag = False
@@ -323,14 +316,12 @@ class NotebookFile(Record, tag="notebook-file", in_prompt=True):
     """Position of its first cell. Positions continue when a file is read again."""
     cells: int
     rewritable: Flag = False
-    """Whether the file is updated automatically."""
 
 
 class NotebookCell(Record, tag="notebook-cell", in_prompt=True, indexed=_INPUT):
     """A cell stored in the notebook, which has not run. Text: its source."""
 
     position: int
-    """Its position in the session, from 1."""
     kind: Word
     """One of "code", "markdown" and "raw"."""
 
@@ -345,9 +336,7 @@ class NotebookOutput(Record, tag="notebook-output", indexed=_OUTPUT):
 
     position: int
     kind: Word = "stdout"
-    """See `ReplOutStream`."""
     mime: Word = ""
-    """Empty if the output is only text."""
     data: Data = ""
 
 
@@ -377,12 +366,10 @@ class UserAttachment(Record, tag="user-attachment"):
     """As written by the user, such as "@notes.txt:1-20"."""
     size: str = ""  # in words
     problem: str = ""
-    """Why it is not attached, as a sentence."""
     picture: Word | None = None
     """The id of a picture, whose first record also has the following fields."""
     mime: Word | None = None
     data: Data | None = None
-    """Base64."""
     width: int | None = None
     height: int | None = None
 
@@ -391,11 +378,9 @@ class AnswerFigure(NamedTuple):
     """A number, ISO date or quoted value of an answer."""
 
     text: str
-    """As written in the answer, with quotation marks and units."""
     found: bool
     """Whether it occurs in an output, an attachment or the question; else it was not computed."""
     cell: int | None = None
-    """The cell whose output contains it, if any."""
 
 
 class AssistantChat(Record, tag="assistant-chat", in_prompt=True, indexed=_INPUT):
@@ -424,7 +409,6 @@ class AssistantChatStream(Stream, tag="assistant-chat-stream", in_store=False):
     kind: Word = "chat"
     """ "chat" or "code"."""
     block: int | None = None
-    """Index of the code block; for words, of the next one."""
     fresh: Flag = False
     """Whether the answer starts over: earlier pieces must be dropped, and there is no text."""
 
@@ -493,7 +477,6 @@ class Approval(Record, tag="approval"):
     """First "waiting", then "run", "edited", "skipped" or "stopped"; "refused" for code that must
     not run."""
     reason: str = ""
-    """Why it was skipped."""
     why: str | None = None
     """Why it waits, although the approval mode does not ask about all code."""
     party: Word | None = None
@@ -507,9 +490,7 @@ class NotRestored(NamedTuple):
     """Something that an undo does not restore."""
 
     name: Name
-    """The variable or file; empty if it concerns several."""
     reason: str
-    """A sentence."""
 
 
 class Review(Record, tag="review"):
@@ -521,7 +502,6 @@ class Review(Record, tag="review"):
     state: Word = ""
     """First "waiting", then "kept", "undone", or "stopped": the changes stay, and the turn ends."""
     reason: str = ""
-    """Why it was undone."""
     party: Word | None = None
     changes: tuple[Change, ...] = ()
     not_restored: tuple[NotRestored, ...] = ()
@@ -531,7 +511,6 @@ class Summary(Record, tag="summary", indexed=_INPUT):
     """A summary of the beginning of the conversation; empty if summarising failed."""
 
     turn: int | None = None
-    """The last question covered."""
 
 
 class Window(Record, tag="window", in_store=False):
@@ -540,7 +519,6 @@ class Window(Record, tag="window", in_store=False):
     tokens: int = 0
     """Tokens of the last request as counted by the model, or an estimate for the next one."""
     size: int = 0
-    """Tokens that the model can read."""
     estimated: Flag = False
 
 
@@ -548,11 +526,9 @@ class Usage(Record, tag="usage"):
     """The usage of one model call."""
 
     tree: Word | None = None
-    """See `SearchRecord`, like node and seq."""
     node: Word | None = None
     seq: int | None = None
     turn: int | None = None
-    """The question, or the turn of a search's node."""
     model: Word = ""
     """The provider's name for the model; for an embedding model, with the provider ("openai:…")."""
     input_tokens: int = 0
@@ -565,7 +541,6 @@ class Usage(Record, tag="usage"):
     source: Word | None = None
     """One of "agent", "reflection", "summary", "suggestion", "embedding" and "rlm"."""
     estimated: Flag = False
-    """Whether the model did not report its usage."""
 
 
 Spans = tuple[tuple[int, int], ...]
@@ -580,7 +555,6 @@ class SearchRecord(Record):
     node: Word
     """ "1" is the root, "1.3" its third child."""
     seq: int | None = None
-    """The event's number in its tree, from 0; None for streamed pieces."""
 
 
 class SearchBegin(SearchRecord, tag="rlm-call", event="begin"):
@@ -591,15 +565,12 @@ class SearchBegin(SearchRecord, tag="rlm-call", event="begin"):
     kind: Word = "rlm"
     """ "rlm", or "llm" for a plain call."""
     batch: Word | int | None = None
-    """The parent's batch of calls, with this call's index and their number."""
     index: int = 0
     of: int = 0
     spans: Spans = ()
-    """Parts of the root's text passed to the node."""
     chars: int = 0
     model: Word = ""
     replaces: Annotated[Word | None, NULL] = None
-    """The node that this one reruns."""
     limits: Mapping[str, float | None] | None = None
     """Named as in `search.limits.Limits`; like the next two fields, only for the root."""
     cell: int | None = None
@@ -611,7 +582,6 @@ class SearchTurn(SearchRecord, tag="rlm-call", event="turn"):
 
     turn: int | None = None
     turns: int = 0
-    """Their maximum."""
 
 
 class SearchBackOff(SearchRecord, tag="rlm-call", event="back-off"):
@@ -627,11 +597,9 @@ class SearchFanOut(SearchRecord, tag="rlm-call", event="fan-out"):
     batch: Word | int | None = None
     calls: int | None = None
     tokens: int | None = None
-    """Their maximum."""
     usd: Annotated[float | None, NULL] = None
     """Maximum cost in US dollars; None if the price is unknown."""
     made: int | None = None
-    """Calls of the search so far."""
     state: Word = ""
     """First "waiting", then "run" or "refused"."""
 
@@ -663,7 +631,6 @@ class SearchChat(SearchRecord, tag="rlm-chat"):
 
     turn: int | None = None
     cut: bool = False
-    """Whether text after the code was dropped."""
 
 
 class SearchReplIn(SearchRecord, tag="rlm-repl-in"):
@@ -679,7 +646,6 @@ class SearchReplOut(SearchRecord, tag="rlm-repl-out"):
     status: Word = ""
     duration: float | None = None  # seconds
     chars: int = 0
-    """Length of the whole output."""
 
 
 class SearchFinal(SearchRecord, tag="rlm-final"):
@@ -707,12 +673,10 @@ class Kernel(Record, tag="kernel"):
     state: Word | None = None
     """A `kernel.base.KernelState` value."""
     python: str | None = None
-    """Its version."""
     executable: str | None = None
     cwd: str | None = None
     pid: int | None = None
     cell: Annotated[int | None, NULL] = None
-    """The running cell."""
     since: float | None = None
     """When the cell started on an earlier screen, in seconds since the epoch."""
     host: str | None = None
@@ -740,7 +704,6 @@ class QueueItem(NamedTuple):
     code: str
     mode: Word
     party: Word = ""
-    """An agent; empty for the user."""
 
 
 class Queue(Record, tag="queue", in_store=False):
@@ -754,7 +717,6 @@ class Session(Record, tag="session", in_store=False):
 
     name: Name
     model: Word
-    """As chosen by the user."""
     approval: Word
     """One of "ask", "review" and "auto"; "plan" while the model only plans."""
 
@@ -772,7 +734,6 @@ class Private(Record, tag="private", in_prompt=True):
     name: Name
     private: bool = False
     cells: tuple[int, ...] = ()
-    """Earlier cells whose code uses it."""
 
 
 class Replace(Record, tag="replace", in_prompt=True):
@@ -805,7 +766,6 @@ class Branch(Record, tag="branch"):
     """A session is a copy of another one, up to an entry. Text: a sentence for the user."""
 
     origin: Word
-    """The original's id."""
     copy: Word
     cell: int
     """The cell before which it branches off; 0 before a question."""
@@ -818,7 +778,6 @@ class Skill(Record, tag="skill"):
     loaded: bool
     chars: int
     budget: int
-    """Maximum characters of all loaded skills."""
 
 
 def emit(log: logging.Logger, record: Record) -> None:
