@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -28,42 +28,24 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-VALUES: dict[str, tuple[Any, ...]] = {
-    "api_keys": tuple({"openai": f"key-{number}"} for number in range(6)),
-    "provider": ("anthropic", "openai", "ollama", "openrouter", "claude"),
-    "keymap": tuple({"help": f"f{number}"} for number in range(6)),
-    "mcp": tuple({"one": {"command": f"program-{number}"}} for number in range(6)),
-    "embedding_model": tuple(f"ollama:value-{number}" for number in range(6)),
-}
-"""For each setting one value for each source, the one that wins first; what is not here is made by
-`values_of`."""
-
 SOURCES = ("command line", "environment", ".env", "project", "person")
-
-
-def values_of(key: str, project: Path) -> list[Any]:
-    if key in VALUES:
-        return list(VALUES[key])
-    field = Settings.model_fields[key]
-    kinds = [field.annotation, *get_args(field.annotation)]
-    if choices := get_args(next((kind for kind in kinds if get_origin(kind) is Literal), None)) or (
-        bool in kinds and (True, False)
-    ):
-        others = [choice for choice in choices if choice != field.default]
-        # Each source's value differs from the next one's.
-        return [others[0] if index % 2 == 0 else field.default for index in range(len(SOURCES))]
-    if int in kinds or float in kinds:
-        return [3.5 + number if float in kinds else 30 + number for number in range(len(SOURCES))]
-    folders = [project / f"folder-{number}" for number in range(len(SOURCES))]
-    for folder in folders:
-        folder.mkdir(exist_ok=True)
-    if key == "approval_rules":
-        return [f"deny: value_{number}(*)" for number in range(len(SOURCES))]
-    if key in ("skills_dir", "code_dir", "project"):
-        return [str(folder) for folder in folders]
-    return [
-        f"{'https://' if key == 'base_url' else ''}value-{number}" for number in range(len(SOURCES))
-    ]
+NUMBERS = range(len(SOURCES))
+VALUES: dict[str, list[Any]] = {
+    "theme": [f"value-{number}" for number in NUMBERS],
+    "base_url": [f"https://value-{number}" for number in NUMBERS],
+    "embedding_model": [f"ollama:value-{number}" for number in NUMBERS],
+    "approval_rules": [f"deny: value_{number}(*)" for number in NUMBERS],
+    "code_dir": [f"folder-{number}" for number in NUMBERS],
+    "skills_dir": [f"folder-{number}" for number in NUMBERS],
+    "max_turns": [30 + number for number in NUMBERS],
+    "max_usd": [3.5 + number for number in NUMBERS],
+    "reload": [number % 2 == 0 for number in NUMBERS],
+    "approval": ["review", "ask", "review", "ask", "review"],
+    "api_keys": [{"openai": f"key-{number}"} for number in NUMBERS],
+    "keymap": [{"help": f"f{number}"} for number in NUMBERS],
+    "mcp": [{"one": {"command": f"program-{number}"}} for number in NUMBERS],
+}
+"""For a setting of each type one value for each source, the one that wins first."""
 
 
 def plain_value(value: Any) -> Any:
@@ -107,10 +89,12 @@ def give(
     return {}
 
 
-@pytest.mark.parametrize("key", Settings.model_fields)
+@pytest.mark.parametrize("key", VALUES)
 def test_sources_of_each_setting_override_in_order(
     key: str, project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for number in NUMBERS:
+        (project / f"folder-{number}").mkdir()
     default = plain_value(getattr(load_settings(), key))
     assert find_origin(Settings, key, {}) == ("default", None)
     expected = {
@@ -125,7 +109,7 @@ def test_sources_of_each_setting_override_in_order(
     }
     before = default
     # From the one that loses to the one that wins, so that each has all the others below it.
-    for source, value in reversed(list(zip(SOURCES, values_of(key, project), strict=False))):
+    for source, value in reversed(list(zip(SOURCES, VALUES[key], strict=True))):
         given = give(key, source, value, project=project, home=home, monkeypatch=monkeypatch)
         effective = plain_value(getattr(load_settings(**given), key))
         assert (effective, effective != before) == (value, True), source
