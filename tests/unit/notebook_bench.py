@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import nbformat
 from mahtab_tui.bus import records
 from mahtab_tui.bus.logger import DisplayHandler, close_logging, setup_logging
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.bus.records import NotebookCell, Record, emit
 from mahtab_tui.export.reading import read_notebook
 from mahtab_tui.export.writing import new_notebook
 from mahtab_tui.session.inbox import Inbox
@@ -58,8 +59,14 @@ class Bench:
         self.received += self.shown.pop_records()
         return tuple(self.received)
 
+    def cells(self) -> list[NotebookCell]:
+        return [each for each in self.records() if isinstance(each, NotebookCell)]
+
     def close(self) -> None:
         close_logging(self.log)
+
+
+OpenBench = Callable[..., Bench]
 
 
 def again(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,13 @@ from mahtab_tui.bus import records
 from mahtab_tui.export.writing import write_text as write_file
 from mahtab_tui.session.inbox import Inbox
 from tests.notebooks import notebooks, text_of, write
-from tests.unit.notebook_bench import Bench, again, notices, story
+from tests.unit.notebook_bench import OpenBench, again, notices, story
 from tests.unit.test_export import cell as ran
 from tests.waiting import wait_for
 
 # Notebooks that a session opens: what is read, shown and written back.
 
 ALL = list(notebooks())
-
-OpenBench = Callable[..., Bench]
 
 
 def read(path: Path) -> Any:
@@ -168,9 +165,7 @@ def test_session_resumed_after_a_foreign_edit_shows_the_file_again(
     made.cells.insert(0, nbformat.v4.new_code_cell("theirs"))
     write(made, path)
     later = open_bench(path, it.records())
-    assert [
-        record.position for record in later.records() if isinstance(record, records.NotebookCell)
-    ] == [4, 5, 6, 7, 8]
+    assert [record.position for record in later.cells()] == [4, 5, 6, 7, 8]
     assert not later.notebook.save()
     later.happen(*again(4, 2, "theirs", ("stdout", "1\n")))
     later.notebook.save()
@@ -256,11 +251,7 @@ def test_a_script_with_a_byte_order_mark_runs(tmp_path: Path, open_bench: OpenBe
             "\ufeffy = 2\n" if name == "a.py" else "\ufeff```python\ny = 2\n```\n", "utf-8"
         )
         it = open_bench(path)
-        assert [
-            record.text.strip()
-            for record in it.records()
-            if isinstance(record, records.NotebookCell)
-        ] == ["y = 2"]
+        assert [record.text.strip() for record in it.cells()] == ["y = 2"]
         before = path.read_text("utf-8")
         it.happen(*again(1, 1, "y = 7"))
         it.notebook.save()
