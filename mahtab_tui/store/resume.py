@@ -24,13 +24,14 @@ from mahtab_tui.bus.records import (
     Notice,
     Private,
     Record,
+    ReplIn,
     ReplOut,
     UserChat,
     UserReplIn,
 )
 from mahtab_tui.kernel.values import SaveTarget
 from mahtab_tui.settings.model import home_folder
-from mahtab_tui.store.database import LockedElsewhere, fetched, lock_session, locked_sessions
+from mahtab_tui.store.database import LockedElsewhere, lock_session, locked_sessions
 from mahtab_tui.store.sqlite import (
     ALL,
     SessionRow,
@@ -39,7 +40,6 @@ from mahtab_tui.store.sqlite import (
     list_sessions,
     load_records,
     records_with_tag,
-    start_of_cell,
 )
 from mahtab_tui.worker.saving.folder import INDEX
 
@@ -255,10 +255,6 @@ def _notice(text: str, level: str = "info") -> Record:
 
 
 _ENTRY = re.compile(r"(cell|question|answer|code|tool) (\d{1,9})\b")
-_QUESTION = (
-    "select number from record where session = ? and tag = ? and json_extract(case when json_valid(attrs) then attrs else '{}' end, '$.turn') = ?"
-    " order by number limit 1"
-)
 
 
 def fork(session: str, entry: str = "") -> str:
@@ -290,12 +286,13 @@ def _entry_start(session: str, entry: str) -> tuple[int, str, int]:
         raise StoreError(
             "A copy begins before a cell, a question or an answer: choose one of them."
         )
-    kind, number = found[1], int(found[2])
-    if kind == "cell":
-        start, cell = start_of_cell(database(), session, number), number
-    else:
-        rows = fetched(database(), _QUESTION, (session, UserChat.tag, number))
-        kind, start, cell = "question", int(rows[0][0]) if rows else None, 0
-    if start is None:
-        raise StoreError("The session has no record of this entry.")
-    return start, f"{kind} {number}", cell
+    number, of_cell, question = int(found[2]), found[1] == "cell", 0
+    for place, record in load_records(database(), session, limit=ALL).records:
+        if isinstance(record, UserChat):
+            question = place
+            if not of_cell and record.turn == number:
+                return place, f"question {number}", 0
+        elif of_cell and isinstance(record, ReplIn) and record.cell == number:
+            start = question if question and record.turn is not None else place
+            return start, f"cell {number}", number
+    raise StoreError("The session has no record of this entry.")

@@ -113,10 +113,6 @@ _SHOWN = (
     f" and json_extract({_ATTRS}, '$.mime') in (?, ?) order by number"
 )
 
-_CELL = (
-    f"select number, json_extract({_ATTRS}, '$.turn') from record where session = ? and tag in (?, ?)"
-    f" and json_extract({_ATTRS}, '$.cell') = ? order by number limit 1"
-)
 _COPY = (
     "insert into record (session, time, tag, attrs, text)"
     " select ?, time, tag, case when tag = ? and json_valid(attrs) then json_set(attrs, '$.rewritable', json('false')) else attrs end, text"
@@ -406,21 +402,6 @@ def fork_session(path: Path, session: str, copy: str, *, before: int | None = No
                 "insert or ignore into digest (session, title) select ?, title from digest where session = ?",
                 (copy, session),
             )
-
-
-def start_of_cell(path: Path, session: str, cell: int) -> int | None:
-    """Return the number of the record with which a cell began, or of the question that it answers.
-    Raises `StoreError`."""
-    tags = records.UserReplIn.tag, records.AssistantReplIn.tag
-    began = fetched(path, _CELL, (session, *tags, cell))
-    if not began:
-        return None
-    number, turn = began[0]
-    if turn is None:
-        return int(number)
-    query = "select max(number) from record where session = ? and tag = ? and number < ?"
-    asked = fetched(path, query, (session, records.UserChat.tag, number))
-    return int(asked[0][0] or number)
 
 
 def records_with_tag(path: Path, session: str, tag: str) -> list[Record]:
