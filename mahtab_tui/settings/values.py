@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from pydantic import SecretStr, ValidationError
 
@@ -23,9 +23,6 @@ from mahtab_tui.settings.sources import (
     variable_name,
 )
 from mahtab_tui.system import replace_file
-
-if TYPE_CHECKING:
-    from tomlkit import TOMLDocument
 
 THIS_SESSION = "this session"
 NOT_SET = "(not set)"
@@ -160,18 +157,9 @@ NEW_FILE = f"""\
 def set_value(path: Path, key: str, value: Any) -> None:
     """Write a value made by `parse_value`. A value that the user writes into a project's file is
     trusted. Raises `SettingsError`."""
-    table, dot, name = key.partition(".")
-
-    def change(document: TOMLDocument) -> None:
-        if not dot:
-            document[table] = value
-        elif isinstance(inside := document.get(table), dict):
-            inside[name] = value
-        else:
-            document[table] = {name: value}
-
+    table, dot, _ = key.partition(".")
     others_untrusted = bool(dot) and table in untrusted_settings(path, read_config(path))
-    _change(path, change)
+    _write(path, key, value)
     untrusted = untrusted_settings(path, read_config(path))
     if table in untrusted and not others_untrusted:
         allow(path, {table: untrusted[table]})
@@ -199,24 +187,28 @@ def unset(path: Path, key: str) -> bool:
     if inside is None or (dot and not (isinstance(inside, dict) and name in inside)):
         return False
 
-    def change(document: TOMLDocument) -> None:
-        if dot and len(inside) > 1:
-            del document[table][name]
-        else:
-            del document[table]
-
-    _change(path, change)
+    _write(path, key if dot and len(inside) > 1 else table, None)
     return True
 
 
-def _change(path: Path, change: Callable[[TOMLDocument], None]) -> None:
+def _write(path: Path, key: str, value: Any) -> None:
+    """Write a value, or remove it if it is None."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
     read_config(path)  # says what is wrong with it
+    table, dot, name = key.partition(".")
     try:
         document = tomlkit.parse(read_text(path))
-        change(document)
+        values: MutableMapping[str, Any] = document
+        if dot:
+            if not isinstance(document.get(table), dict):
+                document[table] = {}
+            values, table = document[table], name
+        if value is None:
+            del values[table]
+        else:
+            values[table] = value
         text = tomlkit.dumps(document)
         tomllib.loads(text)
     except (TOMLKitError, ValueError, KeyError, RecursionError) as error:
