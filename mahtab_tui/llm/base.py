@@ -1,5 +1,4 @@
-"""Errors of models, failures of services as sentences, their messages, and interfaces that only
-some models implement."""
+"""Errors of models, failures of services as sentences, and helpers for their messages."""
 
 from __future__ import annotations
 
@@ -60,7 +59,6 @@ class Stoppable(Protocol):
 LONGEST_PAUSE = 120.0
 """Seconds; a service that asks to wait longer counts as failed."""
 _LONGEST = 300
-"""Characters of a service's own message."""
 _TOO_LONG = (
     "context_length_exceeded",
     "context length",
@@ -90,7 +88,6 @@ _BUSY_KINDS = {
     "api_error": 500,
     "server_error": 500,
 }
-"""The statuses of errors in the middle of a stream, which have only a name."""
 _FINAL = {
     400: "The service rejected the request",
     402: "The account cannot pay for the answer",
@@ -101,7 +98,6 @@ _FINAL = {
 }
 _UNREACHABLE = ("ConnectError", "ConnectionError", "ConnectionRefusedError", "gaierror")
 _NO_ANSWER = {"JSONDecodeError", "UnicodeDecodeError", "ValidationError"}
-"""Responses that cannot be read."""
 _NOTHING = "No generation"
 """LangChain's message for a stream without an answer."""
 BROKE_OFF = "The connection broke off in the middle of the answer."
@@ -116,8 +112,7 @@ class ServiceError(Exception):
     def __init__(
         self, body: object, status: int | None = None, headers: Message | None = None
     ) -> None:
-        """body: as JSON gives it, or the bytes. status: of HTTP; None in the middle of an answer.
-        headers: of the response."""
+        """body: as JSON gives it, or the bytes. status: None in the middle of an answer."""
         super().__init__("")
         self.body = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
         self.status_code = status
@@ -125,7 +120,6 @@ class ServiceError(Exception):
 
 
 def no_response_error(timeout: float | None) -> ModelError:
-    """Make the error for a service that has sent nothing for so many seconds."""
     waited = f" for {timeout:g} s" if timeout is not None else ""
     return ModelError(f"The model has not responded{waited}, so the answer was abandoned.")
 
@@ -133,11 +127,8 @@ def no_response_error(timeout: float | None) -> ModelError:
 def explain_error(
     error: Exception, *, key: str = "", secret: str = "", timeout: float | None = None
 ) -> ModelError:
-    """Convert an exception of a provider's code for the user.
-
-    key: the variable that holds the key. secret: the key, to be masked. timeout: the seconds of
-    silence that were allowed.
-    """
+    """Convert an exception of a provider's code for the user. key: the variable that holds the key.
+    secret: the key, to be masked."""
     if isinstance(error, ModelError):
         return error
     response = getattr(error, "response", None)
@@ -180,7 +171,6 @@ def explain_error(
 
 
 def is_busy(error: Exception) -> bool:
-    """Tell whether the same call may work in a moment."""
     return isinstance(explain_error(error), ModelBusy)
 
 
@@ -257,7 +247,6 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 # Messages and chunks of LangChain
 
 REASONS = ("stop_reason", "finish_reason", "done_reason")
-"""Fields in which providers say why an answer ended."""
 _CUT = ("max_tokens", "length", "MAX_TOKENS", "model_context_window_exceeded")
 _REFUSED = ("refusal", "content_filter")
 REFUSED = "The service's safeguards stopped the answer, because the question or the answer seemed to break its rules. Ask in other words, or choose another model."
@@ -289,7 +278,6 @@ def make_encodable(text: str) -> str:
 
 
 def is_cut(metadata: Mapping[str, Any]) -> bool:
-    """Tell from its response metadata whether an answer reached the model's token limit."""
     return any(metadata.get(reason) in _CUT for reason in REASONS)
 
 
@@ -300,7 +288,6 @@ def is_refused(metadata: Mapping[str, Any]) -> bool:
 
 
 def has_restarted(metadata: Mapping[str, Any]) -> bool:
-    """Tell from its response metadata whether an answer starts again with a chunk."""
     return "anew" in metadata
 
 
@@ -317,8 +304,6 @@ def masked_messages(messages: Sequence[ChatMessage], secrets: Secrets) -> list[C
 
 
 def _content(content: Any, secrets: Secrets) -> Any:
-    """Mask a text, or the text blocks of a list; other blocks are pictures, and calls, which the
-    model wrote itself."""
     if isinstance(content, str):
         return secrets.redact_for_model(content)
     if isinstance(content, list):

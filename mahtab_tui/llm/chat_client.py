@@ -1,5 +1,4 @@
-"""A client for chat models behind HTTP, in the protocols of `chat_protocols`. LangChain is not
-needed here; `chat_service.py` is the model for it."""
+"""A client for chat models behind HTTP, in the protocols of `chat_protocols`."""
 
 from __future__ import annotations
 
@@ -26,12 +25,9 @@ OnNews = Callable[[ChatChunk | ModelError | None], object]
 """Gets a chunk of an answer, None at its end, or the error that ends it."""
 
 _SILENCE = 0.1
-"""Seconds without news before an empty chunk is yielded, so that the reader can do something
-else."""
+"""Seconds without news before an empty chunk is yielded."""
 _LARGEST_ERROR = 100_000
-"""Bytes that are read of a service's description of an error."""
 _ASKING = 1.0
-"""Seconds to wait for what a server says of its model."""
 _ASK_AGAIN = 30.0
 """Seconds before a server is asked again that did not answer."""
 
@@ -44,7 +40,7 @@ class ServerFacts(NamedTuple):
 
 
 class ChatClient:
-    """One model of a service. Any thread may use it, and several at a time."""
+    """One model of a service, for any threads."""
 
     def __init__(
         self,
@@ -56,11 +52,8 @@ class ChatClient:
         key_name: str = "",
         timeout: float = 120.0,
     ) -> None:
-        """address: without the protocol's own paths, as in http://localhost:8080/v1. key_name: the
-        variable that holds the key.
-
-        timeout: seconds without a byte before an answer is abandoned.
-        """
+        """address: without the protocol's own paths, as in http://localhost:8080/v1. timeout:
+        seconds without a byte before an answer is abandoned."""
         self.model = model
         self._dialect: Dialect = dialect
         self._protocol = PROTOCOLS.get(dialect, COMPLETIONS)
@@ -79,12 +72,8 @@ class ChatClient:
         self._lock = threading.Lock()
 
     def stream(self, messages: Sequence[Message], **options: Any) -> Iterator[ChatChunk]:
-        """Ask, and yield the answer as it comes. Raises `ModelError`. Closing the iterator closes
-        the connection.
-
-        options: temperature, top_p, seed, max_tokens, stop, tools, tool_choice, and others of the
-        protocol; None: not sent.
-        """
+        """Ask, and yield the answer as it comes; closing the iterator closes the connection. Raises
+        `ModelError`."""
         arrived: queue.SimpleQueue[ChatChunk | ModelError | None] = queue.SimpleQueue()
         exchange = self.start(messages, arrived.put, **options)
         try:
@@ -102,8 +91,8 @@ class ChatClient:
             exchange.stop()
 
     def start(self, messages: Sequence[Message], put: OnNews, **options: Any) -> Exchange:
-        """Ask, and read the answer on a thread of its own; stopping the exchange ends it. put: gets
-        the answer's chunks, then None, or the error in its place. options: see `stream`."""
+        """Ask, and read the answer on a thread. put: gets the chunks, then None, or the error in
+        its place."""
         options = {name: value for name, value in options.items() if value is not None}
         body = self._protocol.body(self._dialect, self.model, messages, options)
         exchange = Exchange(self._service, self._timeout)
@@ -115,7 +104,6 @@ class ChatClient:
         return exchange
 
     def stop(self) -> None:
-        """End the running answers: their streams end, and their connections are closed."""
         with self._lock:
             running = list(self._running.items())
         for exchange, put in running:
@@ -123,13 +111,11 @@ class ChatClient:
             exchange.stop()
 
     def close(self) -> None:
-        """End the running answers, and close all connections."""
         self.stop()
         self._service.close()
 
     def facts(self) -> ServerFacts:
-        """Ask a server of open models what it says of the model, once. Waits for it for a
-        moment."""
+        """Ask a server of open models what it says of the model, once."""
         if self._facts is None and time.monotonic() >= self._ask_at:
             self._ask_at = time.monotonic() + _ASK_AGAIN
             with contextlib.suppress(ModelError):
@@ -178,7 +164,6 @@ class ChatClient:
 
 
 def _server_facts(service: HttpService, model: str) -> ServerFacts:
-    """Ask in the ways of llama.cpp, vLLM and LM Studio. Raises `ModelError` if nobody answers."""
     root = HttpService(service.address.rstrip("/").removesuffix("/v1"), service.headers)
 
     def fetch(server: HttpService, path: str) -> object:
@@ -208,8 +193,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _entry(listed: object, model: str) -> Mapping[str, Any]:
-    """Return what a list of models says of one; empty if nothing. A server with one model takes any
-    name for it."""
+    """Return what a list says of a model; a server with one model takes any name for it."""
     models = _mapping(listed).get("data")
     entries = [_mapping(each) for each in models] if isinstance(models, list) else []
     only = entries[0] if len(entries) == 1 else {}

@@ -1,8 +1,4 @@
-"""Three protocols of chat models: OpenAI's Chat Completions, Anthropic's Messages and Ollama's.
-
-Each has a function that makes the body of a request, and a class that folds the events of an answer
-to chunks. Messages are dicts as Chat Completions has them: `role`, `content` (a text or blocks),
-and for tools `tool_calls` and `tool_call_id`."""
+"""Three protocols of chat models: OpenAI's Chat Completions, Anthropic's Messages and Ollama's."""
 
 from __future__ import annotations
 
@@ -18,14 +14,11 @@ Dialect = Literal["openai", "openrouter", "compatible", "anthropic", "ollama"]
 Message = Mapping[str, Any]
 
 LONGEST_LINE = 16_000_000
-"""Bytes of a line of a stream."""
 _ANSWER_TOKENS = 32_000
 """Most tokens of an answer that all models of Anthropic accept; a request must name a number."""
 
 
 class TokenUsage(NamedTuple):
-    """Tokens of a call."""
-
     read: int
     """All, including those from the cache."""
     written: int
@@ -35,8 +28,7 @@ class TokenUsage(NamedTuple):
 
 
 class ToolCallPiece(NamedTuple):
-    """A part of a call of a tool: the arguments (JSON) come in pieces, the rest with the first of
-    them."""
+    """A part of a call of a tool: the arguments (JSON) come in pieces."""
 
     number: int
     id: str | None
@@ -45,8 +37,6 @@ class ToolCallPiece(NamedTuple):
 
 
 class AnswerEnd(NamedTuple):
-    """Everything that is known of an answer at its end."""
-
     model: str
     """The service's name for the model; empty if it gives none."""
     reason: str
@@ -59,7 +49,7 @@ class AnswerEnd(NamedTuple):
 
 
 class ChatChunk(NamedTuple):
-    """News of an answer; an empty one is only a sign that nothing has come for a moment."""
+    """News of an answer; an empty one is a sign that nothing has come for a moment."""
 
     text: str = ""
     reasoning: str = ""
@@ -110,7 +100,6 @@ def _parse_event(data: bytes) -> Mapping[str, Any]:
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
-    """Return an object of JSON. Raises `ModelError` if it is something else."""
     if not isinstance(value, dict):
         raise ModelError(NOT_AN_ANSWER)
     return value
@@ -132,8 +121,6 @@ def to_count(value: object) -> int | None:
 
 
 class Answer:
-    """Folds the events of one answer."""
-
     def __init__(self) -> None:
         self.begun = False
         self.ended = False
@@ -146,7 +133,6 @@ class Answer:
         return map(_parse_event, read_events(read_lines(exchange.pieces())))
 
     def fold(self, event: Mapping[str, Any]) -> Iterator[ChatChunk]:
-        """Take in an event. Raises `ServiceError`, `ModelError`."""
         raise NotImplementedError
 
     def end(self) -> AnswerEnd:
@@ -165,7 +151,6 @@ class Answer:
 def completions_body(
     dialect: Dialect, model: str, messages: Sequence[Message], options: dict[str, Any]
 ) -> dict[str, Any]:
-    """Make the body of a request."""
     body = {
         "model": model,
         "messages": messages,
@@ -184,8 +169,7 @@ def completions_body(
 
 
 class CompletionAnswer(Answer):
-    """An answer of Chat Completions. Later counts of tokens replace earlier ones: some services
-    count the whole again and again."""
+    """An answer of Chat Completions; later counts of tokens replace earlier ones."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -245,8 +229,7 @@ class CompletionAnswer(Answer):
             self._cost = usage.get("cost", self._cost)
 
     def _pieces(self, deltas: object) -> Iterator[ToolCallPiece]:
-        """Yield the pieces of calls. Not every service numbers its calls, and some repeat the id
-        and the name."""
+        """Not every service numbers its calls, and some repeat the id and the name."""
         for delta in deltas if isinstance(deltas, list) else ():
             function = _mapping(_mapping(delta).get("function"))
             number, given, name = (
@@ -275,8 +258,7 @@ def _new_call_id() -> str:
 
 
 def _add_details(known: list[dict[str, Any]], pieces: Sequence[object]) -> None:
-    """Join the pieces of reasoning that belong together: their texts follow one another, the rest
-    is repeated."""
+    """Join the pieces of reasoning that belong together; their texts follow one another."""
     for piece in pieces:
         if not isinstance(piece, dict):
             continue
@@ -302,7 +284,6 @@ def _add_details(known: list[dict[str, Any]], pieces: Sequence[object]) -> None:
 def ollama_body(
     dialect: Dialect, model: str, messages: Sequence[Message], options: dict[str, Any]
 ) -> dict[str, Any]:
-    """Make the body of a request."""
     names = {
         call["id"]: call["function"]["name"]
         for message in messages
@@ -322,7 +303,6 @@ def ollama_body(
 
 
 def _ollama_message(message: Message, names: Mapping[str, str]) -> dict[str, Any]:
-    """Return a message in Ollama's form. names: of the tools, by the id of their call."""
     content = message.get("content") or ""
     sent: dict[str, Any] = {"role": message["role"], "content": content}
     if not isinstance(content, str):
@@ -343,8 +323,6 @@ def _ollama_message(message: Message, names: Mapping[str, str]) -> dict[str, Any
 
 
 class OllamaAnswer(Answer):
-    """An answer of Ollama."""
-
     def __init__(self) -> None:
         super().__init__()
         self._calls = 0
@@ -387,8 +365,6 @@ class OllamaAnswer(Answer):
 def messages_body(
     dialect: Dialect, model: str, messages: Sequence[Message], options: dict[str, Any]
 ) -> dict[str, Any]:
-    """Make the body of a request. options: as for Chat Completions, but for `seed`, which the
-    protocol does not have."""
     options.setdefault("max_tokens", _ANSWER_TOKENS)
     stop, tools = options.pop("stop", None), options.pop("tools", None)
     choice = options.pop("tool_choice", None)
@@ -417,8 +393,7 @@ def _tool(function: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Return the messages of user and model in turn. Results of tools are the user's, and must
-    stand together in the message after their calls."""
+    """Results of tools are the user's, and must stand together in the message after their calls."""
     turns: list[dict[str, Any]] = []
     for message in messages:
         role = "assistant" if message["role"] == "assistant" else "user"
@@ -435,7 +410,6 @@ def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def _blocks(message: Message) -> Iterator[dict[str, Any]]:
-    """Yield the blocks of a message; empty texts are rejected."""
     content = message.get("content") or ""
     if (call_id := message.get("tool_call_id")) is not None:
         yield {"type": "tool_result", "tool_use_id": call_id, "content": _join_text(content)}
@@ -459,8 +433,6 @@ def _blocks(message: Message) -> Iterator[dict[str, Any]]:
 
 
 class AnthropicAnswer(Answer):
-    """An answer of the Messages protocol."""
-
     def __init__(self) -> None:
         super().__init__()
         self._calls: dict[int, int] = {}
@@ -546,11 +518,8 @@ def _number(event: Mapping[str, Any]) -> int:
 
 
 class ChatProtocol(NamedTuple):
-    """How a service is asked, and how it answers."""
-
     path: str
     body: Callable[[Dialect, str, Sequence[Message], dict[str, Any]], dict[str, Any]]
-    """Makes the body of a request from dialect, model, messages and options."""
     answer: type[Answer]
 
 

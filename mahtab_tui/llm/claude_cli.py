@@ -32,10 +32,9 @@ from mahtab_tui.llm.claude_process import (
 from mahtab_tui.llm.prompts import STOPPED_ANSWER
 
 PROCESSES = 2
-"""Conversations that are kept open: the user's, and that of its summaries. Each process takes about
-215 MB."""
+"""Conversations that are kept open: the user's, and that of its summaries. Each takes about 215
+MB."""
 _CHECK_STOP = 0.1
-"""Seconds between two checks whether the answer shall stop."""
 _TURN_TAGS = ("conversation", "human", "assistant")
 _Content = str | list[dict[str, Any]]
 _USUAL_WINDOW = 200_000
@@ -43,16 +42,14 @@ _USUAL_WINDOW = 200_000
 
 
 class ClaudeMessage(NamedTuple):
-    """A message as the CLI takes it."""
-
     type: str
     text: str
     parts: tuple[str | tuple[str, str], ...]
     """Its texts and pictures (type and base64), in order."""
 
     def is_in(self, known: ClaudeMessage) -> bool:
-        """Tell whether this is a message that a process knows. It may know more of a stopped answer
-        than has arrived."""
+        """Tell whether a process knows this message. It may know more of a stopped answer than has
+        arrived."""
         answer = self.text.removesuffix(STOPPED_ANSWER)
         return self == known or (
             self.type == known.type == "ai"
@@ -69,27 +66,22 @@ class ClaudeConversation:
         self.sent: list[ClaudeMessage] = []
 
     def continues(self, sent: Sequence[ClaudeMessage]) -> bool:
-        """Tell whether a conversation is the one that the process knows plus one message."""
         return 0 < len(self.sent) == len(sent) - 1 and all(
             map(ClaudeMessage.is_in, sent, self.sent)
         )
 
 
 class ChatClaudeCLI(BaseChatModel):
-    """A LangChain chat model over the CLI. Several threads may use it; it gives one answer at a
-    time."""
+    """A LangChain chat model over the CLI, for any threads; it gives one answer at a time."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     model: str | None = None
-    """None: the CLI's default."""
     max_tokens: int | None = None
-    """Most tokens of one message, thinking included; the CLI continues by itself after it. None:
-    the model's limit."""
+    """Most tokens of one message, thinking included; the CLI continues by itself after it."""
     thinking: bool = True
     folder: Callable[[], str] | None = None
-    """Returns the folder to run in, before each call, since the CLI tells its model the folder; it
-    reads nothing there. This program's folder if None, or if the folder cannot be entered."""
+    """Returns the folder to run in, before each call, since the CLI tells its model the folder."""
     timeout: float = 120.0
     """Seconds without any event before the answer is abandoned."""
     use_api_key: bool = False
@@ -115,7 +107,6 @@ class ChatClaudeCLI(BaseChatModel):
 
     @property
     def window(self) -> int:
-        """How many tokens the model can read."""
         return self._window
 
     def prepare(self, system: str) -> None:
@@ -131,11 +122,9 @@ class ChatClaudeCLI(BaseChatModel):
             self._one_at_a_time.release()
 
     def stop(self) -> None:
-        """Stop the running answer; what has come stays."""
         self._stopped.set()
 
     def close(self) -> None:
-        """End all processes. A running answer ends with its process, without an interrupt first."""
         self._stopped.set()
         self._closed = True
         for conversation in list(self._conversations):
@@ -190,8 +179,6 @@ class ChatClaudeCLI(BaseChatModel):
     def _conversation(
         self, system: str, sent: Sequence[ClaudeMessage]
     ) -> tuple[ClaudeConversation, _Content]:
-        """Return a process that knows all but the last message, and that message; otherwise a new
-        process and everything as one message."""
         folder = self._folder()
         fitting = self._fitting(system, folder)
         for conversation in fitting:
@@ -209,7 +196,6 @@ class ChatClaudeCLI(BaseChatModel):
         return [each for each in self._conversations if each.process.matches(system, folder)]
 
     def _begin(self, system: str, folder: str) -> ClaudeConversation:
-        """Start a process. If there are too many, the least recently used one ends."""
         for waiting in [each for each in self._conversations if not each.sent]:
             self._drop(waiting)  # the question that it was started for did not come
         while len(self._conversations) >= self.processes:

@@ -1,9 +1,5 @@
-"""One `claude` process, how it reaches its service, and the events that it prints in a turn, as
-version 2.1 formats them.
-
-Only the environment's ANTHROPIC_API_KEY is withheld from it, because it would bill the key instead
-of the login. A gateway's address is never withheld, since prompts would then go where the user does
-not want them."""
+"""One `claude` process, and the events that version 2.1 prints in a turn. Only ANTHROPIC_API_KEY is
+withheld from it, because it would bill the key instead of the login."""
 
 from __future__ import annotations
 
@@ -43,7 +39,6 @@ _SYNTHETIC = "<synthetic>"
 _LOG_IN = "The login of `claude` was not accepted. Run `claude`, then /login in it. {hint}"
 _WRONG_TOOL = "The model tried again and again to use a tool that it does not have here. Ask again in other words."
 _LIMITS = {"rejected": "is reached", "allowed_warning": "is nearly reached"}
-"""States of an account's limit that the user should know."""
 _COUNTS = {
     "inputTokens": "input_tokens",
     "cacheReadInputTokens": "cache_read_input_tokens",
@@ -55,8 +50,6 @@ _COMPACTED = "`claude` has replaced the beginning of this conversation with its 
 
 
 class ClaudeNotice(NamedTuple):
-    """A message for the user."""
-
     level: str
     text: str
     once: str = ""
@@ -67,18 +60,13 @@ class Restart(NamedTuple):
     """The answer starts again; what was streamed no longer counts."""
 
     text: str
-    """The part of it that is kept."""
 
 
 class Thought(NamedTuple):
-    """A piece of what the model thinks before it answers."""
-
     text: str
 
 
 class ProcessTotals(NamedTuple):
-    """Usage of a process since its start."""
-
     cost: float
     usage: Counter[str]
     """Tokens, by the service's names; `input_tokens` are those that the cache did not have."""
@@ -91,12 +79,8 @@ class ClaudeTurn:
     """Folds the events of one turn; unknown events are ignored."""
 
     def __init__(self, before: ProcessTotals = NOTHING_SPENT, login_hint: str = "") -> None:
-        """before: what the process had used before the turn. login_hint: added to the message if
-        the login is not accepted."""
         self.streamed = ""
-        """Streamed text that still counts."""
         self.began_anew = False
-        """Whether some of what was streamed no longer counts."""
         self.ended = False
         self.model = ""
         self.stop_reason: str | None = None
@@ -113,25 +97,21 @@ class ClaudeTurn:
         self._error: tuple[str, str] | None = None
         self._result: Mapping[str, Any] = {}
         self._streamed_usage = Counter[str]()
-        """For the messages that have ended."""
         self._message_usage = Counter[str]()
-        """For the message that is being streamed."""
 
     @property
     def cost(self) -> float:
-        """US dollars of this turn."""
         return max(0.0, self.spent.cost - self._before.cost)
 
     @property
     def usage(self) -> Counter[str]:
-        """Tokens of this turn. The result lacks calls that broke off, and the stream lacks the CLI's
-        own calls, so the greater count of both is used."""
+        """The result lacks calls that broke off, and the stream lacks the CLI's own calls, so the
+        greater count of both is used."""
         sums = self.spent.usage - self._before.usage
         return sums | (self._streamed_usage + self._message_usage)
 
     @property
     def text(self) -> str:
-        """The answer: the complete messages, or what was streamed."""
         return "".join(self._whole) or self.streamed
 
     def fold(self, event: Mapping[str, Any]) -> Iterator[str | Thought | Restart | ClaudeNotice]:
@@ -150,7 +130,6 @@ class ClaudeTurn:
             self._finish(event)
 
     def check(self) -> None:
-        """Raise `ModelError` if the turn ended in an error."""
         result = self._result
         if not result.get("is_error") or result.get("terminal_reason") == "aborted_streaming":
             return
@@ -185,8 +164,8 @@ class ClaudeTurn:
                 self._standing = (len(self.streamed), len(self._whole))
 
     def _begin_message(self, message: Mapping[str, Any]) -> Iterator[Restart]:
-        """Start the turn's next message. The last one counts only if it ended normally: the CLI
-        repeats a broken stream and replaces a refused message."""
+        """The last message counts only if it ended normally: the CLI repeats a broken stream and
+        replaces a refused message."""
         self._streamed_usage += self._message_usage
         self._message_usage = _usage(message.get("usage"))
         streamed, whole = self._standing
@@ -274,15 +253,13 @@ def _usage(usage: Any) -> Counter[str]:
 KEY = "ANTHROPIC_API_KEY"
 _GATEWAY = "ANTHROPIC_BASE_URL"
 USER_SETTINGS = ("--safe-mode", "--setting-sources", "user")
-"""The user's settings say how to reach the service (`env`, `apiKeyHelper`). Safe mode ignores their
-hooks, memory, skills and plug-ins."""
+"""The user's settings say how to reach the service. Safe mode ignores their hooks, memory, skills
+and plug-ins."""
 _PATIENCE = 20
 """Seconds that `claude auth status` may take; usually less than one."""
 
 
 def login_environment(*, use_api_key: bool) -> dict[str, str]:
-    """Return the environment for `claude`. use_api_key: pass the key even if no gateway needs
-    it."""
     env = {**os.environ, "PATH": safe_path()}
     if _is_withheld(use_api_key):
         del env[KEY]
@@ -291,7 +268,7 @@ def login_environment(*, use_api_key: bool) -> dict[str, str]:
 
 def login_hint(*, use_api_key: bool) -> str:
     """Return a hint for when the login is not accepted: where requests go, and which key was not
-    used. May be empty."""
+    used."""
     hints = []
     if gateway := gateway_address():
         hints.append(f"Requests go to {gateway} ({_GATEWAY}).")
@@ -304,7 +281,7 @@ def login_hint(*, use_api_key: bool) -> str:
 
 def gateway_address() -> str:
     """Return scheme, host and port of the gateway that the user has set for `claude`, or an empty
-    string. Like `claude`, it prefers the settings to the environment."""
+    string."""
     folder = os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
     try:
         address = json.loads(Path(folder, "settings.json").read_bytes())["env"][_GATEWAY]
@@ -340,8 +317,7 @@ def login_status(executable: str, *, use_api_key: bool) -> Mapping[str, Any]:
 
 
 def _is_withheld(use_api_key: bool) -> bool:
-    """Tell whether a key is withheld from `claude`. A gateway gets the key, since otherwise the
-    login would be sent there."""
+    """A gateway gets the key, since otherwise the login would be sent there."""
     return bool(os.environ.get(KEY)) and not use_api_key and not gateway_address()
 
 
@@ -362,8 +338,7 @@ REACTION = 2.0
 def environment(
     max_tokens: int | None = None, *, thinking: bool = True, use_api_key: bool = False
 ) -> dict[str, str]:
-    """Return the process's environment. max_tokens: of one message; None: as the user has set it,
-    otherwise the model's limit."""
+    """max_tokens: of one message; None: as the user has set it, otherwise the model's limit."""
     env = login_environment(use_api_key=use_api_key) | {
         # Otherwise an @path anywhere in a prompt would make the CLI read that file and send it.
         "CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1",
@@ -392,8 +367,7 @@ def command(executable: str, model: str | None, system_file: str) -> list[str]:
 
 
 class ClaudeProcess:
-    """A process in its own session, so that its whole group can be ended. It leaves no file, since
-    the prompt's file has no name."""
+    """A process in its own session, so that its whole group can be ended."""
 
     def __init__(
         self,
@@ -403,8 +377,7 @@ class ClaudeProcess:
         folder: str,
         env: Mapping[str, str],
     ) -> None:
-        """folder: where it runs; this program's folder if empty or not accessible. Raises
-        `ModelError`."""
+        """folder: this program's folder if empty or not accessible. Raises `ModelError`."""
         executable = find_program("claude")
         if executable is None:
             raise ModelError(
@@ -431,7 +404,6 @@ class ClaudeProcess:
         self._finalizer = weakref.finalize(self, _end, self._child)
 
     def matches(self, system: str, folder: str) -> bool:
-        """Tell whether it is alive and has this system prompt and folder."""
         return self.alive and (self._system, self._folder) == (system, folder)
 
     @property
@@ -457,12 +429,10 @@ class ClaudeProcess:
         return event
 
     def interrupt(self) -> None:
-        """Ask it to stop the turn."""
         request = {"type": "control_request", "request_id": str(uuid.uuid4())}
         _run(self._write, {**request, "request": {"subtype": "interrupt"}})
 
     def describe_exit(self) -> str:
-        """Describe how it ended and its last error output in a sentence."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._child.wait(REACTION)
         self._threads[1].join(REACTION)
@@ -474,7 +444,6 @@ class ClaudeProcess:
         return f"`claude` ended {how}{': ' + errors if errors else ''}."
 
     def close(self) -> None:
-        """End the process and its group."""
         self._finalizer()
         for thread in self._threads:
             thread.join(REACTION)
@@ -496,8 +465,7 @@ def _run(work: Callable[..., None], *args: object) -> threading.Thread:
 def _start(
     executable: str, model: str | None, system: str, folder: str, env: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
-    """Start the process on the thread with which it shall end (see `tie_to_parent`). Raises
-    `OSError`."""
+    """Start the process on the thread with which it shall end (see `tie_to_parent`)."""
     with tempfile.TemporaryFile() as file:
         file.write(system.encode("utf-8", "replace"))
         file.seek(0)

@@ -26,22 +26,19 @@ _IDLE_SECONDS = 30.0
 _END_SECONDS = 0.2
 """How long the end of a response is awaited that has nothing more to say."""
 _LARGEST_JSON = 4_000_000
-"""Bytes of a JSON document."""
 
 
 class HttpService:
-    """The address of a service, and its open connections. Any thread may use it."""
+    """The address of a service, and its open connections, for any threads."""
 
     def __init__(self, address: str, headers: Mapping[str, str] | None = None) -> None:
-        """headers: sent with each request, and never to another address: redirects are not
-        followed."""
+        """headers: never sent to another address: redirects are not followed."""
         self.address = address
         self.headers = {"User-Agent": f"mahtab-tui/{__version__}", **(headers or {})}
         self._idle: list[tuple[http.client.HTTPConnection, float]] = []
         self._lock = threading.Lock()
 
     def idle_connection(self) -> http.client.HTTPConnection | None:
-        """Return a connection of an earlier request, which the service may have closed meanwhile."""
         while True:
             with self._lock:
                 if not self._idle:
@@ -52,12 +49,10 @@ class HttpService:
             connection.close()
 
     def keep(self, connection: http.client.HTTPConnection) -> None:
-        """Keep a connection for another request."""
         with self._lock:
             self._idle.append((connection, time.monotonic()))
 
     def close(self) -> None:
-        """Close the connections that are not in use."""
         with self._lock:
             idle, self._idle = self._idle, []
         for connection, _ in idle:
@@ -80,8 +75,7 @@ class Exchange:
         self._response: http.client.HTTPResponse | None = None
 
     def send(self, method: str, path: str, body: bytes | None = None) -> None:
-        """Send the request, and wait for the head of the response. path: follows the service's
-        address. Raises `ModelError`."""
+        """Send the request, and wait for the head of the response. Raises `ModelError`."""
         try:
             if (connection := self._service.idle_connection()) is not None:
                 with contextlib.suppress(ConnectionError):  # the service has just closed it
@@ -109,7 +103,6 @@ class Exchange:
             raise ModelError(BROKE_OFF) from None
 
     def body(self, limit: int) -> bytes:
-        """Return the body, or its beginning. Raises `ModelError`."""
         parts, size = [], 0
         for piece in self.pieces():
             parts.append(piece)
@@ -143,7 +136,6 @@ class Exchange:
                     self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close the connection."""
         with self._lock:
             connection, self._connection, self._socket = self._connection, None, None
         if connection is not None:
@@ -207,8 +199,6 @@ def fetch_json(service: HttpService, path: str, seconds: float) -> Any:
 
 
 def _connection(url: SplitResult, timeout: float) -> http.client.HTTPConnection:
-    """Return a connection that is not open yet: to the service, or to the proxy that the
-    environment names for it."""
     proxy = _proxy(url)
     server = url if proxy is None else proxy
     host, port = server.hostname or "", server.port
@@ -221,8 +211,6 @@ def _connection(url: SplitResult, timeout: float) -> http.client.HTTPConnection:
 
 
 def _proxy(url: SplitResult) -> SplitResult | None:
-    """Return the proxy for an address; none for this machine. Raises `ValueError` with a reason if
-    it is of an unsupported kind."""
     host = url.hostname or ""
     proxies = getproxies()
     named = proxies.get(url.scheme) or proxies.get("all")
@@ -242,7 +230,6 @@ def _proxy_authorization(proxy: SplitResult) -> dict[str, str]:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host's name or number means this machine."""
     return host in ("localhost", "::1", "0.0.0.0") or (
         host.startswith("127.") and host.replace(".", "").isdecimal()
     )

@@ -51,8 +51,8 @@ def pop_access(options: dict[str, Any]) -> dict[str, str]:
 
 
 def with_sampling(llm: BaseChatModel, name: str, sampling: Sampling) -> BaseChatModel:
-    """Return a copy of a model with these options. name: of the model. Raises `ModelError` if it
-    does not take one of them."""
+    """Return a copy of a model with these options. Raises `ModelError` if it does not take one of
+    them."""
     if not sampling:
         return llm
     check_sampling(name, sampling, type(llm).model_fields, getattr(llm, "dialect", ""))
@@ -61,7 +61,7 @@ def with_sampling(llm: BaseChatModel, name: str, sampling: Sampling) -> BaseChat
 
 def check_sampling(name: str, sampling: Sampling, known: Container[str], dialect: str) -> None:
     """Raise `ModelError` if a model does not take one of these options. known: those that its class
-    has. dialect: of its service, if it is reached by our client."""
+    has."""
     for option in sampling:
         if option not in known or (dialect == "anthropic" and option == "seed"):
             raise ModelError(f"{name} takes no {option}. Leave it out, or choose another model.")
@@ -73,11 +73,8 @@ _LISTS = {"ollama": ("/api/tags", "models", "name")}
 """Path, key of the list, and key of a model's name, where they are not those of OpenAI's
 protocol."""
 _LIMIT = 0.3
-"""Seconds for the answers of servers for which nobody has asked."""
 _LONGER = 2.0
-"""Seconds for the answer of a server that was named."""
 _MOST = 200
-"""Models of one server that are listed."""
 _LONGEST_NAME = 200
 _LISTENING = "0A"
 _SERVICES = range(1_000)
@@ -85,8 +82,6 @@ _SERVICES = range(1_000)
 
 
 class FoundServer(NamedTuple):
-    """A server that answers."""
-
     provider: str
     address: str
     models: tuple[str, ...]
@@ -94,7 +89,6 @@ class FoundServer(NamedTuple):
 
     @property
     def specs(self) -> list[str]:
-        """Full names of its models."""
         return [f"{self.provider}:{model}" for model in self.models]
 
 
@@ -109,8 +103,7 @@ def server_address(provider: str) -> str:
 
 
 def find_server(provider: str, seconds: float) -> FoundServer | None:
-    """Ask a provider's server for its models; None if it does not answer as such a server does.
-    Waits for it."""
+    """Ask a provider's server for its models; None if it does not answer as such a server does."""
     from mahtab_tui.llm.http_service import HttpService, fetch_json
 
     address = server_address(provider)
@@ -149,10 +142,8 @@ def find_servers(seconds: float) -> list[FoundServer]:
 
 
 def first_model() -> str:
-    """Return the full name of the first model of a server on this machine; empty if there is none.
-
-    Servers of other people are left out: they would get questions that nobody meant for them.
-    """
+    """Return the full name of the first model of a server on this machine, other people's left out;
+    empty if there is none."""
     for server in find_servers(_LIMIT):
         if server.models and not _is_of_another_person(urlsplit(server.address).port):
             return server.specs[0]
@@ -203,7 +194,7 @@ def _is_of_another_person(port: int | None) -> bool:
 
 def _is_name(name: Any) -> TypeGuard[str]:
     """Tell whether a model's name can be shown and typed, and is not that of a model for
-    embeddings, which cannot chat."""
+    embeddings."""
     return (
         isinstance(name, str)
         and 0 < len(name) <= _LONGEST_NAME
@@ -217,7 +208,6 @@ OnNotice = Callable[[str, str], None]
 """Takes a level ("info", "warning", "error") and a sentence."""
 
 MakeLLM = Callable[..., "BaseChatModel"]
-"""`get_llm` or a replacement: takes a name and `on_notice`."""
 
 
 SERVICES = {
@@ -225,7 +215,6 @@ SERVICES = {
     "openai": "https://api.openai.com/v1",
     "openrouter": "https://openrouter.ai/api/v1",
 }
-"""Addresses of services that want a key."""
 _ADDRESSES = {
     "anthropic": ("ANTHROPIC_API_URL", "ANTHROPIC_BASE_URL"),
     "openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
@@ -241,11 +230,9 @@ _DIALECTS: Mapping[str, Dialect] = {
     "openrouter": "openrouter",
     "ollama": "ollama",
 }
-"""Protocols of providers; others are compatible with OpenAI's."""
 _TIMEOUT = 120.0
 _OLLAMA_WINDOW = 16_384
-"""Context window requested from Ollama. By default it reads a few thousand tokens and silently
-drops the beginning."""
+"""Context window requested from Ollama, which otherwise silently drops the beginning."""
 KNOWN = f"claude, claude:MODEL, {', '.join(f'{provider}:MODEL' for provider in PROVIDERS)}, demo, replay:FILE"
 
 
@@ -268,10 +255,7 @@ def full_name(spec: str, provider: str | None) -> str:
 
 def default_model() -> str:
     """Return ``claude`` if the CLI is on the PATH, else the first model of a server on this
-    machine, or ``demo``.
-
-    Waits for servers that listen, for a moment.
-    """
+    machine, or ``demo``. Waits for servers."""
     return "claude" if find_program("claude") else first_model() or "demo"
 
 
@@ -319,14 +303,10 @@ class ModelAccess(TypedDict, total=False):
 
 
 class ModelOptions(ModelAccess, total=False):
-    """How a model is reached and answers."""
-
     timeout: float | None
-    """Seconds without a response before an answer is abandoned."""
     on_notice: OnNotice | None
     folder: Callable[[], str] | None
-    """Returns the folder in which the `claude` CLI runs, before each call, since the CLI tells its
-    model; by default this program's."""
+    """Returns the folder in which the `claude` CLI runs, before each call."""
     max_tokens: int | None
     thinking: bool
 
@@ -344,11 +324,7 @@ def check_model(spec: str, **access: Unpack[ModelAccess]) -> None:
 
 
 def get_llm(spec: str, **options: Unpack[ModelOptions]) -> BaseChatModel:
-    """Make a model from its name. Raises `ModelError` for an unknown or unavailable one.
-
-    The name of a model on this machine's only server may be left out; then the server is asked, for
-    a moment.
-    """
+    """Make a model from its name. Raises `ModelError` for an unknown or unavailable one."""
     if (service := find_service(spec, **options)) is not None:
         from mahtab_tui.llm.chat_service import ChatService
 
@@ -379,13 +355,10 @@ class Service:
     address: str
     model: str
     provider: str
-    """The part of the name before the colon."""
     priced_as: str
     """Name whose prices apply: a provider of genai-prices, a service's address, "local" if free."""
     timeout: float
-    """Seconds without a byte before an answer is abandoned."""
     key: str
-    """The variable or option that holds the key."""
     secret: str = field(repr=False)
     """The key; empty if there is none."""
     max_tokens: int | None
@@ -400,11 +373,8 @@ def find_service(
     api_key: str | None = None,
     **options: Unpack[ModelOptions],
 ) -> Service | None:
-    """Return the service of a model, by its name; None if it has none, as `claude`. Raises
-    `ModelError`.
-
-    address: where the service is, whatever its provider; of all keys only `api_key` goes there.
-    """
+    """Return the service of a model; None if it has none, as `claude`. address: gets no other key
+    than `api_key`. Raises `ModelError`."""
     spec = full_name(spec, options.get("provider"))
     provider, model = split_spec(spec)
     if provider not in PROVIDERS:
@@ -444,8 +414,6 @@ def _address(provider: str) -> str:
 def _key(
     provider: str, spec: str, base_url: str | None, api_keys: Mapping[str, str] | None
 ) -> tuple[str, str]:
-    """Return a key's variable, and the key from the environment or the settings; empty if none is
-    needed. Raises `ModelError`."""
     if provider not in PROVIDERS:
         return "", ""
     name = _OWN if provider == "openai" and base_url else provider
@@ -462,8 +430,6 @@ _CLAUDE = ("claude", "claude:opus", "claude:sonnet", "claude:haiku")
 
 
 class ModelChoice(NamedTuple):
-    """A model, or a provider whose model is still to be named."""
-
     spec: str
     """Ends with a colon if a model's name must follow."""
     about: str
@@ -478,12 +444,8 @@ class ModelChoice(NamedTuple):
 def found_models(
     chosen: Iterable[tuple[str, str]], used: Iterable[str], access: Mapping[str, Any]
 ) -> list[ModelChoice]:
-    """List the models that are known without network access, those already chosen first. Loads
-    nothing.
-
-    chosen: the models in the settings, with what each is for. used: those of earlier sessions.
-    access: `Settings.model_access`.
-    """
+    """List the models that are known without network access. chosen: the models in the settings,
+    with what each is for."""
     found: dict[str, ModelChoice] = {}
     for spec, about in (*chosen, *((spec, "used before") for spec in used), *_offered()):
         if spec not in found:
@@ -510,8 +472,7 @@ def _offered() -> Iterator[tuple[str, str]]:
 
 
 def server_models() -> list[ModelChoice]:
-    """List the models of servers on this machine; a server without one asks for a name. Waits for
-    the servers, for a moment."""
+    """List the models of servers on this machine; a server without one asks for a name."""
     return [
         ModelChoice(spec, f"at {server.address}")
         for server in find_servers(_LISTING_S)

@@ -1,5 +1,5 @@
-"""LangChain models without a service: the offline demo model, which answers a few kinds of
-questions by rules, and the model that reads prepared answers from a file."""
+"""LangChain models without a service: the demo model, and the one that reads prepared answers from
+a file."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ class ScriptedChatModel(BaseChatModel):
     _stopped: threading.Event = PrivateAttr(default_factory=threading.Event)
 
     def worst_cost(self) -> float | None:
-        """Return the US dollars that an answer may cost."""
         return 0.0
 
     def stop(self) -> None:
@@ -70,7 +69,6 @@ class ScriptedChatModel(BaseChatModel):
 
 
 def _usage_chunk(model: str, read: int, written: int, cost: float | None) -> ChatGenerationChunk:
-    """Return the last chunk of an answer: the tokens that were read and written, and US dollars."""
     usage = UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)
     metadata = {"cost_usd": cost, "model_name": model}
     message = AIMessageChunk(content="", usage_metadata=usage, response_metadata=metadata)
@@ -78,8 +76,7 @@ def _usage_chunk(model: str, read: int, written: int, cost: float | None) -> Cha
 
 
 class ChatReplay(ScriptedChatModel):
-    """Answers with the first unused line that matches the last message. Several threads may use
-    it."""
+    """Answers with the first unused line that matches the last message."""
 
     lines: list[ReplayLine]
     source: str
@@ -91,7 +88,6 @@ class ChatReplay(ScriptedChatModel):
 
     @classmethod
     def from_file(cls, path: Path) -> ChatReplay:
-        """Read a file. Raises `ModelError` if it is invalid."""
         return cls(lines=read_replay(path), source=str(path))
 
     @property
@@ -99,7 +95,6 @@ class ChatReplay(ScriptedChatModel):
         return "replay"
 
     def worst_cost(self) -> float | None:
-        """Return the cost of the most expensive answer left; None if one has no cost."""
         return self._replay.worst_cost()
 
     def _stream(
@@ -144,7 +139,7 @@ class _Variable(NamedTuple):
 
 
 class ChatDemo(ScriptedChatModel):
-    """Answers by rules. Raises `ModelError` if no rule applies."""
+    """Answers by rules."""
 
     @property
     def _llm_type(self) -> str:
@@ -162,7 +157,7 @@ class ChatDemo(ScriptedChatModel):
 
 
 def _search_answer(messages: Sequence[BaseMessage]) -> str | None:
-    """Return the demo's next answer in a search; None if the conversation is not a search."""
+    """Return the next answer in a search; None if the conversation is not a search."""
     if not messages or not isinstance(messages[0], SystemMessage):
         return None
     system, last = message_text(messages[0]), message_text(messages[-1])
@@ -182,7 +177,6 @@ def _search_answer(messages: Sequence[BaseMessage]) -> str | None:
 
 
 def _tagged(tag: str, message: str) -> str:
-    """Return the text between a tag and its end tag, which nothing inside can forge."""
     found = re.search(rf"<{tag}(?: [^>]*)?>\n(.*)\n</{tag}>", message, re.DOTALL)
     return found[1] if found else ""
 
@@ -269,21 +263,16 @@ def _variables(texts: Sequence[str]) -> list[_Variable]:
 
 
 def _likeness(variable: _Variable, words: Sequence[str]) -> tuple[bool, int, bool]:
-    """Return how likely a question is about a variable: by its name, the columns that the question
-    names, its type."""
     names = {word for word in words if word not in _COMMON_WORDS and _column(variable, word)}
     return variable.name in words, len(names), variable.type == "DataFrame"
 
 
 def _column(variable: _Variable, word: str) -> str:
-    """Return a word of the description of a variable's columns as it is written there."""
     found = re.search(rf"\b{word}\b", variable.text.partition("\n")[2], re.IGNORECASE)
     return found[0] if found else ""
 
 
 def _plan(words: Sequence[str], variable: _Variable) -> tuple[str, str] | None:
-    """Return an announcement and code that answers a question about a variable; None if it asks for
-    something else."""
     name, kind = variable.name, variable.type
     is_table, is_sequence = kind == "DataFrame", kind in _SEQUENCES
     if name not in words and not (is_table or is_sequence or kind == "str"):

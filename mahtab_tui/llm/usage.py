@@ -27,11 +27,9 @@ _PIECE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\d_]{1,8}|\d
 """About one token of text, code, output or JSON; `tests/data/token_counts.json` has counts of
 OpenAI's tokenizers to compare with."""
 _FRAME_TOKENS = 4
-"""Tokens around each message."""
 
 
 def estimated_tokens(texts: Iterable[str]) -> int:
-    """Estimate the tokens of messages with these texts."""
     return sum(_FRAME_TOKENS + len(_PIECE.findall(text)) for text in texts)
 
 
@@ -42,16 +40,14 @@ DEAR = (5e-6, 25e-6)
 are unknown."""
 _MANY = 1_000
 _MOST = 32_000
-"""Tokens of the longest answer, if unknown."""
 _BYTES_PER_TOKEN = 3
 """UTF-8 bytes, a safe value for English (four), code and Chinese (three)."""
 _FRAME = 10
-"""Tokens around each message."""
 _PICTURE = 3_400
 """Tokens of the largest picture that is sent (see `pictures.EncodedPicture.tokens`)."""
 _UNKNOWN_WINDOW = 64_000
-"""Tokens that a model is assumed to read if unknown; one that reads less fails, and is asked again
-with less."""
+"""Tokens that a model is assumed to read; one that reads less fails, and is asked again with
+less."""
 _ANSWER_ROOM = 8_192
 """Tokens kept for the answer; at most a quarter of the window."""
 
@@ -61,12 +57,10 @@ class Tariff(NamedTuple):
 
     model: str
     priced_as: str
-    """See `price`."""
     max_tokens: int | None
 
     @property
     def needs_table(self) -> bool:
-        """Whether its prices are in the table of genai-prices."""
         return not _is_on_this_machine(self.priced_as)
 
 
@@ -79,7 +73,6 @@ def estimate_message_tokens(texts: Iterable[str], pictures: int = 0) -> int:
 
 
 def input_limit(llm: BaseChatModel) -> int:
-    """Return how many tokens may be sent to a model, without its answer."""
     window = context_window(llm) or _UNKNOWN_WINDOW
     return window - min(_ANSWER_ROOM, window // 4)
 
@@ -97,10 +90,7 @@ def context_window(llm: BaseChatModel) -> int | None:
 def reported_usage(
     llm: BaseChatModel, usage: UsageMetadata | None, metadata: Mapping[str, Any]
 ) -> Usage | None:
-    """Read what a call has used from LangChain's chunks; None if the model reported nothing.
-
-    The cost is what the transport reported, else from the tables of genai-prices; None if unknown.
-    """
+    """Read what a call has used from LangChain's chunks; None if the model reported nothing."""
     if usage is None and "cost_usd" not in metadata:
         return None
     counts: Any = usage or {}
@@ -134,7 +124,7 @@ def answer_usage(tariff: Tariff, end: AnswerEnd) -> Usage | None:
 
 def with_cost(used: Usage, provider: str, reported: object = None) -> Usage:
     """Add the cost of a call. provider: see `price`. reported: by OpenRouter, which may send
-    anything; other services report none."""
+    anything."""
     is_number = isinstance(reported, int | float) and not isinstance(reported, bool)
     if is_number and 0 <= reported < math.inf:  # type: ignore[operator]
         return used.changed(cost=float(reported))  # type: ignore[arg-type]
@@ -160,8 +150,8 @@ def worst_cost(
     pictures: int = 0,
     max_tokens: int | None = None,
 ) -> float | None:
-    """Return the US dollars that a call may cost at most, from what is sent and the longest answer;
-    None if the price is unknown. max_tokens: of the answer; None: the model's limit."""
+    """Return the US dollars that a call may cost at most; None if the price is unknown. max_tokens:
+    None: the model's limit."""
     if callable(known := getattr(llm, "worst_cost", None)):
         cost: float | None = known()
         return cost
@@ -197,7 +187,6 @@ def model_name(llm: BaseChatModel | Tariff) -> str:
 
 
 def priced_as(llm: BaseChatModel | Tariff) -> str:
-    """Return whose prices apply to a model; see `price`."""
     named = getattr(llm, "priced_as", None)
     if isinstance(named, str):
         return named
@@ -223,12 +212,8 @@ def price(
     cache_read_tokens: int = 0,
     cache_creation_tokens: int = 0,
 ) -> float | None:
-    """Return US dollars for a call by genai-prices; None if unknown. Models on the user's machine
-    are free.
-
-    input_tokens: including those from the cache. provider: its name in genai-prices ("openai",
-    "anthropic"), a service's address, or `LOCAL`.
-    """
+    """Return US dollars for a call by genai-prices; None if unknown. provider: its name there, a
+    service's address, or `LOCAL`."""
     if provider == "ollama" or _is_on_this_machine(provider):
         return 0.0
     counts = {"input_tokens": input_tokens, "output_tokens": output_tokens}
@@ -252,8 +237,6 @@ def _looked_up(provider: str, model: str, **used: int) -> PriceCalculation | Non
 
 @dataclass
 class UsageStats:
-    """Sums over model calls."""
-
     cost: float = 0.0
     """US dollars for the calls whose price is known."""
     input_tokens: int = 0
@@ -290,14 +273,13 @@ class OverBudget(Exception):
 
 
 class Spending:
-    """Counts what the models of a session or a search use, and enforces a limit in dollars. Any
-    thread may use it."""
+    """Counts what the models of a session or a search use, and enforces a limit in dollars, for any
+    threads."""
 
     def __init__(self, max_usd: Callable[[], float | None] = lambda: None) -> None:
         """max_usd: returns the current limit in US dollars; None if there is none."""
         self.total = UsageStats()
         self._parts: dict[int | str, UsageStats] = {}
-        """Usage of each question, by its number, and of each search, by its id."""
         self._names: dict[int | str, str] = {}
         self._max_usd = max_usd
         self._reserved: list[float] = []
@@ -308,7 +290,6 @@ class Spending:
 
     @property
     def max_usd(self) -> float | None:
-        """The limit, in US dollars."""
         return self._max_usd()
 
     def resume(self, past: Iterable[Record]) -> None:
@@ -322,17 +303,14 @@ class Spending:
                 self.name_question(record.turn, record.text)
 
     def name(self, search: SearchBegin) -> None:
-        """Name a search by its first question. search: the beginning of any of its calls."""
         with self._lock:
             self._names.setdefault(search.tree, one_line(search.text[: _NAMES[-1]]).strip())
 
     def name_question(self, turn: int, words: str) -> None:
-        """Name a question by its words."""
         with self._lock:
             self._names[turn] = one_line(words[: _NAMES[-1]]).strip()
 
     def fold(self, used: Usage) -> None:
-        """Count a call, possibly of the past."""
         with self._lock:
             self.total.add(used)
             part = used.turn if used.tree is None else used.tree
@@ -340,7 +318,6 @@ class Spending:
                 self._parts.setdefault(part, UsageStats()).add(used)
 
     def count(self, used: Usage) -> None:
-        """Count a call that was just made."""
         self.fold(used)
         if used.cost is None and self.max_usd is not None:
             self._unpriced_model = used.model or "the model"
@@ -349,13 +326,8 @@ class Spending:
     def within_limit(
         self, model: str, worst: Callable[[], float | None], expected: float | None = None
     ) -> Iterator[None]:
-        """Enclose a call, whose cost is counted inside. Raises `OverBudget` if it could exceed the
-        limit.
-
-        worst: returns the most that it may cost in US dollars, None if unknown; called only if
-        there is a limit. expected: for a call that may cost more than is left if no other runs, the
-        US dollars that must be left.
-        """
+        """Enclose a call, whose cost is counted inside. worst: the most US dollars that it may
+        cost. expected: those that must be left if no other call runs. Raises `OverBudget`."""
         if self.max_usd is None:
             yield
             return
@@ -391,8 +363,7 @@ class Spending:
             )
 
     def table(self, width: int = 80) -> str:
-        """Format a table for the user: a line for the session, each question and each search.
-        width: of a line, in cells."""
+        """Format a table for the user. width: of a line, in cells."""
         room = min(max(width - _FIGURES, _NAMES[0]), _NAMES[-1])
         rows = [("session", self.total)]
         with self._lock:

@@ -48,14 +48,10 @@ class TextRun(NamedTuple):
 
 @dataclass(frozen=True)
 class Text:
-    """The text that a node searches."""
-
     text: str
-    """All of it; documents are joined by line breaks."""
     kind: Kind = "str"
     """Type of `context` in the node's code."""
     parts: tuple[Document, ...] = ()
-    """The documents, of a list or a dict."""
     origin: tuple[TextRun, ...] = ()
     """Origins of its runs, in order; empty for a text that code has made."""
     about: str = ""
@@ -67,7 +63,6 @@ class Text:
 
     @classmethod
     def of(cls, context: ContextText, instructions: str = "") -> Text:
-        """Make the text of a whole search from the caller's context."""
         root = cls.root(
             context.text, kind=_kind(context.kind), parts=context.parts, about=context.about
         )
@@ -78,18 +73,15 @@ class Text:
     def root(
         cls, text: str, *, kind: Kind = "str", parts: Sequence[Document] = (), about: str = ""
     ) -> Text:
-        """Make the text of a whole search, which is its own origin."""
         return cls(text, kind, tuple(parts), (TextRun(0, 0, len(text)),) if text else (), about)
 
     def joined(self, spans: Sequence[TextSpan]) -> Text:
-        """Join parts of it by line breaks; each knows where it comes from."""
         return Text(
             "\n".join(self.text[start:end] for start, end in spans),
             origin=tuple(self.joined_runs(spans)),
         )
 
     def joined_runs(self, spans: Sequence[TextSpan]) -> list[TextRun]:
-        """Return where the runs of the joined parts come from."""
         runs, offset = [], 0
         for start, end in spans:
             runs += [
@@ -99,8 +91,7 @@ class Text:
         return runs
 
     def to_root(self, spans: Sequence[TextSpan]) -> list[TextSpan]:
-        """Convert spans of this text to spans of the root's text. Text that code has made has
-        none."""
+        """Convert spans of this text to spans of the root's text."""
         runs = (run for start, end in spans for run in self.pieces(start, end))
         return [(run.root, run.root + run.length) for run in runs]
 
@@ -134,13 +125,10 @@ class CallRefusedError(Exception):
 
 @dataclass(frozen=True)
 class TurnResult:
-    """The result of a turn's code."""
-
     status: TurnStatus
     output: str
     """Its output and its traceback; both ends if it is long."""
     chars: int
-    """Length of the whole output."""
     duration: float
     """Seconds, waiting for sub-calls included."""
 
@@ -161,12 +149,9 @@ class Sandbox(Protocol):
     """One node's Python. Call all methods in the engine's loop."""
 
     async def run(self, code: str, seconds: float) -> TurnResult:
-        """Run a turn's code, one turn at a time. Errors of the code are results, not exceptions.
-
-        seconds: run time without waiting for sub-calls, after which the code is interrupted, and a
-        second later killed. If the process is gone, the next turn gets a new one with the text and
-        without variables. Cancelling the task kills the process at once.
-        """
+        """Run a turn's code, one turn at a time. seconds: run time without waiting for sub-calls,
+        after which the code is interrupted, and a second later killed; the next turn then gets a
+        new process without variables. Cancelling kills the process at once."""
 
     def interrupt(self) -> None:
         """Stop the running code by SIGINT, and by SIGKILL after 0.3 s if it still runs."""
@@ -190,8 +175,8 @@ class Sandboxes(Protocol):
         longest_answer: int = ANSWER_LIMIT,
         tools: Sequence[DescribedTool] = (),
     ) -> Sandbox:
-        """Start a sandbox that holds a text. longest_answer: in characters. tools: functions that
-        the host answers. Raises `SandboxError`."""
+        """Start a sandbox that holds a text. longest_answer: in characters. Raises
+        `SandboxError`."""
 
     async def close(self) -> None:
         """End all sandboxes and the processes that make them."""

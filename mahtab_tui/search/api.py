@@ -241,7 +241,6 @@ class Searcher:
 
     @contextlib.contextmanager
     def subscribed(self, emit: Emit) -> Iterator[Search]:
-        """Enclose a search that gets the notices of models, which concern all."""
         self._subscribers.append(emit)
         try:
             yield self._search
@@ -265,7 +264,6 @@ class _SharedSearcher:
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[Searcher]:
-        """Lend it for a search; it is closed a while after the last one."""
         with self._lock:
             if self._searcher is None or self._process != os.getpid():
                 self._searcher, self._process, self._users = Searcher(), os.getpid(), 0
@@ -283,7 +281,6 @@ class _SharedSearcher:
                     timer.start()
 
     def close(self, uses: int | None = None) -> None:
-        """Close it, unless it has been used more often than so many times, or is used now."""
         with self._lock:
             if self._users or uses not in (None, self._uses) or self._searcher is None:
                 return
@@ -299,7 +296,6 @@ def _warn(emit: Emit, text: str) -> None:
 
 
 def _print_turn(lines: TurnLines, record: Record) -> None:
-    """Print the line for an event to stderr, if it has one."""
     if isinstance(record, SearchRecord) and not isinstance(record, SearchChatStream):
         with contextlib.suppress(OSError, ValueError, AttributeError):  # there is no stderr
             sys.stderr.write(lines.describe(as_json(record)))
@@ -311,7 +307,7 @@ def _emit_to_all(subscribers: list[Emit], record: Record) -> None:
 
 
 def _safe_callback(on_event: Emit) -> Emit:
-    """Return a function that calls the caller's, whose errors must not end the search."""
+    """Errors of the caller's function must not end the search."""
     failed = False
 
     def emit(record: Record) -> None:

@@ -32,8 +32,6 @@ _MARGIN = 2.0
 
 
 class Amount(NamedTuple):
-    """Actual or expected usage of a call."""
-
     calls: int = 0
     tokens: int = 0
     usd: float = 0.0
@@ -51,7 +49,6 @@ class Deadline(NamedTuple):
     work: float | None = None
     """When exploring ends."""
     end: float | None = None
-    """When the last call ends."""
 
     @classmethod
     def after(cls, seconds: float | None, now: float) -> Deadline:
@@ -66,8 +63,6 @@ class BudgetSpent(Exception):
 
 
 class Budget:
-    """Counts what the calls of one tree use, and keeps them within its limits."""
-
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self.spending = Spending(lambda: limits.max_usd)
@@ -106,16 +101,13 @@ class Budget:
 
     @property
     def usd_left(self) -> float | None:
-        """Dollars not yet spent, reserved ones included; None if there is no limit."""
         return None if self._limits.max_usd is None else self._limits.max_usd - self.spent.usd
 
     def check_usd(self, usd: float) -> None:
-        """Raise `BudgetSpent` if fewer dollars are left."""
         if self.usd_left is not None and usd > self.usd_left:
             raise BudgetSpent(_SPENT.format(f"${self._limits.max_usd:.2f}"))
 
     def left(self) -> BudgetLeft:
-        """Return what is neither spent nor reserved."""
         used, limits = self.spent.plus(self._reserved), self._limits
         return BudgetLeft(
             calls=None if limits.max_calls is None else max(0, limits.max_calls - used.calls),
@@ -125,10 +117,7 @@ class Budget:
 
 
 class Estimates:
-    """Estimates what a model's calls will use from what they have used."""
-
     def __init__(self, usd_per_token: tuple[float, float]) -> None:
-        """usd_per_token: read and written, until the first call has ended."""
         read, written = usd_per_token
         self._read_rate = read
         self._weight = written / read if read else 1.0
@@ -150,16 +139,14 @@ class Estimates:
             self._highest_rate = max(self._highest_rate, usd / max(1.0, weighted))
 
     def estimate(self, chars: int, calls: int = 1) -> Amount:
-        """Estimate what calls that together read so many characters will use."""
         read = tokens(chars)
         written = calls * (self._written // self._calls if self._calls else _ANSWER_TOKENS)
         rate = self._usd / self._weighted if self._weighted else self._read_rate
         return Amount(calls, read + written, (read + self._weight * written) * rate)
 
     def most(self, chars: int, left: float) -> float:
-        """Return the US dollars that a call may cost at most; infinite before the first one has ended.
-
-        left: US dollars. Few calls prove little, so each allows for two more at a time."""
+        """Return the US dollars that a call may cost at most. Few calls prove little, so each
+        allows for two more at a time."""
         if not self._calls:
             return math.inf
         highest = (tokens(chars) + self._weight * self._longest) * self._highest_rate
@@ -172,12 +159,9 @@ _AGAIN = 0.05
 
 @dataclass(eq=False)
 class Calls:
-    """The calls of one tree."""
-
     _events: Events
     budget: Budget
     _everyone: Gate
-    """For all calls."""
     _gates: dict[Model, Gate]
     _spending: Spending
     _estimates: dict[Model, Estimates] = field(default_factory=dict)
@@ -193,7 +177,7 @@ class Calls:
         conversation: NodeConversation,
         reserved: Amount | None = None,
     ) -> Reply:
-        """Ask the model when it is its turn. reserved: for this call, released after it. Raises
+        """Ask the model when it is its turn. reserved: released after the call. Raises
         `BudgetSpent` and `ModelError`."""
 
         async def work() -> Reply:  # again after each back-off
@@ -213,7 +197,7 @@ class Calls:
     async def _within_budget(
         self, node: str, turn: int, conversation: NodeConversation, reserved: Amount | None
     ) -> Reply:
-        """Ask. If dollars are limited, limit the answer so that calls can run at the same time; ask
+        """If dollars are limited, limit the answer so that calls can run at the same time; ask
         again without that limit if it has cut the answer and there is enough."""
         model, conversation.max_tokens = conversation.model, None
         left = self._usd_left() if model.takes_max_tokens else None
@@ -234,7 +218,6 @@ class Calls:
             return reply
 
     def _usd_left(self) -> float | None:
-        """Return what search and session may still spend; None if there is no limit."""
         left, limit = self.budget.usd_left, self._spending.max_usd
         if limit is not None:
             left = min(math.inf if left is None else left, limit - self._spending.total.cost)
@@ -286,7 +269,7 @@ class Calls:
         self, conversation: NodeConversation, expected: float
     ) -> AsyncIterator[None]:
         """Enclose a call that search and session can afford; wait while other calls hold the money
-        for it. expected: US dollars. Raises `BudgetSpent`."""
+        for it. expected: US dollars."""
         name, worst = conversation.model.name, conversation.worst_cost
         most = partial(self._most, conversation)  # known better after a model's first calls
         limits = (
@@ -314,8 +297,8 @@ class Calls:
         self._events.send(used)
 
     def _most(self, conversation: NodeConversation) -> float:
-        """Return the most that a call may cost in US dollars: by the prices of its tokens, or, if
-        its answer cannot be limited, by the model's calls before it."""
+        """Return the most US dollars of a call: by the prices of its tokens, or, if its answer
+        cannot be limited, by the model's calls before it."""
         model, worst = conversation.model, conversation.worst_cost()
         if worst is None or (worst and not model.takes_max_tokens):
             return self._estimates_of(model).most(conversation.chars, self.budget.usd_left or 0.0)

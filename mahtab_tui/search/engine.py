@@ -54,7 +54,7 @@ _UNWINDING = 0.3
 
 
 class Engine:
-    """Runs one tree. Lives in one loop; `model` answers the root, `sub_model` all other nodes."""
+    """Runs one tree, in one loop."""
 
     def __init__(
         self,
@@ -70,7 +70,6 @@ class Engine:
         tools: Tools | None = None,
         by_code: bool = False,
     ) -> None:
-        """by_code: whether the root runs code even if its text is short."""
         self.tree = events.tree
         self._events = events
         self._limits = limits
@@ -99,7 +98,7 @@ class Engine:
         self._background: set[asyncio.Task[None]] = set()
 
     async def run(self, query: str, text: Text, about: Mapping[str, Any]) -> NodeOutcome:
-        """Run a new root. about: attributes for its first event. Cancelling stops the tree."""
+        """Run a new root; cancelling stops the tree. about: attributes for its first event."""
         self._text = text
         self._deadline = Deadline.after(self._limits.max_seconds, asyncio.get_running_loop().time())
         return await self.run_again(query, about)
@@ -123,7 +122,6 @@ class Engine:
 
     @property
     def way(self) -> str:
-        """A sentence that says how the root has searched its text."""
         root = self._nodes[str(self._attempts)]
         if root.kind == "llm":
             return "The text was read at once, by one call."
@@ -131,11 +129,9 @@ class Engine:
 
     @property
     def size(self) -> int:
-        """Bytes of the root's text."""
         return getsizeof(self._text.text)
 
     def stop(self, node_id: str) -> None:
-        """Stop a node and its descendants."""
         if (node := self._nodes.get(node_id)) is not None and node.task is not None:
             node.task.cancel()
 
@@ -143,7 +139,7 @@ class Engine:
         return self._text.text[max(0, start) : max(0, end)]
 
     def retry(self, node_id: str, query: str | None) -> bool:
-        """Run a node again as a new one. False if it has been forgotten."""
+        """Run a node again as a new one; False if it has been forgotten."""
         old = self._nodes.get(node_id)
         if old is None:
             return False
@@ -228,7 +224,6 @@ class Engine:
         node.task.add_done_callback(partial(self._on_node_end, node, time.monotonic()))
 
     async def _run_node(self, node: LiveNode) -> NodeOutcome:
-        """Run a node; its children end before it."""
         try:
             return await self._memo.answer(node, self._work, self._events)
         except (BudgetSpent, SandboxError, CallRefusedError) as error:
@@ -330,7 +325,6 @@ class Engine:
         return NodeOutcome(reply.text, "done", in_root)
 
     async def _ask(self, parent: LiveNode, request: Request, text: Text) -> list[NodeOutcome]:
-        """Run the sub-calls that a node's code requests. Raises `CallRefusedError`."""
         if self._begun + len(request.parts) > _NODES:
             raise CallRefusedError(
                 f"A search may make at most {_NODES:,} sub-calls, and {self._begun:,} have been made."
@@ -367,7 +361,6 @@ class Engine:
             await asyncio.wait(tasks, timeout=_UNWINDING)
 
     def _check_plain(self, source: NodeSource) -> None:
-        """Raise `CallRefusedError` if a text is too long for a plain call."""
         if source.chars > self._limits.plain:
             raise CallRefusedError(
                 f"A text of {source.chars:,} characters is too long for one call, which may read {self._limits.plain:,}. Make smaller parts."
@@ -399,7 +392,6 @@ class Engine:
             raise
 
     def _source(self, text: Text, spans: tuple[TextSpan, ...]) -> NodeSource:
-        """Return parts of a node's text as parts of the root's text where possible."""
         in_root = [text.to_root([span]) for span in spans]
         for found, (start, end) in zip(in_root, spans, strict=True):
             if len(found) != 1 or found[0][1] - found[0][0] != end - start:
@@ -408,7 +400,6 @@ class Engine:
 
 
 async def _close(starting: asyncio.Future[Sandbox] | None, gate: Gate) -> None:
-    """Close a sandbox that has started or is starting; then the next may start."""
     try:
         if starting is not None:
             starting.cancel()

@@ -17,7 +17,6 @@ class Limits:
     """Limits of a tree; None means no limit."""
 
     max_turns: int = 20
-    """Most turns of one node."""
     max_depth: int = 1
     """Calls at this depth are plain; the root is at depth 0."""
     max_calls: int | None = 200
@@ -40,11 +39,9 @@ class Limits:
     """How many sub-calls of the tree need no consent."""
 
     def answer_at(self, depth: int) -> int:
-        """Return the most characters of an answer at this depth."""
         return self.max_answer if depth == 0 else ANSWER_LIMIT
 
     def is_plain(self, depth: int, chars: int) -> bool:
-        """Tell whether such a text is given to the model whole at this depth."""
         return depth >= self.max_depth or chars <= self.small
 
 
@@ -89,7 +86,7 @@ _EARLY = 0.005
 
 class Gate:
     """Lets a number of calls run at a time, in order; fewer after an overload, and one more again
-    with each success. A node that waits for its children holds no place."""
+    with each success."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -150,8 +147,8 @@ class Gate:
 async def run_scheduled(
     everyone: Gate, gate: Gate, work: Callable[[], Awaitable[T]], on_pause: Callable[[float], None]
 ) -> T:
-    """Make a call when it has a place in both gates, and again after a pause if the service was
-    busy. everyone: of all calls. gate: of the model's. on_pause: gets seconds."""
+    """Make a call when it has a place in both gates, and again after a pause in seconds if the
+    service was busy."""
     tries = 0
     while True:
         tries += 1

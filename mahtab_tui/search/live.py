@@ -43,7 +43,6 @@ class Findings:
         self._written.add(text.strip())
 
     def add_answer(self, query: str, index: int, of: int, answer: str) -> None:
-        """Add the answer to part `index` of `of`, from 0."""
         part = f" (part {index + 1} of {of})" if of > 1 else ""
         self.answers.add(f"{shortened(query, _QUERY)}{part}: {answer.strip()}")
 
@@ -57,13 +56,11 @@ class Findings:
         return "\n\n".join(f"{kind}:\n{texts.text}" for kind, texts in kinds.items() if texts)
 
     def as_answer(self, reason: str) -> str:
-        """Return a text in place of an answer. reason: a sentence."""
+        """Return a text in place of an answer."""
         return f"The search ended before it had an answer. {reason} This is what it had found.\n\n{self.text}"
 
 
 class _RecentTexts:
-    """Texts, of which the oldest are dropped when there are too many."""
-
     def __init__(self) -> None:
         self._texts: deque[str] = deque()
         self._chars = 0
@@ -96,8 +93,6 @@ _NODE = 2_000
 
 
 class NodeOutcome(NamedTuple):
-    """How a node ended."""
-
     text: str
     """The answer, or a sentence saying why there is none."""
     state: EndState
@@ -108,7 +103,6 @@ class NodeOutcome(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """Whether there is no answer."""
         return self.state in ("error", "stopped")
 
 
@@ -128,7 +122,6 @@ class NodeSource(NamedTuple):
 
     @property
     def runs(self) -> list[TextRun]:
-        """Runs of the node's text that are runs of the root's text, in order."""
         return self.text.joined_runs(self._own_spans)
 
     @property
@@ -137,7 +130,6 @@ class NodeSource(NamedTuple):
 
     @property
     def spans(self) -> list[TextSpan]:
-        """Spans of the root's text."""
         return self.text.to_root(self._own_spans)
 
 
@@ -154,7 +146,6 @@ class LiveFanOut:
         self._done = asyncio.Event()
 
     def put(self, node: LiveNode) -> None:
-        """Add a node, which may replace another."""
         before = self._nodes[node.index]
         if before is not None and before.outcome is not None:
             self._left += 1
@@ -162,7 +153,6 @@ class LiveFanOut:
         self._nodes[node.index] = node
 
     def ended(self, node: LiveNode) -> None:
-        """Note that a node has ended, unless another has replaced it."""
         if self._nodes[node.index] is node:
             self._left -= 1
             if not self._left:
@@ -185,8 +175,6 @@ class LiveFanOut:
 
 @dataclass(eq=False)
 class LiveNode:
-    """A node, from its call until it is forgotten."""
-
     id: str
     parent: LiveNode | None
     depth: int
@@ -210,7 +198,7 @@ class LiveNode:
 
 
 class EndedNodes:
-    """The ended nodes of one tree that can be run again. The oldest are forgotten first."""
+    """The ended nodes of one tree that can be run again; the oldest are forgotten first."""
 
     def __init__(self) -> None:
         self._nodes: deque[tuple[LiveNode, int]] = deque()
@@ -237,14 +225,12 @@ _PIECE = 1_000_000
 
 
 class Memo:
-    """The answers of one tree, and those that nodes are working on."""
-
     def __init__(self) -> None:
         self._outcomes: dict[
             tuple[_Question, int], tuple[str, asyncio.Future[NodeOutcome], list[TextRun]]
         ] = {}
         """By question and depth: a node waits only for nodes of its own depth, or for plain calls,
-        so that no two wait for each other. With the node's id, and where its text is from."""
+        so that no two wait for each other."""
 
     async def answer(
         self, node: LiveNode, work: Callable[[LiveNode], Awaitable[NodeOutcome]], events: Events
@@ -282,7 +268,7 @@ class Memo:
 
 
 def _digest(source: NodeSource) -> bytes:
-    """Compute the digest piece by piece: copies of all parts of a fan-out might be too much."""
+    """Copies of all parts of a fan-out might be too much."""
     digest = hashlib.blake2b(digest_size=16)
     text = source.text.text
     for number, (start, end) in enumerate(source.root_spans or ((0, len(text)),)):
@@ -300,7 +286,6 @@ _CHARS_OF_A_CALL = 12_000
 
 
 Consent = Callable[[str], Awaitable[bool]]
-"""Gets the id of a fan-out's request; returns whether it may run."""
 
 
 @dataclass(eq=False)
@@ -325,11 +310,8 @@ class FanOuts:
     async def wait_for_consent(
         self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], batch: int
     ) -> None:
-        """Wait for consent if the tree has used up its free sub-calls, at most until the parent
-        ends. Raises `CallRefusedError`.
-
-        Consent covers these parts, and then as many sub-calls again as there have been.
-        """
+        """Wait for consent if the tree has used up its free sub-calls. Consent covers these parts,
+        and then as many sub-calls again as there have been. Raises `CallRefusedError`."""
         parts = len(sources)
         if self._take_free(parts):
             return
@@ -344,7 +326,6 @@ class FanOuts:
             raise CallRefusedError(self._refusal(parts))
 
     def _take_free(self, parts: int) -> bool:
-        """Count sub-calls that need no consent; False if they need it."""
         if parts > self._free:
             return False
         self._free -= parts

@@ -29,7 +29,7 @@ Emit = Callable[[Record], None]
 
 
 class Events:
-    """Numbers and sends the events of one tree. Lives in one loop."""
+    """Numbers and sends the events of one tree, in one loop."""
 
     def __init__(self, tree: str, emit: Emit) -> None:
         self.tree = tree
@@ -41,7 +41,7 @@ class Events:
         self._seq += 1
 
     def stream(self, node: str, turn: int, text: str | None) -> None:
-        """Send a piece of an answer, or None when the answer starts again. It has no number."""
+        """Send a piece of an answer, without a number; None when the answer starts again."""
         piece = SearchChatStream(text or "", tree=self.tree, node=node, turn=turn)
         self._emit(piece.changed(fresh=text is None, time=time.time()))
 
@@ -63,7 +63,8 @@ MOST = 200_000_000
 
 
 class SessionLog:
-    """The events of one search, without streamed pieces, compressed from time to time. Any thread may call it."""
+    """The events of one search, without streamed pieces, compressed from time to time. Any thread
+    may add to it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -74,7 +75,6 @@ class SessionLog:
 
     @property
     def chars(self) -> int:
-        """How many characters the events' texts have, about."""
         return MOST - self._left
 
     def add(self, event: Record) -> None:
@@ -106,7 +106,7 @@ class SessionLog:
 
 
 class Log:
-    """Writes one event a line, without streamed pieces. Any thread may call it."""
+    """Writes one event a line, without streamed pieces, until it fails. Any thread may call it."""
 
     def __init__(self, path: Path, max_bytes: int = MAX_BYTES) -> None:
         """Create a file that only its owner can read. Raises `OSError`, also if the file exists and
@@ -133,7 +133,6 @@ class Log:
             raise
 
     def write(self, record: Record) -> None:
-        """Write an event. After a failure nothing more is written."""
         if isinstance(record, SearchChatStream):
             return
         with self._lock:

@@ -99,7 +99,6 @@ class ThreadedReader:
         self.ended.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
     def stop(self) -> None:
-        """Stop the model, again and again until the answer has ended."""
         self._stopped.set()
         if not self.ended.done() and isinstance(self._llm, Stoppable):
             self._llm.stop()
@@ -127,7 +126,7 @@ _KINDS: dict[str, type[BaseMessage]] = {
 
 
 class ChatModel(Model):
-    """A model of LangChain, and its instances. Lives in one loop."""
+    """A model of LangChain, and its instances, in one loop."""
 
     def __init__(self, llm: BaseChatModel, name: str, secrets: Secrets) -> None:
         super().__init__(name, secrets, llm)
@@ -204,11 +203,7 @@ class ChatModel(Model):
 
     def lease(self, conversation: NodeConversation) -> ModelInstance:
         """Take an instance for one call: the one that knows the conversation, one whose
-        conversation has ended, a new one, or the longest unused.
-
-        One more is made than may be in use, so that a node that waited for its children finds the
-        one that knows its conversation.
-        """
+        conversation has ended, a new one, or the longest unused."""
         if isinstance(self.llm, ChatReplay):  # each conversation reads the file from its beginning
             return conversation.instance or ModelInstance(_copy_model(self.llm), own=True)
         if self._shared:
@@ -237,8 +232,6 @@ class ChatModel(Model):
 
 
 class ModelInstance:
-    """A LangChain model that gives one answer at a time."""
-
     def __init__(self, llm: BaseChatModel, *, own: bool = False) -> None:
         self.llm = llm
         self.own = own
@@ -247,14 +240,12 @@ class ModelInstance:
 
 
 def _takes_max_tokens(llm: BaseChatModel) -> bool:
-    """Tell whether a call can limit its answer; a model that thinks within a limit cannot."""
     inner = getattr(llm, "inner", llm)  # a provider's model is inside `ChatRemote`
     known = "max_tokens" in type(inner).model_fields and not isinstance(llm, ChatClaudeCLI)
     return known and not getattr(inner, "thinking", None)
 
 
 def _copy_model(llm: BaseChatModel) -> BaseChatModel:
-    """Make another instance that can be stopped separately."""
     settings = {name: getattr(llm, name) for name in type(llm).model_fields}
     if isinstance(llm, ChatClaudeCLI):
         settings["processes"] = 1

@@ -13,7 +13,6 @@ from mahtab_tui.sandbox.base import TextSpan
 How = Literal["handed", "peek", "grep", "answer"]
 
 HOWS: tuple[How, ...] = ("handed", "peek", "grep", "answer")
-"""From the weakest to the strongest: handed to a child, read, matched, or used by an answer."""
 
 LIMIT = 4_096
 """Spans of one kind that are kept; of more, near ones are joined."""
@@ -38,7 +37,6 @@ class Intervals:
         return sum(self._ends) - sum(self._starts)
 
     def add(self, spans: Sequence[TextSpan]) -> None:
-        """Add spans in any order; empty ones are ignored."""
         for start, end in spans:
             if start < end:
                 first = bisect_left(self._ends, start)
@@ -51,7 +49,6 @@ class Intervals:
             self._join_nearest()
 
     def _join_nearest(self) -> None:
-        """Join the nearest, so that half the limit is left."""
         gaps = sorted(
             range(1, len(self)), key=lambda index: self._starts[index] - self._ends[index - 1]
         )
@@ -77,7 +74,6 @@ class Coverage:
         self._seen = Intervals(limit=len(HOWS) * LIMIT)
 
     def add(self, how: How, spans: Sequence[TextSpan]) -> None:
-        """Add spans, cut to the text."""
         inside = [(max(0, start), min(end, self.chars)) for start, end in spans]
         self._kinds[how].add(inside)
         if how != "handed":
@@ -89,7 +85,6 @@ class Coverage:
 
     @property
     def seen(self) -> float:
-        """The share of the text that was read, matched or used by an answer, from 0.0 to 1.0."""
         return self._seen.size / self.chars if self.chars else 0.0
 
     def cells(self, count: int) -> list[CoverageCell]:
@@ -117,8 +112,7 @@ class Coverage:
 
 
 State = Literal["waiting", "thinking", "running", "done", "partial", "error", "stopped"]
-"""Thinking: the model answers. Running: its code runs. Partial: the best answer that there was when
-a limit was reached."""
+"""Partial: the best answer that there was when a limit was reached."""
 
 STATES: tuple[State, ...] = (
     "done",
@@ -129,7 +123,6 @@ STATES: tuple[State, ...] = (
     "thinking",
     "waiting",
 )
-"""In the order in which they are listed."""
 FINISHED: frozenset[State] = frozenset({"done", "partial", "error", "stopped"})
 
 STATE_LABELS = 40_000
@@ -137,7 +130,6 @@ STATE_LABELS = 40_000
 
 
 def shortened(text: str, limit: int = STATE_LABELS) -> str:
-    """Return the text, or both ends of one that is longer than `limit`."""
     if len(text) <= limit:
         return text
     half = limit // 2
@@ -146,12 +138,9 @@ def shortened(text: str, limit: int = STATE_LABELS) -> str:
 
 @dataclass(slots=True)
 class UsageSum:
-    """Sums over model calls."""
-
     calls: int = 0
     tokens: int = 0
     cost: float = 0.0
-    """US dollars, for all but the unpriced calls."""
     unpriced: int = 0
 
     def add(self, tokens: int, cost: float | None) -> None:
@@ -187,7 +176,6 @@ class Turn:
     status: str = ""
     """How the code ended: a `sandbox.base.TurnStatus`."""
     chars: int = 0
-    """Length of the whole output."""
     duration: float | None = None
     used: UsageSum = field(default_factory=UsageSum)
     version: int = 0
@@ -196,7 +184,6 @@ class Turn:
 
     @property
     def words(self) -> str:
-        """Return the model's text so far."""
         if len(self._pieces) > 1:
             self._pieces = ["".join(self._pieces)]
         return self._pieces[0] if self._pieces else ""
@@ -207,7 +194,6 @@ class Turn:
             self._length += len(piece)
 
     def forget(self) -> None:
-        """Drop what has been streamed: the answer starts again."""
         self._pieces, self._length = [], 0
 
     def set_words(self, words: str) -> None:
@@ -226,8 +212,6 @@ class Turn:
 
 @dataclass(slots=True, eq=False, repr=False)
 class FanOut:
-    """The parts of one fan-out."""
-
     id: str
     of: int = 0
     """How many parts there are, started or not."""
@@ -237,7 +221,6 @@ class FanOut:
     request: str = ""
     """Id of the question that asked for consent."""
     asks: bool = False
-    """Whether it waits for an answer."""
     refused: bool = False
     calls: int = 0
     """Estimated, like tokens and dollars, if there was a question."""
@@ -245,17 +228,13 @@ class FanOut:
     usd: float | None = None
 
     def count(self, state: State) -> int:
-        """Count the parts in a state; those not yet started are waiting."""
         return self.counts[state] + (max(0, self.of - len(self.slots)) if state == "waiting" else 0)
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class SearchNode:
-    """One call: a search (``rlm``), or a plain model call (``llm``).
-
-    Times are in seconds since the epoch. `replaces` and `again` are the node that this one is a
-    retry of, and its retries. `used` and `alive` count its descendants. `rests_on` is in the root's
-    text. `late`: the answer came after its parent had stopped waiting."""
+    """One call: a search (``rlm``), or a plain model call (``llm``). Times are in seconds since the
+    epoch; `used` and `alive` count its descendants."""
 
     id: str
     parent: SearchNode | None
@@ -306,7 +285,6 @@ class SearchNode:
 
     @property
     def last_line(self) -> str:
-        """The last line of the model's words, or of the running code; empty at first."""
         if not self.turns:
             return ""
         turn = self.turns[-1]

@@ -1,5 +1,5 @@
-"""All texts that are sent to models during a search. Outside text is placed as it is between tags
-that it cannot forge."""
+"""All texts that are sent to models during a search. Outside text stands between tags that it
+cannot forge."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ PREVIEW = 500
 SHORTENED_OUTPUT = 1_000
 """Characters that are kept of an earlier output when a conversation has become long."""
 _OF_PYTHON = 100
-"""Megabytes of a sandbox's memory that Python takes, or might."""
 
 _SYSTEM = """\
 {first}
@@ -126,11 +125,7 @@ def system_prompt(
     gaps: str = "",
     tools: Sequence[DescribedTool] = (),
 ) -> str:
-    """Return the system prompt of a call at some depth, which is the same in every turn: what is
-    available, how to work, and the limits.
-
-    gaps: what the sandbox's Python lacks. tools: the caller's functions.
-    """
+    """Return the system prompt, which stays the same in every turn."""
     searches = depth + 1 < limits.max_depth
     return _SYSTEM.format(
         first=SEARCH,
@@ -153,7 +148,6 @@ def system_prompt(
 
 
 def with_instructions(prompt: str, text: Text) -> str:
-    """Return a system prompt with the caller's instructions, if there are any."""
     if not text.instructions.strip():
         return prompt
     return f"{prompt}\nThe user's instructions for this search:\n{_defused(text.instructions)}\n"
@@ -208,11 +202,9 @@ class _Rows(NamedTuple):
     columns: dict[str, str]
     """Their names, each with a value of the first row."""
     code: str
-    """Reads all rows as dicts."""
 
 
 def _read_rows(text: str) -> _Rows | None:
-    """Tell how to read a text that is CSV with a header, or JSON lines; None for any other."""
     head = text[:10_000].splitlines()[:4]
     if len(head) < 4:
         return None
@@ -235,7 +227,6 @@ def _read_rows(text: str) -> _Rows | None:
 
 
 def _query_lines(query: str, text: Text, rows: _Rows | None) -> tuple[str, str]:
-    """Show lines of a text that share words with the query, and say how to begin."""
     question = query.partition(FORM)[0]
     by_code = needs_code(question, str, ())
     is_csv = rows is not None and rows.form == "CSV"
@@ -260,7 +251,6 @@ def _query_lines(query: str, text: Text, rows: _Rows | None) -> tuple[str, str]:
 
 
 def _example_of_lines(query: str, text: Text, found: QueryLines) -> str:
-    """Return code that computes from all lines with the words of a query."""
     tests = [
         f"{word!r} in line"
         if is_always_whole(word, text.text)
@@ -277,7 +267,6 @@ def _example_of_lines(query: str, text: Text, found: QueryLines) -> str:
 
 
 def _example_of_rows(query: str, words: Sequence[str], rows: _Rows) -> str:
-    """Return code that computes from all rows with the words of a query."""
     condition = " and ".join(f"{word!r} in row.values()" for word in words)
     module = "csv" if rows.form == "CSV" else "json"
     code = f"import {module}\nrows = [row for row in {rows.code}{condition and ' if '}{condition}]"
@@ -299,7 +288,6 @@ def _is_number(value: str) -> bool:
 
 
 def _first_of_several(query: str, text: Text, left: BudgetLeft) -> str:
-    """Describe each context, with its beginning and end, and return that with the query."""
     size, share = len(text.text), max(100, PREVIEW * 3 // len(text.contexts))
     about, previews = (
         [f"The contexts have {size:,} characters together (about {tokens(size):,} tokens)."],
@@ -330,7 +318,7 @@ def turn_message(
     result: TurnResult, left: BudgetLeft, *, cut: bool = False, query: str = ""
 ) -> str:
     """Report what a turn's code printed, how it ended, and what is left. cut: whether text after
-    the code was dropped. query: repeated at the end, if it is short."""
+    the code was dropped."""
     output = result.output.rstrip("\n")
     shown = (
         shorten(output, LONGEST_OUTPUT)
@@ -350,7 +338,6 @@ def turn_message(
 
 
 def _reminder(query: str, *, failed: bool) -> str:
-    """Return what to do next, with the query if it is short; empty if it is not given."""
     if not 0 < len(query) <= _SHORT_QUERY:
         return ""
     begin = (
@@ -360,7 +347,6 @@ def _reminder(query: str, *, failed: bool) -> str:
 
 
 def shortened_turn_message(result: TurnResult) -> str:
-    """Report an earlier turn's output by its head, in a conversation that has become long."""
     head = result.output[:SHORTENED_OUTPUT]
     omission = f"Only its head is kept here, {len(head):,} of {result.chars:,} characters. Print again what you need of it; variables are still there."
     return _joined(
@@ -371,18 +357,15 @@ def shortened_turn_message(result: TurnResult) -> str:
 
 
 def repeated_code(query: str) -> str:
-    """Reply to a block that has run before: its output stands above."""
     return _REPEATED_CODE.format(query=_defused(query))
 
 
 def feedback_message(feedback: str, left: BudgetLeft) -> str:
-    """Reply to an answer that has no code to run."""
     return _joined(feedback, _left(left))
 
 
 def last_message(why: str, query: str, found: str = "") -> str:
-    """Ask for the best answer so far. why: a sentence saying what is used up. found: results that
-    the model may not have seen."""
+    """Ask for the best answer so far. found: results that the model may not have seen."""
     return _joined(
         f"{LAST_CALL} {why}",
         "Answer the query now in words and figures, from what you have found so far. Write no code.",
@@ -392,13 +375,10 @@ def last_message(why: str, query: str, found: str = "") -> str:
 
 
 def plain_system() -> str:
-    """Return the system prompt of a plain call."""
     return _PLAIN.format(first=PLAIN, text=TEXT)
 
 
 def plain_message(query: str, text: str) -> str:
-    """Return a plain call's message: the query and all of the text. The query is repeated after a
-    long text."""
     if not text:
         return _tagged(QUERY, query)
     again = (
@@ -410,14 +390,11 @@ def plain_message(query: str, text: str) -> str:
 
 
 def tokens(characters: int) -> int:
-    """Estimate how many tokens a text has."""
     return -(-characters // CHARACTERS_A_TOKEN)
 
 
 @cache
 def _functions(searches: bool) -> str:
-    """List each function with the first line of its docstring; help() in the sandbox shows the rest. searches: whether a sub-call may run
-    code; otherwise `rlm` does no more than `llm`."""
     lines = []
     for name in FUNCTIONS:
         if searches or name not in ("rlm", "rlm_map"):
@@ -445,7 +422,6 @@ def _context_line(text: Text) -> str:
 
 
 def _form(kind: str, count: int, part: str) -> str:
-    """Say what a variable with texts is. count: of its documents, if it should be shown."""
     if kind == "str":
         return f"a str {part.removeprefix('each a str ')}."
     of = f"of {count:,} strings" if count else "of strings"
@@ -453,7 +429,6 @@ def _form(kind: str, count: int, part: str) -> str:
 
 
 def _tools(tools: Sequence[DescribedTool], seconds: float) -> str:
-    """List the caller's functions."""
     lines = [
         "",
         "",
@@ -474,8 +449,6 @@ def _tools(tools: Sequence[DescribedTool], seconds: float) -> str:
 
 
 def _preview(text: str, most: int = PREVIEW, *, ends: bool = True) -> list[str]:
-    """Return the beginning of a text, of at most so many characters, and half as much of its
-    end."""
     if len(text) <= most + most // 2:
         return ["This is all of it:", _tagged(TEXT, text)] if text else []
     if not ends:

@@ -13,7 +13,6 @@ MOST_CHARACTERS = 5_000_000
 _LONGEST_QUERY = 2_000
 _MOST_WORDS = 8
 _MOST_TRIED = 30
-"""Words of a query that are looked for."""
 _MOST_LINES = 4
 _LONGEST_LINE = 200
 _EVERYWHERE = 0.9
@@ -35,21 +34,17 @@ _EDGES = " \t\n\r.,;:!?\"'()[]{}<>`*"
 
 
 class QueryLines(NamedTuple):
-    """Lines that share words with a query."""
-
     words: tuple[str, ...]
     """Words of the query as the text writes them: all that it has if some line has all of them,
     otherwise the rarest."""
     lines: int
-    """Number of lines that have these words."""
     shown: tuple[tuple[int, str], ...]
     """The lines with most words, rare ones first, and lines that these lead to: number, line."""
     complete: bool = False
-    """Whether a line has all words of the query."""
 
 
 def find_query_lines(query: str, text: str, *, header: bool = False) -> QueryLines:
-    """Find the lines of a text that share words with a query. header: skip the first line."""
+    """Find the lines of a text that share words with a query."""
     text = text[:MOST_CHARACTERS]
     first = text.find("\n") + 1 if header else 0
     size = text.count("\n", first) + 1
@@ -95,7 +90,6 @@ def find_query_lines(query: str, text: str, *, header: bool = False) -> QueryLin
 
 
 def _words(query: str) -> Iterator[str]:
-    """Yield the words of a query that say something about a text."""
     seen = set()
     for part in query.split():
         word = re.sub(r"['’]s$", "", part.strip(_EDGES))
@@ -133,7 +127,6 @@ def _line(text: str, start: int) -> str:
 
 
 def _around(text: str, start: int) -> set[int]:
-    """Return the starts of a line and its neighbours."""
     starts = {start}
     before = start
     for _ in range(_BEFORE):

@@ -22,13 +22,10 @@ from mahtab_tui.worker.sandbox.text import (
 )
 
 MOST_CALLS = 1_000
-"""Calls of tools in one search."""
 _AT_A_TIME = 8
 
 
 class ToolRunner(Protocol):
-    """Runs the functions: `worker.search.CallerTools`, or the way to it."""
-
     described: list[DescribedTool]
 
     def start(
@@ -47,8 +44,6 @@ class ToolRunner(Protocol):
 
 
 class Tools:
-    """The tools of one search."""
-
     def __init__(self, runner: ToolRunner) -> None:
         self.described = tuple(runner.described)
         self._runner = runner
@@ -92,7 +87,6 @@ class Tools:
 
 
 MAX_PARTS = 5_000
-"""Parts of one fan-out."""
 _MAX_QUERY = 100_000
 _MAX_MADE = 50_000_000
 """Characters of a part that the code has made."""
@@ -100,16 +94,12 @@ _MAX_SPANS = 1_000
 
 
 class FinalAnswer(NamedTuple):
-    """Final answer of a node's code."""
-
     text: str
     spans: list[TextSpan]
     """Spans of the node's text, which the answer quotes or names by the numbers of lines."""
 
 
 class Request(NamedTuple):
-    """A request for sub-calls."""
-
     queries: tuple[str, ...]
     parts: tuple[tuple[TextSpan, ...] | Text, ...]
     """Each is a text that code has made, or places in the node's text, handed on together."""
@@ -177,7 +167,6 @@ def read_final(args: Any, text: Text, longest: int) -> FinalAnswer | None:
 
 
 def read_touch(args: Any, text: Text) -> tuple[str, list[TextSpan]] | None:
-    """Check a report of what a node has read; None if it is invalid or empty."""
     if not isinstance(args, Mapping) or args.get("how") not in ("peek", "grep"):
         return None
     spans = read_spans(args.get("spans"), text)
@@ -195,7 +184,6 @@ def is_quoted(words: str, answer: str) -> bool:
 
 
 def read_spans(given: Any, text: Text) -> list[TextSpan]:
-    """Return the valid spans, cut to the text."""
     spans = [_span(one, text) for one in given[:_MAX_SPANS]] if isinstance(given, list) else []
     return [span for span in spans if span is not None and span[0] < span[1]]
 
@@ -297,9 +285,8 @@ class SubAnswers:
             self._read.append((answer, read))
 
     def evidence(self, answer: str) -> list[TextSpan]:
-        """Return the spans of the root's text on which the node's answer rests: those of the answers
-        in it, and the places of single values from them. A number with no place of its own is
-        computed, and rests on all that the sub-calls quote."""
+        """Return the spans of the root's text on which the node's answer rests. A number with no
+        place of its own is computed, and rests on all that the sub-calls quote."""
         found = self._text.to_root(list(self._value_spans(answer)))
         for each, spans in itertools.islice(self._spans.items(), 5 * _READ // (len(answer) + 1)):
             if spans and (
@@ -313,9 +300,8 @@ class SubAnswers:
         return found
 
     def _value_spans(self, answer: str) -> Iterator[TextSpan]:
-        """Yield the places of the values that stand in the answer and in one of a sub-call, and
-        exactly once in what that sub-call has read; not if sub-calls have them from different
-        places."""
+        """Yield the places of values of the answer that stand exactly once in what a sub-call with
+        them has read; not if sub-calls have them from different places."""
         left, shared = _READ, self._shared_values(answer)
         for value in sorted(shared, key=lambda value: (-len(value), value)):
             parts = shared[value]

@@ -106,7 +106,7 @@ or refuse it."""
 
 
 class Search:
-    """Implements `control.SearchControl`. `run` may be called from many threads at once."""
+    """Runs searches, for callers on any thread."""
 
     def __init__(
         self,
@@ -117,11 +117,8 @@ class Search:
         spending: Spending | None = None,
         secrets: Secrets | None = None,
     ) -> None:
-        """emit: called with every event on the search's thread; must return quickly.
-
-        model_options: arguments for `get_llm`. spending: of the session that runs the search.
-        secrets: masked in messages to models.
-        """
+        """emit: called with every event on the search's thread; must return quickly. secrets:
+        masked in messages to models."""
         self._emit = emit
         self._spending = spending or Spending()
         self._secrets = secrets or Secrets()
@@ -159,16 +156,8 @@ class Search:
         emit: Emit | None = None,
         caller: CancelToken | None = None,
     ) -> SearchAnswer:
-        """Answer a query over a `Text` or any context that `contexts.take` accepts. An exception in
-        the caller's thread (Ctrl+C) stops the tree.
-
-        tree: an id for the tree. sub_model: for all nodes but the root. about: attributes for the
-        tree's first event (`cell`, `source`). sampling: of both models. access: `address` and
-        `api_key` for `find_service`. tools: functions of the caller that the search's code may call.
-        by_code: run code even if the text is short. emit: gets the events of this tree instead of the
-        search's. caller: may make the caller give up. Raises `ContextError`, `ModelError`,
-        `SandboxError`, and `ValueError` for an empty query.
-        """
+        """Answer a query over a `Text` or any context. caller: may make the caller give up. Raises
+        `ContextError`, `ModelError`, `SandboxError`, and `ValueError` for an empty query."""
         if not query.strip():
             raise ValueError("The query is empty.")
         text = context if isinstance(context, Text) else self._get_text(context)
@@ -228,7 +217,6 @@ class Search:
     def _wait(
         self, growing: Coroutine[Any, Any, SearchAnswer], caller: CancelToken | None
     ) -> SearchAnswer:
-        """Run a coroutine on the search's thread, and wait for its answer."""
         if self._process != os.getpid():
             growing.close()
             raise RuntimeError(
@@ -290,8 +278,8 @@ class Search:
         self._call_later(answer)
 
     def close(self) -> None:
-        """Stop all trees, end sandboxes and models' processes. Callers get a `stopped` answer.
-        Does nothing in a fork, which does not have the thread."""
+        """Stop all trees, end sandboxes and models' processes. Callers get a `stopped` answer. A
+        fork, which has no thread, does nothing."""
         if self._process != os.getpid():
             return
         with self._entering:
@@ -341,8 +329,6 @@ class Search:
         )
 
     def forget(self, tree: str) -> None:
-        """Forget a tree that has ended, and its models if no other tree has them."""
-
         async def close(engine: Engine, unused: Set[Model]) -> None:
             await engine.close()
             for model in unused:

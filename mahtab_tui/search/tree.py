@@ -65,12 +65,8 @@ _OfTurn = SearchTurn | SearchChatStream | SearchChat | SearchReplIn | SearchRepl
 
 
 class Tree:
-    """One search. The cost of folding an event grows with the depth of its node, not with the
-    number of nodes.
-
-    Any part of a stream gives a tree: events that are repeated, unknown or inconsistent are
-    skipped.
-    """
+    """One search. Any part of a stream gives a tree: events that are repeated, unknown or
+    inconsistent are skipped."""
 
     def __init__(self, id: str) -> None:
         self.id = id
@@ -183,7 +179,6 @@ class Tree:
             self.cell = record.cell
 
     def _insert(self, node: SearchNode, replaced: SearchNode | None, record: SearchBegin) -> None:
-        """Put a node into its place in the tree and in its batch."""
         if replaced is not None and replaced.parent is node.parent:
             node.replaces = replaced
             replaced.again.append(node)
@@ -349,7 +344,6 @@ class Trees:
         return len(self._trees)
 
     def __iter__(self) -> Iterator[Tree]:
-        """Iterate from the newest to the oldest."""
         return reversed(self._trees.values())
 
     def __getitem__(self, id: str) -> Tree:
@@ -362,7 +356,6 @@ class Trees:
 
     @property
     def progress(self) -> SearchProgress | None:
-        """How far the running searches are; None if none runs."""
         running = [tree for tree in self._trees.values() if tree.roots and not tree.finished]
         if not running:
             return None
@@ -376,7 +369,6 @@ class Trees:
         )
 
     def fold(self, records: Sequence[Record]) -> bool:
-        """Fold records; returns whether any belongs to a search."""
         found = False
         for record in records:
             if isinstance(record, SearchRecord | Usage) and record.tree:

@@ -43,7 +43,6 @@ from mahtab_tui.search.requests import (
 from mahtab_tui.worker.sandbox.text import find_values
 
 _BARE_LIMIT = 100_000
-"""Longer answers without a block are not tried as Python."""
 
 _ALSO_PYTHON = frozenset(("repl",))
 """Languages on a fence that models write which were trained with other programs for searches."""
@@ -52,7 +51,6 @@ _UNNAMED = frozenset(("", "ipython", "code"))
 _VALUE = re.compile(r"\d[\d.,:/-]*\d|\d|`[^`\n]{1,200}`|\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'")
 """Values in an answer in words: figures, and what is quoted."""
 _FINAL = re.compile(r"""\b(?:FINAL|FINAL_VAR|SUBMIT)\(|\banswer\[["']ready["']\]""")
-"""Occurs in code that gives the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +58,16 @@ class AnswerCode:
     """The code of a model's answer, or the reply to an answer without code."""
 
     code: str | None
-    """The code to run; None if there is none."""
     cut: bool = False
-    """Whether text after the code was dropped. It was written before the code ran, so the model
-    could only imagine the output."""
+    """Whether text after the code was dropped: an output that the model could only imagine."""
     feedback: str = ""
-    """Message to the model if there is no code."""
     words: str = ""
     """The value of a block that is only a literal: an answer rather than code."""
 
 
 def extract_code(answer: str, *, ended: bool = True) -> AnswerCode:
-    """Return the first block of Python in an answer, or all of it if it is bare Python.
-
-    ended: whether the model ended its answer itself; if not, a block without an end is not run.
-    """
+    """Return the first block of Python in an answer, or all of it if it is bare Python. ended: if
+    not, a block without an end is not run."""
     if not answer.strip():
         return AnswerCode(None, feedback=EMPTY_ANSWER)
     parsed = parse_response(answer, ended=ended, also=_ALSO_PYTHON)
@@ -110,7 +103,6 @@ def last_answer(answer: str) -> tuple[str, str | None]:
 
 
 def _unnamed(answer: str) -> AnswerCode | None:
-    """Return the first block whose fence names no language, if it is Python."""
     text = answer.replace("\r\n", "\n")
     fence = next((fence for fence in fences(text) if fence.info.lower() in _UNNAMED), None)
     if fence is None or not fence.closed or not _is_code(fence.code):
@@ -154,17 +146,13 @@ def _parse(code: str) -> ast.Module:
 
 
 _MAX_GROUNDS = 4_096
-"""Spans on which one answer may rest."""
 _MAX_TOUCHES = 20_000
 """Spans that one node may report as seen."""
 
 Ask = Callable[[Request, Text], Awaitable[list[NodeOutcome]]]
-"""Starts sub-calls and returns their outcomes."""
 
 
 class SandboxCalls:
-    """Implements `SandboxHost` for one node."""
-
     def __init__(
         self,
         node: LiveNode,
@@ -202,14 +190,12 @@ class SandboxCalls:
         }
 
     def _answer(self, outcome: NodeOutcome, read: Sequence[TextSpan]) -> dict[str, Any]:
-        """Return an answer for the code, and remember what it rests on."""
         if not outcome.failed:
             self._answers.add(outcome.text, outcome.spans, read)
         text = f"[partial] {outcome.text}" if outcome.state == "partial" else outcome.text
         return {"text": text, "failed": outcome.failed}
 
     async def _call_tool(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        """Call a function of the caller within the time of the turn. Raises `CallRefusedError`."""
         if self._tools is None:
             raise CallRefusedError("There is no such tool.")
         if self._tool_turn != self._node.turn:
@@ -260,8 +246,6 @@ RemainingBudget = Callable[[int], BudgetLeft]
 
 
 class Exploration:
-    """One node's turns."""
-
     def __init__(
         self,
         node: LiveNode,
@@ -285,13 +269,10 @@ class Exploration:
         self._conversation = node.model.conversation()
         self._turn = 0
         self._printed = ""
-        """Everything that the code has printed."""
         self._too_long = False
         """Whether the conversation exceeds the model's context window."""
         self._outputs: deque[tuple[Message, TurnResult]] = deque()
-        """Messages with outputs that have not been shortened."""
         self._reserved = Amount()
-        """Reserved for the last call."""
 
     async def run(self, ask: Ask, deadline: Deadline) -> NodeOutcome:
         """Run turns until there is an answer; when turns, budget or time are used up, return the
@@ -364,7 +345,6 @@ class Exploration:
             )
 
     async def _explore(self, calls: SandboxCalls, text: Text) -> tuple[NodeOutcome | None, str]:
-        """Return the outcome, or None and the reason."""
         longest = self._limits.answer_at(self._node.depth)
         starting = self.sandbox = asyncio.ensure_future(
             self._sandboxes.start(text, calls, longest, self._described)
@@ -422,8 +402,7 @@ class Exploration:
         return NodeOutcome(words, "done", text.to_root(sorted(spans)))
 
     def _reply(self, answer: str, found: AnswerCode, text: str, *, again: bool = False) -> Message:
-        """Add an answer of the model and the reply to it; returns the reply. again: leave out the
-        answer, which a model that sees it would repeat once more."""
+        """again: leave out the answer, which a model that sees it would repeat once more."""
         reply = Message("user", text)
         if self._node.model.remembers:
             self._conversation.add(Message("assistant", answer))
@@ -442,8 +421,7 @@ class Exploration:
         return reply
 
     def _add_result(self, result: TurnResult, message: Message) -> None:
-        """Note a turn's result. When the conversation has become long, earlier outputs are
-        shortened to their heads; code is kept."""
+        """When the conversation has become long, earlier outputs are shortened to their heads."""
         self._outputs.append((message, result))
         if self._conversation.chars > _LONG:
             while len(self._outputs) > _WHOLE:
@@ -454,7 +432,6 @@ class Exploration:
                     )
 
     async def _ask(self, reserved: Amount | None = None) -> Reply:
-        """Get the model's next answer. reserved: what is already reserved for it."""
         self._turn += 1
         try:
             return await self._calls.ask(
@@ -497,7 +474,6 @@ class Exploration:
         return result
 
     async def _last_call(self, reason: str, calls: SandboxCalls) -> tuple[NodeOutcome | None, str]:
-        """Ask for the best answer with the call that was reserved for it."""
         node, found = self._node, self._node.found
         if self._too_long:  # drop the turns between its beginning and its end
             self._conversation.ended = True
@@ -549,7 +525,6 @@ def _without_blank_lines(code: str) -> str:
 
 
 def _drop_imagined_output(answer: str, found: AnswerCode) -> str:
-    """Return an answer without the text after its code."""
     if found.code is None or not found.cut:
         return answer
     start = answer.find(found.code)

@@ -110,7 +110,6 @@ def _as_data(value: Any) -> Any:
 
 
 def _as_json(data: Any) -> str:
-    """Return data as JSON; if it is long, with each item on a line of its own."""
     line = json.dumps(data, ensure_ascii=False)
     if len(line) <= _ONE_LINE:
         return line
@@ -122,7 +121,7 @@ def _as_json(data: Any) -> str:
 
 
 def subset_text(name: str, value: object) -> str:
-    """Return the text for a sub-call. name: of the called function. Raises TypeError."""
+    """Return the text for a sub-call. Raises TypeError."""
     if isinstance(value, str):
         return value
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
@@ -177,11 +176,8 @@ def make_names(
     tools: Sequence[tuple[str, str, str]] = (),
     touches: ReadTracker | None = None,
 ) -> dict[str, object]:
-    """Create the names for a text.
-
-    kind: of `context`: "str", or "list" or "dict" of `Part`. parts: name, start and end of each
-    document. longest_answer: characters of FINAL. contexts: name, kind, start, end and parts of the
-    caller's named contexts. tools: name, signature and documentation of the caller's functions."""
+    """Create the names for a text. kind: of `context`: "str", or "list" or "dict" of `Part`.
+    contexts: name, kind, start, end and parts of each."""
     touches = touches or ReadTracker(host)
     functions = SandboxFunctions(text, host, kind == "str", longest_answer, touches)
     names: dict[str, object] = {name: _as_function(getattr(functions, name)) for name in _FUNCTIONS}
@@ -417,7 +413,6 @@ class SandboxFunctions:
         return AnswerList(map(to_answer, reply["answers"]))
 
     def _part(self, name: str, subset: object) -> dict[str, object]:
-        """Return a text for a sub-call, as its position in the text if it has one."""
         if spans := find_spans(subset):
             return {"spans": spans}
         text = subset_text(name, subset)
@@ -429,7 +424,6 @@ class SandboxFunctions:
         return {"text": text, "runs": runs} if runs else {"text": text}
 
     def _parts(self, source: str, spans: Iterable[tuple[int, int]]) -> list[Any]:
-        """Return places of a text as `Part`, or, if it is not the search's text, as `Hit`."""
         offset = 0 if source is self._text else source.start if isinstance(source, Piece) else None
         whole = source if offset is None else self._text
         parts: list[Any] = []
@@ -453,7 +447,6 @@ def _one_text(name: str, text: Any) -> str:
 
 
 def _matches(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
-    """Yield matching lines, and of long ones the parts around the matches."""
     for start, end in matching_lines(text, pattern):
         if end - start > LONG_LINE:
             yield from context_spans(text, pattern, start, end)
@@ -478,7 +471,6 @@ def _name_text(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tupl
 
 
 def _as_function(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a method as a function that shows neither `self` nor annotations."""
     signature = SIGNATURES[method.__name__]
 
     @wraps(method)
@@ -558,11 +550,8 @@ class NotPlainError(TypeError):
 
 
 def plain_data(value: object, what: str, most: int = _MOST_DATA) -> Any:
-    """Return a copy that consists of None, bool, int, float, str, list and dict.
-
-    what: a name for the message. most: maximum characters of all texts, counting one for each
-    value. Raises `NotPlainError`.
-    """
+    """Return a copy that consists of None, bool, int, float, str, list and dict. most: maximum
+    characters of all texts. Raises `NotPlainError`."""
     left = most
 
     def take(size: int) -> None:

@@ -35,8 +35,6 @@ _NOTED = 4_096
 
 
 class ReadTracker:
-    """Reports spans of one sandbox. With several threads, the limit is approximate."""
-
     def __init__(self, host: EngineHost) -> None:
         self._host = host
         self._left = MOST_IN_ALL
@@ -50,7 +48,6 @@ class ReadTracker:
             self._host.send("touch", {"how": how, "spans": merged[first : first + MOST_A_CALL]})
 
     def note(self, start: int, end: int) -> None:
-        """Note a slice, to be reported with others."""
         if self._noted and self._noted[-1][1] == start:
             self._noted[-1] = self._noted[-1][0], end
         elif self._left:
@@ -102,7 +99,6 @@ class Piece(str):
 
     @property
     def text(self) -> str:
-        """The string itself: models write hit.text."""
         return self
 
     def __getitem__(self, key: Any) -> str:
@@ -153,7 +149,7 @@ class Source(Part):
 
     @classmethod
     def make(cls, text: str, touches: ReadTracker, start: int = 0, line: int = 1) -> Source:
-        """Create it. touches: gets the parts seen."""
+        """Create it."""
         source = text if isinstance(text, Source) else cls(text, start, line)
         assert isinstance(source, Source)
         source._touches = touches
@@ -170,7 +166,6 @@ class Source(Part):
         return self
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Make copies plain parts."""
         return Part, (to_plain_str(self), self.start, self.line)
 
 
@@ -252,7 +247,6 @@ _LEADING = re.compile(r"((?:\(\?[aiLmu]+\))?)\^?\.\*(?![+*{])\??")
 
 
 AROUND = 300
-"""Characters around a match that `context_spans` includes."""
 
 
 def compile_pattern(pattern: object) -> Pattern[str]:
@@ -304,7 +298,6 @@ def context_spans(
 
 
 def find_line(text: str, offset: int) -> tuple[int, int]:
-    """Return start and end of the line that contains a character."""
     return str.rfind(text, "\n", 0, offset) + 1, _line_end(text, offset)
 
 
@@ -409,11 +402,8 @@ class EvidenceFinder:
         return runs
 
     def find(self, answer: object, words: str, numbered: bool) -> list[tuple[int, int]]:
-        """Return the spans that support an answer, in order.
-
-        answer: as given by the code, perhaps containing pieces of the text. words: the answer as
-        text. numbered: whether line numbers in it are those of the text.
-        """
+        """Return the spans that support an answer, in order. answer: perhaps containing pieces of
+        the text. numbered: whether line numbers in it are those of the text."""
         pieces = list(_pieces(answer))
         known = {to_plain_str(piece) for piece in pieces}
         spans = {(piece.start, piece.end) for piece in pieces}
