@@ -49,7 +49,6 @@ def client(service: Service, dialect: Dialect = "compatible", **more: Any) -> Ch
 
 
 def answer(it: ChatClient, **options: Any) -> list[ChatChunk]:
-    """The chunks of an answer, without those that only show that time passes."""
     return [chunk for chunk in it.stream(QUESTION, **options) if any(chunk)]
 
 
@@ -58,7 +57,6 @@ def text(chunks: list[ChatChunk]) -> str:
 
 
 def calls(chunks: list[ChatChunk]) -> dict[int, tuple[str, str, str]]:
-    """Id, name and arguments of each call, joined."""
     found: dict[int, tuple[str, str, str]] = {}
     for piece in (call for chunk in chunks for call in chunk.calls):
         number, name, arguments = found.get(piece.number, ("", "", ""))
@@ -320,7 +318,6 @@ def test_a_stop_from_another_thread_ends_the_stream_and_the_connection(
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """The address of a server that accepts connections, or lets them wait, and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"http://127.0.0.1:{server.getsockname()[1]}/v1"
 

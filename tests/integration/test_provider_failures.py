@@ -23,8 +23,6 @@ BROKE_OFF = "The connection broke off in the middle of the answer."
 
 
 class _Recording(threading.Event):
-    """Remembers what was waited for."""
-
     def __init__(self) -> None:
         super().__init__()
         self.waited: list[float] = []

@@ -36,7 +36,6 @@ from tests.services import (
 
 
 def test_answer_streams_token_by_token(service: Service, protocol: Protocol) -> None:
-    """The service goes on only when each word has been seen."""
     seen: list[str | None] = []
     arrived = threading.Semaphore(0)
 
@@ -242,7 +241,6 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The service is not on this machine, where models get no tools."""
     monkeypatch.setattr("mahtab_tui.agent.nodes.is_on_this_machine", lambda llm: False)
 
 
@@ -255,7 +253,6 @@ def desk(project: Path) -> Iterator[Desk]:
 
 
 def calling(protocol: Protocol) -> Reply:
-    """An answer with words and two calls, in the provider's pieces."""
     pieces = [protocol.words("Let me see.")]
     for index, (name, arguments) in enumerate(CALLS):
         written = json.dumps(arguments)

@@ -94,8 +94,6 @@ def test_answer_may_be_longer_than_a_sub_answer() -> None:
 
 
 class Counted(BaseModel):
-    """The form of an answer."""
-
     errors: int
     first: str
 
@@ -490,7 +488,6 @@ def test_final_of_the_last_call_is_evaluated() -> None:
 
 
 def test_ctrl_c_stops_the_search(tmp_path: Path) -> None:
-    """In a program of its own, which is interrupted while its code runs in the sandbox."""
     path = tmp_path / "answers.jsonl"
     path.write_text(json.dumps({"text": python("while True: pass")}))
     program = f"""

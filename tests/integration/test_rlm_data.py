@@ -281,8 +281,6 @@ def test_unsupported_contexts_are_refused(given: dict[str, Any], message: str) -
 
 
 class SampledModel(ScriptedModel):
-    """Takes a temperature and a seed."""
-
     used: ClassVar[list[tuple[float | None, int | None]]] = []
 
     temperature: float | None = None
@@ -451,7 +449,6 @@ def where() -> list[int]:
 def answer(
     code: str, tools: Sequence[Callable[..., Any]] = (price, later, where), **options: Any
 ) -> Any:
-    """The value of a search whose code this is."""
     return rlm(
         "what?",
         LOG,
@@ -463,7 +460,6 @@ def answer(
 
 
 def error_message(code: str, **options: Any) -> str:
-    """Return the message of a call's error."""
     return str(
         answer(
             f"try:\n    FINAL([{code}])\nexcept Exception as error:\n    FINAL([f'{{type(error).__name__}}: {{error}}'])",
@@ -572,7 +568,6 @@ def test_a_hostile_call_is_refused(args: Any) -> None:
 
 
 def test_forged_call_reaches_no_other_function() -> None:
-    """The code writes the frame itself: another name, more arguments, no tools at all."""
     forged = """
 import gc
 for thing in gc.get_objects():
@@ -695,7 +690,6 @@ TEXT = (
     )
     * 2
 )
-"""All of it is there twice."""
 HALF = len(TEXT) // 2
 
 
@@ -772,7 +766,6 @@ VALUES = "".join(
     f"{line:04d} customer C-{line % 40 + 100} paid {line * 7}.25 EUR on day {line % 9}\n"
     for line in range(2_000)
 )
-"""Each amount is there once, each customer fifty times."""
 
 
 @pytest.mark.parametrize(

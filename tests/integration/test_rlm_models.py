@@ -248,7 +248,6 @@ def search(story: Story) -> Iterator[Search]:
 
 
 def alive(fake: FakeClaude) -> int:
-    """How many processes there are."""
     return sum(Path(f"/proc/{start['pid']}").exists() for start in fake.starts)
 
 
@@ -323,18 +322,12 @@ def test_a_stopped_search_does_not_wait_for_the_cli(
 
 
 class Completions(BaseHTTPRequestHandler):
-    """Answers as the chat completions of OpenAI do, on connections that stay open: code for a
-    search's root, words for a plain call."""
-
     protocol_version = "HTTP/1.1"
     overloads: ClassVar[int] = 0
     """How often plain calls are refused first."""
     silent: ClassVar[bool] = False
-    """Plain calls get no answer."""
     over: ClassVar[threading.Event] = threading.Event()
-    """The test has ended."""
     most: ClassVar[set[int | None]] = set()
-    """The tokens that answers may have."""
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))

@@ -34,8 +34,6 @@ def address(service: Service, protocol: Protocol) -> str:
 
 
 def loaded_by(options: str) -> str:
-    """Run a search with these options in a new process; its answer, and the libraries that it has
-    loaded."""
     program = f"""
 import sys
 import mahtab_tui
@@ -183,7 +181,6 @@ def test_search_goes_through_langchain_where_that_sends_traces(
 
 
 def whole(protocol: Protocol, text: str, reason: str = "") -> Reply:
-    """An answer that is not streamed."""
     if protocol is ANTHROPIC:
         usage = {"input_tokens": 1_000, "output_tokens": 100}
         answer: dict[str, Any] = {
@@ -206,7 +203,6 @@ def whole(protocol: Protocol, text: str, reason: str = "") -> Reply:
 
 
 def client(name: str, service: Service) -> tuple[Any, Protocol]:
-    """Make a client by the name of its class."""
     if "OpenAI" in name:
         import openai
 

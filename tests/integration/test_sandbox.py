@@ -337,7 +337,6 @@ async def test_dying_process_reports_how_and_is_replaced(sandbox: Sandbox) -> No
 async def test_server_is_restarted_if_it_ends(
     sandboxes: ProcessSandboxes, node: RecordingNode, known: bool
 ) -> None:
-    """Whether or not the loop has heard of its end."""
     sandbox = await sandboxes.start(Text.root("a"), node)
     server = sandboxes._server
     assert server is not None
@@ -355,7 +354,6 @@ async def test_server_is_restarted_if_it_ends(
 async def test_start_without_free_descriptors_fails_and_a_later_one_works(
     sandboxes: ProcessSandboxes, node: RecordingNode
 ) -> None:
-    """Whichever of those that a start needs is the one that is lacking."""
     await (await sandboxes.start(Text.root("x"), node)).close()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 256), hard))

@@ -282,7 +282,6 @@ def result(text: str, *, partial: bool = False) -> Result:
 def searching(
     *texts: str | Exception, partial: bool = False
 ) -> tuple[list[str], Callable[[str], Result]]:
-    """A search that answers so, one query after the other, and its queries."""
     queries: list[str] = []
 
     def search(query: str) -> Result:

@@ -42,7 +42,6 @@ UNFINISHED = ("killed_SIGTERM", "partial_killed")
 def streamed(
     llm: ChatClaudeCLI, messages: list[BaseMessage]
 ) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """The words, the metadata and the usage of a streamed answer."""
     text = ""
     metadata: dict[str, Any] = {}
     usage: dict[str, Any] = {}
@@ -468,12 +467,10 @@ HELLO: list[BaseMessage] = [SystemMessage("Be kind."), HumanMessage("hello")]
 
 
 def running(fake: FakeClaude) -> list[int]:
-    """The processes that were started and have not ended."""
     return [start["pid"] for start in fake.starts if Path(f"/proc/{start['pid']}").exists()]
 
 
 def stop_at_once(llm: ChatClaudeCLI, messages: list[BaseMessage]) -> str:
-    """Ask, and stop at the first words; what came of them."""
     words = []
     for chunk in llm.stream(messages):
         words.append(str(chunk.text))
@@ -501,7 +498,6 @@ def test_question_uses_the_process_that_was_prestarted_for_it(
 def test_unused_prestarted_process_is_replaced(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
-    """Its system prompt is old, since a skill was loaded."""
     fake = install_claude("answers", answers=["one"])
     llm = claude_model()
     llm.prepare("Be kind.")

@@ -197,7 +197,6 @@ WATCHED = ("CLAUDE_CODE_MAX_OUTPUT_TOKENS", "MAX_THINKING_TOKENS", "CLAUDE_CODE_
 
 
 def limits(fake: FakeClaude) -> dict[str, str]:
-    """Return the limits of answer and thinking that the last process got."""
     return {name: value for name, value in fake.starts[-1]["env"].items() if value is not None}
 
 
@@ -249,7 +248,6 @@ dollars."""
 
 
 def folded(name: str) -> tuple[ClaudeTurn, list[Any]]:
-    """The turn of a recording, and what it said."""
     turn = ClaudeTurn()
     pieces = [
         pieces
@@ -260,7 +258,6 @@ def folded(name: str) -> tuple[ClaudeTurn, list[Any]]:
 
 
 def result(cost: float, read: int, text: str = "one", **more: Any) -> list[dict[str, Any]]:
-    """The end of a turn. cost, read: of the whole process so far."""
     sums = {
         "some-model": {
             "inputTokens": read,
@@ -366,7 +363,6 @@ def test_retried_answer_is_shown_from_the_start(name: str) -> None:
 def test_refused_message_is_not_part_of_the_answer(
     install_claude: InstallClaude, claude_model: MakeClaude
 ) -> None:
-    """The CLI goes on once by itself, and says so."""
     install_claude("recording", recording="v330_refusal")
     notices: list[str] = []
     answer = read_answer(

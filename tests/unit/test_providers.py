@@ -196,7 +196,6 @@ def test_unknown_model_name_is_reported(project: Path) -> None:
 # Servers of models on this machine are found, whatever they say.
 
 PATIENCE = 30.0
-"""Seconds after which something that must come counts as lost."""
 
 
 @pytest.fixture
@@ -355,8 +354,6 @@ KEY = "sk-abcdefghijklmnop"
 
 
 class Failed(Exception):
-    """An error as the packages of providers raise it."""
-
     def __init__(self, body: Any, status: Any = None) -> None:
         super().__init__("It failed.")
         self.body = body

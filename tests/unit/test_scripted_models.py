@@ -31,7 +31,6 @@ ROWS = [
     {"id": "2", "Price": "", "region": "s"},
     {"id": "3", "Price": "60", "region": "n"},
 ]
-"""As the same file is read without pandas."""
 OTHERS: dict[str, Any] = {
     "other": pd.DataFrame({"a": [1], "b": [2]}),
     "numbers": [3, 4, 50],
@@ -61,7 +60,6 @@ def question(text: str, namespace: dict[str, Any]) -> list[BaseMessage]:
 
 
 def run(text: str, namespace: dict[str, Any]) -> str:
-    """Ask, run the code that comes, and return what it printed."""
     reply = answer(question(text, namespace))
     assert "```python\n" in reply, reply
     printed = io.StringIO()

@@ -212,13 +212,10 @@ LARGE = 1_000_000
 
 
 class Made(str):
-    """A text that code has made, which can be watched."""
-
     __slots__ = ("__weakref__",)
 
 
 def stored_bytes(bench: Bench) -> int:
-    """Bytes of texts and queries that the search's nodes hold."""
     engine = next(iter(bench._searches[-1]._trees.values()))
     nodes = engine._nodes.values()
     return sum(
@@ -371,7 +368,6 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def waiting(bench: Bench) -> list[str]:
-    """Questions before a fan-out that nobody has answered."""
     asked: dict[str, str] = {}
     for record in list(bench.story):
         if record.attrs.get("event") == "fan-out":
@@ -380,13 +376,11 @@ def waiting(bench: Bench) -> list[str]:
 
 
 def has_come_so_far(bench: Bench, running: Future[SearchAnswer], events: int) -> bool:
-    """Whether there are so many events, or there will not be for now."""
     return len(bench.story) >= events or running.done() or bool(waiting(bench))
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_every_tree_ends_and_leaves_nothing(bench: Bench, seed: int) -> None:
-    """`Bench.close` looks at the events: every node has ended once, whatever happened to it."""
     chance = random.Random(seed)
     queries = ["a", "b", "c"]
 
@@ -405,7 +399,6 @@ def test_every_tree_ends_and_leaves_nothing(bench: Bench, seed: int) -> None:
         seat.final("known", (0, chance.randint(0, 100)))
 
     async def leave(seat: Seat) -> None:
-        """Its calls go on without it."""
         pending = seat.names["pending"] = asyncio.ensure_future(split(seat))
         pending.add_done_callback(lambda done: done.cancelled() or done.exception())
         await asyncio.sleep(chance.random() / 200)

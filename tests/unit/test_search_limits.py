@@ -156,7 +156,6 @@ TREE = {
 }
 TURNS = {"look": look, "thirds": thirds, "halves": halves}
 WHOLE = 14
-"""Calls of that tree: two of each of four nodes, and six plain ones."""
 
 
 def test_a_budget_is_reserved_before_it_is_spent() -> None:
@@ -287,7 +286,6 @@ def test_dollar_limit_ends_at_the_first_call_of_unknown_price(bench: Bench) -> N
 
 
 def test_input_of_a_stopped_call_is_counted(bench: Bench) -> None:
-    """Nobody tells what it cost, and it is spent all the same."""
     script = {"what?": [code("stop_one"), code("look"), code("look")], "third": "read"}
 
     async def stop_one(seat: Seat) -> None:
@@ -419,7 +417,6 @@ ASK_ABOVE = 50
 
 
 async def threads(seat: Seat) -> int:
-    """1,000 single calls side by side."""
     answers = await asyncio.gather(
         *(seat.llm("part", str(number)) for number in range(1_000)), return_exceptions=True
     )
@@ -427,7 +424,6 @@ async def threads(seat: Seat) -> int:
 
 
 async def one_by_one(seat: Seat) -> int:
-    """200 single calls, one after the other."""
     answered = 0
     for number in range(200):
         try:
@@ -438,7 +434,6 @@ async def one_by_one(seat: Seat) -> int:
 
 
 async def fan_outs(seat: Seat) -> int:
-    """60 fan-outs of as many parts as one may have."""
     answered = 0
     for number in range(60):
         try:
@@ -552,7 +547,6 @@ def test_rlm_shows_the_options_of_kernels_and_its_own() -> None:
 def test_dollar_limit_is_exceeded_by_one_call_at_most(
     bench: Bench, cost: float, max_usd: float
 ) -> None:
-    """Whatever a call costs, and however many could run side by side."""
     most, running, lock = 0, 0, threading.Lock()
 
     async def reply(messages: Sequence[BaseMessage]) -> str:

@@ -42,8 +42,6 @@ def ignore(words: str | None) -> None: ...
 
 
 class Threaded(BaseChatModel):
-    """A model without an asynchronous interface, that cannot be stopped."""
-
     go_on: Any
     words: tuple[str, ...] = ("a", "b", "c")
 
@@ -306,8 +304,6 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Counter:
-    """A call that takes a moment, and how many of it ran at a time."""
-
     def __init__(self) -> None:
         self.running = self.most = self.done = 0
 
@@ -603,8 +599,6 @@ def test_findings_are_bounded_and_note_what_is_missing() -> None:
 def test_model_raising_system_exit_ends_its_call_and_not_the_search(
     bench: Bench, error: BaseException, apart: bool
 ) -> None:
-    """Also where it does so in a task of its own, which the loop hears of."""
-
     async def leave() -> str:
         await asyncio.sleep(0)
         raise error

@@ -77,7 +77,6 @@ STATES = {
 
 
 def is_so(bench: Bench, state: str) -> bool:
-    """Whether node 1.1 is in a state."""
     if state == "running":
         return bool(bench.story.of(tags.RLM_REPL_IN, "1.1"))
     if state == "waiting for children":
@@ -240,7 +239,6 @@ def test_closing_a_search_stops_what_runs(bench: Bench) -> None:
 
 
 def test_nobody_waits_for_a_closed_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither who comes too late, nor who waits for a model that does not let itself be stopped."""
     monkeypatch.setattr("mahtab_tui.search.search._CLOSING", 0.2)
     asked = threading.Event()
 

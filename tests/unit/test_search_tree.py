@@ -35,7 +35,6 @@ def folded(records: list[Record]) -> Tree:
 
 
 def shape(tree: Tree) -> list[tuple[Any, ...]]:
-    """Everything that streams do not tell."""
     return [
         (
             node.id,
@@ -51,7 +50,6 @@ def shape(tree: Tree) -> list[tuple[Any, ...]]:
 
 
 def check(tree: Tree) -> None:
-    """Invariants of every tree."""
     below: Counter[str] = Counter()
     seen: set[str] = set()
 
