@@ -17,8 +17,8 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from mahtab_tui.bus.records import Record
 from mahtab_tui.llm.prompts import LAST_CALL, QUERY
 from mahtab_tui.sandbox.base import Sandbox, SandboxHost, Text, TurnResult
+from mahtab_tui.search.api import Search, SearchAnswer
 from mahtab_tui.search.limits import Limits
-from mahtab_tui.search.search import Search, SearchAnswer
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.worker.sandbox.text import Final
 from tests import tags

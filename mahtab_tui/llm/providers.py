@@ -104,7 +104,7 @@ def server_address(provider: str) -> str:
 
 def find_server(provider: str, seconds: float) -> FoundServer | None:
     """Ask a provider's server for its models; None if it does not answer as such a server does."""
-    from mahtab_tui.llm.http_service import HttpService, fetch_json
+    from mahtab_tui.llm.chat_client import HttpService, fetch_json
 
     address = server_address(provider)
     path, key, name = _LISTS.get(provider, ("/v1/models", "data", "id"))

@@ -199,7 +199,7 @@ def is_on_this_machine(llm: BaseChatModel) -> bool:
 
 
 def _is_on_this_machine(provider: str) -> bool:
-    from mahtab_tui.llm.http_service import is_loopback
+    from mahtab_tui.llm.chat_client import is_loopback
 
     return provider == LOCAL or is_loopback(urlsplit(provider).hostname or "")
 

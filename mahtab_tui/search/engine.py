@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
-from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from sys import getsizeof
 from typing import Any
 
-from mahtab_tui.bus.records import SearchBegin, SearchChat, SearchFinal
+from mahtab_tui.bus.records import SearchBegin, SearchChat, SearchFanOut, SearchFinal, SearchMemo
 from mahtab_tui.llm.base import explain_error
 from mahtab_tui.llm.usage import Spending
 from mahtab_tui.sandbox.base import (
@@ -20,28 +21,209 @@ from mahtab_tui.sandbox.base import (
     SandboxError,
     Sandboxes,
     Text,
+    TextRun,
     TextSpan,
 )
 from mahtab_tui.search import prompts
-from mahtab_tui.search.calls import Budget, BudgetSpent, Calls, Deadline
 from mahtab_tui.search.conversation import Message, Model
-from mahtab_tui.search.limits import Gate, Limits
-from mahtab_tui.search.live import (
-    Consent,
-    EndedNodes,
-    FanOuts,
-    Kind,
-    LiveFanOut,
-    LiveNode,
-    Memo,
-    NodeOutcome,
-    NodeSource,
-)
-from mahtab_tui.search.log import Events
-from mahtab_tui.search.node import BudgetLeft, shortened
+from mahtab_tui.search.limits import Amount, Budget, BudgetSpent, Calls, Deadline, Gate, Limits
+from mahtab_tui.search.node import BudgetLeft, Events, shortened
 from mahtab_tui.search.requests import Request, Tools
-from mahtab_tui.search.turns import Exploration
+from mahtab_tui.search.turns import Exploration, Kind, LiveFanOut, LiveNode, NodeOutcome, NodeSource
 from mahtab_tui.worker.sandbox.text import find_values
+
+MEMO_BYTES = 16 * 2**20
+"""Bytes that the ended nodes of one tree may hold."""
+_NODE = 2_000
+
+
+class EndedNodes:
+    """The ended nodes of one tree that can be run again; the oldest are forgotten first."""
+
+    def __init__(self) -> None:
+        self._nodes: deque[tuple[LiveNode, int]] = deque()
+        self._chars = 0
+
+    def add(self, node: LiveNode, size: int) -> list[LiveNode]:
+        """Add a node that holds `size` bytes. Returns the nodes that were forgotten for it."""
+        self._nodes.append((node, size + _NODE))
+        self._chars += size + _NODE
+        forgotten = []
+        while self._chars > MEMO_BYTES:
+            oldest, chars = self._nodes.popleft()
+            self._chars -= chars
+            # Others of its fan-out may still know it.
+            oldest.query, oldest.source = "", NodeSource(Text(""))
+            forgotten.append(oldest)
+        return forgotten
+
+
+_Question = tuple[str, str, bytes, bytes]
+"""Model, kind, and digests of query and text, so that no text is held."""
+_PIECE = 1_000_000
+"""Characters that are encoded at a time."""
+
+
+class Memo:
+    def __init__(self) -> None:
+        self._outcomes: dict[
+            tuple[_Question, int], tuple[str, asyncio.Future[NodeOutcome], list[TextRun]]
+        ] = {}
+        """By question and depth: a node waits only for nodes of its own depth, or for plain calls,
+        so that no two wait for each other."""
+
+    async def answer(
+        self, node: LiveNode, work: Callable[[LiveNode], Awaitable[NodeOutcome]], events: Events
+    ) -> NodeOutcome:
+        """Return the answer of an equal node, also of one that still runs, or do the work. A retry
+        does its own."""
+        if node.parent is None:
+            return await work(node)
+        query = hashlib.blake2b(node.query.encode("utf-8", "surrogatepass")).digest()
+        question = (node.model.name, node.kind, query, _digest(node.source))
+        key = (question, -1 if node.kind == "llm" else node.depth)
+        while not node.replaces and key in self._outcomes:
+            name, future, runs = self._outcomes[key]
+            outcome = await asyncio.shield(future)
+            if outcome.state != "stopped":  # if the other one was stopped, this one goes on
+                events.send(SearchMemo(node=node.id, of_node=name))
+                # In an equal text from elsewhere, the answer rests on other places.
+                return outcome if runs == node.source.runs else outcome._replace(spans=())
+        future = asyncio.get_running_loop().create_future()
+        self._outcomes[key] = entry = (node.id, future, node.source.runs)
+        outcome = NodeOutcome("", "stopped")
+        try:
+            outcome = await work(node)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            outcome = NodeOutcome(str(error), "error")
+            raise
+        finally:
+            # Another entry is of a node that was run again.
+            if outcome.state != "done" and self._outcomes.get(key) is entry:
+                del self._outcomes[key]
+            future.set_result(outcome)
+        return outcome
+
+
+def _digest(source: NodeSource) -> bytes:
+    """Copies of all parts of a fan-out might be too much."""
+    digest = hashlib.blake2b(digest_size=16)
+    text = source.text.text
+    for number, (start, end) in enumerate(source.root_spans or ((0, len(text)),)):
+        if number:
+            digest.update(b"\n")
+        for offset in range(start, end, _PIECE):
+            digest.update(text[offset : min(end, offset + _PIECE)].encode("utf-8", "surrogatepass"))
+    return digest.digest()
+
+
+_CALLS_OF_AN_EXPLORATION = 3
+"""Estimated calls of a node that explores its text."""
+_CHARS_OF_A_CALL = 12_000
+"""Characters that each of these calls is estimated to read."""
+
+
+Consent = Callable[[str], Awaitable[bool]]
+
+
+@dataclass(eq=False)
+class FanOuts:
+    """The fan-outs of one tree. Consent counts for the whole tree."""
+
+    _events: Events
+    _limits: Limits
+    _calls: Calls
+    _model: Model
+    _consent: Consent
+    _made: int = 0
+    _free: int = 0
+    """Sub-calls that need no further consent."""
+    _refused: set[tuple[str, int]] = field(default_factory=set)
+    """Nodes and turns in which the user refused: the rest of such a turn is refused unasked."""
+    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self._free = self._limits.ask_above
+
+    async def wait_for_consent(
+        self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], batch: int
+    ) -> None:
+        """Wait for consent if the tree has used up its free sub-calls. Consent covers these parts,
+        and then as many sub-calls again as there have been. Raises `CallRefusedError`."""
+        parts = len(sources)
+        if self._take_free(parts):
+            return
+        asking = asyncio.ensure_future(self._ask(parent, request, sources, batch))
+        parent.asking.add(asking)
+        try:
+            await asyncio.wait((asking,))
+        finally:  # also if nobody waits for an answer any more
+            asking.cancel()
+            parent.asking.discard(asking)
+        if asking.cancelled() or not asking.result():
+            raise CallRefusedError(self._refusal(parts))
+
+    def _take_free(self, parts: int) -> bool:
+        if parts > self._free:
+            return False
+        self._free -= parts
+        self._made += parts
+        return True
+
+    async def _ask(
+        self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], batch: int
+    ) -> bool:
+        async with self._asking:  # one question at a time: its answer may cover those that wait
+            if self._take_free(len(sources)):
+                return True
+            turn = (parent.id, parent.turn)
+            if turn in self._refused:
+                return False
+            calls, tokens, usd = self._estimate(parent, request, sources)
+            asked = SearchFanOut(
+                node=parent.id,
+                request=f"{self._events.tree}-{parent.id}-{batch}",
+                batch=batch,
+                calls=calls,
+                tokens=tokens,
+                usd=usd if self._model.priced else None,
+            )
+            self._events.send(asked.changed(made=self._made, state="waiting"))
+            run = False
+            try:
+                run = await self._consent(asked.request)
+            finally:
+                self._events.send(asked.changed(made=self._made, state="run" if run else "refused"))
+            if run:
+                self._made += len(sources)
+                self._free = max(self._limits.ask_above, self._made)
+            else:
+                self._refused.add(turn)
+            return run
+
+    def _estimate(
+        self, parent: LiveNode, request: Request, sources: Sequence[NodeSource]
+    ) -> Amount:
+        read = [
+            len(query) + source.chars
+            for query, source in zip(request.queries, sources, strict=True)
+            if request.plain or self._limits.is_plain(parent.depth + 1, source.chars)
+        ]
+        plain = self._calls.estimate(self._model, sum(read), len(read))
+        explored = _CALLS_OF_AN_EXPLORATION * (len(sources) - len(read))
+        return plain.plus(self._calls.estimate(self._model, explored * _CHARS_OF_A_CALL, explored))
+
+    def _refusal(self, parts: int) -> str:
+        what = f"{parts:,} parts at once were" if parts > 1 else "Another sub-call was"
+        rest = (
+            f"at most {self._free:,} more may be handed on in this search"
+            if self._free
+            else "no more sub-calls are allowed in this search"
+        )
+        return f"{what} not allowed. {self._made:,} sub-calls have been made, and {rest}. Filter by code first, or answer with what you have found."
+
 
 _NODES = 20_000
 _MADE = 256 * 2**20

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from mahtab_tui.bus.records import Record, SearchChatStream, SearchRecord, SearchTouch, Usage
 from mahtab_tui.sandbox.base import TextSpan
 
 How = Literal["handed", "peek", "grep", "answer"]
@@ -55,6 +57,34 @@ class Intervals:
         chosen = sorted([0, *gaps[len(self) - self._limit // 2 :]])
         self._ends = [self._ends[index - 1] for index in chosen[1:]] + self._ends[-1:]
         self._starts = [self._starts[index] for index in chosen]
+
+
+Emit = Callable[[Record], None]
+
+
+class Events:
+    """Numbers and sends the events of one tree, in one loop."""
+
+    def __init__(self, tree: str, emit: Emit) -> None:
+        self.tree = tree
+        self._emit = emit
+        self._seq = 0
+
+    def send(self, event: SearchRecord | Usage) -> None:
+        self._emit(event.changed(tree=self.tree, seq=self._seq, time=time.time()))
+        self._seq += 1
+
+    def stream(self, node: str, turn: int, text: str | None) -> None:
+        """Send a piece of an answer, without a number; None when the answer starts again."""
+        piece = SearchChatStream(text or "", tree=self.tree, node=node, turn=turn)
+        self._emit(piece.changed(fresh=text is None, time=time.time()))
+
+    def touch(self, node: str, how: str, spans: Sequence[TextSpan]) -> None:
+        """Report spans of the root's text that a node has read or handed on."""
+        if spans:
+            merged = Intervals()
+            merged.add(spans)
+            self.send(SearchTouch(node=node, how=how, spans=tuple(merged)))
 
 
 class CoverageCell(NamedTuple):

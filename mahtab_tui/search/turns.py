@@ -1,4 +1,4 @@
-"""The turns of a node that explores its text with code."""
+"""The turns of a node that explores its text with code, and what it has found."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import re
 import warnings
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
 from mahtab_tui.bus.answers import fences, parse_response
 from mahtab_tui.bus.records import SearchChat, SearchReplIn, SearchReplOut
@@ -20,16 +20,14 @@ from mahtab_tui.sandbox.base import (
     SandboxError,
     Sandboxes,
     Text,
+    TextRun,
     TextSpan,
     TurnResult,
 )
 from mahtab_tui.search import prompts
-from mahtab_tui.search.calls import Amount, BudgetSpent, Calls, Deadline
-from mahtab_tui.search.conversation import Message, Reply
-from mahtab_tui.search.limits import Limits
-from mahtab_tui.search.live import LiveNode, NodeOutcome
-from mahtab_tui.search.log import Events
-from mahtab_tui.search.node import BudgetLeft, Intervals
+from mahtab_tui.search.conversation import Message, Model, Reply
+from mahtab_tui.search.limits import Amount, BudgetSpent, Calls, Deadline, Limits
+from mahtab_tui.search.node import BudgetLeft, Events, Intervals, shortened
 from mahtab_tui.search.prompts import CUT_OFF_ANSWER, EMPTY_ANSWER, NO_CODE
 from mahtab_tui.search.requests import (
     Request,
@@ -41,6 +39,181 @@ from mahtab_tui.search.requests import (
     read_touch,
 )
 from mahtab_tui.worker.sandbox.text import find_values
+
+MOST = 10_000
+"""Characters of the newest outputs, and of the newest answers, that are kept."""
+_LONGEST = 4_000
+_QUERY = 200
+
+
+class Findings:
+    """Results of a node: newest outputs of its code, answers of its sub-calls, and answers of its
+    model that had no code."""
+
+    def __init__(self) -> None:
+        self._printed = _RecentTexts()
+        self._written = _RecentTexts()
+        self.answers = _RecentTexts()
+
+    def __bool__(self) -> bool:
+        return bool(self._printed or self._written or self.answers)
+
+    def add_output(self, text: str) -> None:
+        self._printed.add(text.strip())
+
+    def add_words(self, text: str) -> None:
+        self._written.add(text.strip())
+
+    def add_answer(self, query: str, index: int, of: int, answer: str) -> None:
+        part = f" (part {index + 1} of {of})" if of > 1 else ""
+        self.answers.add(f"{shortened(query, _QUERY)}{part}: {answer.strip()}")
+
+    @property
+    def text(self) -> str:
+        kinds = {
+            "Answers on parts of the text": self.answers,
+            "Printed by its code": self._printed,
+            "Written by its model": self._written,
+        }
+        return "\n\n".join(f"{kind}:\n{texts.text}" for kind, texts in kinds.items() if texts)
+
+    def as_answer(self, reason: str) -> str:
+        """Return a text in place of an answer."""
+        return f"The search ended before it had an answer. {reason} This is what it had found.\n\n{self.text}"
+
+
+class _RecentTexts:
+    def __init__(self) -> None:
+        self._texts: deque[str] = deque()
+        self._chars = 0
+        self._dropped = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._texts)
+
+    def add(self, text: str) -> None:
+        if not text:
+            return
+        self._texts.append(shortened(text, _LONGEST))
+        self._chars += len(self._texts[-1])
+        while self._chars > MOST:
+            self._chars -= len(self._texts.popleft())
+            self._dropped += 1
+
+    @property
+    def text(self) -> str:
+        dropped = [f"… {self._dropped:,} earlier left out …"] if self._dropped else []
+        return "\n".join([*dropped, *self._texts])
+
+
+EndState = Literal["done", "partial", "error", "stopped"]
+Kind = Literal["rlm", "llm"]
+
+
+class NodeOutcome(NamedTuple):
+    text: str
+    """The answer, or a sentence saying why there is none."""
+    state: EndState
+    spans: Sequence[TextSpan] = ()
+    """Spans of the root's text on which the answer rests."""
+    why: str = ""
+    """A sentence saying why it is partial."""
+
+    @property
+    def failed(self) -> bool:
+        return self.state in ("error", "stopped")
+
+
+class NodeSource(NamedTuple):
+    """Holder of a node's text, so that no copy is held before and after it is read."""
+
+    text: Text
+    root_spans: tuple[TextSpan, ...] | None = None
+    """Parts of it, to be joined by line breaks; None: all of it."""
+
+    def release_text(self) -> Text:
+        return self.text if self.root_spans is None else self.text.joined(self.root_spans)
+
+    @property
+    def _own_spans(self) -> Sequence[TextSpan]:
+        return ((0, len(self.text.text)),) if self.root_spans is None else self.root_spans
+
+    @property
+    def runs(self) -> list[TextRun]:
+        return self.text.joined_runs(self._own_spans)
+
+    @property
+    def chars(self) -> int:
+        return sum(end - start + 1 for start, end in self._own_spans) - 1
+
+    @property
+    def spans(self) -> list[TextSpan]:
+        return self.text.to_root(self._own_spans)
+
+
+class LiveFanOut:
+    """Nodes that were started together, for whoever waits for their answers."""
+
+    def __init__(self, number: int, size: int) -> None:
+        self.number = number
+        self.waiting = True
+        self.size = size
+        self._nodes: list[LiveNode | None] = [None] * size
+        """By index; of a node and its retries, the newest."""
+        self._left = size
+        self._done = asyncio.Event()
+
+    def put(self, node: LiveNode) -> None:
+        before = self._nodes[node.index]
+        if before is not None and before.outcome is not None:
+            self._left += 1
+            self._done.clear()
+        self._nodes[node.index] = node
+
+    def ended(self, node: LiveNode) -> None:
+        if self._nodes[node.index] is node:
+            self._left -= 1
+            if not self._left:
+                self._done.set()
+
+    def running(self) -> list[LiveNode]:
+        return [node for node in self._nodes if node is not None and node.outcome is None]
+
+    async def outcomes(self) -> list[NodeOutcome]:
+        """Wait until all have ended, and return their outcomes in order."""
+        try:
+            while self._left:
+                await self._done.wait()  # again if the last one was retried meanwhile
+        finally:
+            self.waiting = False
+        return [
+            node.outcome for node in self._nodes if node is not None and node.outcome is not None
+        ]
+
+
+@dataclass(eq=False)
+class LiveNode:
+    id: str
+    parent: LiveNode | None
+    depth: int
+    kind: Kind
+    query: str
+    source: NodeSource
+    model: Model
+    batch: LiveFanOut
+    index: int
+    replaces: str = ""
+    children: int = 0
+    turn: int = 0
+    batches: int = 0
+    running: dict[LiveNode, None] = field(default_factory=dict)
+    asking: set[asyncio.Future[bool]] = field(default_factory=set)
+    found: Findings = field(default_factory=Findings)
+    over: bool = False
+    """Whether it is ending and cannot start more children."""
+    task: asyncio.Task[NodeOutcome] | None = None
+    outcome: NodeOutcome | None = None
+
 
 _BARE_LIMIT = 100_000
 

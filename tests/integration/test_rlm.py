@@ -19,9 +19,8 @@ from pydantic import BaseModel
 import mahtab_tui
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.prompts import PLAIN
-from mahtab_tui.search.api import rlm
+from mahtab_tui.search.api import Search, rlm
 from mahtab_tui.search.limits import Limits
-from mahtab_tui.search.search import Search
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.worker.answers import Answer
 from mahtab_tui.worker.contexts import ContextError

@@ -28,10 +28,8 @@ from mahtab_tui.llm.prompts import PLAIN
 from mahtab_tui.llm.prompts import TEXT as TEXT_TAG
 from mahtab_tui.sandbox.base import CallRefusedError, Text, TextRun
 from mahtab_tui.search import api
-from mahtab_tui.search import log as logs
 from mahtab_tui.search import requests as search_tools
-from mahtab_tui.search.api import Searcher, rlm
-from mahtab_tui.search.log import SessionLog
+from mahtab_tui.search.api import Searcher, SessionLog, rlm
 from mahtab_tui.search.requests import read_call, read_final, read_tool_call
 from mahtab_tui.worker.answers import Answer
 from mahtab_tui.worker.contexts import ContextError
@@ -174,14 +172,14 @@ def test_log_uses_little_memory_and_ends_with_a_sentence(
     story = Story()
     rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=2, on_event=story.append)
     events = [event for event in story if event.tag != tags.RLM_CHAT_STREAM]
-    monkeypatch.setattr(logs, "_AT_ONCE", 1_000)
+    monkeypatch.setattr(api, "_AT_ONCE", 1_000)
     log = SessionLog()
     for event in story:
         log.add(event)
     assert unpack_events(log.packed()) == [codec.as_json(event) for event in events], (
         "in several portions"
     )
-    monkeypatch.setattr(logs, "MOST", 3_000)
+    monkeypatch.setattr(api, "MOST", 3_000)
     log = SessionLog()
     for event in story * 50:
         log.add(event)

@@ -19,11 +19,10 @@ import pytest
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.search import limits
-from mahtab_tui.search.api import arlm, rlm
+from mahtab_tui.search.api import Search, arlm, rlm
 from mahtab_tui.search.conversation import FunctionModel, Message
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.models import CLI_CONCURRENCY
-from mahtab_tui.search.search import Search
 from mahtab_tui.worker.search import SearchFailed
 from tests import tags
 from tests.fake_claude import FakeClaude, InstallClaude

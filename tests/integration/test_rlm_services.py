@@ -13,10 +13,9 @@ import pytest
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.search import limits
-from mahtab_tui.search.api import Searcher, rlm
+from mahtab_tui.search.api import CancelToken, Search, Searcher, rlm
 from mahtab_tui.search.conversation import ChosenModels
 from mahtab_tui.search.limits import Limits
-from mahtab_tui.search.search import CancelToken, Search
 from mahtab_tui.worker.search import SearchFailed
 from tests import tags
 from tests.integration.asking import PATIENCE

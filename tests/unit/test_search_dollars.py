@@ -12,8 +12,8 @@ from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk
 
 from mahtab_tui.llm.usage import Spending
+from mahtab_tui.search.api import SearchAnswer
 from mahtab_tui.search.limits import Limits
-from mahtab_tui.search.search import SearchAnswer
 from tests import tags
 from tests.recursion_scripts import Bench, ScriptedModel, Seat, code, query_of
 

@@ -10,7 +10,7 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from mahtab_tui.llm.base import ModelBusy
-from mahtab_tui.search.live import NodeOutcome
+from mahtab_tui.search.turns import NodeOutcome
 from tests import tags
 from tests.recursion_scripts import TEXT, Bench, Seat, TurnStatusError, code, query_of, replies
 from tests.waiting import wait_for

@@ -19,12 +19,10 @@ from langchain_core.messages import BaseMessage
 
 from mahtab_tui.llm.base import ModelBusy, ModelError
 from mahtab_tui.sandbox.base import CallRefusedError, Text
-from mahtab_tui.search import live
-from mahtab_tui.search.engine import LONGEST_QUERY
-from mahtab_tui.search.live import NodeSource, _digest
-from mahtab_tui.search.log import Log
-from mahtab_tui.search.search import SearchAnswer
+from mahtab_tui.search.api import Log, SearchAnswer
+from mahtab_tui.search.engine import LONGEST_QUERY, MEMO_BYTES, _digest
 from mahtab_tui.search.tree import ENDS, LONGEST_TEXTS, Tree
+from mahtab_tui.search.turns import NodeSource
 from tests import tags
 from tests.records import made
 from tests.recursion_scripts import TEXT, Bench, Seat, TurnStatusError, code, query_of, replies
@@ -255,7 +253,7 @@ def test_texts_of_ended_nodes_are_released_above_a_limit(bench: Bench) -> None:
         plain=2 * LARGE,
         ask_above=99,
     )
-    assert 0 < stored_bytes(bench) <= live.MEMO_BYTES
+    assert 0 < stored_bytes(bench) <= MEMO_BYTES
     search, tree = bench._searches[-1], bench.story[0].attrs["tree"]
     search.retry(tree, "1.1")
     search.retry(tree, "1.60")

@@ -20,10 +20,17 @@ from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.prompts import LAST_CALL
 from mahtab_tui.search.api import rlm
-from mahtab_tui.search.calls import Amount, Budget, BudgetSpent, Deadline, Estimates
-from mahtab_tui.search.limits import Limits, merge_limits
-from mahtab_tui.search.live import NodeOutcome
+from mahtab_tui.search.limits import (
+    Amount,
+    Budget,
+    BudgetSpent,
+    Deadline,
+    Estimates,
+    Limits,
+    merge_limits,
+)
 from mahtab_tui.search.node import BudgetLeft
+from mahtab_tui.search.turns import NodeOutcome
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.worker.search import rlm as rlm_of_kernels
 from tests import tags

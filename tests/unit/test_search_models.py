@@ -28,8 +28,8 @@ from mahtab_tui.llm.scripted import ChatReplay, ScriptedChatModel
 from mahtab_tui.search import limits
 from mahtab_tui.search.conversation import CONCURRENCY, Message
 from mahtab_tui.search.limits import Gate, Limits, run_scheduled
-from mahtab_tui.search.live import MOST, Findings
 from mahtab_tui.search.models import CLI_CONCURRENCY, ChatModel
+from mahtab_tui.search.turns import MOST, Findings
 from tests import tags
 from tests.recursion_scripts import TEXT, Bench, ScriptedModel, Seat, code, query_of
 

@@ -13,8 +13,8 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from mahtab_tui.llm.base import ModelBusy
+from mahtab_tui.search.api import Search
 from mahtab_tui.search.limits import Limits
-from mahtab_tui.search.search import Search
 from tests import tags
 from tests.recursion_scripts import (
     TEXT,
@@ -239,7 +239,7 @@ def test_closing_a_search_stops_what_runs(bench: Bench) -> None:
 
 
 def test_nobody_waits_for_a_closed_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.search.search._CLOSING", 0.2)
+    monkeypatch.setattr("mahtab_tui.search.api._CLOSING", 0.2)
     asked = threading.Event()
 
     async def reply(messages: Sequence[BaseMessage]) -> str:

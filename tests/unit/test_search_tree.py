@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from mahtab_tui.bus.codec import InvalidRecord, as_json, decode, from_json
 from mahtab_tui.bus.records import Record
-from mahtab_tui.search.log import Log
+from mahtab_tui.search.api import Log
 from mahtab_tui.search.node import FINISHED, Coverage, Intervals, SearchNode
 from mahtab_tui.search.tree import LONGEST_TEXTS, TREES, Tree, Trees
 from tests import tags
