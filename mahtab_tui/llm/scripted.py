@@ -108,9 +108,7 @@ class ChatReplay(ScriptedChatModel):
 # The demo model
 
 WHO = "Demo model (rules, no AI): "
-_TOKENS_PER_SECOND = 80.0
-_SEARCH_TOKENS_PER_SECOND = 600.0
-"""Searches produce much text that few read."""
+_TOKENS_PER_SECOND = 200.0
 _REAL_MODEL = "A real model has no such limits: /model lists those that you can use here (--model NAME on the command line)."
 _SEQUENCES = ("list", "tuple", "set", "frozenset", "dict", "Series", "ndarray", "range")
 _COMMON_WORDS = frozenset(
@@ -148,22 +146,18 @@ class ChatDemo(ScriptedChatModel):
     def _stream(
         self, messages: list[BaseMessage], *args: Any, **kwargs: Any
     ) -> Iterator[ChatGenerationChunk]:
-        found = _search_answer(messages)
-        text = answer(messages) if found is None else found
-        pace = _TOKENS_PER_SECOND if found is None else _SEARCH_TOKENS_PER_SECOND
-        yield from self.stream_text(text, pace)
+        text = _search_answer(messages) or answer(messages)
+        yield from self.stream_text(text, _TOKENS_PER_SECOND)
         read = sum(len(message_text(message)) for message in messages)
         yield _usage_chunk("demo", read // 4, len(text) // 4, 0.0)
 
 
-def _search_answer(messages: Sequence[BaseMessage]) -> str | None:
-    """Return the next answer in a search; None if the conversation is not a search."""
-    if not messages or not isinstance(messages[0], SystemMessage):
-        return None
+def _search_answer(messages: Sequence[BaseMessage]) -> str:
+    """Return the next answer in a search; empty if the conversation is not a search."""
     system, last = message_text(messages[0]), message_text(messages[-1])
     is_plain = system.startswith(prompts.PLAIN)
     if not is_plain and not system.startswith(prompts.SEARCH):
-        return None
+        return ""
     query = _tagged(prompts.QUERY, last if is_plain else message_text(messages[1]))
     words = [word for word in re.findall(r"\w{3,}", query.lower()) if word not in _COMMON_WORDS]
     patterns = {word: rf"(?i)\b{re.sub(_ENDING, '', word)}" for word in words}
@@ -187,13 +181,12 @@ def _matching_lines(who: str, patterns: dict[str, str], lines: list[str]) -> str
     if not best:
         return f"{who}no line of the text has any of the words of the query."
     numbers = [number for number, score in enumerate(scores, 1) if score == best]
-    have = f"{len(numbers):,} {'line has' if len(numbers) == 1 else 'lines have'} {best} of the words {', '.join(patterns)}"
-    shown = []
+    shown = [f"{who}lines with {best} of the words {', '.join(patterns)}: {len(numbers):,}"]
     for number in numbers[:10]:
         line = lines[number - 1]
         found = [match.start() for each in patterns.values() if (match := re.search(each, line))]
         shown.append(f"line {number}: {line[max(0, min(found) - 200) :][:500]}")
-    return "\n".join([f"{who}{have}:", *shown])
+    return "\n".join(shown)
 
 
 def answer(messages: Sequence[BaseMessage]) -> str:
@@ -203,11 +196,8 @@ def answer(messages: Sequence[BaseMessage]) -> str:
     if '"is_complete"' in last:
         reasons = {"reasoning": "The code ran or failed.", "next_action": ""}
         return json.dumps({"is_complete": 'status="error"' not in last, **reasons})
-    if prompts.VARIABLES not in last:
-        if (outputs := _OUTPUT.findall(last)) and "<assistant-repl-out" in last:
-            return _report(outputs)
-        if "skipped block" in last:
-            return "I leave it at that."
+    if prompts.VARIABLES not in last and "<assistant-repl-out" in last:
+        return _report(_OUTPUT.findall(last))
     question = re.split(rf"^(?:</[a-z-]+>|{prompts.QUESTION} )", last, flags=re.MULTILINE)[-1]
     failed = (out for how, out in _OUTPUT.findall("\n".join(texts)) if 'status="error"' in how)
     errors = _ERROR.findall(html.unescape("\n".join(failed)))
@@ -215,20 +205,18 @@ def answer(messages: Sequence[BaseMessage]) -> str:
         return (
             f"The cell raised {errors[-1].rstrip('.')}. I explain no more than that. {_REAL_MODEL}"
         )
-    is_first = not any(isinstance(message, AIMessage) for message in messages)
     reply = _reply(question.removesuffix(prompts.COMPUTE).strip(), _variables(texts))
-    return WHO + reply if is_first else reply
+    return reply if any(isinstance(message, AIMessage) for message in messages) else WHO + reply
 
 
 def _report(outputs: Sequence[tuple[str, str]]) -> str:
     printed = (_NEW_VARIABLES.split(output.strip("\n"), maxsplit=1)[0] for _, output in outputs)
-    text = "\n".join(output for output in printed if output)
+    text = "\n".join(output for output in printed if output) or "nothing was printed"
     if any('status="error"' in attributes for attributes, _ in outputs):
-        why = text.splitlines()[-1] if text else "nothing was printed"
-        raise ModelError(f"The demo model's code failed: {why}. {_REAL_MODEL}")
+        raise ModelError(f"The demo model's code failed: {text.splitlines()[-1]}. {_REAL_MODEL}")
     if "\n" not in text:
-        return f"The result: {text or 'nothing was printed'}."
-    return f"This came out:\n\n```text\n{text if len(text) <= 1_500 else text[:1_500] + '…'}\n```"
+        return f"The result: {text}."
+    return f"This came out:\n\n```text\n{text[:1_500]}\n```"
 
 
 def _reply(question: str, variables: Sequence[_Variable]) -> str:
@@ -237,16 +225,16 @@ def _reply(question: str, variables: Sequence[_Variable]) -> str:
         return "\n".join(lines) or (
             "There are no variables yet. Make one in Python mode: `numbers = [3, 1, 2]`."
         )
-    data = (each for each in variables if each.type in ("DataFrame", *_SEQUENCES))
-    name = next((each.name for each in data), "numbers, after numbers = [3, 1, 2]")
-    examples = ["which variables are there?", f"describe {name}", f"how many items has {name}?"]
-    listed = "\n".join(f"- {example}" for example in examples)
     words = re.findall(r"\w+", question)
-    for variable in sorted(variables, key=lambda each: _likeness(each, words), reverse=True):
+    data = [each for each in variables if each.type in ("DataFrame", *_SEQUENCES)]
+    data.sort(key=lambda each: each.type != "DataFrame")
+    for variable in [each for each in variables if each.name in words] or data:
         if found := _plan(words, variable):
             return f"{found[0]}\n\n```python\n{found[1]}\n```\n"
+    name = data[0].name if data else "numbers, after numbers = [3, 1, 2]"
     raise ModelError(
-        f"The demo model has no rule for this question. These would work now:\n{listed}\n{_REAL_MODEL}"
+        "The demo model has no rule for this question. These would work now:\n- which variables are"
+        f" there?\n- describe {name}\n- how many items has {name}?\n{_REAL_MODEL}"
     )
 
 
@@ -262,59 +250,41 @@ def _variables(texts: Sequence[str]) -> list[_Variable]:
     return found
 
 
-def _likeness(variable: _Variable, words: Sequence[str]) -> tuple[bool, int, bool]:
-    names = {word for word in words if word not in _COMMON_WORDS and _column(variable, word)}
-    return variable.name in words, len(names), variable.type == "DataFrame"
-
-
-def _column(variable: _Variable, word: str) -> str:
-    found = re.search(rf"\b{word}\b", variable.text.partition("\n")[2], re.IGNORECASE)
-    return found[0] if found else ""
-
-
 def _plan(words: Sequence[str], variable: _Variable) -> tuple[str, str] | None:
-    name, kind = variable.name, variable.type
-    is_table, is_sequence = kind == "DataFrame", kind in _SEQUENCES
-    if name not in words and not (is_table or is_sequence or kind == "str"):
-        return None
-    # The variable may be named like a word that asks for something.
-    question = " ".join(f" {' '.join(words)} ".rpartition(f" {name} ")[::2])
-    rest = [word for word in question.split() if word.lower() not in _COMMON_WORDS]
-    column = ""
-    if len(rest) == 1 and (is_table or "{" in variable.text):
-        column = _column(variable, rest[0]) or rest[0]
+    """Return an announcement and code that answers a question about a variable; None if it asks for
+    something else."""
+    name, is_table = variable.name, variable.type == "DataFrame"
+    question = " ".join(words)
+    rest = [word for word in words if word != name and word.lower() not in _COMMON_WORDS]
 
     def asks(pattern: str) -> bool:
         return re.search(rf"\b(?:{pattern})\b", question, re.IGNORECASE) is not None
 
-    missing = asks("no|without|missing|lacks?|empty|null|nan")
-    if missing and column:
-        made = f"without_{column.lower()}"
-        code = f"{made} = [row for row in {name} if row[{column!r}] in (None, '')]"
-        if is_table:
-            code = f"{made} = {name}[{name}[{column!r}].isna()]"
-        code += f"\nprint(len({made}), 'of', len({name}), 'rows have no {column}')"
-        code += f"\nprint({made}.head(10))" if is_table else f"\nprint(*{made}[:10])"
-        return f"I look for rows of `{name}` without {column}.", code
+    if len(rest) == 1 and asks("no|without|missing|lacks?|empty"):
+        if not (found := re.search(rf"\b{rest[0]}\b", variable.text, re.IGNORECASE)):
+            return None
+        column, made = found[0], f"without_{found[0].lower()}"
+        rows = f"[row for row in {name} if row[{column!r}] in (None, '')]"
+        rows = f"{name}[{name}[{column!r}].isna()]" if is_table else rows
+        code = f"{made} = {rows}\nprint(len({made}), 'of', len({name}), 'rows have no {column}')"
+        return f"I look for rows of `{name}` without {column}.", f"{code}\nprint({made}[:10])"
     count = rest[0] if len(rest) == 1 and re.fullmatch("[0-9]{1,5}", rest[0]) else ""
     if asks("first|last") and (count or not rest):
-        values = f"{name}.splitlines()" if kind == "str" else name
-        values = values if is_table or kind in ("str", "list", "Series") else f"list({name})"
+        values = f"{name}.splitlines()" if variable.type == "str" else name
+        values = f"list({name})" if variable.type in ("tuple", "set", "dict") else values
         part = f"-{count or 5}:" if asks("last") else f":{count or 5}"
         return f"Here is a part of `{name}`.", f"print({values}[{part}])"
-    if rest or (missing and not is_table):
+    if rest:
         return None
-    if asks("how many|count|number of") and not missing:
+    if asks("how many|count|number of"):
         unit, counted = "rows" if is_table else "items", name
-        if kind == "str":
+        if variable.type == "str":
             unit, counted = "words", f"{name}.split()"
         code = f"print('{name} has', len({counted}), '{unit}')"
         return f"I count the {unit} of `{name}`.", code
-    if missing or asks(r"describe|summar\w+|overview|show|print|look|tell|see|contains?|what"):
+    if asks(r"describe|summar\w+|overview|show|print|look|tell|contains?|what"):
         code = f"print(repr({name})[:1000])"
         if is_table:
             code = f"print({name}.shape)\nprint({name}.describe())\nprint({name}.isna().sum())"
-        elif is_sequence:
-            code = f"print(type({name}).__name__, len({name}))\nprint(list({name})[:5])"
         return f"I look at `{name}`.", code
     return None
