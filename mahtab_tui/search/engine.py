@@ -37,27 +37,6 @@ MEMO_BYTES = 16 * 2**20
 _NODE = 2_000
 
 
-class EndedNodes:
-    """The ended nodes of one tree that can be run again; the oldest are forgotten first."""
-
-    def __init__(self) -> None:
-        self._nodes: deque[tuple[LiveNode, int]] = deque()
-        self._chars = 0
-
-    def add(self, node: LiveNode, size: int) -> list[LiveNode]:
-        """Add a node that holds `size` bytes. Returns the nodes that were forgotten for it."""
-        self._nodes.append((node, size + _NODE))
-        self._chars += size + _NODE
-        forgotten = []
-        while self._chars > MEMO_BYTES:
-            oldest, chars = self._nodes.popleft()
-            self._chars -= chars
-            # Others of its fan-out may still know it.
-            oldest.query, oldest.source = "", NodeSource(Text(""))
-            forgotten.append(oldest)
-        return forgotten
-
-
 _Question = tuple[str, str, bytes, bytes]
 """Model, kind, and digests of query and text, so that no text is held."""
 _PIECE = 1_000_000
@@ -253,12 +232,12 @@ class Engine:
         by_code: bool = False,
     ) -> None:
         self.tree = events.tree
-        self._events = events
-        self._limits = limits
+        self.events = events
+        self.limits = limits
         self._model = model
         self._sub_model = sub_model
-        self._sandboxes = sandboxes
-        self._tools = tools
+        self.sandboxes = sandboxes
+        self.tools = tools
         self._by_code = by_code
         concurrency = limits.concurrency or max(model.concurrency, sub_model.concurrency)
         self._budget = Budget(limits)
@@ -269,7 +248,9 @@ class Engine:
         self._exploring: defaultdict[int, Gate] = defaultdict(lambda: Gate(concurrency))
         self._reading = Gate(concurrency)  # plain calls hold their text twice
         self._nodes: dict[str, LiveNode] = {}
-        self._ended_nodes = EndedNodes()
+        self._ended: deque[tuple[LiveNode, int]] = deque()
+        """Those that can be run again, with the bytes that they hold."""
+        self._ended_bytes = 0
         self._begun = 0
         self._attempts = 0
         self._made = 0
@@ -282,7 +263,7 @@ class Engine:
     async def run(self, query: str, text: Text, about: Mapping[str, Any]) -> NodeOutcome:
         """Run a new root; cancelling stops the tree. about: attributes for its first event."""
         self._text = text
-        self._deadline = Deadline.after(self._limits.max_seconds, asyncio.get_running_loop().time())
+        self._deadline = Deadline.after(self.limits.max_seconds, asyncio.get_running_loop().time())
         return await self.run_again(query, about)
 
     async def run_again(self, query: str, about: Mapping[str, Any]) -> NodeOutcome:
@@ -291,7 +272,7 @@ class Engine:
         replaces = str(before) if before else ""
         source = NodeSource(self._text)
         root = self._make(None, query, source, self._model, self._roots, 0, replaces=replaces)
-        self._begin(root, limits=asdict(self._limits), **about)
+        self._begin(root, limits=asdict(self.limits), **about)
         try:
             return (await self._roots.outcomes())[0]
         except asyncio.CancelledError:
@@ -327,7 +308,7 @@ class Engine:
             return False
         if not self.running():
             self._deadline = Deadline.after(
-                self._limits.max_seconds, asyncio.get_running_loop().time()
+                self.limits.max_seconds, asyncio.get_running_loop().time()
             )
         new = self._make(
             old.parent,
@@ -372,8 +353,8 @@ class Engine:
             parent.children += 1
             node_id = f"{parent.id}.{parent.children}"
         depth = 0 if parent is None else parent.depth + 1
-        plain = plain or self._limits.is_plain(depth, source.chars)
-        if plain and depth == 0 and self._limits.max_depth > 0:
+        plain = plain or self.limits.is_plain(depth, source.chars)
+        if plain and depth == 0 and self.limits.max_depth > 0:
             plain = not (self._by_code or prompts.is_looked_up(query, self._text))
         kind: Kind = "llm" if plain else "rlm"
         node = LiveNode(node_id, parent, depth, kind, query, source, model, batch, index, replaces)
@@ -383,7 +364,7 @@ class Engine:
 
     def _begin(self, node: LiveNode, **about: Any) -> None:
         parent = node.parent
-        self._events.send(
+        self.events.send(
             SearchBegin(
                 shortened(node.query, LONGEST_QUERY),
                 node=node.id,
@@ -407,7 +388,7 @@ class Engine:
 
     async def _run_node(self, node: LiveNode) -> NodeOutcome:
         try:
-            return await self._memo.answer(node, self._work, self._events)
+            return await self._memo.answer(node, self._work, self.events)
         except (BudgetSpent, SandboxError, CallRefusedError) as error:
             return NodeOutcome(str(error), "error")
         except Exception as error:  # a node's outermost frame, around a provider's code
@@ -427,9 +408,9 @@ class Engine:
             if not outcome.failed:
                 node.parent.found.add_answer(node.query, node.index, node.batch.size, outcome.text)
         if node.kind == "llm" and not outcome.failed:
-            self._events.touch(node.id, "peek", node.source.spans)
-        self._events.touch(node.id, "answer", outcome.spans)
-        self._events.send(
+            self.events.touch(node.id, "peek", node.source.spans)
+        self.events.touch(node.id, "answer", outcome.spans)
+        self.events.send(
             SearchFinal(
                 outcome.text,
                 node=node.id,
@@ -442,9 +423,15 @@ class Engine:
         node.batch.ended(node)
         if node.parent is not None:  # the root can always be run again
             made = 0 if node.source.text is self._text else getsizeof(node.source.text.text)
-            size = made + getsizeof(node.query) + getsizeof(outcome.text)
-            for forgotten in self._ended_nodes.add(node, size):
-                del self._nodes[forgotten.id]
+            size = made + getsizeof(node.query) + getsizeof(outcome.text) + _NODE
+            self._ended.append((node, size))
+            self._ended_bytes += size
+            while self._ended_bytes > MEMO_BYTES:
+                oldest, size = self._ended.popleft()
+                self._ended_bytes -= size
+                # Others of its fan-out may still know it.
+                oldest.query, oldest.source = "", NodeSource(Text(""))
+                del self._nodes[oldest.id]
 
     async def _work(self, node: LiveNode) -> NodeOutcome:
         deadline = self._deadline
@@ -455,23 +442,15 @@ class Engine:
                 return await self._plain(node, deadline)
         gate = self._exploring[node.depth]
         await gate.enter()
-        exploration = Exploration(
-            node,
-            self.calls,
-            self._events,
-            self._limits,
-            self._sandboxes,
-            self._remaining_budget,
-            self._tools,
-        )
+        exploration = Exploration(self, node)
         try:
-            return await exploration.run(partial(self._ask, node), deadline)
+            return await exploration.run(deadline)
         finally:
             closing = asyncio.create_task(_close(exploration.sandbox, gate))
             self._background.add(closing)
             closing.add_done_callback(self._background.discard)
 
-    def _remaining_budget(self, turns: int) -> BudgetLeft:
+    def left(self, turns: int) -> BudgetLeft:
         end = self._deadline.work
         seconds = None if end is None else max(0.0, end - asyncio.get_running_loop().time())
         return replace(self._budget.left(), turns=turns, seconds=seconds)
@@ -497,7 +476,7 @@ class Engine:
             return NodeOutcome(words, "partial", why=why)
         finally:
             conversation.ended = True
-        self._events.send(SearchChat(reply.text, node=node.id, turn=1))
+        self.events.send(SearchChat(reply.text, node=node.id, turn=1))
         text = node.source.release_text()
         spans = find_values(reply.text, text.text, [(0, len(text.text))])
         in_root = text.to_root(sorted(spans))
@@ -506,7 +485,7 @@ class Engine:
             return NodeOutcome(reply.text, "partial", in_root, why)
         return NodeOutcome(reply.text, "done", in_root)
 
-    async def _ask(self, parent: LiveNode, request: Request, text: Text) -> list[NodeOutcome]:
+    async def ask(self, parent: LiveNode, request: Request, text: Text) -> list[NodeOutcome]:
         if self._begun + len(request.parts) > _NODES:
             raise CallRefusedError(
                 f"A search may make at most {_NODES:,} sub-calls, and {self._begun:,} have been made."
@@ -543,9 +522,9 @@ class Engine:
             await asyncio.wait(tasks, timeout=_UNWINDING)
 
     def _check_plain(self, source: NodeSource) -> None:
-        if source.chars > self._limits.plain:
+        if source.chars > self.limits.plain:
             raise CallRefusedError(
-                f"A text of {source.chars:,} characters is too long for one call, which may read {self._limits.plain:,}. Make smaller parts."
+                f"A text of {source.chars:,} characters is too long for one call, which may read {self.limits.plain:,}. Make smaller parts."
             )
 
     async def _fan_out(
@@ -563,7 +542,7 @@ class Engine:
             for index, (query, source) in enumerate(zip(request.queries, sources, strict=True))
         ]
         handed = [span for source in sources for span in source.spans]
-        self._events.touch(parent.id, "handed", handed)
+        self.events.touch(parent.id, "handed", handed)
         for node in nodes:
             self._begin(node)
         try:

@@ -7,9 +7,13 @@ import asyncio
 import re
 import warnings
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from mahtab_tui.search.engine import Engine
+
 
 from mahtab_tui.bus.answers import fences, parse_response
 from mahtab_tui.bus.records import SearchChat, SearchReplIn, SearchReplOut
@@ -18,7 +22,6 @@ from mahtab_tui.sandbox.base import (
     CallRefusedError,
     Sandbox,
     SandboxError,
-    Sandboxes,
     Text,
     TextRun,
     TextSpan,
@@ -26,13 +29,11 @@ from mahtab_tui.sandbox.base import (
 )
 from mahtab_tui.search import prompts
 from mahtab_tui.search.conversation import Message, Model, Reply
-from mahtab_tui.search.limits import Amount, BudgetSpent, Calls, Deadline, Limits
-from mahtab_tui.search.node import BudgetLeft, Events, Intervals, shortened
+from mahtab_tui.search.limits import Amount, BudgetSpent, Deadline
+from mahtab_tui.search.node import Intervals, shortened
 from mahtab_tui.search.prompts import CUT_OFF_ANSWER, EMPTY_ANSWER, NO_CODE
 from mahtab_tui.search.requests import (
-    Request,
     SubAnswers,
-    Tools,
     read_call,
     read_final,
     read_tool_call,
@@ -322,28 +323,14 @@ _MAX_GROUNDS = 4_096
 _MAX_TOUCHES = 20_000
 """Spans that one node may report as seen."""
 
-Ask = Callable[[Request, Text], Awaitable[list[NodeOutcome]]]
-
 
 class SandboxCalls:
-    def __init__(
-        self,
-        node: LiveNode,
-        text: Text,
-        events: Events,
-        ask: Ask,
-        limits: Limits,
-        tools: Tools | None,
-    ) -> None:
+    def __init__(self, engine: Engine, node: LiveNode, text: Text) -> None:
         self.final: NodeOutcome | None = None
         self.answered = asyncio.Event()
+        self._engine = engine
         self._node = node
         self._text = text
-        self._events = events
-        self._ask = ask
-        self._limits = limits
-        self._longest_answer = limits.answer_at(node.depth)
-        self._tools = tools
         self._touches = 0
         self._answers = SubAnswers(text)
         self._tool_turn = 0
@@ -354,7 +341,7 @@ class SandboxCalls:
         if name == "tool":
             return {"value": await self._call_tool(*read_tool_call(args))}
         request = read_call(name, args, self._text)
-        outcomes = await self._ask(request, self._text)
+        outcomes = await self._engine.ask(self._node, request, self._text)
         return {
             "answers": [
                 self._answer(outcome, read)
@@ -369,17 +356,17 @@ class SandboxCalls:
         return {"text": text, "failed": outcome.failed}
 
     async def _call_tool(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if self._tools is None:
+        if self._engine.tools is None:
             raise CallRefusedError("There is no such tool.")
         if self._tool_turn != self._node.turn:
-            self._tool_turn, self._tool_seconds = self._node.turn, self._limits.turn_seconds
+            self._tool_turn, self._tool_seconds = self._node.turn, self._engine.limits.turn_seconds
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
             async with asyncio.timeout(self._tool_seconds):
-                return await self._tools.call(name, args, kwargs)
+                return await self._engine.tools.call(name, args, kwargs)
         except TimeoutError:
-            seconds = self._limits.turn_seconds
+            seconds = self._engine.limits.turn_seconds
             raise CallRefusedError(
                 f"{name} took too long and was ended: the tools have {seconds:g} s together in a turn."
             ) from None
@@ -387,10 +374,11 @@ class SandboxCalls:
             self._tool_seconds = max(0.0, self._tool_seconds - (loop.time() - began))
 
     def send(self, name: str, args: dict[str, Any]) -> None:
+        longest = self._engine.limits.answer_at(self._node.depth)
         if (
             name == "final"
             and self.final is None
-            and (final := read_final(args, self._text, self._longest_answer)) is not None
+            and (final := read_final(args, self._text, longest)) is not None
         ):
             rests_on = Intervals(limit=_MAX_TOUCHES)
             rests_on.add(self._text.to_root(final.spans))
@@ -401,7 +389,7 @@ class SandboxCalls:
             how, spans = touch
             self._touches += len(spans)
             if self._touches <= _MAX_TOUCHES:
-                self._events.touch(self._node.id, how, self._text.to_root(spans))
+                self._engine.events.touch(self._node.id, how, self._text.to_root(spans))
 
 
 _OUTPUT = 10_000
@@ -414,31 +402,14 @@ _NOT_ONE = "There was not enough left for a first call and a last one. {}"
 _AFTER_FINAL = 0.3
 """Seconds that code may run on after it has given the answer."""
 
-RemainingBudget = Callable[[int], BudgetLeft]
-"""Returns what is left of the budget, given how many turns the node has left."""
-
 
 class Exploration:
-    def __init__(
-        self,
-        node: LiveNode,
-        calls: Calls,
-        events: Events,
-        limits: Limits,
-        sandboxes: Sandboxes,
-        left: RemainingBudget,
-        tools: Tools | None = None,
-    ) -> None:
+    def __init__(self, engine: Engine, node: LiveNode) -> None:
+        self._engine = engine
         self._node = node
-        self._calls = calls
-        self._events = events
-        self._limits = limits
-        self._sandboxes = sandboxes
-        self._left = left
         self.sandbox: asyncio.Future[Sandbox] | None = None
         """The caller closes it."""
-        self._tools = tools
-        self._described = tools.described if tools else ()
+        self._described = engine.tools.described if engine.tools else ()
         self._conversation = node.model.conversation()
         self._turn = 0
         self._printed = ""
@@ -447,7 +418,7 @@ class Exploration:
         self._outputs: deque[tuple[Message, TurnResult]] = deque()
         self._reserved = Amount()
 
-    async def run(self, ask: Ask, deadline: Deadline) -> NodeOutcome:
+    async def run(self, deadline: Deadline) -> NodeOutcome:
         """Run turns until there is an answer; when turns, budget or time are used up, return the
         best answer so far.
 
@@ -455,13 +426,13 @@ class Exploration:
         model's errors while nothing has been found.
         """
         text = self._node.source.release_text()
-        depth, gaps = self._node.depth, self._sandboxes.gaps
+        depth, gaps = self._node.depth, self._engine.sandboxes.gaps
         self._conversation.add(
             Message(
                 "system",
                 prompts.with_instructions(
                     prompts.system_prompt(
-                        text, self._limits, depth=depth, gaps=gaps, tools=self._described
+                        text, self._engine.limits, depth=depth, gaps=gaps, tools=self._described
                     ),
                     text,
                 ),
@@ -474,13 +445,12 @@ class Exploration:
         self._conversation.add(
             Message(
                 "user",
-                prompts.first_message(self._node.query, text, self._left(self._limits.max_turns)),
+                prompts.first_message(
+                    self._node.query, text, self._engine.left(self._engine.limits.max_turns)
+                ),
             )
         )
-        calls, found = (
-            SandboxCalls(self._node, text, self._events, ask, self._limits, self._tools),
-            self._node.found,
-        )
+        calls, found = SandboxCalls(self._engine, self._node, text), self._node.found
         try:
             outcome, reason = await self._run_until_deadline(
                 deadline.work, self._explore(calls, text)
@@ -497,7 +467,7 @@ class Exploration:
             return outcome if outcome.state == "done" else outcome._replace(why=reason)
         finally:
             self._conversation.ended = True
-            self._calls.budget.free(self._reserved)
+            self._engine.calls.budget.free(self._reserved)
 
     async def _run_until_deadline(
         self, end: float | None, work: Awaitable[tuple[NodeOutcome | None, str]]
@@ -518,12 +488,12 @@ class Exploration:
             )
 
     async def _explore(self, calls: SandboxCalls, text: Text) -> tuple[NodeOutcome | None, str]:
-        longest = self._limits.answer_at(self._node.depth)
+        longest = self._engine.limits.answer_at(self._node.depth)
         starting = self.sandbox = asyncio.ensure_future(
-            self._sandboxes.start(text, calls, longest, self._described)
+            self._engine.sandboxes.start(text, calls, longest, self._described)
         )  # while the model thinks
         wordy, ran = False, dict[str, bool]()
-        for turn in range(1, self._limits.max_turns + 1):
+        for turn in range(1, self._engine.limits.max_turns + 1):
             try:
                 if turn > 1:
                     self._reserve_last_call()
@@ -533,8 +503,10 @@ class Exploration:
                     raise BudgetSpent(_NOT_ONE.format(error)) from None
                 return None, str(error)
             found = _literal_as_words(extract_code(reply.text, ended=not reply.cut))
-            self._events.send(SearchChat(reply.text, node=self._node.id, turn=turn, cut=found.cut))
-            left = self._left(self._limits.max_turns - turn)
+            self._engine.events.send(
+                SearchChat(reply.text, node=self._node.id, turn=turn, cut=found.cut)
+            )
+            left = self._engine.left(self._engine.limits.max_turns - turn)
             code = _without_blank_lines(found.code or "")
             if code in ran:
                 if ran[code]:
@@ -561,7 +533,7 @@ class Exploration:
             self._printed += f"\n{result.output}"
             message = prompts.turn_message(result, left, cut=found.cut, query=self._node.query)
             self._add_result(result, self._reply(reply.text, found, message))
-        return None, f"rlm() ran out of turns ({self._limits.max_turns})."
+        return None, f"rlm() ran out of turns ({self._engine.limits.max_turns})."
 
     def _is_printed(self, words: str) -> bool:
         """Tell whether an answer in words gives values that the code has printed, and no others."""
@@ -607,10 +579,10 @@ class Exploration:
     async def _ask(self, reserved: Amount | None = None) -> Reply:
         self._turn += 1
         try:
-            return await self._calls.ask(
+            return await self._engine.calls.ask(
                 self._node.id,
                 self._turn,
-                self._limits.max_turns,
+                self._engine.limits.max_turns,
                 self._conversation,
                 reserved,
             )
@@ -622,8 +594,8 @@ class Exploration:
         self, turn: int, sandbox: Sandbox, code: str, calls: SandboxCalls
     ) -> TurnResult:
         self._node.turn = turn
-        self._events.send(SearchReplIn(code, node=self._node.id, turn=turn))
-        running = asyncio.ensure_future(sandbox.run(code, self._limits.turn_seconds))
+        self._engine.events.send(SearchReplIn(code, node=self._node.id, turn=turn))
+        running = asyncio.ensure_future(sandbox.run(code, self._engine.limits.turn_seconds))
         answered = asyncio.ensure_future(calls.answered.wait())
         try:
             await asyncio.wait((running, answered), return_when=asyncio.FIRST_COMPLETED)
@@ -643,7 +615,7 @@ class Exploration:
             duration=result.duration,
             chars=result.chars,
         )
-        self._events.send(about.changed(text=result.output[:_OUTPUT]))
+        self._engine.events.send(about.changed(text=result.output[:_OUTPUT]))
         return result
 
     async def _last_call(self, reason: str, calls: SandboxCalls) -> tuple[NodeOutcome | None, str]:
@@ -664,7 +636,7 @@ class Exploration:
         except Exception:
             found.add_words(self._conversation.partial)  # as far as it came
             raise
-        self._events.send(SearchChat(reply.text, node=node.id, turn=self._turn))
+        self._engine.events.send(SearchChat(reply.text, node=node.id, turn=self._turn))
         words, code = last_answer(reply.text)
         if code is not None and self.sandbox is not None:
             try:
@@ -679,8 +651,10 @@ class Exploration:
     def _reserve_last_call(self) -> None:
         """Reserve what a last call after one more turn would take. Raises `BudgetSpent`; the
         earlier reservation then stays."""
-        wanted = self._calls.estimate(self._node.model, self._conversation.chars + 2 * _OUTPUT)
-        self._calls.budget.hold(wanted.minus(self._reserved))
+        wanted = self._engine.calls.estimate(
+            self._node.model, self._conversation.chars + 2 * _OUTPUT
+        )
+        self._engine.calls.budget.hold(wanted.minus(self._reserved))
         self._reserved = wanted
 
 
