@@ -157,8 +157,10 @@ def explain_error(
     names = {cls.__name__ for cls in type(error).__mro__}
     if any("Timeout" in name for name in names):
         return no_response_error(timeout)
-    causes = [*_causes(error)]
-    if any(type(cause).__name__ in _UNREACHABLE for cause in causes):
+    causes: list[BaseException] = [error]
+    while (cause := causes[-1].__cause__) is not None:
+        causes.append(cause)
+    if any(type(each).__name__ in _UNREACHABLE for each in causes):
         why = " ".join(str(causes[-1]).split()).rstrip(".") or "there is no connection"
         return ModelError(f"The service cannot be reached: {why}.")
     if names & {"TransportError", "APIConnectionError"}:
@@ -235,13 +237,6 @@ def _error_text(error: Exception, secret: str) -> str:
     # Masked before it is cut, which could leave a part of the key.
     line = str(masked(" ".join(words.split()), secret))
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …"
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    cause: BaseException | None = error
-    while cause is not None:
-        yield cause
-        cause = cause.__cause__
 
 
 # Messages and chunks of LangChain

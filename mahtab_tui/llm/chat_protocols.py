@@ -339,7 +339,12 @@ class OllamaAnswer(Answer):
         if not isinstance(calls, list):
             raise ModelError(NOT_AN_ANSWER)
         self.begun = self.begun or "message" in event
-        pieces = [*map(self._whole_call, calls)]
+        pieces = []
+        for call in calls:
+            function = _mapping(_mapping(call).get("function"))
+            name, arguments = str(function.get("name") or ""), function.get("arguments") or {}
+            pieces.append(ToolCallPiece(self._calls, _new_call_id(), name, json.dumps(arguments)))
+            self._calls += 1
         chunk = ChatChunk(
             _join_text(message.get("content")), _join_text(message.get("thinking")), pieces
         )
@@ -353,12 +358,6 @@ class OllamaAnswer(Answer):
             )
             if read is not None and written is not None:
                 self.usage = TokenUsage(read, written, 0)
-
-    def _whole_call(self, call: object) -> ToolCallPiece:
-        function = _mapping(_mapping(call).get("function"))
-        self._calls += 1
-        name, written = str(function.get("name") or ""), json.dumps(function.get("arguments") or {})
-        return ToolCallPiece(self._calls - 1, _new_call_id(), name, written)
 
 
 # Anthropic's Messages
@@ -377,21 +376,20 @@ def messages_body(
     if stop:
         body["stop_sequences"] = stop
     if tools:
-        body["tools"] = [_tool(tool["function"]) for tool in tools]
+        body["tools"] = [
+            {
+                "name": function["name"],
+                "description": function.get("description", ""),
+                "input_schema": function.get("parameters") or {"type": "object", "properties": {}},
+            }
+            for function in (tool["function"] for tool in tools)
+        ]
         if isinstance(choice, str):
             body["tool_choice"] = {"type": "any" if choice == "required" else choice}
         elif choice is not None:
             named = choice.get("function")
             body["tool_choice"] = choice if named is None else {"type": "tool", **named}
     return body
-
-
-def _tool(function: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "name": function["name"],
-        "description": function.get("description", ""),
-        "input_schema": function.get("parameters") or {"type": "object", "properties": {}},
-    }
 
 
 def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from pydantic import ConfigDict, PrivateAttr
 
 from mahtab_tui.bus.prompt import escape_tags
 from mahtab_tui.bus.terminal_screen import escape_for_model
-from mahtab_tui.llm.base import RESTARTED, ModelError, message_text
+from mahtab_tui.llm.base import RESTARTED, ModelError, message_text, no_response_error
 from mahtab_tui.llm.claude_process import (
     REACTION,
     ClaudeNotice,
@@ -249,9 +249,7 @@ class ChatClaudeCLI(BaseChatModel):
                 elif now - stopping > REACTION:
                     return  # it is killed
             elif now - last_event > self.timeout:
-                raise ModelError(
-                    f"The model has not responded for {self.timeout:.0f} s, so the answer was abandoned."
-                )
+                raise no_response_error(self.timeout)
 
     def _last_chunk(self, turn: ClaudeTurn) -> ChatGenerationChunk:
         metadata: dict[str, Any] = {"model_name": turn.model or self.model or "claude"}

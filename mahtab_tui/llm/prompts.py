@@ -351,14 +351,11 @@ def changed_sections(sections: Mapping[str, str], texts: Sequence[str]) -> str:
     """Format the sections that differ from their newest account in a conversation."""
     changed = []
     for name, text in sections.items():
-        last, section = _last_section(name, texts), _section(name, text or _NOTHING_NOW)
+        content = escape_tags(defuse(text or _NOTHING_NOW), *_SECTIONS)
+        last, section = _last_section(name, texts), f"<{name}>\n{content}\n</{name}>"
         if section != last and (text or last):
             changed.append(section)
     return "\n\n".join(changed)
-
-
-def _section(name: str, text: str) -> str:
-    return f"<{name}>\n{escape_tags(defuse(text), *_SECTIONS)}\n</{name}>"
 
 
 def _last_section(name: str, texts: Sequence[str]) -> str:

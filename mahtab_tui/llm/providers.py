@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -446,8 +446,15 @@ def found_models(
 ) -> list[ModelChoice]:
     """List the models that are known without network access. chosen: the models in the settings,
     with what each is for."""
+    claude = _CLAUDE if find_program("claude") else _CLAUDE[:1]
+    offered = [
+        *((spec, "used before") for spec in used),
+        *((spec, "the claude program, with your login") for spec in claude),
+        *((f"{provider}:", "type a model's name after it") for provider in _PROVIDERS),
+        ("demo", "offline, canned rules"),
+    ]
     found: dict[str, ModelChoice] = {}
-    for spec, about in (*chosen, *((spec, "used before") for spec in used), *_offered()):
+    for spec, about in (*chosen, *offered):
         if spec not in found:
             found[spec] = ModelChoice(spec, about, availability_problem(spec, access))
     return list(found.values())
@@ -461,14 +468,6 @@ def availability_problem(spec: str, access: Mapping[str, Any]) -> str:
     except ModelError as error:
         return str(error)
     return ""
-
-
-def _offered() -> Iterator[tuple[str, str]]:
-    for spec in _CLAUDE if find_program("claude") else _CLAUDE[:1]:
-        yield spec, "the claude program, with your login"
-    for provider in _PROVIDERS:
-        yield f"{provider}:", "type a model's name after it"
-    yield "demo", "offline, canned rules"
 
 
 def server_models() -> list[ModelChoice]:

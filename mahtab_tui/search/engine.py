@@ -240,8 +240,7 @@ class Engine:
         self.tools = tools
         self._by_code = by_code
         concurrency = limits.concurrency or max(model.concurrency, sub_model.concurrency)
-        self._budget = Budget(limits)
-        self.calls = Calls(events, self._budget, Gate(concurrency), gates, spending)
+        self.calls = Calls(events, Budget(limits), Gate(concurrency), gates, spending)
         self._fan_outs = FanOuts(events, limits, self.calls, sub_model, consent)
         # An exploring node has a process. A gate for each depth prevents deadlock: nodes wait only
         # for deeper ones.
@@ -453,7 +452,7 @@ class Engine:
     def left(self, turns: int) -> BudgetLeft:
         end = self._deadline.work
         seconds = None if end is None else max(0.0, end - asyncio.get_running_loop().time())
-        return replace(self._budget.left(), turns=turns, seconds=seconds)
+        return replace(self.calls.budget.left(), turns=turns, seconds=seconds)
 
     async def _plain(self, node: LiveNode, deadline: Deadline) -> NodeOutcome:
         self._check_plain(node.source)
@@ -503,7 +502,9 @@ class Engine:
         ]
         try:  # check first: nodes that are bound to fail would hold their texts
             shortest = min((source.chars for source in sources), default=0)
-            self._budget.free(self._budget.hold(self.calls.estimate(self._sub_model, shortest)))
+            self.calls.budget.free(
+                self.calls.budget.hold(self.calls.estimate(self._sub_model, shortest))
+            )
             if request.plain and not request.many:
                 self._check_plain(sources[0])
         except (BudgetSpent, CallRefusedError) as error:

@@ -240,9 +240,8 @@ class ModelInstance:
 
 
 def _takes_max_tokens(llm: BaseChatModel) -> bool:
-    inner = getattr(llm, "inner", llm)  # a provider's model is inside `ChatRemote`
-    known = "max_tokens" in type(inner).model_fields and not isinstance(llm, ChatClaudeCLI)
-    return known and not getattr(inner, "thinking", None)
+    known = "max_tokens" in type(llm).model_fields and not isinstance(llm, ChatClaudeCLI)
+    return known and not getattr(llm, "thinking", None)
 
 
 def _copy_model(llm: BaseChatModel) -> BaseChatModel:

@@ -300,14 +300,9 @@ def first_message(query: str, text: Text, left: BudgetLeft) -> str:
     lines = text.text.count("\n") + (not text.text.endswith("\n") and size > 0)
     if text.contexts:
         return _first_of_several(query, text, left)
-    what = (
-        "str of"
-        if text.kind == "str"
-        else f"{text.kind} of {len(text.parts):,} documents, together"
-    )
     rows = _read_rows(text.text) if text.kind == "str" else None
     about = [
-        f"context is a {what} {size:,} characters in {lines:,} lines (about {tokens(size):,} tokens)."
+        f"context is a {_size(text.kind, text.parts, size)} in {lines:,} lines (about {tokens(size):,} tokens)."
     ]
     if text.about:
         about.append(text.about)
@@ -405,7 +400,7 @@ def _example_of_rows(query: str, words: Sequence[str], rows: _Rows) -> str:
     module = "csv" if rows.form == "CSV" else "json"
     code = f"import {module}\nrows = [row for row in {rows.code}{condition and ' if '}{condition}]"
     columns = rows.columns
-    number = next((name for name, value in columns.items() if _is_number(value)), "")
+    number = next((n for n, value in columns.items() if re.fullmatch(r"-?\d+(\.\d+)?", value)), "")
     day = next((name for name, value in columns.items() if re.match(r"\d{4}-\d\d", value)), "")
     if _COUNTS.search(query) or not number:
         return _COMPUTE.format(what="their number", code=f"{code}\nFINAL(len(rows))")
@@ -417,26 +412,19 @@ def _example_of_rows(query: str, words: Sequence[str], rows: _Rows) -> str:
     return _COMPUTE.format(what=what, code=f"{code}\n{last}")
 
 
-def _is_number(value: str) -> bool:
-    return re.fullmatch(r"-?\d+(\.\d+)?", value) is not None
+def _size(kind: str, documents: Sequence[Document], characters: int) -> str:
+    what = "str of" if kind == "str" else f"{kind} of {len(documents):,} documents, together"
+    return f"{what} {characters:,} characters"
 
 
 def _first_of_several(query: str, text: Text, left: BudgetLeft) -> str:
     size, share = len(text.text), max(100, PREVIEW * 3 // len(text.contexts))
-    about, previews = (
-        [f"The contexts have {size:,} characters together (about {tokens(size):,} tokens)."],
-        [],
-    )
+    about = [f"The contexts have {size:,} characters together (about {tokens(size):,} tokens)."]
+    previews: list[str] = []
     for each in text.contexts:
         part = text.text[each.start : each.end]
-        kind = (
-            each.kind
-            if each.kind == "str"
-            else f"{each.kind} of {len(each.parts):,} documents, together"
-        )
-        about.append(
-            f"{each.name} is a {kind}{' of' if each.kind == 'str' else ''} {len(part):,} characters in {part.count(chr(10)) + 1:,} lines."
-        )
+        characters = _size(each.kind, each.parts, len(part))
+        about.append(f"{each.name} is a {characters} in {part.count(chr(10)) + 1:,} lines.")
         about += [each.about] if each.about else []
         about += [
             _document(document)
@@ -454,11 +442,9 @@ def turn_message(
     """Report what a turn's code printed, how it ended, and what is left. cut: whether text after
     the code was dropped."""
     output = result.output.rstrip("\n")
-    shown = (
-        shorten(output, LONGEST_OUTPUT)
-        if output.strip()
-        else "(nothing was printed: print what you want to see)"
-    )
+    shown = shorten(output, LONGEST_OUTPUT)
+    if not output.strip():
+        shown = "(nothing was printed: print what you want to see)"
     head = f'status="{result.status}" characters="{result.chars}"'
     if result.duration >= 1:  # so that quick turns read the same in every run
         head += f' seconds="{result.duration:.0f}"'

@@ -253,7 +253,7 @@ def extract_code(answer: str, *, ended: bool = True) -> AnswerCode:
             return AnswerCode(None, feedback=CUT_OFF_ANSWER)
     return (
         _unnamed(answer)
-        or _bare(answer, ended)
+        or (AnswerCode(answer.strip()) if ended and _is_code(answer.strip()) else None)
         or AnswerCode(None, feedback=NO_CODE if ended else CUT_OFF_ANSWER)
     )
 
@@ -283,10 +283,6 @@ def _unnamed(answer: str) -> AnswerCode | None:
         return None
     rest = text.split("\n")[fence.end :]
     return AnswerCode(fence.code.rstrip(), cut=any(line.strip() for line in rest))
-
-
-def _bare(answer: str, ended: bool) -> AnswerCode | None:
-    return AnswerCode(answer.strip()) if ended and _is_code(answer.strip()) else None
 
 
 def _is_code(text: str) -> bool:
