@@ -138,20 +138,6 @@ def test_instructions_reach_the_first_model_only() -> None:
     assert "5 EUR" not in prompts[1]
 
 
-def test_corrected_answer_has_its_last_tree() -> None:
-    answers = [python("FINAL('twenty')"), python("FINAL(20)")]
-    answer = rlm(
-        "how many?", LOG, model=ScriptedModel(reply=lambda messages: answers.pop(0)), returns=int
-    )
-    assert answer.tree is not None
-    assert (answer.value, answer.tree.id, answer.tree.model_calls, len(answer.log)) == (
-        20,
-        "2",
-        1,
-        14,
-    )
-
-
 def test_failed_search_carries_its_tree() -> None:
     with pytest.raises(mahtab_tui.SearchFailed) as failed:
         rlm("what?", LOG, model=scripted({"what?": python("print(1)")}), max_calls=1)

@@ -290,22 +290,6 @@ def test_long_lines_and_all_of_unicode_pass_through(
     assert str(claude_model().invoke([HumanMessage("漢\ud800")]).text) == text
 
 
-def test_two_models_answer_concurrently(
-    install_claude: InstallClaude, claude_model: MakeClaude
-) -> None:
-    install_claude("answers", answers=["one"])
-    answers: list[str] = []
-    threads = [
-        threading.Thread(target=lambda: answers.append(str(claude_model().invoke(HELLO).text)))
-        for _ in range(2)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
-    assert answers == ["one", "one"]
-
-
 def test_closing_leaves_no_process_thread_or_file(
     install_claude: InstallClaude, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -505,19 +489,6 @@ def test_unused_prestarted_process_is_replaced(
     llm.prepare("Be short.")
     wait_for(lambda: len(fake.starts) == 2)
     assert running(fake) == [fake.starts[1]["pid"]]
-
-
-def test_prestarted_process_that_died_is_replaced(
-    install_claude: InstallClaude, claude_model: MakeClaude
-) -> None:
-    fake = install_claude("answers", answers=["one"])
-    llm = claude_model()
-    llm.prepare("Be kind.")
-    wait_for(lambda: fake.starts)
-    os.kill(fake.starts[0]["pid"], 9)
-    wait_for(lambda: Path(f"/proc/{fake.starts[0]['pid']}/stat").read_text().split()[2] == "Z")
-    assert str(llm.invoke(HELLO).text) == "one"
-    assert len(fake.starts) == 2
 
 
 def test_nothing_is_started_while_an_answer_streams(

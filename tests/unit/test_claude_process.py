@@ -77,16 +77,6 @@ def test_only_the_host_of_an_address_is_shown(
     assert gateway_address() == shown
 
 
-def test_key_is_withheld_unless_the_user_wants_it_billed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv(KEY, "a key")
-    monkeypatch.setenv(TOKEN, "a token")
-    assert KEY not in login_environment(use_api_key=False)
-    assert login_environment(use_api_key=False)[TOKEN] == "a token"
-    assert login_environment(use_api_key=True)[KEY] == "a key"
-
-
 def test_a_gateway_of_the_shell_is_used_with_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(GATEWAY, "https://gateway.test")
     monkeypatch.setenv(KEY, "the gateway's key")

@@ -538,18 +538,6 @@ def test_identical_nested_searches_do_not_deadlock(bench: Bench) -> None:
     assert bench.run(reply, {"both": both}).text == "abababab"
 
 
-def test_large_text_is_recognised_again(bench: Bench) -> None:
-    async def large(seat: Seat) -> None:
-        text = "x" * 1_500_000
-        seat.final(" ".join(await seat.rlm("part", text, text)))
-
-    def reply(messages: Sequence[BaseMessage]) -> str:
-        return code("large") if query_of(messages) == "what?" else "read"
-
-    assert bench.run(reply, {"large": large}, max_depth=1, plain=2_000_000).text == "read read"
-    assert len(bench.story.of(tags.RLM_CALL, event="memo")) == 1
-
-
 def test_a_block_that_is_only_a_literal_is_an_answer(bench: Bench) -> None:
     block = "```python\n'negative'\n```"
     found = bench.run(replies({"what?": [block, block]}), {})

@@ -21,10 +21,8 @@ from mahtab_tui.llm.base import ModelBusy, ModelError
 from mahtab_tui.sandbox.base import CallRefusedError, Text
 from mahtab_tui.search.api import Log, SearchAnswer
 from mahtab_tui.search.engine import LONGEST_QUERY, MEMO_BYTES, _digest
-from mahtab_tui.search.tree import ENDS, LONGEST_TEXTS, Tree
 from mahtab_tui.search.turns import NodeSource
 from tests import tags
-from tests.records import made
 from tests.recursion_scripts import TEXT, Bench, Seat, TurnStatusError, code, query_of, replies
 from tests.waiting import wait_for
 
@@ -329,32 +327,6 @@ def test_log_stores_offsets_into_the_root_text_and_not_its_text(
         in bench.story.of(tags.RLM_CALL, "1.101", event="begin")[0].text
     )
     assert (tmp_path / "log.jsonl").stat().st_size < 101 * (LONGEST_QUERY + 2_000)
-
-
-def test_tree_display_shows_the_ends_of_long_queries_and_answers() -> None:
-    tree = Tree("t")
-    attrs = {"tree": "t"}
-    tree.fold(
-        made(tags.RLM_CALL, "what?", {**attrs, "kind": "llm", "node": "1", "event": "begin"}, 0.0)
-    )
-    count = 2 * LONGEST_TEXTS // 40_000
-    for number in range(count):
-        name = {**attrs, "node": f"1.{number}"}
-        tree.fold(
-            made(
-                tags.RLM_CALL,
-                "q" * 30_000,
-                {**name, "kind": "llm", "event": "begin", "parent": "1"},
-                0.0,
-            )
-        )
-        tree.fold(
-            made(tags.RLM_FINAL, "a" * 30_000, {**name, "state": "done", "duration": 0.0}, 0.0)
-        )
-    stored = sum(len(node.query) + len(node.answer) for node in tree.nodes.values())
-    assert stored <= LONGEST_TEXTS + count * 2 * (ENDS + 100)
-    assert "characters left out" in tree.nodes["1.0"].answer
-    assert tree.nodes[f"1.{count - 1}"].answer == "a" * 30_000
 
 
 # Trees in which chance decides what nodes do, which fail, and who is stopped or run again when.

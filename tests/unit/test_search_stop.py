@@ -161,16 +161,6 @@ def test_node_waiting_for_its_twin_is_stopped_alone(bench: Bench) -> None:
     )
 
 
-def test_question_ends_with_its_node(bench: Bench) -> None:
-    running = bench.start(tree(code("ask_many")), TURNS, ask_above=10)
-    wait_for(lambda: bench.story.of(tags.RLM_CALL, "1.1", event="fan-out"))
-    bench.running.stop(bench.story[0].attrs["tree"], "1")
-    running.result(20)
-    assert [
-        record.attrs["state"] for record in bench.story.of(tags.RLM_CALL, "1.1", event="fan-out")
-    ] == ["waiting", "refused"]
-
-
 def test_code_that_outlives_its_node_leaves_no_question(bench: Bench) -> None:
     """Neither one that was asked before the end, nor one that would be asked after it."""
     left: list[asyncio.Future[list[str]]] = []
@@ -363,11 +353,3 @@ def test_late_retry_keeps_its_answer_in_a_separate_tree(bench: Bench) -> None:
     wait_for(lambda: "2" in bench.story.finals())
     begun = bench.story.of(tags.RLM_CALL, "2", event="begin")[0]
     assert (begun.attrs["parent"], begun.attrs["replaces"], begun.attrs["depth"]) == (None, "1", 0)
-
-
-def test_a_stopped_retry_is_stopped(bench: Bench) -> None:
-    found = bench.run(replies({"what?": code("halves"), "half": "read"}), TURNS, max_depth=1)
-    search = bench._searches[0]
-    search.retry(found.tree, "1.1", "quarter?")  # its script has no answer to that
-    wait_for(lambda: "1.3" in bench.story.finals())
-    assert bench.story.finals()["1.3"][0] == "error"

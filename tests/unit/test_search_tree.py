@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import stat
 from collections import Counter
 from itertools import pairwise
@@ -317,18 +316,6 @@ def test_foreign_file_is_not_overwritten(tmp_path: Path) -> None:
     assert path.read_text() == "what the search is about\n"
     for again in (tmp_path / "events.jsonl", tmp_path / "events.jsonl"):
         Log(again).close()
-
-
-def test_unwritable_log_reports_it_and_raises_nothing(bench: Bench, tmp_path: Path) -> None:
-    path = tmp_path / "pipe"
-    os.mkfifo(path)
-    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    log = Log(path)
-    os.close(reader)
-    for record in a_story(bench):
-        log.write(record)
-    log.close()
-    assert log.trouble == f"The log {path} is not complete: Broken pipe."
 
 
 def test_written_log_can_be_read(bench: Bench, tmp_path: Path) -> None:
