@@ -38,8 +38,6 @@ class ContextTooLong(ModelError):
 
 @runtime_checkable
 class Preparable(Protocol):
-    """A model that answers sooner if it has been prepared."""
-
     def prepare(self, system: str) -> None:
         """Prepare for a question with this system prompt, in the background. Raises
         `ModelError`."""
@@ -47,8 +45,6 @@ class Preparable(Protocol):
 
 @runtime_checkable
 class Stoppable(Protocol):
-    """A model whose generation can be stopped from another thread."""
-
     def stop(self) -> None:
         """Stop the running generation: its stream ends, and what has come stays."""
 
@@ -80,7 +76,6 @@ BUSY_STATUSES = {
     524: "The service took too long",
     529: "The service is overloaded",
 }
-"""HTTP statuses after which the same call may work in a moment."""
 _BUSY_KINDS = {
     "overloaded_error": 529,
     "rate_limit_error": 429,
@@ -99,7 +94,6 @@ _FINAL = {
 _UNREACHABLE = ("ConnectError", "ConnectionError", "ConnectionRefusedError", "gaierror")
 _NO_ANSWER = {"JSONDecodeError", "UnicodeDecodeError", "ValidationError"}
 _NOTHING = "No generation"
-"""LangChain's message for a stream without an answer."""
 BROKE_OFF = "The connection broke off in the middle of the answer."
 NOT_AN_ANSWER = "The service sent something that is not a model's answer."
 _UNPAID = ("insufficient_quota", "credit balance", "billing_error")
@@ -107,8 +101,6 @@ _UNPAID = ("insufficient_quota", "credit balance", "billing_error")
 
 
 class ServiceError(Exception):
-    """A service's own description of what is wrong."""
-
     def __init__(
         self, body: object, status: int | None = None, headers: Message | None = None
     ) -> None:
@@ -177,7 +169,6 @@ def is_busy(error: Exception) -> bool:
 
 
 def retry_after(error: Exception) -> float:
-    """Return the seconds that a service asks to wait; 0 if it does not say."""
     if isinstance(error, ModelBusy):
         return error.pause or 0.0
     headers: Any = getattr(getattr(error, "response", None), "headers", None)
@@ -251,7 +242,6 @@ earlier chunks no longer count."""
 
 
 def message_text(message: BaseMessage) -> str:
-    """Return a message's text, without pictures and calls."""
     return str(message.text)
 
 
@@ -287,7 +277,6 @@ def has_restarted(metadata: Mapping[str, Any]) -> bool:
 
 
 def masked_messages(messages: Sequence[ChatMessage], secrets: Secrets) -> list[ChatMessage]:
-    """Return the messages; those with secrets or private texts are replaced by masked copies."""
     if not secrets.may_redact:
         return list(messages)
     masked = []

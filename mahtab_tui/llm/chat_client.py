@@ -79,7 +79,6 @@ class Exchange:
     """A request and its response, for one thread; any other may stop it."""
 
     def __init__(self, service: HttpService, timeout: float) -> None:
-        """timeout: seconds without a byte before it fails."""
         self.status = 0
         self.headers = Headers()
         self._service = service
@@ -144,7 +143,6 @@ class Exchange:
             self._service.keep(connection)
 
     def stop(self) -> None:
-        """End the connection at once, from any thread."""
         with self._lock:
             self._stopped = True
             if self._socket is not None:
@@ -275,8 +273,6 @@ _ASK_AGAIN = 30.0
 
 
 class ServerFacts(NamedTuple):
-    """Description of a model by a server of open models; None if it gives none."""
-
     window: int | None = None
     sees: bool | None = None
 
@@ -357,7 +353,6 @@ class ChatClient:
         self._service.close()
 
     def facts(self) -> ServerFacts:
-        """Ask a server of open models what it says of the model, once."""
         if self._facts is None and time.monotonic() >= self._ask_at:
             self._ask_at = time.monotonic() + _ASK_AGAIN
             with contextlib.suppress(ModelError):

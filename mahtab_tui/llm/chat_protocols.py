@@ -22,7 +22,6 @@ _ANSWER_TOKENS = 32_000
 
 class TokenUsage(NamedTuple):
     read: int
-    """All, including those from the cache."""
     written: int
     from_cache: int
     to_cache: int = 0
@@ -30,8 +29,6 @@ class TokenUsage(NamedTuple):
 
 
 class ToolCallPiece(NamedTuple):
-    """A part of a call of a tool: the arguments (JSON) come in pieces."""
-
     number: int
     id: str | None
     name: str | None
@@ -42,10 +39,8 @@ class AnswerEnd(NamedTuple):
     model: str
     """The service's name for the model; empty if it gives none."""
     reason: str
-    """Why it ended: "stop", "length", "tool_calls", "content_filter" ..."""
     usage: TokenUsage | None
     cost: object = None
-    """Cost according to the service, in US dollars; not checked."""
     reasoning_details: Sequence[Mapping[str, Any]] = ()
     """The model's thinking in the service's form, to be sent back with the calls of tools."""
 
@@ -116,7 +111,6 @@ def _join_text(content: object) -> str:
 
 
 def to_count(value: object) -> int | None:
-    """Return a number of tokens; None if it cannot be one."""
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if 0 <= value < 1 << 53 else None
@@ -131,7 +125,6 @@ class Answer:
         self._model = ""
 
     def events(self, exchange: Exchange) -> Iterator[Mapping[str, Any]]:
-        """Yield the events of a response. Raises `ModelError`."""
         return map(_parse_event, read_events(read_lines(exchange.pieces())))
 
     def fold(self, event: Mapping[str, Any]) -> Iterator[ChatChunk]:
@@ -437,7 +430,6 @@ class AnthropicAnswer(Answer):
         super().__init__()
         self._calls: dict[int, int] = {}
         self._thoughts: dict[int, tuple[Mapping[str, Any], dict[str, list[str]]]] = {}
-        """How each block of thinking began, and the pieces of its fields."""
         self._counts: dict[str, Any] = {}
         """Each count is of the whole answer so far, and not all are repeated."""
 

@@ -38,7 +38,6 @@ _CHECK_STOP = 0.1
 _TURN_TAGS = ("conversation", "human", "assistant")
 _Content = str | list[dict[str, Any]]
 _USUAL_WINDOW = 200_000
-"""Tokens that a model can read, until the CLI has told."""
 
 
 class ClaudeMessage(NamedTuple):
@@ -59,8 +58,6 @@ class ClaudeMessage(NamedTuple):
 
 
 class ClaudeConversation:
-    """A process and the messages that it knows; none before its first question."""
-
     def __init__(self, process: ClaudeProcess) -> None:
         self.process = process
         self.sent: list[ClaudeMessage] = []
@@ -83,7 +80,6 @@ class ChatClaudeCLI(BaseChatModel):
     folder: Callable[[], str] | None = None
     """Returns the folder to run in, before each call, since the CLI tells its model the folder."""
     timeout: float = 120.0
-    """Seconds without any event before the answer is abandoned."""
     use_api_key: bool = False
     """Whether the process gets the environment's ANTHROPIC_API_KEY, which is billed instead of the
     login."""

@@ -35,7 +35,6 @@ from mahtab_tui.system import find_program, safe_path, signal_group, tie_to_pare
 # The events of a turn
 
 _SYNTHETIC = "<synthetic>"
-"""The model's name in messages by the CLI itself, which are errors."""
 _LOG_IN = "The login of `claude` was not accepted. Run `claude`, then /login in it. {hint}"
 _WRONG_TOOL = "The model tried again and again to use a tool that it does not have here. Ask again in other words."
 _LIMITS = {"rejected": "is reached", "allowed_warning": "is nearly reached"}
@@ -45,7 +44,6 @@ _COUNTS = {
     "cacheCreationInputTokens": "cache_creation_input_tokens",
     "outputTokens": "output_tokens",
 }
-"""Names of counts of a model as the result has them, and as everything else has them."""
 _COMPACTED = "`claude` has replaced the beginning of this conversation with its own summary, so the model may have forgotten details."
 
 
@@ -57,8 +55,6 @@ class ClaudeNotice(NamedTuple):
 
 
 class Restart(NamedTuple):
-    """The answer starts again; what was streamed no longer counts."""
-
     text: str
 
 
@@ -87,7 +83,6 @@ class ClaudeTurn:
         self.spent = before
         self.key_source = ""
         self.window: int | None = None
-        """The tokens that the model can read, once the CLI has told."""
         self._before = before
         self._login_hint = login_hint
         self._whole: list[str] = []
@@ -115,8 +110,6 @@ class ClaudeTurn:
         return "".join(self._whole) or self.streamed
 
     def fold(self, event: Mapping[str, Any]) -> Iterator[str | Thought | Restart | ClaudeNotice]:
-        """Fold an event; yields words and thoughts as they come, restarts, and messages for the
-        user."""
         kind = event.get("type")
         if kind == "stream_event":
             yield from self._stream(_mapping(event.get("event")))
@@ -256,7 +249,6 @@ USER_SETTINGS = ("--safe-mode", "--setting-sources", "user")
 """The user's settings say how to reach the service. Safe mode ignores their hooks, memory, skills
 and plug-ins."""
 _PATIENCE = 20
-"""Seconds that `claude auth status` may take; usually less than one."""
 
 
 def login_environment(*, use_api_key: bool) -> dict[str, str]:
@@ -301,7 +293,6 @@ def gateway_address() -> str:
 
 
 def login_status(executable: str, *, use_api_key: bool) -> Mapping[str, Any]:
-    """Ask `claude` who is logged in; empty if it does not tell."""
     try:
         answer = subprocess.run(
             [executable, *USER_SETTINGS, "auth", "status"],

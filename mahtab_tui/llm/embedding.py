@@ -34,7 +34,6 @@ class EmbeddingModel:
         self._provider, _, self._model = spec.strip().partition(":")
         self._base_url = base_url if self._provider == "openai" else None
         self.identity = f"{spec.strip()} {self._base_url or ''}".strip()
-        """Distinguishes models whose vectors cannot be compared."""
         self._spending = spending
         self._on_usage = on_usage
         self._api_keys = api_keys or {}

@@ -27,7 +27,6 @@ _MAGIC = re.compile(
     rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|RIFF.{4}WEBP|BM.{4}\0{4}", re.DOTALL
 )
 HEAD = 16
-"""How many first bytes identify a picture's file."""
 _FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP")
 _QUALITIES = (90, 75, 40)
 """Tried for a JPEG until it is small enough; with the last one even noise is."""
@@ -70,7 +69,6 @@ def is_picture(head: bytes) -> bool:
 
 
 def size_from_head(file: IO[bytes]) -> PictureSize:
-    """Read a picture's size without decoding it. Raises `PictureError`."""
     image = _opened(file)
     return PictureSize(image.width, image.height, _moves(image))
 

@@ -68,7 +68,6 @@ def check_sampling(name: str, sampling: Sampling, known: Container[str], dialect
 
 
 SERVERS = {"llamacpp": 8080, "lmstudio": 1234, "vllm": 8000, "ollama": 11434}
-"""Providers, with the ports on which they listen by default."""
 _LISTS = {"ollama": ("/api/tags", "models", "name")}
 """Path, key of the list, and key of a model's name, where they are not those of OpenAI's
 protocol."""
@@ -78,14 +77,12 @@ _MOST = 200
 _LONGEST_NAME = 200
 _LISTENING = "0A"
 _SERVICES = range(1_000)
-"""User ids of the system and its services."""
 
 
 class FoundServer(NamedTuple):
     provider: str
     address: str
     models: tuple[str, ...]
-    """Names of its chat models, in the server's order."""
 
     @property
     def specs(self) -> list[str]:
@@ -293,7 +290,6 @@ class ModelAccess(TypedDict, total=False):
     """Addresses, keys and options of providers, as `Settings.model_access` returns them."""
 
     provider: str | None
-    """For a name without one."""
     base_url: str | None
     """The address of a service compatible with OpenAI's, for models of ``openai:``."""
     api_keys: Mapping[str, str]
@@ -349,8 +345,6 @@ def get_llm(spec: str, **options: Unpack[ModelOptions]) -> BaseChatModel:
 
 @dataclass(frozen=True)
 class Service:
-    """A model of a service, and how to reach it."""
-
     dialect: Dialect
     address: str
     model: str
@@ -360,10 +354,8 @@ class Service:
     timeout: float
     key: str
     secret: str = field(repr=False)
-    """The key; empty if there is none."""
     max_tokens: int | None
     num_ctx: int | None = None
-    """The context window that Ollama is asked for."""
 
 
 def find_service(
@@ -471,7 +463,6 @@ def availability_problem(spec: str, access: Mapping[str, Any]) -> str:
 
 
 def server_models() -> list[ModelChoice]:
-    """List the models of servers on this machine; a server without one asks for a name."""
     return [
         ModelChoice(spec, f"at {server.address}")
         for server in find_servers(_LISTING_S)

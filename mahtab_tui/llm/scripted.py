@@ -75,8 +75,6 @@ def _usage_chunk(model: str, read: int, written: int, cost: float | None) -> Cha
 
 
 class ChatReplay(ScriptedChatModel):
-    """Answers with the first unused line that matches the last message."""
-
     lines: list[ReplayLine]
     source: str
 
@@ -136,8 +134,6 @@ class _Variable(NamedTuple):
 
 
 class ChatDemo(ScriptedChatModel):
-    """Answers by rules."""
-
     @property
     def _llm_type(self) -> str:
         return "demo"

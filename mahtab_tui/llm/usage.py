@@ -34,7 +34,6 @@ def estimated_tokens(texts: Iterable[str]) -> int:
 
 
 LOCAL = "local"
-"""The provider of free models."""
 DEAR = (5e-6, 25e-6)
 """US dollars for a token read and a token written by an expensive model, for estimates if prices
 are unknown."""
@@ -53,8 +52,6 @@ _ANSWER_ROOM = 8_192
 
 
 class Tariff(NamedTuple):
-    """A service's model, as far as its price depends on it."""
-
     model: str
     priced_as: str
     max_tokens: int | None
@@ -181,7 +178,6 @@ def is_priced(llm: BaseChatModel | Tariff) -> bool:
 
 
 def model_name(llm: BaseChatModel | Tariff) -> str:
-    """Return the provider's name for a model; empty if it has none."""
     name = getattr(llm, "model_name", None) or getattr(llm, "model", None)
     return name if isinstance(name, str) else ""
 
@@ -194,7 +190,6 @@ def priced_as(llm: BaseChatModel | Tariff) -> str:
 
 
 def is_on_this_machine(llm: BaseChatModel) -> bool:
-    """Tell whether a model is served on this machine, as far as its address tells."""
     return hasattr(llm, "provider") and _is_on_this_machine(priced_as(llm))
 
 
@@ -238,7 +233,6 @@ def _looked_up(provider: str, model: str, **used: int) -> PriceCalculation | Non
 @dataclass
 class UsageStats:
     cost: float = 0.0
-    """US dollars for the calls whose price is known."""
     input_tokens: int = 0
     """All tokens read, including those from the cache and those written to it."""
     output_tokens: int = 0
@@ -246,7 +240,6 @@ class UsageStats:
     cache_creation_tokens: int = 0
     calls: int = 0
     unpriced_calls: int = 0
-    """Calls whose price is unknown."""
 
     def add(self, used: Usage) -> None:
         self.calls += 1
@@ -267,7 +260,6 @@ class OverBudget(Exception):
     """A call could cost more than is left; the message is a sentence."""
 
     def __init__(self, message: str, *, later: bool = False) -> None:
-        """later: whether there may be enough when the running calls have ended."""
         super().__init__(message)
         self.later = later
 
@@ -277,13 +269,11 @@ class Spending:
     threads."""
 
     def __init__(self, max_usd: Callable[[], float | None] = lambda: None) -> None:
-        """max_usd: returns the current limit in US dollars; None if there is none."""
         self.total = UsageStats()
         self._parts: dict[int | str, UsageStats] = {}
         self._names: dict[int | str, str] = {}
         self._max_usd = max_usd
         self._reserved: list[float] = []
-        """The most that each running call may cost."""
         self._unpriced_model = ""
         """The model of a call that did not report its price while there was a limit."""
         self._lock = threading.Lock()
@@ -293,7 +283,6 @@ class Spending:
         return self._max_usd()
 
     def resume(self, past: Iterable[Record]) -> None:
-        """Count what a session used that is resumed."""
         for record in past:
             if isinstance(record, Usage):
                 self.fold(record)

@@ -40,9 +40,7 @@ class TextRun(NamedTuple):
     """A run of a node's text that is also a run of the root's text."""
 
     start: int
-    """Its start in the node's text."""
     root: int
-    """Its start in the root's text."""
     length: int
 
 
@@ -50,7 +48,6 @@ class TextRun(NamedTuple):
 class Text:
     text: str
     kind: Kind = "str"
-    """Type of `context` in the node's code."""
     parts: tuple[Document, ...] = ()
     origin: tuple[TextRun, ...] = ()
     """Origins of its runs, in order; empty for a text that code has made."""
@@ -96,7 +93,6 @@ class Text:
         return [(run.root, run.root + run.length) for run in runs]
 
     def pieces(self, start: int, end: int) -> Iterator[TextRun]:
-        """Yield the runs between two places of it, cut to them."""
         first = bisect_right(self.origin, start, key=lambda piece: piece.start + piece.length)
         for piece in self.origin[
             first : bisect_left(self.origin, end, key=lambda piece: piece.start)
@@ -164,7 +160,6 @@ class Sandboxes(Protocol):
     """Makes sandboxes; one object for an engine."""
 
     name: str
-    """For `doctor`: "a process under Landlock and seccomp"."""
     gaps: str
     """Features that its Python lacks and the model must know; empty if none."""
 

@@ -103,17 +103,13 @@ T = TypeVar("T")
 
 _MOST = 1_000
 _MEMORY = 512 * 2**20
-"""Bytes, in addition to four times the text's size."""
 LONGEST = 120.0
 """Seconds of run time after which a process ends by itself, because its host may have been
 killed."""
 _SUSPENSIONS = 1_000_000
-"""Calls out of a sandbox; in practice the engine's budget limits them."""
 
 
 class MontySandboxes:
-    """Makes sandboxes in a pool of processes, which is started with the first."""
-
     name = "Monty, an interpreter of its own"
     gaps = GAPS
 

@@ -56,24 +56,18 @@ from mahtab_tui.worker.search_log import TurnLines, pack_events
 
 
 class SearchAnswer(NamedTuple):
-    """The answer of a search."""
-
     text: str
     """The answer, or a sentence saying why there is none."""
     state: EndState
     tree: str
     usage: UsageStats
     duration: float
-    """Seconds."""
     spans: Sequence[TextSpan] = ()
-    """Spans of the text on which the answer rests."""
     why: str = ""
     """A sentence saying why it is partial, or how the text was searched."""
     log: SessionLog | None = None
-    """Its events; None if it did not start."""
 
     def as_result(self, text: str) -> Result:
-        """Return it for the caller, who gets this text."""
         used = SearchUsage(
             self.usage.calls,
             self.usage.input_tokens + self.usage.output_tokens,
@@ -90,7 +84,6 @@ class SearchAnswer(NamedTuple):
         )
 
     def packed(self) -> bytes:
-        """Return its log as `worker.search_log.unpack_events` reads it."""
         return b"" if self.log is None else self.log.packed()
 
 
@@ -109,7 +102,6 @@ class CancelToken:
                 future.cancel()
 
     def stop(self) -> None:
-        """Stop the search for which the caller waits, and all that it would start."""
         with self._lock:
             self._stopped = True
             if self._future is not None:
@@ -117,11 +109,9 @@ class CancelToken:
 
 
 TREES = 8
-"""Trees that are kept, so that their nodes can be run again."""
 TREE_BYTES = 300_000_000
 """Bytes that their texts may take; the newest tree is always kept."""
 _CLOSING = 5.0
-"""Seconds that sandboxes and models get to end."""
 _STOPPING = 0.5
 """Seconds that a caller who gives up waits for the last events."""
 
@@ -235,7 +225,6 @@ class Search:
         return self._wait(grow(), caller)
 
     def packed_log(self, tree: str) -> bytes | None:
-        """Return a tree's log as `SearchAnswer.packed` does; None if it is no longer in memory."""
         log = self._logs.get(tree)
         return None if log is None else log.packed()
 
@@ -411,7 +400,6 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 _FORMAT = f"mahtab-rlm-{FORMAT}"
 MAX_BYTES = 500_000_000
-"""The size of one log; later events are not written."""
 
 _AT_ONCE = 4_000_000
 MOST = 200_000_000
@@ -476,7 +464,6 @@ class Log:
                 errno.EEXIST, "The file exists and is not the log of a search", str(path)
             )
         self.trouble = ""
-        """A sentence saying why the log is not complete; empty while it is."""
         self._path = path
         self._left = max_bytes
         self._lock = threading.Lock()
@@ -520,7 +507,6 @@ class Log:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _CALLER: ContextVar[CancelToken | None] = ContextVar("caller", default=None)
-"""Who waits for the search that `arlm` starts."""
 
 
 def _extends(shared: Callable[..., Any]) -> Callable[[F], F]:
@@ -791,7 +777,6 @@ def _emit_to_all(subscribers: list[Emit], record: Record) -> None:
 
 
 def _safe_callback(on_event: Emit) -> Emit:
-    """Errors of the caller's function must not end the search."""
     failed = False
 
     def emit(record: Record) -> None:

@@ -33,7 +33,6 @@ from mahtab_tui.search.turns import Exploration, Kind, LiveFanOut, LiveNode, Nod
 from mahtab_tui.worker.sandbox.text import find_values
 
 MEMO_BYTES = 16 * 2**20
-"""Bytes that the ended nodes of one tree may hold."""
 _NODE = 2_000
 
 
@@ -99,7 +98,6 @@ def _digest(source: NodeSource) -> bytes:
 
 
 _CALLS_OF_AN_EXPLORATION = 3
-"""Estimated calls of a node that explores its text."""
 _CHARS_OF_A_CALL = 12_000
 """Characters that each of these calls is estimated to read."""
 
@@ -118,7 +116,6 @@ class FanOuts:
     _consent: Consent
     _made: int = 0
     _free: int = 0
-    """Sub-calls that need no further consent."""
     _refused: set[tuple[str, int]] = field(default_factory=set)
     """Nodes and turns in which the user refused: the rest of such a turn is refused unasked."""
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -208,10 +205,8 @@ _NODES = 20_000
 _MADE = 256 * 2**20
 """Bytes of texts made by code, for all nodes that have not ended."""
 LONGEST_QUERY = 4_000
-"""Characters of a query in its event."""
 
 _UNWINDING = 0.3
-"""Seconds that a stopped node waits for its children to end."""
 
 
 class Engine:
@@ -248,7 +243,6 @@ class Engine:
         self._reading = Gate(concurrency)  # plain calls hold their text twice
         self._nodes: dict[str, LiveNode] = {}
         self._ended: deque[tuple[LiveNode, int]] = deque()
-        """Those that can be run again, with the bytes that they hold."""
         self._ended_bytes = 0
         self._begun = 0
         self._attempts = 0
@@ -325,7 +319,6 @@ class Engine:
         return True
 
     async def close(self) -> None:
-        """Stop all nodes, and wait until their sandboxes have closed."""
         await self._unwind(self.running())
         while self._background:
             await asyncio.wait(self._background)

@@ -87,7 +87,6 @@ def merge_limits(settings: Mapping[str, Any] | None = None, /, **given: Any) -> 
 T = TypeVar("T")
 
 _TRIES = 6
-"""Attempts of one call while its service is busy."""
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 60.0
 _EARLY = 0.005
@@ -206,7 +205,6 @@ class Deadline(NamedTuple):
     """Times on the event loop's clock; None means no limit."""
 
     work: float | None = None
-    """When exploring ends."""
     end: float | None = None
 
     @classmethod

@@ -45,8 +45,6 @@ _STOP_AGAIN = 0.1
 
 
 class ReplyReader:
-    """Joins the pieces of an answer, and passes its words on in portions."""
-
     def __init__(self, llm: BaseChatModel, on_words: OnWords) -> None:
         self._llm = llm
         self._words = WordStream(on_words)
@@ -75,8 +73,6 @@ class ReplyReader:
 
 
 class ThreadedReader:
-    """Reads a model without an asynchronous interface on a thread."""
-
     def __init__(
         self,
         llm: BaseChatModel,
@@ -155,7 +151,6 @@ class ChatModel(Model):
         on_notice: OnNotice | None = None,
         sampling: Sampling | None = None,
     ) -> ChatModel:
-        """Make it from a name or a LangChain model. Raises `ModelError`."""
         name = given if isinstance(given, str) else model_name(given) or given._llm_type
         llm = make_llm(given, on_notice=on_notice) if isinstance(given, str) else given
         return cls(with_sampling(llm, name, sampling or {}), name, secrets or Secrets())

@@ -21,8 +21,6 @@ LIMIT = 4_096
 
 
 class Intervals:
-    """Spans of a text in order, merged so that no two touch."""
-
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
         self._starts: list[int] = []
@@ -63,8 +61,6 @@ Emit = Callable[[Record], None]
 
 
 class Events:
-    """Numbers and sends the events of one tree, in one loop."""
-
     def __init__(self, tree: str, emit: Emit) -> None:
         self.tree = tree
         self._emit = emit
@@ -80,7 +76,6 @@ class Events:
         self._emit(piece.changed(fresh=text is None, time=time.time()))
 
     def touch(self, node: str, how: str, spans: Sequence[TextSpan]) -> None:
-        """Report spans of the root's text that a node has read or handed on."""
         if spans:
             merged = Intervals()
             merged.add(spans)
@@ -88,15 +83,11 @@ class Events:
 
 
 class CoverageCell(NamedTuple):
-    """A cell of a bar that stands for a text: the strongest use, and whether less than half was used."""
-
     how: How | None = None
     sparse: bool = False
 
 
 class Coverage:
-    """Uses of each part of one text of so many characters."""
-
     def __init__(self, chars: int = 0) -> None:
         self.chars = chars
         self.version = 0
@@ -198,7 +189,6 @@ class Turn:
     number: int
     begun: float = 0.0
     left: BudgetLeft = field(default_factory=BudgetLeft)
-    """Rest of the tree's budget when it began."""
     whole: bool = False
     cut: bool = False
     code: str | None = None
@@ -246,10 +236,8 @@ class FanOut:
     of: int = 0
     """How many parts there are, started or not."""
     slots: dict[int, SearchNode] = field(default_factory=dict)
-    """The current node of each part, by its number."""
     counts: Counter[State] = field(default_factory=Counter)
     request: str = ""
-    """Id of the question that asked for consent."""
     asks: bool = False
     refused: bool = False
     calls: int = 0
@@ -291,7 +279,6 @@ class SearchNode:
     rests_on: tuple[TextSpan, ...] = ()
     late: bool = False
     memo: str = ""
-    """Id of the node whose answer was reused."""
     duration: float | None = None
     cut: bool = False
     """Whether the search's events ended before it did."""
@@ -308,7 +295,6 @@ class SearchNode:
         return max(0.0, now - self.begun) if self.duration is None else self.duration
 
     def turn_label(self, number: int, form: str) -> str:
-        """Return the number of a turn and of its most turns in a form, or "last call" for one that only answers; empty if they are unknown."""
         if not self.turn_limit or not number:
             return ""
         return form.format(number, self.turn_limit) if number <= self.turn_limit else "last call"

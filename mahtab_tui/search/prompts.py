@@ -57,7 +57,6 @@ class QueryLines(NamedTuple):
 
 
 def find_query_lines(query: str, text: str, *, header: bool = False) -> QueryLines:
-    """Find the lines of a text that share words with a query."""
     text = text[:MOST_CHARACTERS]
     first = text.find("\n") + 1 if header else 0
     size = text.count("\n", first) + 1
@@ -170,7 +169,6 @@ LONGEST_ABOUT = 4_000
 PREVIEW = 500
 """Characters of the text's beginning in the first message; of its end, half as many."""
 SHORTENED_OUTPUT = 1_000
-"""Characters that are kept of an earlier output when a conversation has become long."""
 _OF_PYTHON = 100
 
 _SYSTEM = """\
@@ -259,7 +257,6 @@ def system_prompt(
     gaps: str = "",
     tools: Sequence[DescribedTool] = (),
 ) -> str:
-    """Return the system prompt, which stays the same in every turn."""
     searches = depth + 1 < limits.max_depth
     return _SYSTEM.format(
         first=SEARCH,
@@ -325,11 +322,8 @@ def first_message(query: str, text: Text, left: BudgetLeft) -> str:
 
 
 class _Rows(NamedTuple):
-    """How code reads a text whose lines are rows."""
-
     form: str
     columns: dict[str, str]
-    """Their names, each with a value of the first row."""
     code: str
 
 
@@ -439,8 +433,6 @@ def _first_of_several(query: str, text: Text, left: BudgetLeft) -> str:
 def turn_message(
     result: TurnResult, left: BudgetLeft, *, cut: bool = False, query: str = ""
 ) -> str:
-    """Report what a turn's code printed, how it ended, and what is left. cut: whether text after
-    the code was dropped."""
     output = result.output.rstrip("\n")
     shown = shorten(output, LONGEST_OUTPUT)
     if not output.strip():
@@ -485,7 +477,6 @@ def feedback_message(feedback: str, left: BudgetLeft) -> str:
 
 
 def last_message(why: str, query: str, found: str = "") -> str:
-    """Ask for the best answer so far. found: results that the model may not have seen."""
     return _joined(
         f"{LAST_CALL} {why}",
         "Answer the query now in words and figures, from what you have found so far. Write no code.",

@@ -89,7 +89,6 @@ class Tools:
 MAX_PARTS = 5_000
 _MAX_QUERY = 100_000
 _MAX_MADE = 50_000_000
-"""Characters of a part that the code has made."""
 _MAX_SPANS = 1_000
 
 

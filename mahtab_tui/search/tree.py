@@ -80,7 +80,6 @@ class Tree:
         self.counts: Counter[State] = Counter()
         self.depth = 0
         self.questions: dict[str, tuple[SearchNode, FanOut]] = {}
-        """Fan-outs that wait for an answer, by request."""
         self.newest: SearchNode | None = None
         self.structure = 0
         """Grows when a node starts, ends or asks for consent."""
@@ -106,7 +105,6 @@ class Tree:
         )
 
     def left(self, now: float) -> BudgetLeft:
-        """Return what is left of its budget. now: seconds since the epoch."""
         elapsed = self.root.elapsed(now) if self.root else 0.0
 
         def rest(name: str, used: float) -> float | None:
@@ -121,7 +119,6 @@ class Tree:
         )
 
     def fold(self, record: Record) -> None:
-        """Take in the next event."""
         if not isinstance(record, SearchRecord | Usage):
             return
         if record.seq is not None:
@@ -319,23 +316,16 @@ def _ancestors(node: SearchNode) -> list[SearchNode]:
 
 
 TREES = 50
-"""Trees that are kept; of more, the oldest finished ones are dropped."""
 
 
 class SearchProgress(NamedTuple):
-    """How far the running searches are, all together. `begun` is in seconds since the epoch."""
-
     begun: float
     calls: int
     finished: int
-    """Parts of their texts that have an answer."""
     parts: int
-    """0 as long as no text was divided."""
 
 
 class Trees:
-    """Folds the bus's records of searches into trees."""
-
     def __init__(self) -> None:
         self._trees: dict[str, Tree] = {}
         self._gone = 0

@@ -79,7 +79,6 @@ class Findings:
         return "\n\n".join(f"{kind}:\n{texts.text}" for kind, texts in kinds.items() if texts)
 
     def as_answer(self, reason: str) -> str:
-        """Return a text in place of an answer."""
         return f"The search ended before it had an answer. {reason} This is what it had found.\n\n{self.text}"
 
 
@@ -116,9 +115,7 @@ class NodeOutcome(NamedTuple):
     """The answer, or a sentence saying why there is none."""
     state: EndState
     spans: Sequence[TextSpan] = ()
-    """Spans of the root's text on which the answer rests."""
     why: str = ""
-    """A sentence saying why it is partial."""
 
     @property
     def failed(self) -> bool:
@@ -153,8 +150,6 @@ class NodeSource(NamedTuple):
 
 
 class LiveFanOut:
-    """Nodes that were started together, for whoever waits for their answers."""
-
     def __init__(self, number: int, size: int) -> None:
         self.number = number
         self.waiting = True
@@ -181,7 +176,6 @@ class LiveFanOut:
         return [node for node in self._nodes if node is not None and node.outcome is None]
 
     async def outcomes(self) -> list[NodeOutcome]:
-        """Wait until all have ended, and return their outcomes in order."""
         try:
             while self._left:
                 await self._done.wait()  # again if the last one was retried meanwhile
@@ -221,7 +215,6 @@ _BARE_LIMIT = 100_000
 _ALSO_PYTHON = frozenset(("repl",))
 """Languages on a fence that models write which were trained with other programs for searches."""
 _UNNAMED = frozenset(("", "ipython", "code"))
-"""Other names on a fence, around what may be Python."""
 _VALUE = re.compile(r"\d[\d.,:/-]*\d|\d|`[^`\n]{1,200}`|\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'")
 """Values in an answer in words: figures, and what is quoted."""
 _FINAL = re.compile(r"""\b(?:FINAL|FINAL_VAR|SUBMIT)\(|\banswer\[["']ready["']\]""")
@@ -229,8 +222,6 @@ _FINAL = re.compile(r"""\b(?:FINAL|FINAL_VAR|SUBMIT)\(|\banswer\[["']ready["']\]
 
 @dataclass(frozen=True, slots=True)
 class AnswerCode:
-    """The code of a model's answer, or the reply to an answer without code."""
-
     code: str | None
     cut: bool = False
     """Whether text after the code was dropped: an output that the model could only imagine."""
@@ -317,7 +308,6 @@ def _parse(code: str) -> ast.Module:
 
 _MAX_GROUNDS = 4_096
 _MAX_TOUCHES = 20_000
-"""Spans that one node may report as seen."""
 
 
 class SandboxCalls:
@@ -331,7 +321,6 @@ class SandboxCalls:
         self._answers = SubAnswers(text)
         self._tool_turn = 0
         self._tool_seconds = 0.0
-        """Seconds left in that turn for its calls of tools."""
 
     async def call(self, name: str, args: dict[str, Any]) -> Any:
         if name == "tool":
@@ -393,7 +382,6 @@ _OUTPUT = 10_000
 _LONG = 60_000
 """Characters of a conversation from which on earlier outputs are shortened."""
 _WHOLE = 3
-"""How many outputs stay as they are then."""
 _NOT_ONE = "There was not enough left for a first call and a last one. {}"
 _AFTER_FINAL = 0.3
 """Seconds that code may run on after it has given the answer."""
@@ -410,7 +398,6 @@ class Exploration:
         self._turn = 0
         self._printed = ""
         self._too_long = False
-        """Whether the conversation exceeds the model's context window."""
         self._outputs: deque[tuple[Message, TurnResult]] = deque()
         self._reserved = Amount()
 
@@ -562,7 +549,6 @@ class Exploration:
         return reply
 
     def _add_result(self, result: TurnResult, message: Message) -> None:
-        """When the conversation has become long, earlier outputs are shortened to their heads."""
         self._outputs.append((message, result))
         if self._conversation.chars > _LONG:
             while len(self._outputs) > _WHOLE:

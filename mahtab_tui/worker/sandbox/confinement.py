@@ -22,8 +22,6 @@ X86_64, AARCH64 = "x86_64", "aarch64"
 
 
 class Check(NamedTuple):
-    """Requires that an argument (its index, from 0), after masking, is one of some values."""
-
     argument: int
     mask: int
     values: tuple[int, ...]

@@ -121,7 +121,6 @@ def _as_json(data: Any) -> str:
 
 
 def subset_text(name: str, value: object) -> str:
-    """Return the text for a sub-call. Raises TypeError."""
     if isinstance(value, str):
         return value
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
@@ -196,8 +195,6 @@ def make_names(
 
 
 class SandboxFunctions:
-    """The functions that code can call on its text."""
-
     def __init__(
         self, text: str, host: EngineHost, numbered: bool, longest_answer: int, touches: ReadTracker
     ) -> None:

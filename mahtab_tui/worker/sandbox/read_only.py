@@ -29,7 +29,6 @@ _OF_USER = (
     "~/.local/share/fonts",
 )
 _MEMORY = 4 * 2**30
-"""Bytes of address space in addition to what the kernel already uses."""
 _CPU_SECONDS = 600
 _MAP_PRIVATE, _MAP_FIXED = 2, 0x10
 

@@ -41,7 +41,6 @@ class ReadTracker:
         self._noted: list[tuple[int, int]] = []
 
     def report(self, how: str, spans: Iterable[tuple[int, int]]) -> None:
-        """Report spans, given in order."""
         merged = merge(spans)[: self._left]
         self._left -= len(merged)
         for first in range(0, len(merged), MOST_A_CALL):
@@ -149,7 +148,6 @@ class Source(Part):
 
     @classmethod
     def make(cls, text: str, touches: ReadTracker, start: int = 0, line: int = 1) -> Source:
-        """Create it."""
         source = text if isinstance(text, Source) else cls(text, start, line)
         assert isinstance(source, Source)
         source._touches = touches
@@ -371,8 +369,6 @@ _DEEPEST_ANSWER = 4
 
 
 class EvidenceFinder:
-    """Remembers the latest parts that code has seen, and finds those that support an answer."""
-
     def __init__(self, text: str) -> None:
         self._text = text
         self._given: deque[Part] = deque(maxlen=_REMEMBERED)
@@ -481,7 +477,6 @@ def find_once(words: str, text: str, spans: Sequence[Sequence[int]]) -> tuple[in
 
 
 def stands_in(words: str, text: str) -> bool:
-    """Tell whether words stand in a text, and not only within other words."""
     return next(_find_words(words, text, 0, len(text)), None) is not None
 
 
