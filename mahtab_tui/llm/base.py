@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from email.message import Message
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
@@ -174,11 +172,8 @@ def retry_after(error: Exception) -> float:
     headers: Any = getattr(getattr(error, "response", None), "headers", None)
     headers = headers or getattr(error, "headers", None) or {}
     try:
-        asked = str(headers.get("retry-after") or "0")
-        if asked.replace(".", "", 1).isdigit():
-            return float(asked)
-        return max(0.0, parsedate_to_datetime(asked).timestamp() - time.time())
-    except (TypeError, ValueError, AttributeError):
+        return min(max(0.0, float(headers.get("retry-after") or 0)), 1e6)
+    except (TypeError, ValueError, AttributeError):  # also a date, which services do not send
         return 0.0
 
 

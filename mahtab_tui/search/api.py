@@ -74,14 +74,8 @@ class SearchAnswer(NamedTuple):
             self.usage.cost,
             self.duration,
         )
-        return Result(
-            text,
-            self.state == "partial",
-            self.why,
-            used,
-            tuple(self.spans),
-            self.packed,
-        )
+        partial = self.state == "partial"
+        return Result(text, partial, self.why, used, tuple(self.spans), self.packed)
 
     def packed(self) -> bytes:
         return b"" if self.log is None else self.log.packed()
@@ -175,7 +169,12 @@ class Search:
         `ContextError`, `ModelError`, `SandboxError`, and `ValueError` for an empty query."""
         if not query.strip():
             raise ValueError("The query is empty.")
-        text = context if isinstance(context, Text) else self._get_text(context)
+        text = context
+        if not isinstance(text, Text):
+            contents = read_context(context)
+            for notice in contents.notices:
+                self._notice("warning", notice)
+            text = Text.of(contents)
         tree, chosen, emit = tree or uuid.uuid4().hex[:8], limits or Limits(), emit or self._emit
 
         def record(event: Record) -> None:
@@ -271,14 +270,10 @@ class Search:
         self._on_tree(tree, lambda engine: engine.stop(node))
 
     def retry(self, tree: str, node: str, query: str | None = None) -> None:
-        def retry(engine: Engine) -> None:
-            if not engine.retry(node, query):
-                self._notice(
-                    "warning",
-                    f"Call {node} of the search cannot be run again: its text is no longer in memory.",
-                )
-
-        self._on_tree(tree, retry)
+        gone = f"Call {node} of the search cannot be run again: its text is no longer in memory."
+        self._on_tree(
+            tree, lambda engine: engine.retry(node, query) or self._notice("warning", gone)
+        )
 
     def text(self, tree: str, start: int, end: int) -> str | None:
         engine = self._trees.get(tree)
@@ -307,12 +302,6 @@ class Search:
             caller.cancel()
         if not self._thread.is_alive():
             self._loop.close()
-
-    def _get_text(self, context: Any) -> Text:
-        contents = read_context(context)
-        for notice in contents.notices:
-            self._notice("warning", notice)
-        return Text.of(contents)
 
     def _notice(self, level: str, text: str) -> None:
         self._emit(Notice(text, level=level, time=time.time()))
@@ -381,7 +370,7 @@ class Search:
                 await asyncio.to_thread(self._models.close)
                 await asyncio.sleep(0)  # some things close in the loop's next iteration
 
-    def _on_tree(self, tree: str, action: Callable[[Engine], None]) -> None:
+    def _on_tree(self, tree: str, action: Callable[[Engine], object]) -> None:
         self._call_later(lambda: action(self._trees[tree]) if tree in self._trees else None)
 
     def _call_later(self, action: Callable[[], None]) -> None:
@@ -399,8 +388,6 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 
 _FORMAT = f"mahtab-rlm-{FORMAT}"
-MAX_BYTES = 500_000_000
-
 _AT_ONCE = 4_000_000
 MOST = 200_000_000
 """Characters of events that are kept in memory."""
@@ -452,7 +439,7 @@ class SessionLog:
 class Log:
     """Writes one event a line, without streamed pieces, until it fails. Any thread may call it."""
 
-    def __init__(self, path: Path, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, path: Path) -> None:
         """Create a file that only its owner can read. Raises `OSError`, also if the file exists and
         is not a log."""
         begins = ""
@@ -465,7 +452,6 @@ class Log:
             )
         self.trouble = ""
         self._path = path
-        self._left = max_bytes
         self._lock = threading.Lock()
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         self._file = os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogatepass")
@@ -496,12 +482,8 @@ class Log:
 
     def _line(self, value: dict[str, Any]) -> None:
         line = json.dumps(value, ensure_ascii=True, separators=(",", ":")) + "\n"
-        self._left -= len(line)
-        if self._left >= 0:
-            self._file.write(line)
-            self._file.flush()
-        else:
-            self.trouble = f"The log {self._path} is not complete: it was too long."
+        self._file.write(line)
+        self._file.flush()
 
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -24,7 +24,6 @@ from mahtab_tui.llm.base import (
 )
 from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 from mahtab_tui.llm.providers import MakeLLM, OnNotice, Sampling, get_llm, with_sampling
-from mahtab_tui.llm.scripted import ChatReplay
 from mahtab_tui.llm.usage import model_name, reported_usage
 from mahtab_tui.search.conversation import (
     Message,
@@ -199,10 +198,8 @@ class ChatModel(Model):
     def lease(self, conversation: NodeConversation) -> ModelInstance:
         """Take an instance for one call: the one that knows the conversation, one whose
         conversation has ended, a new one, or the longest unused."""
-        if isinstance(self.llm, ChatReplay):  # each conversation reads the file from its beginning
-            return conversation.instance or ModelInstance(_copy_model(self.llm), own=True)
         if self._shared:
-            return ModelInstance(self.llm, own=True)
+            return ModelInstance(self.llm)
 
         def rank(instance: ModelInstance) -> int:
             if instance.known_by is conversation:
@@ -217,7 +214,7 @@ class ChatModel(Model):
         return best
 
     def release(self, instance: ModelInstance) -> None:
-        if not instance.own:
+        if not self._shared:
             self._free.append(instance)
 
     def close(self) -> None:
@@ -227,10 +224,8 @@ class ChatModel(Model):
 
 
 class ModelInstance:
-    def __init__(self, llm: BaseChatModel, *, own: bool = False) -> None:
+    def __init__(self, llm: BaseChatModel) -> None:
         self.llm = llm
-        self.own = own
-        """Whether it never goes back to the pool."""
         self.known_by: NodeConversation | None = None
 
 

@@ -35,8 +35,8 @@ from mahtab_tui.session.models import Suggestions
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests.agents import Desk
-from tests.fake_claude import RECORDINGS, FakeClaude, InstallClaude, install_fake_claude
-from tests.unit.conftest import MakeClaude
+from tests.fake_claude import RECORDINGS, FakeClaude, install_fake_claude
+from tests.unit.conftest import Claude
 
 # How the `claude` program reaches its service: with the person's logins and gateways, and without
 # the key that it would bill.
@@ -203,19 +203,17 @@ def limits(fake: FakeClaude) -> dict[str, str]:
     ids=["by default", "half of a limit is for the answer", "suggestions"],
 )
 def test_process_gets_limits_of_answer_and_thinking(
-    install_claude: InstallClaude, options: dict[str, Any], expected: dict[str, str]
+    claude: Claude, options: dict[str, Any], expected: dict[str, str]
 ) -> None:
-    fake = install_claude("answers", answers=["one"], watched=WATCHED)
+    fake = claude.install("answers", answers=["one"], watched=WATCHED)
     get_llm("claude", **options).invoke("hello")
     assert limits(fake) == expected
 
 
-def test_users_own_limit_applies(
-    install_claude: InstallClaude, claude_model: MakeClaude, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_users_own_limit_applies(claude: Claude, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAUDE_CODE_MAX_OUTPUT_TOKENS", "5000")
-    fake = install_claude("answers", answers=["one"], watched=WATCHED)
-    claude_model().invoke("hello")
+    fake = claude.install("answers", answers=["one"], watched=WATCHED)
+    claude.model().invoke("hello")
     assert limits(fake) == {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": "5000"}
 
 
@@ -269,11 +267,9 @@ def result(cost: float, read: int, text: str = "one", **more: Any) -> list[dict[
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_cached_tokens_and_failed_turns_are_counted(
-    install_claude: InstallClaude, claude_model: MakeClaude, name: str
-) -> None:
-    install_claude("recording", recording=name)
-    usage = read_answer(claude_model(), HELLO, threading.Event()).usage
+def test_cached_tokens_and_failed_turns_are_counted(claude: Claude, name: str) -> None:
+    claude.install("recording", recording=name)
+    usage = read_answer(claude.model(), HELLO, threading.Event()).usage
     assert usage is not None
     read, written, cost = COUNTS[name]
     assert (usage.input_tokens, usage.output_tokens) == (read, written)
@@ -281,19 +277,15 @@ def test_cached_tokens_and_failed_turns_are_counted(
     assert (usage.cache_read_tokens, usage.cache_creation_tokens) == (read * 3 // 8, read // 8)
 
 
-def test_streamed_tokens_count_when_the_process_dies(
-    install_claude: InstallClaude, claude_model: MakeClaude
-) -> None:
-    install_claude("recording", recording="partial_killed", exits=True)
-    answer = read_answer(claude_model(), HELLO, threading.Event())
+def test_streamed_tokens_count_when_the_process_dies(claude: Claude) -> None:
+    claude.install("recording", recording="partial_killed", exits=True)
+    answer = read_answer(claude.model(), HELLO, threading.Event())
     assert "ended with exit code" in answer.failure
     assert answer.usage is not None
     assert answer.usage.input_tokens == 2_400
 
 
-def test_compaction_calls_of_the_cli_are_counted_and_disabled(
-    install_claude: InstallClaude, claude_model: MakeClaude
-) -> None:
+def test_compaction_calls_of_the_cli_are_counted_and_disabled(claude: Claude) -> None:
     """The second turn has compacted before it answered: of its 80 tokens its own result names
     10."""
     compacting = [
@@ -307,11 +299,11 @@ def test_compaction_calls_of_the_cli_are_counted_and_disabled(
         *compacting,
         *result(0.9, 100, "two", usage={"input_tokens": 10, "output_tokens": 10}),
     ]
-    fake = install_claude(
+    fake = claude.install(
         "events", turns=[result(0.1, 20), second], watched=["DISABLE_AUTO_COMPACT"]
     )
     notices: list[str] = []
-    llm = claude_model(on_notice=lambda level, text: notices.append(text))
+    llm = claude.model(on_notice=lambda level, text: notices.append(text))
     assert fake.starts == []
     first = read_answer(llm, HELLO, threading.Event()).usage
     usage = read_answer(
@@ -327,12 +319,10 @@ def test_compaction_calls_of_the_cli_are_counted_and_disabled(
     assert fake.starts[0]["env"] == {"DISABLE_AUTO_COMPACT": "1"}
 
 
-def test_failed_suggestion_is_counted(
-    install_claude: InstallClaude, claude_model: MakeClaude
-) -> None:
-    install_claude("recording", recording="v197_refusal")
+def test_failed_suggestion_is_counted(claude: Claude) -> None:
+    claude.install("recording", recording="v197_refusal")
     spending = Spending()
-    suggestions = Suggestions(logging.getLogger("none"), claude_model, list, spending, Secrets())
+    suggestions = Suggestions(logging.getLogger("none"), claude.model, list, spending, Secrets())
     assert suggestions.suggest("impo", True, lambda: True) == ""
     assert spending.total.input_tokens == 2_400
 
@@ -350,13 +340,11 @@ def test_retried_answer_is_shown_from_the_start(name: str) -> None:
     assert turn.text == "Hello from the fake server."
 
 
-def test_refused_message_is_not_part_of_the_answer(
-    install_claude: InstallClaude, claude_model: MakeClaude
-) -> None:
-    install_claude("recording", recording="v330_refusal")
+def test_refused_message_is_not_part_of_the_answer(claude: Claude) -> None:
+    claude.install("recording", recording="v330_refusal")
     notices: list[str] = []
     answer = read_answer(
-        claude_model(on_notice=lambda level, text: notices.append(text)), HELLO, threading.Event()
+        claude.model(on_notice=lambda level, text: notices.append(text)), HELLO, threading.Event()
     )
     assert (answer.text, answer.failure) == ("Hello from the fake server.", "")
     assert notices == [
@@ -364,11 +352,9 @@ def test_refused_message_is_not_part_of_the_answer(
     ]
 
 
-def test_final_refusal_is_a_failure_and_not_an_answer(
-    install_claude: InstallClaude, claude_model: MakeClaude
-) -> None:
-    install_claude("recording", recording="v197_refusal")
-    answer = read_answer(claude_model(), HELLO, threading.Event())
+def test_final_refusal_is_a_failure_and_not_an_answer(claude: Claude) -> None:
+    claude.install("recording", recording="v197_refusal")
+    answer = read_answer(claude.model(), HELLO, threading.Event())
     assert (answer.failure, answer.ended) == (REFUSED, False)
 
 
@@ -391,13 +377,11 @@ def test_first_part_of_an_answer_stays_when_the_rest_is_retried() -> None:
     assert turn.text == "The beginning and the end."
 
 
-def test_restarted_answer_is_drawn_once(
-    install_claude: InstallClaude, claude_model: MakeClaude, desk: Desk
-) -> None:
+def test_restarted_answer_is_drawn_once(claude: Claude, desk: Desk) -> None:
     """From the CLI's lines to the entries of the transcript, at every record on the way."""
-    install_claude("recording", recording="v330_midstream_drop")
+    claude.install("recording", recording="v330_midstream_drop")
     run_graph(
-        create_repl_graph(claude_model(), desk.host), create_initial_state("hello"), desk.host
+        create_repl_graph(claude.model(), desk.host), create_initial_state("hello"), desk.host
     )
     transcript = Transcript(0.0)
     seen = []
@@ -414,12 +398,10 @@ def test_restarted_answer_is_drawn_once(
     assert seen[-1] == "Hello from the fake server."
 
 
-def test_too_long_prompt_is_retried_once_with_less(
-    install_claude: InstallClaude, claude_model: MakeClaude, desk: Desk
-) -> None:
-    fake = install_claude("recording", recording="err400")
+def test_too_long_prompt_is_retried_once_with_less(claude: Claude, desk: Desk) -> None:
+    fake = claude.install("recording", recording="err400")
     run_graph(
-        create_repl_graph(claude_model(), desk.host),
+        create_repl_graph(claude.model(), desk.host),
         create_initial_state("zebra " * 4_000),
         desk.host,
     )
@@ -444,15 +426,14 @@ def test_too_long_prompt_is_retried_once_with_less(
     ],
 )
 def test_account_limits_are_reported_once(
-    install_claude: InstallClaude,
-    claude_model: MakeClaude,
+    claude: Claude,
     info: dict[str, Any],
     notices: list[str],
 ) -> None:
     events = [{"type": "rate_limit_event", "rate_limit_info": info}]
-    install_claude("events", turns=[[*events, *events, *result(0.1, 20)]])
+    claude.install("events", turns=[[*events, *events, *result(0.1, 20)]])
     reported: list[str] = []
-    claude_model(on_notice=lambda level, text: reported.append(text)).invoke(HELLO)
+    claude.model(on_notice=lambda level, text: reported.append(text)).invoke(HELLO)
     assert reported == notices
 
 
