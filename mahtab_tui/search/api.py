@@ -270,10 +270,12 @@ class Search:
         self._on_tree(tree, lambda engine: engine.stop(node))
 
     def retry(self, tree: str, node: str, query: str | None = None) -> None:
-        gone = f"Call {node} of the search cannot be run again: its text is no longer in memory."
-        self._on_tree(
-            tree, lambda engine: engine.retry(node, query) or self._notice("warning", gone)
-        )
+        def retry(engine: Engine) -> None:
+            gone = f"Call {node} of the search cannot be run again: its text is no longer in memory."
+            if not engine.retry(node, query):
+                self._notice("warning", gone)
+
+        self._on_tree(tree, retry)
 
     def text(self, tree: str, start: int, end: int) -> str | None:
         engine = self._trees.get(tree)
@@ -370,7 +372,7 @@ class Search:
                 await asyncio.to_thread(self._models.close)
                 await asyncio.sleep(0)  # some things close in the loop's next iteration
 
-    def _on_tree(self, tree: str, action: Callable[[Engine], object]) -> None:
+    def _on_tree(self, tree: str, action: Callable[[Engine], None]) -> None:
         self._call_later(lambda: action(self._trees[tree]) if tree in self._trees else None)
 
     def _call_later(self, action: Callable[[], None]) -> None:
@@ -388,7 +390,7 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 
 _FORMAT = f"mahtab-rlm-{FORMAT}"
-_AT_ONCE = 4_000_000
+_AT_ONCE = 1_000
 MOST = 200_000_000
 """Characters of events that are kept in memory."""
 
@@ -401,27 +403,20 @@ class SessionLog:
         self._lock = threading.Lock()
         self._packed: list[bytes] = []
         self._events: list[Record] = []
-        self._chars = 0
-        self._left = MOST
-
-    @property
-    def chars(self) -> int:
-        return MOST - self._left
+        self.chars = 0
 
     def add(self, event: Record) -> None:
         if isinstance(event, SearchChatStream):
             return
-        size = len(event.text) + 200 + 10 * len(getattr(event, "spans", ()))
         with self._lock:
-            if self._left <= 0:
+            if self.chars > MOST:
                 return
-            self._left -= size
-            self._chars += size
+            self.chars += len(event.text) + 200 + 10 * len(getattr(event, "spans", ()))
             self._events.append(event)
-            if self._left <= 0:
+            if self.chars > MOST:
                 end = "The log ends here: the search had too many events."
                 self._events.append(Notice(end, level="warning", time=event.time))
-            if self._chars > _AT_ONCE:
+            if len(self._events) > _AT_ONCE:
                 self._pack()
 
     def packed(self) -> bytes:
@@ -433,7 +428,6 @@ class SessionLog:
         if self._events:
             self._packed.append(pack_events([as_json(event) for event in self._events]))
             self._events.clear()
-            self._chars = 0
 
 
 class Log:
@@ -712,29 +706,30 @@ class _SharedSearcher:
         self._searcher: Searcher | None = None
         self._process = 0
         self._users = 0
-        self._uses = 0
+        self._timer = threading.Timer(0, self.close)
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[Searcher]:
         with self._lock:
+            self._timer.cancel()
             if self._searcher is None or self._process != os.getpid():
                 self._searcher, self._process, self._users = Searcher(), os.getpid(), 0
             searcher = self._searcher
             self._users += 1
-            self._uses += 1
         try:
             yield searcher
         finally:
             with self._lock:
                 if searcher is self._searcher:
                     self._users -= 1
-                    timer = threading.Timer(_KEEP_SECONDS, self.close, (self._uses,))
-                    timer.daemon = True
-                    timer.start()
+                    self._timer = threading.Timer(_KEEP_SECONDS, self.close)
+                    self._timer.daemon = True
+                    self._timer.start()
 
-    def close(self, uses: int | None = None) -> None:
+    def close(self) -> None:
         with self._lock:
-            if self._users or uses not in (None, self._uses) or self._searcher is None:
+            self._timer.cancel()
+            if self._users or self._searcher is None:
                 return
             searcher, self._searcher = self._searcher, None
         searcher.close()

@@ -139,7 +139,15 @@ class FanOuts:
             asking.cancel()
             parent.asking.discard(asking)
         if asking.cancelled() or not asking.result():
-            raise CallRefusedError(self._refusal(parts))
+            what = f"{parts:,} parts at once were" if parts > 1 else "Another sub-call was"
+            rest = (
+                f"at most {self._free:,} more may be handed on in this search"
+                if self._free
+                else "no more sub-calls are allowed in this search"
+            )
+            raise CallRefusedError(
+                f"{what} not allowed. {self._made:,} sub-calls have been made, and {rest}. Filter by code first, or answer with what you have found."
+            )
 
     def _take_free(self, parts: int) -> bool:
         if parts > self._free:
@@ -190,15 +198,6 @@ class FanOuts:
         plain = self._calls.estimate(self._model, sum(read), len(read))
         explored = _CALLS_OF_AN_EXPLORATION * (len(sources) - len(read))
         return plain.plus(self._calls.estimate(self._model, explored * _CHARS_OF_A_CALL, explored))
-
-    def _refusal(self, parts: int) -> str:
-        what = f"{parts:,} parts at once were" if parts > 1 else "Another sub-call was"
-        rest = (
-            f"at most {self._free:,} more may be handed on in this search"
-            if self._free
-            else "no more sub-calls are allowed in this search"
-        )
-        return f"{what} not allowed. {self._made:,} sub-calls have been made, and {rest}. Filter by code first, or answer with what you have found."
 
 
 _NODES = 20_000

@@ -158,7 +158,7 @@ def test_log_uses_little_memory_and_ends_with_a_sentence(
     story = Story()
     rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=2, on_event=story.append)
     events = [event for event in story if event.tag != tags.RLM_CHAT_STREAM]
-    monkeypatch.setattr(api, "_AT_ONCE", 1_000)
+    monkeypatch.setattr(api, "_AT_ONCE", 5)
     log = SessionLog()
     for event in story:
         log.add(event)

@@ -325,17 +325,6 @@ def test_written_log_can_be_read(bench: Bench, tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_log_size_is_limited(tmp_path: Path) -> None:
-    log = Log(tmp_path / "log.jsonl", max_bytes=500)
-    for number in range(100):
-        log.write(made(tags.RLM_CHAT, "words", {"node": str(number)}))
-    log.close()
-    assert (tmp_path / "log.jsonl").stat().st_size <= 500
-    numbers = [int(record.attrs["node"]) for record in read_log(tmp_path / "log.jsonl")]
-    assert numbers == list(range(len(numbers)))
-    assert numbers
-
-
 # Spans of a text, merged, and as the cells of a bar.
 
 CHARS = 300

@@ -98,14 +98,10 @@ def _as_data(value: Any) -> Any:
         return {name: _as_data(getattr(value, name)) for name in kind.__dataclass_fields__}
     if hasattr(kind, "__members__"):  # an enum
         return _as_data(value.value)
-    if hasattr(kind, "tolist"):  # NumPy
-        return _as_data(value.tolist())
     if hasattr(kind, "isoformat"):
         return value.isoformat()
     if hasattr(kind, "as_integer_ratio") and hasattr(kind, "is_nan"):  # a Decimal
         return float(value) if str(float(value)) == str(value) else str(value)
-    if hasattr(kind, "__fspath__") or hasattr(kind, "urn"):  # a path, a UUID
-        return str(value)
     return value
 
 
@@ -223,7 +219,7 @@ class SandboxFunctions:
         """
         _check_int("peek", "n", n)
         _check_int("peek", "start", start)
-        source = self._text if text is None else _one_text("peek", text)
+        source = self._source("peek", text)
         begin = max(0, len(source) + start) if start < 0 else min(start, len(source))
         part: str = self._parts(source, [(begin, min(len(source), begin + max(0, n)))])[0]
         if isinstance(part, Part):
@@ -249,7 +245,7 @@ class SandboxFunctions:
         """
         if isinstance(context_lines, re.RegexFlag):
             raise TypeError("grep: write flags at the pattern's start, as in (?i)")
-        source = self._text if text is None else _one_text("grep", text)
+        source = self._source("grep", text)
         _check_int("grep", "context_lines", context_lines)
         most = len(source) + 1 if max_matches is None else max_matches
         _check_int("grep", "max_matches", most)
@@ -279,7 +275,7 @@ class SandboxFunctions:
         _check_int("partition", "n", n)
         if n < 1:
             raise ValueError(f"partition: n must be at least 1, not {n}")
-        source = self._text if text is None else _one_text("partition", text)
+        source = self._source("partition", text)
         return self._parts(source, partition_spans(source, n))
 
     def rlm(self, query: str, subset: str) -> SubAnswer:
@@ -389,6 +385,15 @@ class SandboxFunctions:
         }
         return f"Available variables: {types}"
 
+    def _source(self, name: str, text: Any) -> str:
+        if text is None:
+            return self._text
+        if isinstance(text, (list, tuple)) and all(isinstance(each, str) for each in text):
+            return subset_text(name, text)
+        if not isinstance(text, str):
+            raise wrong_type(name, "text", "a str", text)
+        return text
+
     def _ask_each(self, pairs: list[Any]) -> list[SubAnswer]:
         if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
             raise TypeError(
@@ -433,14 +438,6 @@ class SandboxFunctions:
             kind = Hit if offset is None else Part
             parts.append(kind(str.__getitem__(whole, slice(start, end)), start, line))
         return parts
-
-
-def _one_text(name: str, text: Any) -> str:
-    if isinstance(text, (list, tuple)) and all(isinstance(each, str) for each in text):
-        return subset_text(name, text)
-    if not isinstance(text, str):
-        raise wrong_type(name, "text", "a str", text)
-    return text
 
 
 def _matches(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
