@@ -184,7 +184,7 @@ class Search:
         log = SessionLog()
 
         async def grow() -> SearchAnswer:
-            root_model, other_model = self._models.get_both(
+            models = self._models.get_both(
                 model, sub_model or model, chosen, sampling or {}, access or {}
             )
             if self._opened is None:
@@ -193,8 +193,7 @@ class Search:
             self._trees[tree] = engine = Engine(
                 Events(tree, record),
                 chosen,
-                model=root_model,
-                sub_model=other_model,
+                *models,
                 gates=self._models.gates,
                 spending=self._spending,
                 sandboxes=self._opened,
@@ -271,7 +270,9 @@ class Search:
 
     def retry(self, tree: str, node: str, query: str | None = None) -> None:
         def retry(engine: Engine) -> None:
-            gone = f"Call {node} of the search cannot be run again: its text is no longer in memory."
+            gone = (
+                f"Call {node} of the search cannot be run again: its text is no longer in memory."
+            )
             if not engine.retry(node, query):
                 self._notice("warning", gone)
 
@@ -325,12 +326,12 @@ class Search:
         return SearchAnswer(
             outcome.text,
             outcome.state,
-            engine.tree,
+            engine.events.tree,
             engine.calls.budget.usage,
             time.monotonic() - began,
             outcome.spans,
             outcome.why or engine.way,
-            self._logs.get(engine.tree),
+            self._logs.get(engine.events.tree),
         )
 
     def forget(self, tree: str) -> None:

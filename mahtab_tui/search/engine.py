@@ -7,7 +7,7 @@ import hashlib
 import time
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import InitVar, asdict, dataclass, field, replace
 from functools import partial
 from sys import getsizeof
 from typing import Any
@@ -109,11 +109,7 @@ Consent = Callable[[str], Awaitable[bool]]
 class FanOuts:
     """The fan-outs of one tree. Consent counts for the whole tree."""
 
-    _events: Events
-    _limits: Limits
-    _calls: Calls
-    _model: Model
-    _consent: Consent
+    _engine: Engine
     _made: int = 0
     _free: int = 0
     _refused: set[tuple[str, int]] = field(default_factory=set)
@@ -121,7 +117,7 @@ class FanOuts:
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
-        self._free = self._limits.ask_above
+        self._free = self._engine.limits.ask_above
 
     async def wait_for_consent(
         self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], batch: int
@@ -168,21 +164,23 @@ class FanOuts:
             calls, tokens, usd = self._estimate(parent, request, sources)
             asked = SearchFanOut(
                 node=parent.id,
-                request=f"{self._events.tree}-{parent.id}-{batch}",
+                request=f"{self._engine.events.tree}-{parent.id}-{batch}",
                 batch=batch,
                 calls=calls,
                 tokens=tokens,
-                usd=usd if self._model.priced else None,
+                usd=usd if self._engine.sub_model.priced else None,
             )
-            self._events.send(asked.changed(made=self._made, state="waiting"))
+            self._engine.events.send(asked.changed(made=self._made, state="waiting"))
             run = False
             try:
-                run = await self._consent(asked.request)
+                run = await self._engine.consent(asked.request)
             finally:
-                self._events.send(asked.changed(made=self._made, state="run" if run else "refused"))
+                self._engine.events.send(
+                    asked.changed(made=self._made, state="run" if run else "refused")
+                )
             if run:
                 self._made += len(sources)
-                self._free = max(self._limits.ask_above, self._made)
+                self._free = max(self._engine.limits.ask_above, self._made)
             else:
                 self._refused.add(turn)
             return run
@@ -193,11 +191,15 @@ class FanOuts:
         read = [
             len(query) + source.chars
             for query, source in zip(request.queries, sources, strict=True)
-            if request.plain or self._limits.is_plain(parent.depth + 1, source.chars)
+            if request.plain or self._engine.limits.is_plain(parent.depth + 1, source.chars)
         ]
-        plain = self._calls.estimate(self._model, sum(read), len(read))
+        plain = self._engine.calls.estimate(self._engine.sub_model, sum(read), len(read))
         explored = _CALLS_OF_AN_EXPLORATION * (len(sources) - len(read))
-        return plain.plus(self._calls.estimate(self._model, explored * _CHARS_OF_A_CALL, explored))
+        return plain.plus(
+            self._engine.calls.estimate(
+                self._engine.sub_model, explored * _CHARS_OF_A_CALL, explored
+            )
+        )
 
 
 _NODES = 20_000
@@ -208,34 +210,27 @@ LONGEST_QUERY = 4_000
 _UNWINDING = 0.3
 
 
+@dataclass(eq=False)
 class Engine:
-    """Runs one tree, in one loop."""
+    """Runs one tree, in one loop; `model` answers the root, `sub_model` all other nodes."""
 
-    def __init__(
-        self,
-        events: Events,
-        limits: Limits,
-        *,
-        model: Model,
-        sub_model: Model,
-        gates: dict[Model, Gate],
-        spending: Spending,
-        sandboxes: Sandboxes,
-        consent: Consent,
-        tools: Tools | None = None,
-        by_code: bool = False,
-    ) -> None:
-        self.tree = events.tree
-        self.events = events
-        self.limits = limits
-        self._model = model
-        self._sub_model = sub_model
-        self.sandboxes = sandboxes
-        self.tools = tools
-        self._by_code = by_code
-        concurrency = limits.concurrency or max(model.concurrency, sub_model.concurrency)
-        self.calls = Calls(events, Budget(limits), Gate(concurrency), gates, spending)
-        self._fan_outs = FanOuts(events, limits, self.calls, sub_model, consent)
+    events: Events
+    limits: Limits
+    model: Model
+    sub_model: Model
+    gates: InitVar[dict[Model, Gate]]
+    spending: InitVar[Spending]
+    sandboxes: Sandboxes
+    consent: Consent
+    tools: Tools | None = None
+    by_code: bool = False
+
+    def __post_init__(self, gates: dict[Model, Gate], spending: Spending) -> None:
+        models = self.model.concurrency, self.sub_model.concurrency
+        concurrency = self.limits.concurrency or max(models)
+        budget = Budget(self.limits)
+        self.calls = Calls(self.events, budget, Gate(concurrency), gates, spending)
+        self._fan_outs = FanOuts(self)
         # An exploring node has a process. A gate for each depth prevents deadlock: nodes wait only
         # for deeper ones.
         self._exploring: defaultdict[int, Gate] = defaultdict(lambda: Gate(concurrency))
@@ -263,7 +258,7 @@ class Engine:
         before, self._roots = self._attempts, LiveFanOut(0, 1)
         replaces = str(before) if before else ""
         source = NodeSource(self._text)
-        root = self._make(None, query, source, self._model, self._roots, 0, replaces=replaces)
+        root = self._make(None, query, source, self.model, self._roots, 0, replaces=replaces)
         self._begin(root, limits=asdict(self.limits), **about)
         try:
             return (await self._roots.outcomes())[0]
@@ -273,7 +268,7 @@ class Engine:
 
     @property
     def models(self) -> frozenset[Model]:
-        return frozenset((self._model, self._sub_model))
+        return frozenset((self.model, self.sub_model))
 
     @property
     def way(self) -> str:
@@ -346,7 +341,7 @@ class Engine:
         depth = 0 if parent is None else parent.depth + 1
         plain = plain or self.limits.is_plain(depth, source.chars)
         if plain and depth == 0 and self.limits.max_depth > 0:
-            plain = not (self._by_code or prompts.is_looked_up(query, self._text))
+            plain = not (self.by_code or prompts.is_looked_up(query, self._text))
         kind: Kind = "llm" if plain else "rlm"
         node = LiveNode(node_id, parent, depth, kind, query, source, model, batch, index, replaces)
         self._nodes[node_id] = node
@@ -495,7 +490,7 @@ class Engine:
         try:  # check first: nodes that are bound to fail would hold their texts
             shortest = min((source.chars for source in sources), default=0)
             self.calls.budget.free(
-                self.calls.budget.hold(self.calls.estimate(self._sub_model, shortest))
+                self.calls.budget.hold(self.calls.estimate(self.sub_model, shortest))
             )
             if request.plain and not request.many:
                 self._check_plain(sources[0])
@@ -531,7 +526,7 @@ class Engine:
             raise CallRefusedError("The call that asked has ended.")
         self._begun += len(sources)
         nodes = [
-            self._make(parent, query, source, self._sub_model, batch, index, plain=request.plain)
+            self._make(parent, query, source, self.sub_model, batch, index, plain=request.plain)
             for index, (query, source) in enumerate(zip(request.queries, sources, strict=True))
         ]
         handed = [span for source in sources for span in source.spans]

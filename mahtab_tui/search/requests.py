@@ -92,12 +92,6 @@ _MAX_MADE = 50_000_000
 _MAX_SPANS = 1_000
 
 
-class FinalAnswer(NamedTuple):
-    text: str
-    spans: list[TextSpan]
-    """Spans of the node's text, which the answer quotes or names by the numbers of lines."""
-
-
 class Request(NamedTuple):
     queries: tuple[str, ...]
     parts: tuple[tuple[TextSpan, ...] | Text, ...]
@@ -149,7 +143,7 @@ def read_tool_call(args: Any) -> tuple[str, list[Any], dict[str, Any]]:
         raise CallRefusedError(str(error)) from None
 
 
-def read_final(args: Any, text: Text, longest: int) -> FinalAnswer | None:
+def read_final(args: Any, text: Text, longest: int) -> tuple[str, list[TextSpan]] | None:
     """Check an answer; None if it is invalid, or has more than `longest` characters. Its spans are
     those that it quotes, and the lines that it names."""
     answer = args.get("text") if isinstance(args, Mapping) else None
@@ -162,7 +156,7 @@ def read_final(args: Any, text: Text, longest: int) -> FinalAnswer | None:
         is_named = line in named and (start, end) == find_line(text.text, start)
         if is_named or (end - start <= len(answer) and is_quoted(text.text[start:end], answer)):
             spans.append((start, end))
-    return FinalAnswer(make_encodable(answer), spans)
+    return make_encodable(answer), spans
 
 
 def read_touch(args: Any, text: Text) -> tuple[str, list[TextSpan]] | None:

@@ -360,15 +360,15 @@ class SandboxCalls:
 
     def send(self, name: str, args: dict[str, Any]) -> None:
         longest = self._engine.limits.answer_at(self._node.depth)
-        if (
-            name == "final"
-            and self.final is None
-            and (final := read_final(args, self._text, longest)) is not None
-        ):
+        if name == "final":
+            final = None if self.final else read_final(args, self._text, longest)
+            if final is None:
+                return
+            words, spans = final
             rests_on = Intervals(limit=_MAX_TOUCHES)
-            rests_on.add(self._text.to_root(final.spans))
-            rests_on.add(self._answers.evidence(final.text))
-            self.final = NodeOutcome(final.text, "done", list(rests_on)[:_MAX_GROUNDS])
+            rests_on.add(self._text.to_root(spans))
+            rests_on.add(self._answers.evidence(words))
+            self.final = NodeOutcome(words, "done", list(rests_on)[:_MAX_GROUNDS])
             self.answered.set()
         elif name == "touch" and (touch := read_touch(args, self._text)) is not None:
             how, spans = touch

@@ -182,11 +182,6 @@ def test_service_at_a_base_url_does_not_receive_the_openai_key(
     assert service.headers[1]["authorization"] == "Bearer of-our-own"
 
 
-def test_each_answer_uses_the_key_of_its_provider(service: Service, protocol: Protocol) -> None:
-    ask(service, protocol, protocol.reply("Hello"))
-    assert ("no-secret" in str(service.headers)) == (protocol is not OLLAMA)
-
-
 def test_cost_and_context_size_are_known_with_tools_too(
     service: Service, protocol: Protocol
 ) -> None:
@@ -215,20 +210,6 @@ def test_a_bounded_answer_asks_for_no_more_tokens(service: Service, protocol: Pr
         body.get("max_completion_tokens"),
         body.get("options", {}).get("num_predict"),
     )
-
-
-def test_unknown_price_is_none(service: Service) -> None:
-    service.replies = [
-        Reply(
-            [piece.replace(b"gpt-4o", b"our-own-model") for piece in OPENAI.end if piece],
-            headers={"content-type": OPENAI.content},
-        )
-    ]
-    usage = read_answer(
-        get_llm("openai:our-own-model"), [HumanMessage("hi")], threading.Event()
-    ).usage
-    assert usage is not None
-    assert usage.cost is None
 
 
 # Tools over the providers' protocols: calls as they are streamed, results as they are sent back.

@@ -118,18 +118,6 @@ def test_answer_has_the_requested_type() -> None:
     )
 
 
-def test_answer_survives_a_failed_correction() -> None:
-    with pytest.warns(UserWarning, match="budget of 2 model calls"):
-        answer = rlm(
-            "how many?",
-            LOG,
-            model=ScriptedModel(reply=lambda messages: python("FINAL('twenty')")),
-            returns=int,
-            max_calls=2,
-        )
-    assert (answer, answer.value, answer.state) == ("twenty", None, "partial")
-
-
 def test_awaited_searches_run_concurrently_and_end_when_cancelled() -> None:
     story = Story()
     both = threading.Barrier(2, timeout=60)
@@ -362,23 +350,6 @@ def test_hostile_frame_from_a_sandbox_blocks_nothing() -> None:
         cwd=Path(__file__).parents[2],
     )
     assert (done.stdout, done.returncode) == ("1\n", 0), done.stderr
-
-
-def test_endless_code_is_stopped_and_the_search_continues() -> None:
-    story = Story()
-    search = Search(story.append)
-    script = {
-        "what?": [
-            python("import re\nx = 1\nprint(re.match('(a+)+b', 'a' * 60))"),
-            python("FINAL(len(context))"),
-        ]
-    }
-    try:
-        answer = search.run("what?", LOG, model=scripted(script), limits=Limits(turn_seconds=0.3))
-    finally:
-        search.close()
-    assert answer.text == str(len(LOG))
-    assert story.of(tags.RLM_REPL_OUT)[0].attrs["status"] in ("timed out", "killed")
 
 
 @pytest.mark.parametrize(

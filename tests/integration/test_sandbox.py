@@ -122,17 +122,6 @@ async def test_closed_or_replaced_stream_is_restored_in_the_next_turn(
     assert await printed(sandbox, "print('c')") == "c\n"
 
 
-async def test_context_has_its_original_type(
-    sandboxes: ProcessSandboxes, node: RecordingNode
-) -> None:
-    text = Text.root("ab\ncd", kind="dict", parts=[("first", 0, 2), ("second", 3, 5)])
-    sandbox = await sandboxes.start(text, node)
-    assert (
-        await printed(sandbox, "{name: str(part) for name, part in context.items()}")
-        == "{'first': 'ab', 'second': 'cd'}\n"
-    )
-
-
 async def test_any_text_arrives_unchanged(sandboxes: ProcessSandboxes, node: RecordingNode) -> None:
     sandbox = await sandboxes.start(Text.root("a\0\ud800😀\r\n"), node)
     assert await printed(sandbox, "ascii(context)") == ascii(ascii("a\0\ud800😀\r\n")) + "\n"
@@ -396,18 +385,6 @@ async def test_server_without_free_descriptors_reports_it_and_survives(
     assert sandboxes._server is server
     assert await printed(sandbox, "context") == "'later'\n"
     await sandbox.close()
-
-
-async def test_many_sandboxes_run_concurrently(sandboxes: ProcessSandboxes) -> None:
-    async def one(number: int) -> str:
-        sandbox = await sandboxes.start(Text.root(str(number)), RecordingNode())
-        text = await printed(sandbox, "print(context * 2)")
-        await sandbox.close()
-        return text
-
-    assert await asyncio.gather(*map(one, range(20))) == [
-        f"{number}{number}\n" for number in range(20)
-    ]
 
 
 async def test_starts_cancelled_at_any_point_leave_no_process_and_do_not_affect_later_ones(

@@ -75,9 +75,17 @@ def test_every_recorded_ending_is_recognised(claude: Claude, name: str) -> None:
     )
 
 
-def test_answer_continued_past_the_token_limit_is_whole(claude: Claude) -> None:
-    claude.install("recording", recording="maxtok")
-    assert str(claude.model().invoke(HELLO).text) == "cut off heHello from the fake server."
+@pytest.mark.parametrize(
+    ("recording", "text"),
+    [
+        ("maxtok", "cut off heHello from the fake server."),
+        ("tool", "Hello from the fake server.\n\nHello from the fake server."),
+    ],
+    ids=["token limit", "invented tool"],
+)
+def test_answer_that_the_cli_continues_is_whole(claude: Claude, recording: str, text: str) -> None:
+    claude.install("recording", recording=recording)
+    assert claude.model().invoke(HELLO).text == text
 
 
 def test_usage_and_cost_cover_only_the_turn(claude: Claude) -> None:
@@ -363,14 +371,6 @@ def test_deeply_nested_line_is_skipped(claude: Claude) -> None:
         "events", turns=[["[" * 200_000, {"type": "assistant", "message": message}, result]]
     )
     assert claude.model(timeout=60).invoke(HELLO).text == "still here"
-
-
-def test_invented_tool_does_not_end_the_answer(claude: Claude) -> None:
-    claude.install("recording", recording="tool")
-    assert (
-        claude.model().invoke(HELLO).text
-        == "Hello from the fake server.\n\nHello from the fake server."
-    )
 
 
 @pytest.mark.parametrize(

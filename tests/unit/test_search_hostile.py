@@ -166,15 +166,6 @@ def test_node_reports_a_limited_number_of_reads(
     assert len(bench.story.of(tags.RLM_CALL, event="touch", how="peek")) == 5
 
 
-def test_text_too_long_for_a_plain_call_is_refused_with_advice(bench: Bench) -> None:
-    async def all_of_it(seat: Seat) -> None:
-        seat.final(await seat.llm("read", (0, len(seat.text))))
-
-    found = bench.run(replies({"what?": code("all_of_it")}), {"all_of_it": all_of_it}, plain=1_000)
-    assert found.text.startswith("[failed: A text of 8,890 characters is too long")
-    assert found.usage.calls == 1
-
-
 def test_unsendable_characters_are_replaced(bench: Bench) -> None:
     async def odd(seat: Seat) -> None:
         seat.final(await seat.llm("which \ud83c?") + " half \ud83c")

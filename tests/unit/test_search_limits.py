@@ -6,16 +6,13 @@ import asyncio
 import inspect
 import math
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any
 
 import pytest
 from langchain_core.messages import BaseMessage
-from langchain_core.outputs import ChatGenerationChunk
 
 from mahtab_tui.bus.records import Usage
-from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.prompts import LAST_CALL
 from mahtab_tui.search.api import rlm
 from mahtab_tui.search.limits import (
@@ -227,22 +224,6 @@ def test_model_sees_the_remaining_budget(bench: Bench) -> None:
     assert LAST_CALL in prompts[2]
 
 
-def test_timed_out_root_gives_its_best_answer(bench: Bench) -> None:
-    async def reply(messages: Sequence[BaseMessage]) -> str:
-        if LAST_CALL in str(messages[-1].content):
-            return "as far as I came"
-        if query_of(messages) == "third":
-            await asyncio.Event().wait()
-        return code("thirds")
-
-    found = bench.run(reply, TURNS, max_seconds=0.5)
-    assert (found.text, found.state) == ("as far as I came", "partial")
-    assert {state for node, (state, _) in bench.story.finals().items() if node != "1"} <= {
-        "stopped",
-        "error",
-    }
-
-
 def test_no_answer_remains_after_all_time_is_used(bench: Bench) -> None:
     async def reply(messages: Sequence[BaseMessage]) -> str:
         await asyncio.Event().wait()
@@ -253,15 +234,6 @@ def test_no_answer_remains_after_all_time_is_used(bench: Bench) -> None:
         "The time for the search is up, and there is no answer.",
         "error",
     )
-
-
-def test_dollar_limit_needs_a_model_with_a_known_price(bench: Bench) -> None:
-    class Unpriced(ScriptedModel):
-        reports_cost = False
-
-    search = bench.search(TURNS)
-    with pytest.raises(ModelError, match="The price of scripted is unknown"):
-        search.run("what?", TEXT, model=Unpriced(reply=replies(TREE)), limits=Limits(max_usd=1))
 
 
 def test_dollar_limit_ends_at_the_first_call_of_unknown_price(bench: Bench) -> None:
@@ -300,31 +272,6 @@ def test_input_of_a_stopped_call_is_counted(bench: Bench) -> None:
     (guessed,) = (record.attrs for record in bench.story.of(tags.USAGE, "1.1"))
     assert guessed["estimated"], "the session counts it, too"
     assert min(guessed["input_tokens"], guessed["output_tokens"]) > 0
-
-
-def test_interrupted_call_is_counted(bench: Bench) -> None:
-    async def look_for(seat: Seat) -> None:
-        seat.final(str(await seat.llm("third")))
-
-    class Breaking(ScriptedModel):
-        async def _astream(
-            self, messages: list[BaseMessage], *args: Any, **kwargs: Any
-        ) -> AsyncIterator[ChatGenerationChunk]:
-            async for chunk in super()._astream(messages):
-                yield chunk
-                if query_of(messages) == "third":
-                    raise ModelError("The connection broke off.")
-
-    model = Breaking(
-        reply=lambda messages: code("look_for") if query_of(messages) == "what?" else "Half of"
-    )
-    bench.search({"look_for": look_for}).run("what?", TEXT, model=model, limits=Limits(small=0))
-    (guessed,) = (record.attrs for record in bench.story.of(tags.USAGE, "1.1"))
-    assert guessed["estimated"]
-    assert guessed["cost"] > 0
-    assert "".join(
-        record.text for record in bench.story.of(tags.RLM_CHAT_STREAM, "1.1")
-    ).startswith("H")
 
 
 def test_failed_calls_are_counted(bench: Bench) -> None:

@@ -502,6 +502,9 @@ def test_interrupted_answer_is_returned_partially(bench: Bench) -> None:
             raise ValueError("the line went dead")
 
     found = bench.search({}).run("what?", TEXT, model=Breaking(reply=None), limits=Limits())
+    (guessed,) = (record.attrs for record in bench.story.of(tags.USAGE))
+    assert guessed["estimated"]
+    assert guessed["cost"] > 0
     assert found.state == "partial"
     assert (
         found.text
