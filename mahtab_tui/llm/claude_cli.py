@@ -57,17 +57,6 @@ class ClaudeMessage(NamedTuple):
         )
 
 
-class ClaudeConversation:
-    def __init__(self, process: ClaudeProcess) -> None:
-        self.process = process
-        self.sent: list[ClaudeMessage] = []
-
-    def continues(self, sent: Sequence[ClaudeMessage]) -> bool:
-        return 0 < len(self.sent) == len(sent) - 1 and all(
-            map(ClaudeMessage.is_in, sent, self.sent)
-        )
-
-
 class ChatClaudeCLI(BaseChatModel):
     """A LangChain chat model over the CLI, for any threads; it gives one answer at a time."""
 
@@ -90,7 +79,7 @@ class ChatClaudeCLI(BaseChatModel):
     priced_as: ClassVar[str] = "anthropic"
     sees: ClassVar[bool] = True
 
-    _conversations: list[ClaudeConversation] = PrivateAttr(default_factory=list)
+    _processes: list[ClaudeProcess] = PrivateAttr(default_factory=list)
     _one_at_a_time: Any = PrivateAttr(default_factory=threading.Lock)
     _stopped: threading.Event = PrivateAttr(default_factory=threading.Event)
     _closed: bool = PrivateAttr(default=False)
@@ -123,12 +112,12 @@ class ChatClaudeCLI(BaseChatModel):
     def close(self) -> None:
         self._stopped.set()
         self._closed = True
-        for conversation in list(self._conversations):
-            conversation.process.close()
+        for process in list(self._processes):
+            process.close()
         with self._one_at_a_time:
-            for conversation in self._conversations:
-                conversation.process.close()
-            self._conversations.clear()
+            for process in self._processes:
+                process.close()
+            self._processes.clear()
 
     def _stream(
         self, messages: list[BaseMessage], *args: Any, **kwargs: Any
@@ -139,26 +128,26 @@ class ChatClaudeCLI(BaseChatModel):
             systems = [each for each in messages if isinstance(each, SystemMessage)]
             system = "\n\n".join(map(message_text, systems))
             sent = [_message(each) for each in messages if not isinstance(each, SystemMessage)]
-            conversation, prompt = self._conversation(system, sent)
-            turn = ClaudeTurn(conversation.process.spent, login_hint(use_api_key=self.use_api_key))
+            process, prompt = self._process(system, sent)
+            turn = ClaudeTurn(process.spent, login_hint(use_api_key=self.use_api_key))
             failure: ModelError | None = None
             try:
-                conversation.process.ask(prompt)
+                process.ask(prompt)
                 try:
-                    yield from self._answer(conversation.process, turn)
+                    yield from self._answer(process, turn)
                     turn.check()
                 except ModelError as error:  # its usage is still counted
                     failure = error
             except BaseException:
                 # What the process knows is now uncertain.
-                self._drop(conversation)
+                self._drop(process)
                 raise
-            conversation.process.spent = turn.spent
+            process.spent = turn.spent
             self._window = turn.window or self._window
-            if failure or not turn.ended or not conversation.process.alive:
-                self._drop(conversation)
+            if failure or not turn.ended or not process.alive:
+                self._drop(process)
             else:  # also if it was stopped, which the process knows
-                conversation.sent = [*sent, ClaudeMessage("ai", turn.text, (turn.text,))]
+                process.sent = [*sent, ClaudeMessage("ai", turn.text, (turn.text,))]
             if failure is None or turn.usage:
                 yield self._last_chunk(turn)
             if failure is not None:
@@ -172,39 +161,42 @@ class ChatClaudeCLI(BaseChatModel):
         message.content = message.response_metadata.get("final_text", message.content)
         return result
 
-    def _conversation(
+    def _process(
         self, system: str, sent: Sequence[ClaudeMessage]
-    ) -> tuple[ClaudeConversation, _Content]:
+    ) -> tuple[ClaudeProcess, _Content]:
+        """Return a process that knows all but the last message, and that message; otherwise a new
+        process and everything as one message."""
         folder = self._folder()
         fitting = self._fitting(system, folder)
-        for conversation in fitting:
-            if conversation.continues(sent):
-                self._conversations.remove(conversation)
-                self._conversations.append(conversation)
-                return conversation, _content(sent[-1].parts)
-        waiting = next((conversation for conversation in fitting if not conversation.sent), None)
+        for process in fitting:
+            known = process.sent
+            if known and len(known) == len(sent) - 1 and all(map(ClaudeMessage.is_in, sent, known)):
+                self._processes.remove(process)
+                self._processes.append(process)
+                return process, _content(sent[-1].parts)
+        waiting = next((process for process in fitting if not process.sent), None)
         return waiting or self._begin(system, folder), _flattened(sent)
 
     def _folder(self) -> str:
         return self.folder() if self.folder is not None else ""
 
-    def _fitting(self, system: str, folder: str) -> list[ClaudeConversation]:
-        return [each for each in self._conversations if each.process.matches(system, folder)]
+    def _fitting(self, system: str, folder: str) -> list[ClaudeProcess]:
+        return [each for each in self._processes if each.matches(system, folder)]
 
-    def _begin(self, system: str, folder: str) -> ClaudeConversation:
-        for waiting in [each for each in self._conversations if not each.sent]:
+    def _begin(self, system: str, folder: str) -> ClaudeProcess:
+        for waiting in [each for each in self._processes if not each.sent]:
             self._drop(waiting)  # the question that it was started for did not come
-        while len(self._conversations) >= self.processes:
-            self._conversations.pop(0).process.close()
+        while len(self._processes) >= self.processes:
+            self._processes.pop(0).close()
         env = environment(self.max_tokens, thinking=self.thinking, use_api_key=self.use_api_key)
         process = ClaudeProcess(system, model=self.model, folder=folder, env=env)
-        self._conversations.append(ClaudeConversation(process))
-        return self._conversations[-1]
+        self._processes.append(process)
+        return process
 
-    def _drop(self, conversation: ClaudeConversation) -> None:
+    def _drop(self, process: ClaudeProcess) -> None:
         with contextlib.suppress(ValueError):
-            self._conversations.remove(conversation)
-        conversation.process.close()
+            self._processes.remove(process)
+        process.close()
 
     def _answer(self, process: ClaudeProcess, turn: ClaudeTurn) -> Iterator[ChatGenerationChunk]:
         last_event = time.monotonic()

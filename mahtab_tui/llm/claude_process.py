@@ -14,7 +14,7 @@ import threading
 import uuid
 import weakref
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
 from functools import partial
@@ -377,6 +377,8 @@ class ClaudeProcess:
         self._system = system
         self._folder = folder
         self.spent = NOTHING_SPENT
+        self.sent: Sequence[Any] = ()
+        """The messages that it knows; none before its first question."""
         self._lines: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._errors: deque[str] = deque(maxlen=20)
         self._writing = threading.Lock()
