@@ -123,7 +123,13 @@ def find_servers(seconds: float) -> list[FoundServer]:
     found: dict[str, FoundServer] = {}
 
     def ask(provider: str) -> None:
-        if _listens(provider, seconds) and (server := find_server(provider, seconds)) is not None:
+        try:
+            url = urlsplit(server_address(provider))
+            address = url.hostname or "", url.port or 443
+            socket.create_connection(address, timeout=seconds).close()
+        except (OSError, ValueError):  # nobody listens
+            return
+        if (server := find_server(provider, seconds)) is not None:
             found[provider] = server
 
     threads = [
@@ -163,15 +169,6 @@ def only_model(provider: str) -> str:
             f"The server at {server.address} has {len(server.models)} models. Name one, as in {some}."
         )
     return server.models[0]
-
-
-def _listens(provider: str, seconds: float) -> bool:
-    try:
-        url = urlsplit(server_address(provider))
-        with socket.create_connection((url.hostname or "", url.port or 443), timeout=seconds):
-            return True
-    except (OSError, ValueError):
-        return False
 
 
 def _is_of_another_person(port: int | None) -> bool:

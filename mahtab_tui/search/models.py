@@ -128,7 +128,8 @@ class ChatModel(Model):
         self.remembers = isinstance(llm, ChatClaudeCLI)
         if self.remembers:
             self.concurrency = CLI_CONCURRENCY
-        self.takes_max_tokens = _takes_max_tokens(llm)
+        limited = "max_tokens" in type(llm).model_fields and not self.remembers
+        self.takes_max_tokens = limited and not getattr(llm, "thinking", None)
         # Otherwise it is called on a thread: providers' packages keep one asynchronous client for
         # the whole process, which fails when a second loop uses it.
         self.native = (
@@ -227,11 +228,6 @@ class ModelInstance:
     def __init__(self, llm: BaseChatModel) -> None:
         self.llm = llm
         self.known_by: NodeConversation | None = None
-
-
-def _takes_max_tokens(llm: BaseChatModel) -> bool:
-    known = "max_tokens" in type(llm).model_fields and not isinstance(llm, ChatClaudeCLI)
-    return known and not getattr(llm, "thinking", None)
 
 
 def _copy_model(llm: BaseChatModel) -> BaseChatModel:

@@ -409,30 +409,16 @@ class Exploration:
         model's errors while nothing has been found.
         """
         text = self._node.source.release_text()
-        depth, gaps = self._node.depth, self._engine.sandboxes.gaps
-        self._conversation.add(
-            Message(
-                "system",
-                prompts.with_instructions(
-                    prompts.system_prompt(
-                        text, self._engine.limits, depth=depth, gaps=gaps, tools=self._described
-                    ),
-                    text,
-                ),
-            )
-        )
+        depth, gaps, limits = self._node.depth, self._engine.sandboxes.gaps, self._engine.limits
+        system = prompts.system_prompt(text, limits, depth=depth, gaps=gaps, tools=self._described)
+        self._conversation.add(Message("system", prompts.with_instructions(system, text)))
         try:
             self._reserve_last_call()
         except BudgetSpent as error:
             raise BudgetSpent(_NOT_ONE.format(error)) from None
-        self._conversation.add(
-            Message(
-                "user",
-                prompts.first_message(
-                    self._node.query, text, self._engine.left(self._engine.limits.max_turns)
-                ),
-            )
-        )
+        left = self._engine.left(limits.max_turns)
+        first = prompts.first_message(self._node.query, text, left)
+        self._conversation.add(Message("user", first))
         calls, found = SandboxCalls(self._engine, self._node, text), self._node.found
         try:
             outcome, reason = await self._run_until_deadline(
@@ -490,7 +476,8 @@ class Exploration:
                 SearchChat(reply.text, node=self._node.id, turn=turn, cut=found.cut)
             )
             left = self._engine.left(self._engine.limits.max_turns - turn)
-            code = _without_blank_lines(found.code or "")
+            lines = (found.code or "").splitlines()
+            code = "\n".join(line.rstrip() for line in lines if line.strip())
             if code in ran:
                 if ran[code]:
                     return None, "The model wrote the same code again and again."
@@ -498,9 +485,10 @@ class Exploration:
                 self._reply(reply.text, found, prompts.repeated_code(self._node.query), again=True)
                 continue
             if found.code is None:
-                words = found.words or reply.text
+                words = (found.words or reply.text).strip()
                 if found.feedback == NO_CODE and (wordy or self._is_printed(words)):
-                    return self._answer_in_words(words, text), ""
+                    spans = find_values(words, text.text, [(0, len(text.text))])
+                    return NodeOutcome(words, "done", text.to_root(sorted(spans))), ""
                 wordy = found.feedback == NO_CODE
                 self._node.found.add_words(reply.text)
                 self._reply(reply.text, found, prompts.feedback_message(found.feedback, left))
@@ -523,11 +511,6 @@ class Exploration:
         known = self._node.query
         values = [value for value in _VALUE.findall(words) if value not in known]
         return bool(values) and all(value.strip("\"`'") in self._printed for value in values)
-
-    def _answer_in_words(self, words: str, text: Text) -> NodeOutcome:
-        words = words.strip()
-        spans = find_values(words, text.text, [(0, len(text.text))])
-        return NodeOutcome(words, "done", text.to_root(sorted(spans)))
 
     def _reply(self, answer: str, found: AnswerCode, text: str, *, again: bool = False) -> Message:
         """again: leave out the answer, which a model that sees it would repeat once more."""
@@ -647,10 +630,6 @@ def _literal_as_words(found: AnswerCode) -> AnswerCode:
     except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
         return found
     return AnswerCode(None, feedback=NO_CODE, words=str(value))
-
-
-def _without_blank_lines(code: str) -> str:
-    return "\n".join(line.rstrip() for line in code.splitlines() if line.strip())
 
 
 def _drop_imagined_output(answer: str, found: AnswerCode) -> str:

@@ -484,14 +484,16 @@ def _as_function(method: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def _shown_signature(method: Callable[..., Any]) -> inspect.Signature:
-    _, *parameters = inspect.signature(method).parameters.values()
-    return inspect.Signature(
-        [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
+SIGNATURES = {
+    name: inspect.Signature(
+        [
+            parameter.replace(annotation=inspect.Parameter.empty)
+            for parameter in inspect.signature(getattr(SandboxFunctions, name)).parameters.values()
+            if parameter.name != "self"
+        ]
     )
-
-
-SIGNATURES = {name: _shown_signature(getattr(SandboxFunctions, name)) for name in _FUNCTIONS}
+    for name in _FUNCTIONS
+}
 
 
 def _check_int(name: str, argument: str, value: object) -> None:

@@ -446,14 +446,11 @@ class EvidenceFinder:
             yield start, _line_end(self._text, start)
 
 
-def _quotes(words: str) -> list[str]:
-    return [next(filter(None, found)) for found in _QUOTE.findall(words)]
-
-
 def answer_values(words: str) -> list[str]:
     """Return what an answer gives, longest first: all of it, its lines, quotations, what commas and
     the like separate, and words with digits; not short ones, which many texts have by chance."""
-    values = {words, *words.splitlines(), *_BETWEEN_VALUES.split(words), *_quotes(words)}
+    quotes = (next(filter(None, found)) for found in _QUOTE.findall(words))
+    values = {words, *words.splitlines(), *_BETWEEN_VALUES.split(words), *quotes}
     values.update(word for word in _BETWEEN_WORDS.split(words) if re.search(r"\d", word))
     stripped = {value.strip(_AROUND_VALUES) for value in values}
     telling = (value for value in stripped if len(value) > (3 if value.isdigit() else 2))
