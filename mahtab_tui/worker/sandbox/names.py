@@ -8,6 +8,7 @@ import inspect
 import json
 import keyword
 import math
+import operator
 import pprint
 import re
 import sys
@@ -550,35 +551,17 @@ def plain_data(value: object, what: str, most: int = _MOST_DATA) -> Any:
     characters of all texts. Raises `NotPlainError`."""
     left = most
 
-    def take(size: int) -> None:
-        nonlocal left
-        left -= size
-        if left < 0:
-            raise NotPlainError(f"{what} has more than {most:,} characters.")
-
-    def copy_text(text: object) -> str:
-        if not isinstance(text, str):
-            raise NotPlainError(
-                f"{what} has a dict in it with a key that is no text, but a {type(text).__name__}."
-            )
-        take(len(text))
-        return str.__str__(text)
-
-    def copy_int(number: int) -> int:
-        if number.bit_length() > 4_000:
-            raise NotPlainError(f"{what} has a number in it that is too long.")
-        return int(number)
-
     def copy(value: Any, depth: int) -> Any:
+        nonlocal left
         if depth > _DEEPEST_DATA:
             raise NotPlainError(f"{what} is nested more than {_DEEPEST_DATA} levels deep.")
-        take(1)
+        left -= 1 + (len(value) if isinstance(value, str) else 0)
+        if left < 0:
+            raise NotPlainError(f"{what} has more than {most:,} characters.")
         if value is None or value is True or value is False:
             return value
         if isinstance(value, str):
-            return copy_text(value)
-        if isinstance(value, int):
-            return copy_int(value)
+            return str.__str__(value)
         if isinstance(value, float):
             if not math.isfinite(value):
                 raise NotPlainError(f"{what} has {float(value)} in it, which is no number.")
@@ -586,11 +569,19 @@ def plain_data(value: object, what: str, most: int = _MOST_DATA) -> Any:
         if isinstance(value, (list, tuple, set, frozenset)):
             return [copy(item, depth + 1) for item in value]
         if isinstance(value, Mapping):
-            return {copy_text(name): copy(item, depth + 1) for name, item in value.items()}
+            for name in value:
+                if not isinstance(name, str):
+                    raise NotPlainError(
+                        f"{what} has a dict in it with a key that is no text, but a {type(name).__name__}."
+                    )
+            return {copy(name, depth): copy(item, depth + 1) for name, item in value.items()}
         if hasattr(type(value), "tolist"):  # arrays and scalars of NumPy, a Series
             return copy(value.tolist(), depth + 1)
-        if hasattr(type(value), "__index__"):  # integers of other libraries
-            return copy_int(value.__index__())
+        if hasattr(type(value), "__index__"):
+            number = operator.index(value)
+            if number.bit_length() > 4_000:
+                raise NotPlainError(f"{what} has a number in it that is too long.")
+            return int(number)
         raise NotPlainError(
             f"{what} has a {type(value).__name__} in it. Only plain data passes: numbers, text, true, false, None, lists, and dicts by text."
         )
