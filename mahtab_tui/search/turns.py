@@ -416,13 +416,18 @@ class Exploration:
             self._reserve_last_call()
         except BudgetSpent as error:
             raise BudgetSpent(_NOT_ONE.format(error)) from None
-        left = self._engine.left(limits.max_turns)
-        first = prompts.first_message(self._node.query, text, left)
-        self._conversation.add(Message("user", first))
         calls, found = SandboxCalls(self._engine, self._node, text), self._node.found
         try:
+            longest = limits.answer_at(depth)
+            self.sandbox = asyncio.ensure_future(
+                self._engine.sandboxes.start(text, calls, longest, self._described)
+            )
+            await asyncio.sleep(0)  # it starts while the message is made and the model thinks
+            left = self._engine.left(limits.max_turns)
+            first = prompts.first_message(self._node.query, text, left)
+            self._conversation.add(Message("user", first))
             outcome, reason = await self._run_until_deadline(
-                deadline.work, self._explore(calls, text)
+                deadline.work, self._explore(self.sandbox, calls, text)
             )
             if outcome is None:
                 outcome, failure = await self._run_until_deadline(
@@ -456,11 +461,9 @@ class Exploration:
                 explain_error(error)
             )
 
-    async def _explore(self, calls: SandboxCalls, text: Text) -> tuple[NodeOutcome | None, str]:
-        longest = self._engine.limits.answer_at(self._node.depth)
-        starting = self.sandbox = asyncio.ensure_future(
-            self._engine.sandboxes.start(text, calls, longest, self._described)
-        )  # while the model thinks
+    async def _explore(
+        self, starting: asyncio.Future[Sandbox], calls: SandboxCalls, text: Text
+    ) -> tuple[NodeOutcome | None, str]:
         wordy, ran = False, dict[str, bool]()
         for turn in range(1, self._engine.limits.max_turns + 1):
             try:
