@@ -28,9 +28,9 @@ from mahtab_tui.llm.base import (
     no_response_error,
 )
 from mahtab_tui.llm.chat_protocols import (
-    COMPLETIONS,
     PROTOCOLS,
     ChatChunk,
+    CompletionAnswer,
     Dialect,
     Message,
     to_count,
@@ -294,7 +294,7 @@ class ChatClient:
         seconds without a byte before an answer is abandoned."""
         self.model = model
         self._dialect: Dialect = dialect
-        self._protocol = PROTOCOLS.get(dialect, COMPLETIONS)
+        self._protocol = PROTOCOLS.get(dialect, CompletionAnswer)
         self._key = key
         self._key_name = key_name
         self._timeout = timeout
@@ -360,7 +360,7 @@ class ChatClient:
         return self._facts or ServerFacts()
 
     def _read(self, exchange: Exchange, body: object, put: OnNews) -> None:
-        answer = self._protocol.answer()
+        answer = self._protocol()
         try:
             if not self._key.isascii() or not self._key.isprintable():
                 raise ModelError(f"The key has characters that no key has. Check {self._key_name}.")

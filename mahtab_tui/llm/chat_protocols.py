@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from mahtab_tui.llm.base import NOT_AN_ANSWER, ModelError, ServiceError
 
@@ -117,6 +117,9 @@ def to_count(value: object) -> int | None:
 
 
 class Answer:
+    path: ClassVar[str]
+    body: ClassVar[Callable[[Dialect, str, Sequence[Message], dict[str, Any]], dict[str, Any]]]
+
     def __init__(self) -> None:
         self.begun = False
         self.ended = False
@@ -165,6 +168,9 @@ def completions_body(
 
 class CompletionAnswer(Answer):
     """An answer of Chat Completions; later counts of tokens replace earlier ones."""
+
+    path = "/chat/completions"
+    body = staticmethod(completions_body)
 
     def __init__(self) -> None:
         super().__init__()
@@ -318,6 +324,9 @@ def _ollama_message(message: Message, names: Mapping[str, str]) -> dict[str, Any
 
 
 class OllamaAnswer(Answer):
+    path = "/api/chat"
+    body = staticmethod(ollama_body)
+
     def __init__(self) -> None:
         super().__init__()
         self._calls = 0
@@ -426,6 +435,9 @@ def _blocks(message: Message) -> Iterator[dict[str, Any]]:
 
 
 class AnthropicAnswer(Answer):
+    path = "/v1/messages"
+    body = staticmethod(messages_body)
+
     def __init__(self) -> None:
         super().__init__()
         self._calls: dict[int, int] = {}
@@ -509,15 +521,8 @@ def _number(event: Mapping[str, Any]) -> int:
     return number
 
 
-class ChatProtocol(NamedTuple):
-    path: str
-    body: Callable[[Dialect, str, Sequence[Message], dict[str, Any]], dict[str, Any]]
-    answer: type[Answer]
-
-
-COMPLETIONS = ChatProtocol("/chat/completions", completions_body, CompletionAnswer)
-PROTOCOLS: Mapping[Dialect, ChatProtocol] = {
-    "anthropic": ChatProtocol("/v1/messages", messages_body, AnthropicAnswer),
-    "ollama": ChatProtocol("/api/chat", ollama_body, OllamaAnswer),
+PROTOCOLS: Mapping[Dialect, type[Answer]] = {
+    "anthropic": AnthropicAnswer,
+    "ollama": OllamaAnswer,
 }
-"""Other dialects are of `COMPLETIONS`."""
+"""Other dialects are of `CompletionAnswer`."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from mahtab_tui.worker.frames import Frame
 from mahtab_tui.worker.sandbox.names import ANSWER_LIMIT, DescribedTool
+from mahtab_tui.worker.sandbox.text import find_values
 
 if TYPE_CHECKING:
     from mahtab_tui.worker.contexts import ContextText, NamedContext
@@ -91,6 +92,10 @@ class Text:
         """Convert spans of this text to spans of the root's text."""
         runs = (run for start, end in spans for run in self.pieces(start, end))
         return [(run.root, run.root + run.length) for run in runs]
+
+    def quoted(self, words: str) -> list[TextSpan]:
+        """Return spans of the root's text with the values of an answer that occur once in this."""
+        return self.to_root(sorted(find_values(words, self.text, [(0, len(self.text))])))
 
     def pieces(self, start: int, end: int) -> Iterator[TextRun]:
         first = bisect_right(self.origin, start, key=lambda piece: piece.start + piece.length)

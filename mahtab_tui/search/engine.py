@@ -30,7 +30,6 @@ from mahtab_tui.search.limits import Amount, Budget, BudgetSpent, Calls, Deadlin
 from mahtab_tui.search.node import BudgetLeft, Events, shortened
 from mahtab_tui.search.requests import Request, Tools
 from mahtab_tui.search.turns import Exploration, Kind, LiveFanOut, LiveNode, NodeOutcome, NodeSource
-from mahtab_tui.worker.sandbox.text import find_values
 
 MEMO_BYTES = 16 * 2**20
 _NODE = 2_000
@@ -463,13 +462,11 @@ class Engine:
         finally:
             conversation.ended = True
         self.events.send(SearchChat(reply.text, node=node.id, turn=1))
-        text = node.source.release_text()
-        spans = find_values(reply.text, text.text, [(0, len(text.text))])
-        in_root = text.to_root(sorted(spans))
+        spans = node.source.release_text().quoted(reply.text)
         if reply.cut:
             why = "The answer was longer than the model may write at once."
-            return NodeOutcome(reply.text, "partial", in_root, why)
-        return NodeOutcome(reply.text, "done", in_root)
+            return NodeOutcome(reply.text, "partial", spans, why)
+        return NodeOutcome(reply.text, "done", spans)
 
     async def ask(self, parent: LiveNode, request: Request, text: Text) -> list[NodeOutcome]:
         if self._begun + len(request.parts) > _NODES:

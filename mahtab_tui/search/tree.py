@@ -39,15 +39,12 @@ from mahtab_tui.search.node import (
 class SearchControl(Protocol):
     """Methods may be called from any thread and return at once. Unknown ids are ignored."""
 
-    def stop(self, tree: str, node: str) -> None:
-        """Stop a node with its descendants; the parent gets a value marked as failed."""
+    def stop(self, tree: str, node: str) -> None: ...
 
     def retry(self, tree: str, node: str, query: str | None = None) -> None:
-        """Run a node again, perhaps with another query. If its parent no longer waits, the old
-        answer stays beside the new one."""
+        """Run a node again. If its parent no longer waits, the old answer stays beside the new."""
 
-    def make_variable(self, answer: str) -> None:
-        """Make an answer a variable of the namespace, by a cell of the user's."""
+    def make_variable(self, answer: str) -> None: ...
 
     def text(self, tree: str, start: int, end: int) -> str | None:
         """Return a part of the root's text, or None if it is no longer in memory."""

@@ -39,7 +39,6 @@ from mahtab_tui.search.requests import (
     read_tool_call,
     read_touch,
 )
-from mahtab_tui.worker.sandbox.text import find_values
 
 MOST = 10_000
 """Characters of the newest outputs, and of the newest answers, that are kept."""
@@ -490,8 +489,7 @@ class Exploration:
             if found.code is None:
                 words = (found.words or reply.text).strip()
                 if found.feedback == NO_CODE and (wordy or self._is_printed(words)):
-                    spans = find_values(words, text.text, [(0, len(text.text))])
-                    return NodeOutcome(words, "done", text.to_root(sorted(spans))), ""
+                    return NodeOutcome(words, "done", text.quoted(words)), ""
                 wordy = found.feedback == NO_CODE
                 self._node.found.add_words(reply.text)
                 self._reply(reply.text, found, prompts.feedback_message(found.feedback, left))

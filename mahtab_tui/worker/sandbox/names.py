@@ -317,7 +317,15 @@ class SandboxFunctions:
         Example: labels = llm_map("Label each line: <its number> <spam or ham>", partition(20)).
         """
         if texts is None:
-            return self._ask_each(_as_texts("llm_map", "the argument", query))
+            pairs = _as_texts("llm_map", "the argument", query)
+            if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
+                raise TypeError(
+                    "llm_map takes a query and texts, llm_map(query, [a, b]), or pairs of them: llm_map([(query, a), (other, b)])"
+                )
+            for each, _ in pairs:
+                _check_query("llm_map", each)
+            parts = [self._part("llm_map", text) for _, text in pairs]
+            return self._ask("llm_map", parts, [str(each) for each, _ in pairs], fan_out=True)
         _check_query("llm_map", query)
         parts = [self._part("llm_map", text) for text in _as_texts("llm_map", "texts", texts)]
         return self._ask("llm_map", parts, query, fan_out=True)
@@ -394,16 +402,6 @@ class SandboxFunctions:
         if not isinstance(text, str):
             raise wrong_type(name, "text", "a str", text)
         return text
-
-    def _ask_each(self, pairs: list[Any]) -> list[SubAnswer]:
-        if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
-            raise TypeError(
-                "llm_map takes a query and texts, llm_map(query, [a, b]), or pairs of them: llm_map([(query, a), (other, b)])"
-            )
-        for query, _ in pairs:
-            _check_query("llm_map", query)
-        parts = [self._part("llm_map", text) for _, text in pairs]
-        return self._ask("llm_map", parts, [str(query) for query, _ in pairs], fan_out=True)
 
     def _ask(
         self, name: str, parts: list[dict[str, object]], query: Any, *, fan_out: bool
