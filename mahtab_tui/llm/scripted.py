@@ -8,9 +8,9 @@ import inspect
 import json
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.chat_models import generate_from_stream
@@ -107,7 +107,7 @@ class ChatReplay(ScriptedChatModel):
 WHO = "Demo model (rules, no AI): "
 _TOKENS_PER_SECOND = 200.0
 _REAL_MODEL = "A real model has no such limits: /model lists those that you can use here (--model NAME on the command line)."
-_SEQUENCES = ("list", "tuple", "set", "frozenset", "dict", "Series", "ndarray", "range")
+_DATA = ("DataFrame", "list", "tuple", "set", "frozenset", "dict", "Series", "ndarray", "range")
 _COMMON_WORDS = frozenset(
     "a about all an and any are as at by can characters column columns contain contains count data describe did do does each empty find first for"
     " from give had happen happened has have how i in into is it item items lacks last line lines list look many me missing name nan no not null"
@@ -116,7 +116,7 @@ _COMMON_WORDS = frozenset(
 )
 """They change nothing in the answer to a question; a search does not look for them."""
 _ENDING = re.compile(r"(?<=\w{3})(?:ed|ing|e?s)$")
-_VARIABLE = re.compile(r"^(\w+): ([A-Za-z_][\w.]*)(?=,| =|$)")
+_VARIABLE = re.compile(r"^(\w+): ([A-Za-z_][\w.]*)(?=,| =|$)", re.MULTILINE)
 _OUTPUT = re.compile(
     r"<(?:user|assistant)-repl-out\b([^>]*)>(.*?)</(?:user|assistant)-repl-out>", re.DOTALL
 )
@@ -125,12 +125,6 @@ _NEW_VARIABLES = re.compile(r"\n\n(?=\w+: [A-Za-z_][\w.]*(?: = |, |$))", re.MULT
 _ERROR = re.compile(
     r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Warning)(?:: .*)?$", re.MULTILINE
 )
-
-
-class _Variable(NamedTuple):
-    name: str
-    type: str
-    text: str
 
 
 class ChatDemo(ScriptedChatModel):
@@ -214,49 +208,47 @@ def _report(outputs: Sequence[tuple[str, str]]) -> str:
     return f"This came out:\n\n```text\n{text[:1_500]}\n```"
 
 
-def _reply(question: str, variables: Sequence[_Variable]) -> str:
+def _reply(question: str, variables: Mapping[str, tuple[str, str]]) -> str:
     if re.search(r"\b(?:which|what|list|show)\b.*\bvariables\b", question, re.IGNORECASE):
-        lines = [f"- `{each.name}`: {each.type}" for each in variables]
+        lines = [f"- `{name}`: {kind}" for name, (kind, _) in variables.items()]
         return "\n".join(lines) or (
             "There are no variables yet. Make one in Python mode: `numbers = [3, 1, 2]`."
         )
     words = re.findall(r"\w+", question)
-    data = [each for each in variables if each.type in ("DataFrame", *_SEQUENCES)]
-    data.sort(key=lambda each: each.type != "DataFrame")
-    for variable in [each for each in variables if each.name in words] or data:
-        if found := _plan(words, variable):
+    data = [name for name, (kind, _) in variables.items() if kind in _DATA]
+    data.sort(key=lambda name: variables[name][0] != "DataFrame")
+    for name in [name for name in variables if name in words] or data:
+        if found := _plan(words, name, *variables[name]):
             return f"{found[0]}\n\n```python\n{found[1]}\n```\n"
-    name = data[0].name if data else "numbers, after numbers = [3, 1, 2]"
+    name = data[0] if data else "numbers, after numbers = [3, 1, 2]"
     raise ModelError(
         "The demo model has no rule for this question. These would work now:\n- which variables are"
         f" there?\n- describe {name}\n- how many items has {name}?\n{_REAL_MODEL}"
     )
 
 
-def _variables(texts: Sequence[str]) -> list[_Variable]:
+def _variables(texts: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return type and description of each variable, by name."""
     listing = next((text for text in reversed(texts) if prompts.VARIABLES in text), "")
     listing = listing.rpartition(f"{prompts.VARIABLES}\n\n")[2]
-    found: list[_Variable] = []
-    for line in listing.rpartition(f"\n\n{prompts.QUESTION} ")[0].split("\n"):
-        if matched := _VARIABLE.match(line):
-            found.append(_Variable(matched[1], matched[2], line))
-        elif found:
-            found[-1] = found[-1]._replace(text=f"{found[-1].text}\n{line}")
-    return found
+    listing = listing.rpartition(f"\n\n{prompts.QUESTION} ")[0]
+    found = list(_VARIABLE.finditer(listing))
+    ends = [*(each.start() for each in found[1:]), len(listing)]
+    pairs = zip(found, ends, strict=True)
+    return {each[1]: (each[2], listing[each.start() : end]) for each, end in pairs}
 
 
-def _plan(words: Sequence[str], variable: _Variable) -> tuple[str, str] | None:
+def _plan(words: Sequence[str], name: str, kind: str, text: str) -> tuple[str, str] | None:
     """Return an announcement and code that answers a question about a variable; None if it asks for
     something else."""
-    name, is_table = variable.name, variable.type == "DataFrame"
-    question = " ".join(words)
+    is_table, question = kind == "DataFrame", " ".join(words)
     rest = [word for word in words if word != name and word.lower() not in _COMMON_WORDS]
 
     def asks(pattern: str) -> bool:
         return re.search(rf"\b(?:{pattern})\b", question, re.IGNORECASE) is not None
 
     if len(rest) == 1 and asks("no|without|missing|lacks?|empty"):
-        if not (found := re.search(rf"\b{rest[0]}\b", variable.text, re.IGNORECASE)):
+        if not (found := re.search(rf"\b{rest[0]}\b", text, re.IGNORECASE)):
             return None
         column, made = found[0], f"without_{found[0].lower()}"
         rows = f"[row for row in {name} if row[{column!r}] in (None, '')]"
@@ -265,15 +257,15 @@ def _plan(words: Sequence[str], variable: _Variable) -> tuple[str, str] | None:
         return f"I look for rows of `{name}` without {column}.", f"{code}\nprint({made}[:10])"
     count = rest[0] if len(rest) == 1 and re.fullmatch("[0-9]{1,5}", rest[0]) else ""
     if asks("first|last") and (count or not rest):
-        values = f"{name}.splitlines()" if variable.type == "str" else name
-        values = f"list({name})" if variable.type in ("tuple", "set", "dict") else values
+        values = f"{name}.splitlines()" if kind == "str" else name
+        values = f"list({name})" if kind in ("tuple", "set", "dict") else values
         part = f"-{count or 5}:" if asks("last") else f":{count or 5}"
         return f"Here is a part of `{name}`.", f"print({values}[{part}])"
     if rest:
         return None
     if asks("how many|count|number of"):
         unit, counted = "rows" if is_table else "items", name
-        if variable.type == "str":
+        if kind == "str":
             unit, counted = "words", f"{name}.split()"
         code = f"print('{name} has', len({counted}), '{unit}')"
         return f"I count the {unit} of `{name}`.", code
