@@ -24,8 +24,7 @@ class ModelBusy(ModelError):
     """The service is overloaded or its limit is reached; the same call may work in a moment."""
 
     def __init__(self, message: str, pause: float | None = None) -> None:
-        """pause: seconds to wait before the next try, 0 if the service does not say; None if the
-        transport has already retried."""
+        """pause: seconds to wait before the next try; None if the transport has already retried."""
         super().__init__(message)
         self.pause = pause
 
@@ -232,8 +231,8 @@ _CUT = ("max_tokens", "length", "MAX_TOKENS", "model_context_window_exceeded")
 _REFUSED = ("refusal", "content_filter")
 REFUSED = "The service's safeguards stopped the answer, because the question or the answer seemed to break its rules. Ask in other words, or choose another model."
 RESTARTED = {"anew": True}
-"""Response metadata of the chunk with which an answer starts again after a broken connection;
-earlier chunks no longer count."""
+"""Response metadata of the chunk with which an answer starts again; earlier chunks no longer
+count."""
 
 
 def message_text(message: BaseMessage) -> str:
@@ -241,8 +240,7 @@ def message_text(message: BaseMessage) -> str:
 
 
 def message_reasoning(message: BaseMessage) -> str:
-    """Return what a service sends of its model's thinking beside the answer, of which it is no
-    part."""
+    """Return a model's thinking, which is no part of its answer."""
     thought = message.additional_kwargs.get("reasoning_content")
     texts = [thought] if isinstance(thought, str) else []
     for block in message.content if isinstance(message.content, list) else ():
@@ -262,8 +260,6 @@ def is_cut(metadata: Mapping[str, Any]) -> bool:
 
 
 def is_refused(metadata: Mapping[str, Any]) -> bool:
-    """Tell from its response metadata whether the service's safeguards ended an answer; `REFUSED`
-    is the message for the user."""
     return any(metadata.get(reason) in _REFUSED for reason in REASONS)
 
 

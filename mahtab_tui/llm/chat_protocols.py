@@ -72,7 +72,7 @@ def read_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def read_events(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the data of server-sent events; comments keep only the connection alive."""
+    """Yield the data of server-sent events, without comments."""
     data: list[bytes] = []
     size = 0
     for line in lines:

@@ -70,8 +70,6 @@ class ChatClaudeCLI(BaseChatModel):
     """Returns the folder to run in, before each call, since the CLI tells its model the folder."""
     timeout: float = 120.0
     use_api_key: bool = False
-    """Whether the process gets the environment's ANTHROPIC_API_KEY, which is billed instead of the
-    login."""
     processes: int = PROCESSES
     on_notice: Callable[[str, str], None] | None = None
 

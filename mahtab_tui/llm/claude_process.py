@@ -404,8 +404,7 @@ class ClaudeProcess:
         return self._child.poll() is None
 
     def ask(self, content: str | list[dict[str, Any]]) -> None:
-        """Send a question, a text or blocks, on a thread, so that neither side can block the
-        other."""
+        """Send a question on a thread, so that neither side can block the other."""
         with contextlib.suppress(queue.Empty):
             # What is left of the last turn, such as an answer to a control request.
             while self.next_event(0) is not None:

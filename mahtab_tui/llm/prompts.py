@@ -168,8 +168,8 @@ def background(
     instructions: Mapping[str, str] | None = None,
     servers: Sequence[ListedServer] = (),
 ) -> dict[str, str]:
-    """Return the sections that precede a question when they are new or have changed; empty ones
-    have no content."""
+    """Return the sections that precede a question when they have changed; empty ones have no
+    content."""
     files = (
         f'<file name="{escape_for_model(name)}">\n{escape_tags(escape_for_model(words), "file")}\n</file>'
         for name, words in (instructions or {}).items()
@@ -279,8 +279,8 @@ def render_variables(variables: Sequence[Variable], max_vars: int = MAX_VARIABLE
 
 
 def variable_lines(variables: Sequence[Variable], max_vars: int = MAX_VARIABLES) -> dict[str, str]:
-    """Return the lines of `render_variables` by name; those that say something of others have names
-    that are no variables'."""
+    """Return the lines of `render_variables` by name; lines about others have names that no
+    variable has."""
     shown = sorted((v for v in variables if not v.underscored), key=lambda v: v.kind != "data")
     lines = {
         v.name: _line(f"{v.name}: {v.type}{f' = {v.summary}' if v.summary else ''}")
@@ -300,8 +300,8 @@ def escape_section(text: str) -> str:
 def describe_variables(
     variables: Sequence[Variable], described: Mapping[str, str], max_vars: int = MAX_VARIABLES
 ) -> dict[str, str]:
-    """Return a text for each variable that may be described: those in `described` in its order,
-    then the others in a line each."""
+    """Return a text for each variable that may be described: those in `described` first, then the
+    others in a line each."""
     describable = {v.name for v in variables if not v.underscored and v.type != "private"}
     texts = {name: escape_section(text) for name, text in described.items() if name in describable}
     rest = variable_lines([v for v in variables if v.name not in texts], max_vars)

@@ -37,8 +37,8 @@ def parse_sampling(**options: float | None) -> Sampling:
 
 
 def pop_access(options: dict[str, Any]) -> dict[str, str]:
-    """Take `base_url` and `api_key` out of options, as `find_service` has them: `address` and
-    `api_key`. Raises `ValueError` with a sentence."""
+    """Take `base_url` and `api_key` out of options, as `address` and `api_key`. Raises
+    `ValueError`."""
     access: dict[str, str] = {}
     for name, argument in (("base_url", "address"), ("api_key", "api_key")):
         value = options.pop(name, None)
@@ -119,7 +119,7 @@ def find_server(provider: str, seconds: float) -> FoundServer | None:
 
 
 def find_servers(seconds: float) -> list[FoundServer]:
-    """Ask all servers at once, and return those that have answered when the time is up."""
+    """Ask all servers at once, and return those that have answered in time."""
     found: dict[str, FoundServer] = {}
 
     def ask(provider: str) -> None:
@@ -145,8 +145,8 @@ def find_servers(seconds: float) -> list[FoundServer]:
 
 
 def first_model() -> str:
-    """Return the full name of the first model of a server on this machine, other people's left out;
-    empty if there is none."""
+    """Return the full name of a server's first model; empty if there is none. Other people's
+    servers are left out."""
     for server in find_servers(_LIMIT):
         if server.models and not _is_of_another_person(urlsplit(server.address).port):
             return server.specs[0]
@@ -248,14 +248,13 @@ def full_name(spec: str, provider: str | None) -> str:
 
 
 def default_model() -> str:
-    """Return ``claude`` if the CLI is on the PATH, else the first model of a server on this
-    machine, or ``demo``. Waits for servers."""
+    """Return ``claude`` if the CLI is on the PATH, else the first model of a server here, or
+    ``demo``."""
     return "claude" if find_program("claude") else first_model() or "demo"
 
 
 def chosen_model(settings: Settings) -> Future[str]:
-    """Return the full name of the model that answers first; later, if servers on this machine must
-    be asked for one."""
+    """Return the full name of the model that answers first; later, if servers must be asked."""
     chosen: Future[str] = Future()
     if settings.model or find_program("claude"):
         chosen.set_result(full_name(settings.model or "claude", settings.provider))
@@ -292,7 +291,6 @@ class ModelAccess(TypedDict, total=False):
     api_keys: Mapping[str, str]
     """Keys that are not in the environment, by provider; "openai_compatible" for `base_url`."""
     claude_api_key: bool
-    """Whether the `claude` CLI gets the environment's ANTHROPIC_API_KEY."""
 
 
 class ModelOptions(ModelAccess, total=False):
@@ -433,8 +431,8 @@ class ModelChoice(NamedTuple):
 def found_models(
     chosen: Iterable[tuple[str, str]], used: Iterable[str], access: Mapping[str, Any]
 ) -> list[ModelChoice]:
-    """List the models that are known without network access. chosen: the models in the settings,
-    with what each is for."""
+    """List the models that are known without network access. chosen: those in the settings, with
+    what each is for."""
     claude = _CLAUDE if find_program("claude") else _CLAUDE[:1]
     offered = [
         *((spec, "used before") for spec in used),
@@ -450,8 +448,7 @@ def found_models(
 
 
 def availability_problem(spec: str, access: Mapping[str, Any]) -> str:
-    """Say why a model cannot be used, as far as that is known without asking it; empty if it
-    can."""
+    """Say why a model cannot be used, as far as known without asking it; empty if it can."""
     try:
         check_model(f"{spec}NAME" if spec.endswith(":") else spec, **access)
     except ModelError as error:

@@ -75,8 +75,7 @@ def input_limit(llm: BaseChatModel) -> int:
 
 
 def context_window(llm: BaseChatModel) -> int | None:
-    """Return how many tokens a model can read, as its package or the tables of genai-prices tell;
-    None if unknown."""
+    """Return how many tokens a model can read; None if unknown."""
     known = getattr(llm, "window", None)
     if isinstance(known, int) or priced_as(llm) == LOCAL:
         return known if isinstance(known, int) else None
@@ -87,7 +86,7 @@ def context_window(llm: BaseChatModel) -> int | None:
 def reported_usage(
     llm: BaseChatModel, usage: UsageMetadata | None, metadata: Mapping[str, Any]
 ) -> Usage | None:
-    """Read what a call has used from LangChain's chunks; None if the model reported nothing."""
+    """Read what a call has used from LangChain's chunks; None if nothing was reported."""
     if usage is None and "cost_usd" not in metadata:
         return None
     counts: Any = usage or {}
@@ -105,8 +104,7 @@ def reported_usage(
 
 
 def answer_usage(tariff: Tariff, end: AnswerEnd) -> Usage | None:
-    """Read what a call has used from the end of an answer of our client; None if the service
-    reported nothing."""
+    """Read what a call has used from the end of an answer of our client."""
     if end.usage is None:
         return None
     used = Usage(
@@ -133,8 +131,7 @@ def with_cost(used: Usage, provider: str, reported: object = None) -> Usage:
 def estimated_usage(
     llm: BaseChatModel, asked: Iterable[str], answer: str, pictures: int = 0
 ) -> Usage:
-    """Estimate the usage of a call that ended before the model reported it, from what was sent and
-    received."""
+    """Estimate the usage of a call that ended before the model reported it."""
     model = model_name(llm)
     read, written = estimate_message_tokens(asked, pictures), estimate_message_tokens([answer])
     cost = price(priced_as(llm), model, read, written)

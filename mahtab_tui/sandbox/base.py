@@ -33,8 +33,8 @@ TextSpan = tuple[int, int]
 Kind = Literal["str", "list", "dict"]
 
 Document = tuple[str, int, int]
-"""One document of a text that is a list or a dict: its name (a dict's key; of a list, its number),
-start and end."""
+"""One document of a list or a dict: its name (a dict's key; of a list, its number), start and
+end."""
 
 
 class TextRun(NamedTuple):
@@ -150,9 +150,9 @@ class Sandbox(Protocol):
     """One node's Python. Call all methods in the engine's loop."""
 
     async def run(self, code: str, seconds: float) -> TurnResult:
-        """Run a turn's code, one turn at a time. seconds: run time without waiting for sub-calls,
-        after which the code is interrupted, and a second later killed; the next turn then gets a
-        new process without variables. Cancelling kills the process at once."""
+        """Run a turn's code, one turn at a time. seconds: run time without sub-calls, after which
+        the code is interrupted, and a second later killed; the next turn then has no variables.
+        Cancelling kills the process."""
 
     def interrupt(self) -> None:
         """Stop the running code by SIGINT, and by SIGKILL after 0.3 s if it still runs."""

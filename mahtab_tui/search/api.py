@@ -110,8 +110,7 @@ _STOPPING = 0.5
 """Seconds that a caller who gives up waits for the last events."""
 
 Asking = Literal["ask", "run", "refuse"]
-"""Action before a large fan-out: ask the user (by an event, which `Search.answer` answers), run it,
-or refuse it."""
+"""Before a large fan-out: ask the user (`Search.answer` answers), run it, or refuse it."""
 
 
 class Search:
@@ -126,8 +125,7 @@ class Search:
         spending: Spending | None = None,
         secrets: Secrets | None = None,
     ) -> None:
-        """emit: called with every event on the search's thread; must return quickly. secrets:
-        masked in messages to models."""
+        """emit: called with every event on the search's thread; must return quickly."""
         self._emit = emit
         self._spending = spending or Spending()
         self._secrets = secrets or Secrets()
@@ -397,8 +395,7 @@ MOST = 200_000_000
 
 
 class SessionLog:
-    """The events of one search, without streamed pieces, compressed from time to time. Any thread
-    may add to it."""
+    """The events of one search, without streamed pieces, compressed from time to time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -707,7 +704,7 @@ searcher, and at most twice as long."""
 
 
 class _SharedSearcher:
-    """The searcher of all calls of `rlm` that bring none, so that each after the first begins at once."""
+    """The searcher of all calls of `rlm` that bring none."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -121,8 +121,8 @@ class FanOuts:
     async def wait_for_consent(
         self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], batch: int
     ) -> None:
-        """Wait for consent if the tree has used up its free sub-calls. Consent covers these parts,
-        and then as many sub-calls again as there have been. Raises `CallRefusedError`."""
+        """Wait for consent if the tree has used up its free sub-calls. It covers these parts, and
+        as many sub-calls again as there have been. Raises `CallRefusedError`."""
         parts = len(sources)
         if self._take_free(parts):
             return

@@ -109,8 +109,7 @@ class Coverage:
         return self._seen.size / self.chars if self.chars else 0.0
 
     def cells(self, count: int) -> list[CoverageCell]:
-        """Divide the text into the cells of a bar, each with the strongest thing done in it; even
-        the shortest span has a cell."""
+        """Divide the text into the cells of a bar, each with the strongest thing done in it."""
         if not self.chars:
             return [CoverageCell()] * count
         cells = [CoverageCell()] * count

@@ -292,7 +292,8 @@ def is_looked_up(query: str, text: Text) -> bool:
 
 
 def first_message(query: str, text: Text, left: BudgetLeft) -> str:
-    """Return a description of the text, its beginning and end, and the query: last, so that the beginning of the prompt stays the same."""
+    """Return a description of the text, its beginning and end, and last the query, so that prompts
+    begin alike."""
     size = len(text.text)
     lines = text.text.count("\n") + (not text.text.endswith("\n") and size > 0)
     if text.contexts:

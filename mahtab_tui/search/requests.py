@@ -144,8 +144,8 @@ def read_tool_call(args: Any) -> tuple[str, list[Any], dict[str, Any]]:
 
 
 def read_final(args: Any, text: Text, longest: int) -> tuple[str, list[TextSpan]] | None:
-    """Check an answer; None if it is invalid, or has more than `longest` characters. Its spans are
-    those that it quotes, and the lines that it names."""
+    """Check an answer; None if it is invalid or too long. Its spans are those that it quotes, and
+    the lines that it names."""
     answer = args.get("text") if isinstance(args, Mapping) else None
     if not isinstance(answer, str) or len(answer) > longest:
         return None
@@ -263,7 +263,7 @@ _NUMBER = re.compile(r"-?\d[\d,]{0,30}(\.\d{1,30})?")
 
 
 class SubAnswers:
-    """The answers of a node's sub-calls, what they rest on, and which parts of the node's text they have read."""
+    """The answers of a node's sub-calls, what they rest on, and what they have read."""
 
     def __init__(self, text: Text) -> None:
         self._text = text

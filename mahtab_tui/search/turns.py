@@ -47,8 +47,7 @@ _QUERY = 200
 
 
 class Findings:
-    """Results of a node: newest outputs of its code, answers of its sub-calls, and answers of its
-    model that had no code."""
+    """Newest outputs, answers of sub-calls, and answers without code, of a node."""
 
     def __init__(self) -> None:
         self._printed = _RecentTexts()
@@ -249,8 +248,8 @@ def extract_code(answer: str, *, ended: bool = True) -> AnswerCode:
 
 
 def last_answer(answer: str) -> tuple[str, str | None]:
-    """Return the words of an answer that should have no code, and the code that it has all the
-    same to give the answer; None for a plain string in FINAL, which becomes the words."""
+    """Return the words of an answer that should have no code, and the code in it that gives the
+    answer."""
     code = extract_code(answer).code
     if code is None or not _FINAL.search(code):
         return answer.strip(), None

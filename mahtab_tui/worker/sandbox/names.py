@@ -58,8 +58,8 @@ _ITEMS = (Iterator, KeysView, ValuesView, ItemsView, deque, range)
 
 
 def materialize(value: object, most: int) -> object:
-    """Return the items of a generator, a dict view, or another object whose value says nothing;
-    other values unchanged. Raises ValueError for more than `most` items."""
+    """Return the items of a generator, a dict view and the like; other values unchanged. Raises
+    ValueError for more than `most` items."""
     if not isinstance(value, _ITEMS):
         return value
     items: list[object] = []
@@ -73,8 +73,8 @@ def materialize(value: object, most: int) -> object:
 
 
 def readable(value: object) -> str:
-    """Return a value as text: strings unchanged, lists, dicts, sets, arrays and dataclasses as JSON
-    if possible, everything else as Python shows it."""
+    """Return a value as text: strings unchanged, data as JSON if possible, everything else as
+    Python shows it."""
     try:
         data = _as_data(value)
         return _as_json(data) if isinstance(data, (list, tuple, dict)) else str(data)

@@ -208,7 +208,8 @@ def to_plain_str(text: str) -> str:
 
 
 def find_span(value: str, text: str) -> tuple[int, int] | None:
-    """Return the position of a string in the text; None if it is no piece of the text and occurs twice."""
+    """Return the position of a string in the text; None if it is no piece of it and occurs
+    twice."""
     if isinstance(value, Piece):
         return value.start, value.end
     if len(value) == len(text):
@@ -264,12 +265,8 @@ def compile_pattern(pattern: object) -> Pattern[str]:
 
 
 def matching_lines(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
-    """Yield start and end (without the line break) of each matching line, in order.
-
-    A pattern that contains line breaks (``\\n``, ``[\\s\\S]``, ``(?s)``) matches across lines; all
-    lines of a match are then treated as one. A line break at the very end of the text does not
-    start another line.
-    """
+    """Yield start and end (without the line break) of each matching line, in order; all lines of a
+    match across lines are treated as one."""
     source = _NEGATED.sub("", pattern.pattern)
     if pattern.flags & re.DOTALL or _ACROSS.search(source):
         return _search_whole(text, pattern)
@@ -283,7 +280,7 @@ def matching_lines(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]
 def context_spans(
     text: str, pattern: Pattern[str], start: int, end: int
 ) -> Iterator[tuple[int, int]]:
-    """Yield the text around each match in a long line, merged where they touch."""
+    """Yield the text around each match in a long line."""
     low = high = -1
     for found in pattern.finditer(text, start, end):
         if high < 0 or found.start() - AROUND > high:
@@ -305,7 +302,7 @@ def _line_end(text: str, offset: int) -> int:
 
 
 def extend_lines(text: str, start: int, end: int, lines: int) -> tuple[int, int]:
-    """Extend a run of lines by lines before and after it, but not beyond one that is too long to show."""
+    """Extend a run of lines on both sides, but not beyond one that is too long to show."""
     for _ in range(lines):
         before = text.rfind("\n", 0, max(0, start - 1)) + 1
         if start - before > LONG_LINE:
@@ -398,8 +395,8 @@ class EvidenceFinder:
         return runs
 
     def find(self, answer: object, words: str, numbered: bool) -> list[tuple[int, int]]:
-        """Return the spans that support an answer, in order. answer: perhaps containing pieces of
-        the text. numbered: whether line numbers in it are those of the text."""
+        """Return the spans that support an answer, in order. numbered: whether line numbers in it
+        are those of the text."""
         pieces = list(_pieces(answer))
         known = {to_plain_str(piece) for piece in pieces}
         spans = {(piece.start, piece.end) for piece in pieces}
@@ -420,7 +417,7 @@ class EvidenceFinder:
 
     def _given_by_words(self) -> tuple[dict[str, Part | None], dict[str, list[int]]]:
         """Return the remembered parts by their words (None if they are from several places), and
-        the lengths of those with the same beginning, longest first."""
+        their lengths by beginning, longest first."""
         if self._by_words is not None:
             return self._by_words
         given: dict[str, Part | None] = {}
@@ -447,8 +444,8 @@ class EvidenceFinder:
 
 
 def answer_values(words: str) -> list[str]:
-    """Return what an answer gives, longest first: all of it, its lines, quotations, what commas and
-    the like separate, and words with digits; not short ones, which many texts have by chance."""
+    """Return what an answer gives, longest first: all of it, its lines, quotations, items, and
+    words with digits; not short ones."""
     quotes = (next(filter(None, found)) for found in _QUOTE.findall(words))
     values = {words, *words.splitlines(), *_BETWEEN_VALUES.split(words), *quotes}
     values.update(word for word in _BETWEEN_WORDS.split(words) if re.search(r"\d", word))
