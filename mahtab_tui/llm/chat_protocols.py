@@ -405,8 +405,7 @@ def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
         elif blocks:  # empty messages are rejected
             turns.append({"role": role, "content": blocks})
     if len(turns) > 1 and turns[-1]["role"] == "user":
-        # A conversation that has gone on will go on: the service keeps it for the next request,
-        # which it does only on request.
+        # A conversation that has gone on will go on: the service keeps it only on request.
         turns[-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
     return turns
 

@@ -384,16 +384,14 @@ class ClaudeProcess:
         self._writing = threading.Lock()
         started: Future[subprocess.Popen[bytes]] = Future()
         start = partial(_start, executable, model, system, folder, env)
-        # Neither thread refers to this object, so that the process also ends when the object is
-        # garbage-collected.
+        # Neither thread refers to this object, so that it can be collected.
         self._threads = [_run(_live, start, started, self._lines, self._errors)]
         try:
             self._child = started.result()
         except OSError as error:
             raise ModelError(f"`claude` could not be started: {error.strerror}.") from None
         self._threads.append(_run(_read_errors, self._child, self._errors))
-        # Ends the process even without `close`: when the interpreter exits or the model is
-        # garbage-collected.
+        # Ends the process even without `close`, also when the interpreter exits.
         self._finalizer = weakref.finalize(self, _end, self._child)
 
     def matches(self, system: str, folder: str) -> bool:

@@ -412,7 +412,6 @@ def _key(
 
 
 _LISTING_S = 1.0
-_PROVIDERS = ("anthropic", "openai", "openrouter", "ollama")
 _CLAUDE = ("claude", "claude:opus", "claude:sonnet", "claude:haiku")
 
 
@@ -437,7 +436,7 @@ def found_models(
     offered = [
         *((spec, "used before") for spec in used),
         *((spec, "the claude program, with your login") for spec in claude),
-        *((f"{provider}:", "type a model's name after it") for provider in _PROVIDERS),
+        *((f"{provider}:", "type a model's name after it") for provider in (*SERVICES, "ollama")),
         ("demo", "offline, canned rules"),
     ]
     found: dict[str, ModelChoice] = {}

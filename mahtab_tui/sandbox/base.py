@@ -6,7 +6,7 @@ import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
 from mahtab_tui.worker.frames import Frame
 from mahtab_tui.worker.sandbox.names import ANSWER_LIMIT, DescribedTool
@@ -61,11 +61,9 @@ class Text:
 
     @classmethod
     def of(cls, context: ContextText, instructions: str = "") -> Text:
-        root = cls.root(
-            context.text, kind=_kind(context.kind), parts=context.parts, about=context.about
-        )
-        contexts = tuple(each._replace(kind=_kind(each.kind)) for each in context.contexts)
-        return replace(root, contexts=contexts, instructions=instructions)
+        kind = cast(Kind, context.kind)
+        root = cls.root(context.text, kind=kind, parts=context.parts, about=context.about)
+        return replace(root, contexts=context.contexts, instructions=instructions)
 
     @classmethod
     def root(
@@ -105,10 +103,6 @@ class Text:
             low, high = max(start, piece.start), min(end, piece.start + piece.length)
             if low < high:
                 yield TextRun(low, piece.root + low - piece.start, high - low)
-
-
-def _kind(name: str) -> Kind:
-    return "list" if name == "list" else "dict" if name == "dict" else "str"
 
 
 TurnStatus = Literal["ok", "error", "final", "interrupted", "timed out", "killed", "died"]

@@ -224,14 +224,14 @@ class Budget:
         self._limits = limits
         self.spending = Spending(lambda: limits.max_usd)
         self.usage = self.spending.total
-        self._failed = 0  # calls that used no tokens
+        self.failed = 0  # calls that used no tokens
         self._reserved = Amount()
 
     @property
     def spent(self) -> Amount:
         usage = self.usage
         tokens = usage.input_tokens + usage.output_tokens
-        return Amount(usage.calls + self._failed, tokens, usage.cost)
+        return Amount(usage.calls + self.failed, tokens, usage.cost)
 
     def hold(self, amount: Amount) -> Amount:
         """Reserve an amount. Raises `BudgetSpent` and reserves nothing if it exceeds a limit."""
@@ -252,9 +252,6 @@ class Budget:
 
     def free(self, amount: Amount) -> None:
         self._reserved = self._reserved.minus(amount)
-
-    def count_failure(self) -> None:
-        self._failed += 1
 
     @property
     def usd_left(self) -> float | None:
@@ -412,7 +409,7 @@ class Calls:
                     if conversation.used is not None or begun:
                         self._count(node, turn, model, conversation.used or assumed)
                     elif not is_busy(error):
-                        self.budget.count_failure()
+                        self.budget.failed += 1
                     raise
                 written = Usage(input_tokens=read, output_tokens=tokens(len(reply.text)))
                 self._count(node, turn, model, reply.usage or written)

@@ -400,12 +400,8 @@ class Exploration:
         self._reserved = Amount()
 
     async def run(self, deadline: Deadline) -> NodeOutcome:
-        """Run turns until there is an answer; when turns, budget or time are used up, return the
-        best answer so far.
-
-        Raises `BudgetSpent` if the budget does not allow a first call, `SandboxError`, and a
-        model's errors while nothing has been found.
-        """
+        """Run turns until there is an answer, or a limit is reached. Raises `BudgetSpent`,
+        `SandboxError`, and a model's errors while nothing has been found."""
         text = self._node.source.release_text()
         depth, gaps, limits = self._node.depth, self._engine.sandboxes.gaps, self._engine.limits
         system = prompts.system_prompt(text, limits, depth=depth, gaps=gaps, tools=self._described)

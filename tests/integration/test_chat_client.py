@@ -268,12 +268,6 @@ def test_sampling_is_set_by_fields_and_by_each_call(service: Service, protocol: 
     assert protocol is OLLAMA or service.asked[0]["tool_choice"] == choice
 
 
-def test_sampling_option_that_a_protocol_lacks_is_refused(service: Service) -> None:
-    llm = get_llm("anthropic:m")
-    with pytest.raises(ModelError, match=r"^anthropic:m takes no seed\."):
-        with_sampling(llm, "anthropic:m", {"seed": 3})
-
-
 def test_open_connections_are_reused(service: Service) -> None:
     service.replies = [OPENAI.reply("So.")]
     it = client(service)

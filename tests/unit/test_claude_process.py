@@ -20,7 +20,7 @@ from mahtab_tui.agent.repl_agent import run_graph
 from mahtab_tui.bus.conversation import Words
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.cli import doctor
-from mahtab_tui.llm.base import REFUSED, ModelError
+from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.claude_process import (
     ClaudeNotice,
     ClaudeTurn,
@@ -35,7 +35,7 @@ from mahtab_tui.session.models import Suggestions
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests.agents import Desk
-from tests.fake_claude import RECORDINGS, FakeClaude, install_fake_claude
+from tests.fake_claude import FakeClaude, install_fake_claude
 from tests.unit.conftest import Claude
 
 # How the `claude` program reaches its service: with the person's logins and gateways, and without
@@ -235,16 +235,6 @@ COUNTS = {
 dollars."""
 
 
-def folded(name: str) -> tuple[ClaudeTurn, list[Any]]:
-    turn = ClaudeTurn()
-    pieces = [
-        pieces
-        for line in (RECORDINGS / f"{name}.jsonl").read_text().splitlines()
-        for pieces in turn.fold(json.loads(line))
-    ]
-    return turn, pieces
-
-
 def result(cost: float, read: int, text: str = "one", **more: Any) -> list[dict[str, Any]]:
     sums = {
         "some-model": {
@@ -327,19 +317,6 @@ def test_failed_suggestion_is_counted(claude: Claude) -> None:
     assert spending.total.input_tokens == 2_400
 
 
-@pytest.mark.parametrize("name", ["v330_midstream_drop", "midstream_drop"])
-def test_retried_answer_is_shown_from_the_start(name: str) -> None:
-    turn, pieces = folded(name)
-    shown = ""
-    for words in pieces:
-        if isinstance(words, Restart):
-            shown = words.text
-        elif isinstance(words, str):
-            shown += words
-        assert "Hello from the fake server.".startswith(shown)
-    assert turn.text == "Hello from the fake server."
-
-
 def test_refused_message_is_not_part_of_the_answer(claude: Claude) -> None:
     claude.install("recording", recording="v330_refusal")
     notices: list[str] = []
@@ -350,12 +327,6 @@ def test_refused_message_is_not_part_of_the_answer(claude: Claude) -> None:
     assert notices == [
         "claude: Opus 5.5's safeguards stopped the response above · continuing once with that noted"
     ]
-
-
-def test_final_refusal_is_a_failure_and_not_an_answer(claude: Claude) -> None:
-    claude.install("recording", recording="v197_refusal")
-    answer = read_answer(claude.model(), HELLO, threading.Event())
-    assert (answer.failure, answer.ended) == (REFUSED, False)
 
 
 def test_first_part_of_an_answer_stays_when_the_rest_is_retried() -> None:
@@ -396,18 +367,6 @@ def test_restarted_answer_is_drawn_once(claude: Claude, desk: Desk) -> None:
         )
     assert max(text.count("Hello") for text in seen) == 1
     assert seen[-1] == "Hello from the fake server."
-
-
-def test_too_long_prompt_is_retried_once_with_less(claude: Claude, desk: Desk) -> None:
-    fake = claude.install("recording", recording="err400")
-    run_graph(
-        create_repl_graph(claude.model(), desk.host),
-        create_initial_state("zebra " * 4_000),
-        desk.host,
-    )
-    whole, less = (entry["size"] for entry in fake.received if "size" in entry)
-    assert less < whole / 2 + 1_000
-    assert "too long for the model" in desk.notices("warning")[0]
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,7 @@ def test_a_budget_is_reserved_before_it_is_spent() -> None:
         budget.hold(Amount(1, 0))
     budget.free(reserved)
     budget.usage.add(Usage(input_tokens=7, output_tokens=3, cost=0.0))
-    budget.count_failure()
+    budget.failed += 1
     assert budget.left() == BudgetLeft(calls=0, tokens=70)
 
 

@@ -191,32 +191,6 @@ def test_code_that_outlives_its_node_leaves_no_question(bench: Bench) -> None:
     ]
 
 
-def test_interrupted_caller_stops_the_tree(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    from concurrent.futures import Future
-
-    search = bench.search(TURNS)
-    result = Future.result
-
-    def interrupted(future: Future[object], timeout: float | None = None) -> object:
-        wait_for(lambda: bench.story.of(tags.RLM_CALL, "1.2", event="turn"))
-        monkeypatch.setattr(Future, "result", result)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Future, "result", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        search.run(
-            "what?",
-            TEXT,
-            model=ScriptedModel(reply=tree(None)),
-            limits=Limits(small=0, max_depth=3),
-        )
-    assert {node: state for node, (state, _) in bench.story.finals().items()} == {
-        "1.1": "stopped",
-        "1.2": "stopped",
-        "1": "stopped",
-    }
-
-
 def test_closing_a_search_stops_what_runs(bench: Bench) -> None:
     running = bench.start(tree(code("work")), TURNS)
     wait_for(lambda: len(bench.story.of(tags.RLM_REPL_IN)) == 3)
