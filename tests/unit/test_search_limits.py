@@ -237,13 +237,7 @@ def test_no_answer_remains_after_all_time_is_used(bench: Bench) -> None:
 
 
 def test_dollar_limit_ends_at_the_first_call_of_unknown_price(bench: Bench) -> None:
-    search = bench.search(TURNS)
-    found = search.run(
-        "what?",
-        TEXT,
-        model=ScriptedModel(reply=replies(TREE), cost=None),
-        limits=Limits(small=0, max_usd=1),
-    )
+    found = bench.run(ScriptedModel(reply=replies(TREE), cost=None), TURNS, max_usd=1)
     assert (found.state, found.usage.calls) == ("partial", 2)
 
 
@@ -299,10 +293,9 @@ def test_a_fan_out_above_the_limit_needs_consent(bench: Bench) -> None:
         seat.print(await seat.rlm("half", *seat.partition(20)))
         seat.final("enough")
 
-    search = bench.search({"many": many, "done": look})
-    model = ScriptedModel(reply=replies({"what?": [code("many"), code("many")], "half": "read"}))
-    limits = Limits(small=0, max_depth=1, ask_above=19)
-    assert search.run("what?", TEXT, model=model, limits=limits, asking="run").text == "enough"
+    reply = replies({"what?": [code("many"), code("many")], "half": "read"})
+    ask = partial(bench.run, reply, {"many": many}, max_depth=1)
+    assert ask(ask_above=19).text == "enough"
     asked = bench.story.of(tags.RLM_CALL, event="fan-out")
     assert [record.attrs["state"] for record in asked] == ["waiting", "run"]
     assert asked[0].attrs["calls"] == 20
@@ -314,27 +307,11 @@ def test_a_fan_out_above_the_limit_needs_consent(bench: Bench) -> None:
     )
 
     bench.story.clear()
-    refused = search.run(
-        "what?",
-        TEXT,
-        model=model,
-        limits=Limits(small=0, max_depth=1, ask_above=10, max_turns=1),
-        asking="refuse",
-    )
-    assert refused.state == "partial"
+    assert ask(asking="refuse", ask_above=10, max_turns=1).state == "partial"
     assert "20 parts at once were not allowed" in bench.story.of(tags.RLM_REPL_OUT)[0].text
     assert bench.story.begun() == ["1"]
 
-    assert (
-        search.run(
-            "what?",
-            TEXT,
-            model=model,
-            limits=Limits(small=0, max_depth=1, ask_above=20),
-            asking="refuse",
-        ).text
-        == "enough"
-    )
+    assert ask(asking="refuse", ask_above=20).text == "enough"
 
 
 def test_missing_limits_default_to_the_settings() -> None:
@@ -384,15 +361,8 @@ def test_search_without_consent_stops_at_the_sub_call_limit(
     async def work(seat: Seat) -> None:
         seat.final(str(await spread(seat)))
 
-    search = bench.search({"work": work})
-    model = ScriptedModel(reply=replies({"what?": code("work"), "part": "read"}))
-    found = search.run(
-        "what?",
-        "text",
-        model=model,
-        limits=Limits(small=0, max_depth=1, max_calls=None),
-        asking="refuse",
-    )
+    reply = replies({"what?": code("work"), "part": "read"})
+    found = bench.run(reply, {"work": work}, "text", asking="refuse", max_depth=1, max_calls=None)
     assert found.text == str(ASK_ABOVE)
     assert len(bench.story.begun()) == ASK_ABOVE + 1
     assert len(bench.story.of(tags.RLM_CALL, event="fan-out", state="waiting")) == 1, (
@@ -407,14 +377,7 @@ def test_calls_of_all_depths_share_one_count(bench: Bench) -> None:
     def reply(messages: Sequence[BaseMessage]) -> str:
         return code("split") if "context" in str(messages[0].content) else "read"
 
-    search = bench.search({"split": split})
-    search.run(
-        "what?",
-        "text " * 100,
-        model=ScriptedModel(reply=reply),
-        limits=Limits(small=0, max_depth=3, ask_above=10),
-        asking="refuse",
-    )
+    bench.run(reply, {"split": split}, "text " * 100, asking="refuse", ask_above=10)
     assert len(bench.story.begun()) <= 11
     assert bench.story.of(tags.RLM_CALL, event="fan-out", state="refused")
 
@@ -448,11 +411,8 @@ def test_default_search_makes_200_model_calls(bench: Bench) -> None:
     async def work(seat: Seat) -> None:
         seat.final(str(await fan_outs(seat)))
 
-    search = bench.search({"work": work})
-    model = ScriptedModel(reply=replies({"what?": code("work"), "part": "read"}))
-    found = search.run(
-        "what?", "text", model=model, limits=Limits(small=0, max_depth=1), asking="run"
-    )
+    reply = replies({"what?": code("work"), "part": "read"})
+    found = bench.run(reply, {"work": work}, "text", max_depth=1)
     assert found.usage.calls <= 200
     assert Limits().max_calls == merge_limits(load_settings().rlm_limits()).max_calls == 200
     assert (
