@@ -8,6 +8,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, InvalidStateError
 from typing import Any, NamedTuple, Protocol
 
 from mahtab_tui.llm.base import make_encodable
@@ -61,20 +62,15 @@ class Tools:
                 f"The tools of a search may be called {MOST_CALLS:,} times, and have been."
             )
         async with self._gate:
-            loop = asyncio.get_running_loop()
-            answered: asyncio.Future[Mapping[str, Any]] = loop.create_future()
-
-            def settle(result: Mapping[str, Any]) -> None:
-                if not answered.done():
-                    answered.set_result(result)
+            answered: Future[Mapping[str, Any]] = Future()
 
             def done(result: Mapping[str, Any]) -> None:
-                with contextlib.suppress(RuntimeError):  # the search has been closed
-                    loop.call_soon_threadsafe(settle, result)
+                with contextlib.suppress(InvalidStateError):  # it has been stopped
+                    answered.set_result(result)
 
             self._runner.start(number, name, args, kwargs, done)
             try:
-                result = await answered
+                result = await asyncio.wrap_future(answered)
             finally:
                 if not answered.done() or answered.cancelled():
                     self._runner.stop(number)
