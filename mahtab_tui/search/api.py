@@ -569,12 +569,14 @@ def rlm(
         search = stack.enter_context(used.subscribed(emit))
         for notice in contents.notices:
             _warn(emit, notice)
-        trees: list[str] = []
+        tree, again = uuid.uuid4().hex[:8], False
 
         def find(query: str) -> Result:
-            if trees:
-                found = search.run_again(trees[0], query, caller=caller)
+            nonlocal again
+            if again:
+                found = search.run_again(tree, query, caller=caller)
             else:
+                again = True
                 found = search.run(
                     query,
                     Text.of(contents, given["instructions"]),
@@ -582,6 +584,7 @@ def rlm(
                     sub_model=sub_model or used.sub_model,
                     limits=limits,
                     asking="run" if given["yes"] else "refuse",
+                    tree=tree,
                     sampling=sampling,
                     access=access,
                     tools=runner,
@@ -589,7 +592,6 @@ def rlm(
                     emit=emit,
                     caller=caller,
                 )
-                trees.append(found.tree)
             if found.state in ("error", "stopped"):
                 raise SearchFailed(plain(found.text), found.packed, contents.contexts)
             if found.state == "partial":
@@ -607,8 +609,8 @@ def rlm(
                 contexts=contents.contexts,
             )
         finally:
-            if searcher is None and trees:  # nobody can run it again
-                search.forget(trees[0])
+            if searcher is None:  # nobody can run it again
+                search.forget(tree)
     if log_file is not None and log_file.trouble:
         warnings.warn(log_file.trouble, stacklevel=2)
     return answer
