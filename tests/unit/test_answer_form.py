@@ -160,6 +160,9 @@ def test_answer_is_parsed_as_the_requested_type(wanted: Any, text: str, value: o
         (bool, False, False),
         (Decimal, Decimal("1.10"), Decimal("1.1")),
         (dict[str, Path], {"a": Path("a/b")}, {"a": Path("a/b")}),
+        (bytes, b"\xff", b"\xff"),
+        (bytes, "words", b"words"),
+        (UUID, str(ID), ID),
         (Path, "a/b", Path("a/b")),
         (set[int], {3, 1}, {1, 3}),
         (frozenset[str], {"a"}, frozenset("a")),
@@ -180,6 +183,8 @@ def test_answer_is_parsed_as_the_requested_type(wanted: Any, text: str, value: o
         (Any, numpy.int64(7), 7),
         (list[int], numpy.arange(3), [0, 1, 2]),
         (dict[str, float], {"mean": numpy.float64(1.5)}, {"mean": 1.5}),
+        (numpy.float64, 1.5, numpy.float64(1.5)),
+        (numpy.int64, "7", numpy.int64(7)),
         (None, None, None),
     ],
 )
@@ -272,7 +277,6 @@ def result(text: str, *, partial: bool = False) -> Result:
 def searching(
     *texts: str | Exception, partial: bool = False
 ) -> tuple[list[str], Callable[[str], Result]]:
-    """A search that answers so, one query after the other, and its queries."""
     queries: list[str] = []
 
     def search(query: str) -> Result:
