@@ -1,4 +1,4 @@
-"""The application: the panes and the commands over a session."""
+"""The application over a session."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ if TYPE_CHECKING:
     )
 
 SECOND_STOP_S = 2.0
-"""Seconds within which a second stop offers to kill the kernel."""
+"""Within which a second stop offers to kill the kernel."""
 
 REACTION_S = 0.4
-"""Seconds that a cell has to end before the user learns how to kill the kernel."""
+"""For a cell to end before the user learns how to kill the kernel."""
 
 
 class Interrupter:
-    """Stops the model or the cell; a second stop offers to kill the kernel."""
+    """Stops the model or the cell."""
 
     def __init__(self, app: TerminalApp[int], session: Session) -> None:
         self._app = app
@@ -98,10 +98,9 @@ class Interrupter:
 
 
 STOP_KEY = "ctrl+s"
-"""Answer to the quit prompt that stops the cell instead of detaching it."""
+"""Stops the cell instead of detaching it."""
 
 KEY_REPEAT_S = 0.3
-"""Seconds within which a second press counts as the key being held down."""
 
 
 class QuitFlow:
@@ -117,7 +116,7 @@ class QuitFlow:
         self._keeps_namespace = keeps_namespace
         self._pressed = -math.inf
         self._confirmed = False
-        """True while this key answers the quit prompt."""
+        """Whether this key answers the question."""
         self.row: LeaveRow | None = None
 
     def leave(self) -> None:
@@ -137,8 +136,8 @@ class QuitFlow:
             self._app.screen.mount(self.row)
 
     def switch_to(self, session: str, *, back: str) -> None:
-        """Ask whether to leave this session, and open another one in its place. back: the command
-        that will list this session."""
+        """Ask whether to leave this session for another one. back: the command that will list
+        it."""
         from mahtab_tui.tui.screens.dialog import confirm
 
         lost = self._unsaved_items()
@@ -153,14 +152,13 @@ class QuitFlow:
         confirm(self._app, question, go, yes="Switch", no="Stay")
 
     def quit_from_cell(self) -> None:
-        """Quit because a cell called `exit()`: at once for the user's cell; ask for the model's."""
         if self._session.agent.in_turn:
             self.leave()
         else:
             self._app.exit(0)
 
     def answer_key(self, key: str = "") -> bool:
-        """Close the quit prompt; returns True if the key must do nothing else."""
+        """Close the question; returns whether the key must do nothing else."""
         self._confirmed = self.row is not None
         if self.row is not None:
             self.row.remove()
@@ -196,7 +194,6 @@ class QuitFlow:
 
 
 LONG_CELL_S = 10.0
-"""Seconds that a cell must run for its end to ring the bell."""
 
 
 def style_sheets() -> list[Path]:
@@ -206,8 +203,6 @@ def style_sheets() -> list[Path]:
 
 
 class MahtabApp(TerminalApp[int]):
-    """The full screen over one session."""
-
     TITLE = "mahtab"
     BINDINGS = bindings(COMMANDS)
 
@@ -252,7 +247,7 @@ class MahtabApp(TerminalApp[int]):
         self._drawn = False
 
     def call_after_first_picture(self, callback: Callable[[], None]) -> None:
-        """Call something once the screen is drawn. Must be called before `run`."""
+        """Call something once the screen is drawn; only before `run`."""
         self._after_first_picture.append(callback)
 
     def get_default_screen(self) -> Panes:
@@ -316,13 +311,10 @@ class MahtabApp(TerminalApp[int]):
     def editor(self) -> EditorPane:
         return self.panes.editor
 
-    # Commands
-
     def action_command(self, id: str, argument: str = "") -> None:
         BY_ID[id].run(self.command_context, argument)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Hide commands from the footer that can do nothing now."""
         if action == "command":
             return BY_ID[str(parameters[0])].available(self.command_context)
         return super().check_action(action, parameters)
@@ -333,11 +325,10 @@ class MahtabApp(TerminalApp[int]):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Run only some commands while a screen covers the panes, and fewer while a dialog is
-        open; `check_action` would empty the footer below the dialog."""
+        """Run fewer commands over screens; `check_action` would empty the footer below them."""
         command = BY_ACTION.get(action) if isinstance(action, str) else None
         if command is not None and self.panes.is_covered:
-            asks = getattr(self.screen, "asks", False)  # dialogs and the palette
+            asks = getattr(self.screen, "asks", False)
             if not (command.over_questions if asks else command.over_screens):
                 return False
         return await super().run_action(action, default_namespace, namespaces)
@@ -352,8 +343,6 @@ class MahtabApp(TerminalApp[int]):
         from mahtab_tui.tui.screens.listing import ChooseTheme
 
         self.push_screen(ChooseTheme(sorted(self.available_themes), self.theme))
-
-    # Messages of the panes
 
     @on(EditorPane.Submitted)
     def _submitted(self, message: EditorPane.Submitted) -> None:
@@ -430,8 +419,6 @@ class MahtabApp(TerminalApp[int]):
         for key in message.keys:
             self.panes.query_one("#code").post_message(key)
 
-    # Events of the terminal
-
     async def on_event(self, event: Event) -> None:
         if isinstance(event, Key | Paste) and not event.is_forwarded and self.screen_stack:
             if not self.panes.is_covered and self.focused is None:
@@ -448,8 +435,6 @@ class MahtabApp(TerminalApp[int]):
         return handled
 
     def _is_for_editor(self, event: Key | Paste) -> bool:
-        """Whether this is text for the editor. A space, and Alt with a letter, are keys of the
-        panes."""
         from mahtab_tui.tui.widgets.prompt_row import Chips
 
         focused = self.focused
@@ -491,7 +476,6 @@ class MahtabApp(TerminalApp[int]):
             self.history.problem = ""
 
     def _ring_bell(self, new: Sequence[Record]) -> None:
-        """Ring the bell when a long cell ends or something waits, while the window has no focus."""
         from mahtab_tui.bus import records
 
         if self._window_focused:

@@ -1,4 +1,4 @@
-"""The main screen: composes the panes, lays them out, and manages the focus."""
+"""The main screen: its panes, their layout and the focus."""
 
 from __future__ import annotations
 
@@ -41,20 +41,16 @@ if TYPE_CHECKING:
 
 
 NARROW_COLUMNS = 100
-"""Columns below which the side panes are a drawer over the transcript."""
+"""Below this, the side panes are a drawer over the transcript."""
 SHORT_LINES = 30
-"""Lines below which the editor has no blank lines around its text."""
 LOW_LINES = 16
-"""Lines below which the editor starts with one line, and its hint has only one."""
 TINY_LINES = 8
-"""Lines below which the editor shows no hint."""
 
 SIDE_PERCENT, MAX_SIDE_PERCENT = 34, 70
-"""Default and maximum percent of the width for the side panes."""
 MAIN_COLUMNS = 126
-"""Maximum columns of the transcript, with its edges and the splitter, by default."""
+"""For the transcript with its edges and the splitter, by default."""
 NAMESPACE_PERCENT = 55
-"""Default percent of the side's height for the namespace after the first search."""
+"""By default, after the first search."""
 STEP_PERCENT = 4
 
 Direction = Literal["wider", "narrower", "taller", "shorter"]
@@ -66,14 +62,13 @@ class PaneLayout(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     side: int | None = Field(default=None, ge=15, le=70)
-    """Width of the side panes; None if the user has not moved the splitter."""
+    """None if the user has not moved the splitter; so is `namespace_height`."""
     namespace_height: int | None = Field(default=None, ge=15, le=85)
-    """Height of the namespace within the side; None if the user has not moved the splitter."""
     show_side: bool = True
     show_namespace: bool = True
     show_recursion: bool = True
     drawer: bool = False
-    """Whether the drawer is open on a narrow screen. It is closed at each start."""
+    """Whether it is open on a narrow screen; closed at each start."""
 
     def side_columns(self, width: int) -> int:
         if self.side is not None:
@@ -83,7 +78,7 @@ class PaneLayout(BaseModel):
         )
 
     def resized(self, how: Direction, width: int, namespace: int) -> PaneLayout:
-        """Change a size by one step. namespace: the current height of the namespace in percent."""
+        """Change a size by one step. namespace: its current height in percent."""
         step = STEP_PERCENT if how in ("wider", "taller") else -STEP_PERCENT
         if how in ("wider", "narrower"):
             shown = math.ceil(100 * self.side_columns(width) / max(1, width))
@@ -99,7 +94,6 @@ class PaneLayout(BaseModel):
         return self.model_copy(update={"namespace_height": max(15, min(85, percent))})
 
     def toggled_side(self, width: int) -> PaneLayout:
-        """Hide or show the side; on a narrow screen it is a drawer."""
         side = _side_field(width)
         if self.shows_side(width):
             return self.model_copy(update={side: False})
@@ -169,12 +163,12 @@ class UiState(BaseModel):
             draft.replace(path)
         except OSError:
             with contextlib.suppress(OSError):
-                draft.unlink(missing_ok=True)  # the disk may be full
+                draft.unlink(missing_ok=True)
 
 
 LETTERS = {"t": "#transcript", "e": "#editor", "n": "#namespace", "r": "#recursion"}
 PROMPT_ROWS = ("ApprovalRow", "ReviewRow", "FanOutRow", "InputRow")
-"""The prompt rows, in the order in which they must be answered."""
+"""In the order in which they must be answered."""
 PROMPT_LETTER = "w"
 
 EXAMPLE = Content.assemble(
@@ -206,13 +200,12 @@ class Panes(Screen[None]):
         self._port = port
         self._greeting: GreetingLines = ()
         self._transcript: TranscriptPane | None = None
-        """Created when first needed; until then a greeting takes its place."""
+        """Made when first needed; until then there is a greeting."""
         self._search_tree: SearchTreePane | None = None
-        """Created with the first search; until then an example takes its place."""
+        """Made with the first search; until then there is an example."""
         ui_state.layout = ui_state.layout.with_drawer_closed()
 
     def parts(self) -> ComposeResult:
-        """Yield the widgets, which the application composes before it starts."""
         session = self._session
         yield HeaderBar(langsmith_variable(), id="header")
         with Horizontal(id="body"):
@@ -238,8 +231,7 @@ class Panes(Screen[None]):
         yield KeyLine()
 
     async def mount_prompt_rows(self) -> list[Fold]:
-        """Mount the prompt rows, each shown only while something waits; returns the functions
-        that fold their records."""
+        """Mount the prompt rows; returns the functions that fold their records."""
         from mahtab_tui.tui.widgets.approval_row import ApprovalRow
         from mahtab_tui.tui.widgets.question_rows import FanOutRow, InputRow, QueueRow, ReviewRow
 
@@ -259,7 +251,7 @@ class Panes(Screen[None]):
         self.watch(self.transcript, "room", self._send_width)
         with self.app.batch_update():
             main, lower = self.query_one("#main"), self.query_one("#lower")
-            if not lower.is_attached:  # the application is already closing
+            if not lower.is_attached:
                 return []
             # Both at once, because the application may close while one is awaited.
             above = main.mount(approval, review, before="#lower")
@@ -325,16 +317,14 @@ class Panes(Screen[None]):
 
     @property
     def is_covered(self) -> bool:
-        """Whether another screen is on top, even if this one is still visible."""
+        """Whether another screen is on top."""
         return len(self.app.screen_stack) > 1
 
     @property
     def selected_text(self) -> str:
-        """The selected text of the editor; empty while another screen is on top."""
         return "" if self.is_covered else self.editor.selected_text
 
     def folds(self) -> list[Fold]:
-        """Return the functions that fold records, in order, without those of the prompt rows."""
         return [
             self.query_one(HeaderBar).fold,
             self.transcript.fold,
@@ -352,7 +342,6 @@ class Panes(Screen[None]):
             self.transcript.search_progress = None if _displayed(tree) else tree.trees.progress
 
     def resume(self, past: Sequence[Record]) -> None:
-        """Show the conversation, searches and costs of a resumed session."""
         if not past:
             return
         header = self.query_one(HeaderBar)
@@ -377,11 +366,8 @@ class Panes(Screen[None]):
         if any(room):
             self._session.kernel.set_size(*room)
 
-    # Layout
-
     @property
     def pane_layout(self) -> PaneLayout:
-        """The current layout; setting it applies it."""
         return self._ui_state.layout
 
     @pane_layout.setter
@@ -391,7 +377,7 @@ class Panes(Screen[None]):
 
     @property
     def _is_ready(self) -> bool:
-        """Whether the panes exist: False before mounting and while the application closes."""
+        """False before mounting and while the application closes."""
         return bool(self.query("#side"))
 
     @property
@@ -483,17 +469,13 @@ class Panes(Screen[None]):
         self.pane_layout = self.pane_layout.toggled(pane, self.size.width)
 
     def toggle_changes(self) -> None:
-        """Show in the namespace only what the last cell changed, or everything again."""
         hidden = not _displayed(self.namespace)
         if hidden:
             self.toggle("namespace")
         self.namespace.show_changes(hidden or not self.namespace.variables.changes)
 
-    # Focus
-
     def get_focusable_widget_at(self, x: int, y: int) -> Widget | None:
-        """Let clicks focus only text fields; otherwise a click would take the keys from the
-        editor."""
+        """Let clicks focus only text fields, because the editor has to keep the keys."""
         widget = super().get_focusable_widget_at(x, y)
         return widget if isinstance(widget, Input | TextArea) else None
 
@@ -501,7 +483,6 @@ class Panes(Screen[None]):
         self.set_focus(self.query_one("#code"))
 
     def on_descendant_focus(self) -> None:
-        """Restore a maximized pane when the focus leaves it."""
         if (
             self.maximized is not None
             and self.focused is not None
@@ -510,7 +491,6 @@ class Panes(Screen[None]):
             self.minimize()
 
     def maximize_focused(self) -> None:
-        """Maximize the focused pane, or restore it; but run waiting code that is being edited."""
         from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 
         if any(row.run_edited() for row in self.query(ApprovalRow)):

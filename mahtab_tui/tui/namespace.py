@@ -34,14 +34,13 @@ if TYPE_CHECKING:
 
 class VariableRow(NamedTuple):
     name: str
-    """The raw name; draw `label` instead."""
+    """Raw; draw `label` instead."""
     type: str
     summary: str
     kind: str
     author: str
     cell: int
     uncertain: bool
-    """Whether a later cell may have changed it in place."""
     number: int
     time: float
     agent_index: int | None
@@ -50,11 +49,10 @@ class VariableRow(NamedTuple):
     absent: bool
     """Whether it will not be restored; `summary` says why."""
     sign: str = ""
-    """In a list of changes, one of ``+``, ``~``, ``?`` and ``−``; otherwise empty."""
+    """In a list of changes: ``+``, ``~``, ``?`` or ``−``."""
 
     @property
     def label(self) -> str:
-        """The name, safe to draw on one line."""
         return one_line(self.name)
 
     @property
@@ -67,12 +65,11 @@ class VariableRow(NamedTuple):
 
     @property
     def value(self) -> str:
-        """The summary; after the type if it lists an object's fields: ``Order(id=7)``."""
+        """The summary; ``Order(id=7)`` if it lists an object's fields."""
         return f"{self.type}{self.summary}" if self.has_fields else self.summary
 
     @property
     def by(self) -> str:
-        """Mark and cell number of the last author, with a ``?`` if that is uncertain."""
         if not self.cell:
             return self.author
         mark = "❯" if self.author == "you" else "◈"
@@ -80,12 +77,10 @@ class VariableRow(NamedTuple):
 
     @property
     def clock(self) -> str:
-        """Time of its last change, such as ``12:34``; empty if no cell created it."""
         return time.strftime("%H:%M", time.localtime(self.time)) if self.cell else ""
 
     @property
     def special(self) -> bool:
-        """Whether it is hidden by default."""
         return self.kind != "data" or self.name.startswith("_")
 
 
@@ -130,7 +125,7 @@ SORTS: Mapping[Sort, Callable[[VariableRow], Any]] = {
 
 
 class VariableRows:
-    """All variables, and the shown ones in order. Call `arrange` after changing what is shown."""
+    """Call `arrange` after changing what is shown."""
 
     def __init__(self) -> None:
         self._rows: dict[str, VariableRow] = {}
@@ -144,7 +139,6 @@ class VariableRows:
         self._changed_rows: list[VariableRow] = []
         self._changed_cell: int | None = None
         self.private: set[str] = set()
-        """Variables hidden from models."""
         self.watched: set[str] = set()
         """Names that stay at the top, whatever the filter."""
 
@@ -206,7 +200,6 @@ class VariableRows:
 
     @property
     def created_count(self) -> int:
-        """The number of variables that cells have created."""
         return sum(
             bool(row.cell) and row.kind != "module" and not row.name.startswith("_")
             for row in self._rows.values()
@@ -214,7 +207,6 @@ class VariableRows:
 
     @property
     def hidden_count(self) -> int:
-        """The number of matching variables that are hidden by default."""
         if self.specials or self.changes:
             return 0
         return sum(
@@ -250,9 +242,8 @@ _NO_CHANGES = "Shows what the model's last cell added, changed and deleted."
 
 _MEASURED_ROWS = 200
 _NAME, _TYPE = 20, 14
-"""Maximum columns for names and types."""
 _VALUE, _FIELDS = 24, 16
-"""Columns up to which values take precedence over types; for the fields of an object."""
+"""Columns up to which values take precedence over types."""
 _LEAST = 15
 """Minimum columns next to a name."""
 _WIDE = 60
@@ -267,7 +258,7 @@ class Columns(NamedTuple):
 
     @classmethod
     def fit(cls, rows: Sequence[VariableRow], width: int, marks: int = 0) -> Columns:
-        """Compute the widths for some rows. marks: columns before the names."""
+        """Compute the widths. marks: columns before the names."""
         seen = rows[:_MEASURED_ROWS]
         room = max(20, width - 5)
         time = len("12:34") if room >= _WIDE else 0
@@ -285,8 +276,6 @@ class Columns(NamedTuple):
 
 
 class NamespaceRows:
-    """A `RowSource` with a row per variable, or a sentence if there are none."""
-
     def __init__(self, names: VariableRows, *, opens: bool) -> None:
         self._names = names
         self._opens = opens
@@ -326,9 +315,7 @@ class NamespaceRows:
         return Row(spans)
 
     def _author(self, name: VariableRow) -> list[Span]:
-        """Draw the last author; the question mark is muted."""
         text = fit_text(name.by, self._columns.by)
-        # It belongs to an earlier kernel, or will not be restored.
         if not name.cell and name.author != "you":
             return [(text, self._palette.muted)]
         who, mark, rest = text.rpartition("?") if name.uncertain else (text, "", "")
@@ -380,8 +367,6 @@ _PORT_ACTIONS = ("open", "rename", "mark_private", "delete", "copy_name")
 
 
 class NamespacePane(RowsView, can_focus=True):
-    """Shows one variable per line. Enter opens one; Ctrl+F filters while typing."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(VARIABLE_COMMANDS),
         *CURSOR_KEYS,
@@ -418,8 +403,6 @@ class NamespacePane(RowsView, can_focus=True):
     def marked_row(self) -> int:
         return super().marked_row if self.variables.shown else -1
 
-    # The filter
-
     def action_filter(self) -> None:
         self.filtering = True
         self.refresh()
@@ -453,10 +436,7 @@ class NamespacePane(RowsView, can_focus=True):
             matches = [text.lower() in row.name.lower() for row in self.variables.shown]
             self.go_to(matches.index(True) if True in matches else 0)
 
-    # Actions
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Ignore keys that change something if the list is read-only."""
         return (self._port is not None or action not in _PORT_ACTIONS) and super().check_action(
             action, parameters
         )
@@ -559,5 +539,4 @@ def _is_name(text: str) -> bool:
 
 
 def _variable_expression(name: str) -> str:
-    """Return code that evaluates to a variable, whose name may be any text."""
     return name if _is_name(name) else f"globals()[{name!r}]"

@@ -1,4 +1,4 @@
-"""Opens and closes the full screen of a session."""
+"""Opens and closes the full screen."""
 
 from __future__ import annotations
 
@@ -46,10 +46,9 @@ class Crash(NamedTuple):
     error: str
     traceback: str
     file: Path | None
-    """The file with the traceback; None if it could not be written."""
+    """Where the traceback is; None if it could not be written."""
 
     def report(self, advice: str = "") -> str:
-        """Format the message for the user. advice: a sentence on how to continue."""
         if self.file:
             where = f"The traceback is in {self.file}."
         else:
@@ -62,8 +61,7 @@ class Crash(NamedTuple):
 def save_crash(
     error: BaseException, mask: Callable[[str], str] = str, *, saves: bool = True
 ) -> Crash:
-    """Write an error's traceback, without values of variables, to a file in the home folder.
-    saves: False keeps it in memory only."""
+    """Write a traceback, without values of variables, to a file in the home folder."""
     text = plain(mask("".join(traceback.format_exception(error))))
     words = one_line(mask(f"{type(error).__name__}: {error}"))[:_LONGEST]
     if not saves:
@@ -84,8 +82,8 @@ def save_crash(
 
 @contextlib.contextmanager
 def ignore_signal_keys() -> Iterator[None]:
-    r"""Ignore Ctrl+C and Ctrl+\ while another program has the terminal. That program would
-    inherit `signal.SIG_IGN`."""
+    r"""Ignore Ctrl+C and Ctrl+\ while another program has the terminal; it would inherit
+    `SIG_IGN`."""
     before = {
         number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGQUIT)
     }
@@ -144,7 +142,6 @@ class ScreenFrontend:
 _READ_PAUSE = 4.0
 
 MIN_SIZE = (20, 5)
-"""Minimum columns and lines of the terminal."""
 
 
 class TerminalUnavailable(Exception):
@@ -179,9 +176,8 @@ def end_with_terminal() -> None:
 class ScreenResult(NamedTuple):
     code: int
     next_session: str
-    """The id of the session to open next; empty for none."""
     running_cell: int = 0
-    """The cell that its kernel is still running; 0 for none."""
+    """The cell that its kernel still runs; 0 for none."""
 
 
 def open_screen(
@@ -200,8 +196,6 @@ def open_screen(
     """Show the screen until the user quits. Raises `TerminalUnavailable`.
 
     backend: created after the first picture. collector: None if the process is not ours.
-    kernel_notice: says why another kernel is used than before. keeps_namespace: whether the
-    namespace outlives the screen. no_trace: write nothing about the session to disk.
     """
     check_terminal(ASK_HINT)
     if collector is not None:
@@ -224,7 +218,6 @@ def open_screen(
     afterwards: list[str] = []
 
     def on_line(text: str) -> None:
-        """Show a line of other output: as a notice, or below the screen once that is closed."""
         if frontend.app is None or not frontend.app.is_running:
             afterwards.append(text)
         elif session.built:
@@ -299,8 +292,7 @@ def open_screen(
 
 
 def watch_live(what: str | None) -> int:
-    """Follow a log file or a running session; returns the exit code. Raises `OSError` and
-    `TerminalUnavailable`."""
+    """Follow a log file or a running session. Raises `OSError` and `TerminalUnavailable`."""
     from mahtab_tui.session.sharing import SharingError, find_session
     from mahtab_tui.tui.watch_app import WatchedFile
 
@@ -316,7 +308,6 @@ def watch_live(what: str | None) -> int:
 
 
 def watch_session(running: RunningSession) -> int:
-    """Follow a running session; returns the exit code. Raises `TerminalUnavailable`."""
     from mahtab_tui.tui.watch_app import WatchedSession
 
     check_terminal()
@@ -334,7 +325,7 @@ def _watch(watched: WatchedFile | WatchedSession) -> int:
 
 
 class SharingServer:
-    """Lets agents join a session. A thread opens the socket."""
+    """Lets agents join a session."""
 
     def __init__(self, session: Session, project: Path) -> None:
         self._session = session
@@ -387,7 +378,6 @@ def _read_sessions(session: Session) -> None:
 
 
 def _exit_code(app: TerminalApp[Any], advice: str = "") -> int:
-    """Return the exit code, and report an error that ended the application."""
     if app.crash is None:
         return app.return_code or 0
     print(app.crash.report(advice), file=sys.stderr)

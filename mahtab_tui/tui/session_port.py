@@ -1,4 +1,4 @@
-"""Settings that change while the screen is open, and what the panes need of the session."""
+"""Live settings, and what the panes need of the session."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ class LiveSettings:
         self._session = session
         self._ui_state = choices
         self.keymap = keymap
-        """The user's own keys, by command id."""
 
     def apply(self) -> None:
         self._app.set_keymap(self.keymap)
@@ -126,8 +125,6 @@ class LiveSettings:
 
 
 class SessionPort:
-    """Lets the panes reach the session, the editor and other screens."""
-
     def __init__(self, app: App[int], session: Session) -> None:
         self._app = app
         self.session = session
@@ -146,8 +143,7 @@ class SessionPort:
             self._restore_input(mode, text)
 
     def _is_masked(self, mode: Mode, text: str) -> bool:
-        """Return whether code contains a masked secret; the user has to fill it in, in the
-        editor."""
+        """Return whether code contains a masked secret, which the user has to fill in."""
         from mahtab_tui.bus.masking import MASK
 
         masked = mode == "python" and MASK in text

@@ -1,4 +1,4 @@
-"""Our two themes, with colours by role, and the styles made from them."""
+"""Our two themes, with colours by role."""
 
 from __future__ import annotations
 
@@ -84,7 +84,6 @@ MAHTAB_DAY = _theme(
 GUESTS = ("guest-1", "guest-2", "guest-3", "guest-4")
 
 ROLES = tuple(_NIGHT)
-"""Theme variables that `role_variables` derives for other themes."""
 
 
 def role_variables(theme: Theme) -> dict[str, str]:
@@ -134,7 +133,6 @@ class Palette:
 
     @property
     def alarm(self) -> Style:
-        """The style of symbols for hidden characters."""
         return self.bad + BOLD + REVERSE
 
     def author_style(self, person: bool, agent_index: int | None = None) -> Style:

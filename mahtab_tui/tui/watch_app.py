@@ -1,4 +1,4 @@
-"""A read-only application that follows a log file, or the session of another program."""
+"""A read-only application that follows a log file, or another program's session."""
 
 from __future__ import annotations
 
@@ -30,12 +30,10 @@ LINES = 20_000
 MAX_LINE = 10_000
 
 AT_ONCE = 100
-"""Lines to draw at a time, so that keys do not wait."""
+"""Lines to draw at a time."""
 
 
 class WatchApp(TerminalApp[int]):
-    """A header line that names the source, and widgets below it."""
-
     TITLE = "mahtab"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f10", "dark_light", "Dark / light", priority=True),
@@ -68,7 +66,6 @@ class WatchApp(TerminalApp[int]):
         self._show_state(self._watched.poll())
 
     def _show_state(self, state: str) -> None:
-        """Show the state before the name, because the name may be longer than the line."""
         if state != self._state:
             self._state = state
             name = self._watched.name
@@ -79,8 +76,6 @@ class WatchApp(TerminalApp[int]):
 
 
 class WatchedFile:
-    """The end of a log, and what is appended to it."""
-
     def __init__(self, path: Path) -> None:
         self.name = str(path)
         self._path = path

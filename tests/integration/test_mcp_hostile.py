@@ -271,7 +271,6 @@ def test_arbitrary_names_and_texts_break_nothing(open_with: OpenSession) -> None
 
 
 def system(it: Any) -> str:
-    """Return the model's text about servers."""
     from mahtab_tui.llm.prompts import background, changed_sections
 
     return changed_sections(background({}, servers=it.session.knowledge.toolset.servers()), [])
@@ -302,7 +301,7 @@ def test_five_hundred_tools_cost_at_most_a_thousand_tokens(open_with: OpenSessio
 
 
 def _in_file(tools: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
-    """A server whose tools are too many for its command line."""
+    """Too many tools for a command line."""
     (folder / "tools.json").write_text(json.dumps(tools))
     plain_server = ROOT / "tests" / "servers" / "plain.py"
     code = f"import sys; sys.argv = ['plain', '', open('tools.json').read()]; exec(compile(open({str(plain_server)!r}).read(), 'plain', 'exec'))"
@@ -391,8 +390,6 @@ def listens(port: int) -> bool:
 
 
 class Flooding(http.server.BaseHTTPRequestHandler):
-    """Answers everything with a very long JSON text."""
-
     def do_POST(self) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "application/json")

@@ -29,12 +29,9 @@ from tests.integration.test_session_search import LOG
 from tests.servers import configure, friendly, plain
 from tests.waiting import wait_for
 
-# Cells call the tools of MCP servers: real servers, real kernels.
-
 
 @pytest.fixture
 def open_with(home: Path, project: Path) -> Iterator[OpenSession]:
-    """Opens a session with these servers in the user's configuration."""
     opened: list[Opened] = []
 
     def make(**servers: dict[str, Any]) -> Opened:
@@ -143,14 +140,11 @@ def test_servers_stop_with_the_session(open_with: OpenSession) -> None:
     wait_for(lambda: not alive(server))
 
 
-# Who is asked before a tool of an MCP server is called.
-
 __all__ = ["open_with"]
 WRITE = "echo.write('a\\x1b[31m\\u202eb', )"
 
 
 def by_the_model(it: Opened, code: str, **attrs: Any) -> Future[CellResult]:
-    """Run a cell of the model's on a thread."""
     done: Future[CellResult] = Future()
     threading.Thread(
         target=lambda: done.set_result(
@@ -162,7 +156,6 @@ def by_the_model(it: Opened, code: str, **attrs: Any) -> Future[CellResult]:
 
 
 def asked(it: Opened) -> Approval:
-    """The approval that waits."""
     record = it.store.wait(tags.APPROVAL, state="waiting")
     assert isinstance(record, Approval)
     return record
@@ -239,7 +232,7 @@ def test_rules_take_precedence_over_the_approval_mode(
         in denied
     )
     assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
-    assert it.value("echo.write('never')") == "never"  # the user's own cell
+    assert it.value("echo.write('never')") == "never"
     running = by_the_model(it, "echo.write('perhaps')")
     approval = asked(it)
     assert 'the rule ask: *.write(*, text="perhaps") asks' in (approval.why or "")
@@ -323,10 +316,6 @@ def test_dying_kernel_withdraws_the_question(open_with: OpenSession) -> None:
     it.store.wait(tags.APPROVAL, state="stopped")
     wait_for(lambda: it.session.approvals.waiting == ())
     assert it.value("echo.say('again')") == "again"
-
-
-# Tools of MCP servers in searches, in other kernels, in kept variables; and what doctor says of
-# servers.
 
 
 def test_a_search_calls_a_tool(open_session: OpenSession, home: Path) -> None:

@@ -1,5 +1,4 @@
-"""Each widget draws what others wrote as text: the last gate finds nothing that it would have to
-take out."""
+"""Each widget draws what others wrote as text."""
 
 from __future__ import annotations
 
@@ -29,7 +28,6 @@ from tests.tui.story import IDLE, MakeApp, ScriptedSession, change, drawn
 
 @pytest.fixture(autouse=True)
 def removed_texts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Return the texts that the gate has changed."""
     changed: list[str] = []
     seen = False
     clean = TextOnly.apply
@@ -49,7 +47,6 @@ def removed_texts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 def records(text: str, number: int) -> Iterator[Record]:
-    """Every kind of record that brings a name or a text of others to the screen."""
     turn = {"turn": number, "party": "claude", "step": 0}
     where = f"/home/{text}/.venv{text}/bin/python"
     yield made(tags.SESSION, "", {"name": text, "model": text, "approval": "ask"})
@@ -108,7 +105,6 @@ def records(text: str, number: int) -> Iterator[Record]:
 
 
 def search(text: str, number: int) -> Iterator[Record]:
-    """Every event of a search; nothing in it is our own but the numbers."""
     scribe = Scribe(f"t{number}")
     yield scribe.begin(
         "1", text, chars=9, spans=[[0, 9]], limits=LIMITS, cell=number, source=text, model=text

@@ -24,7 +24,6 @@ from tests.tui.story import WAITING, MakeApp, drawn, showing, story
 
 
 def focus_is_seen(app: MahtabApp) -> bool:
-    """Whether something on the screen has the focus."""
     focused = app.focused
     return (
         focused is not None

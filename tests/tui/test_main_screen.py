@@ -29,8 +29,6 @@ from tests.tui.editor_app import until
 from tests.tui.story import MakeApp, change, drawn, showing, story
 from tests.tui.transcript_app import GREETING, PaneApp, cell, record, shown
 
-# Questions before leaving.
-
 MADE = made(
     tags.NAMESPACE,
     "",
@@ -174,13 +172,10 @@ async def test_late_widget_message_after_shutdown_does_not_fail(make_app: MakeAp
     await app._on_message(ActionMenu.Typed([]).set_sender(widget))
 
 
-# Replacing an earlier question or cell: the editor, the transcript and the session together.
-
 SIZE = (120, 46)
 
 
 async def to_question(pilot: Pilot[int]) -> MahtabApp:
-    """Go to the question, which stands over the model's code and words."""
     app = pilot.app
     assert isinstance(app, MahtabApp)
     await drawn(pilot)
@@ -284,19 +279,13 @@ async def test_cell_with_a_forgotten_secret_is_not_rerun_without_it(
         await until(pilot, lambda: entered == ["x = 1"])
 
 
-# Copying: to the terminal by its sequence, and to the system's own clipboard.
-
-
 class Written:
-    """Texts for the terminal, and texts for the system's clipboard."""
-
     def __init__(self) -> None:
         self.terminal: list[str] = []
         self.system: list[str] = []
 
     @property
     def copied(self) -> list[str]:
-        """The texts of the OSC 52 sequences."""
         return [
             base64.b64decode(piece[7:-1]).decode()
             for piece in self.terminal
@@ -370,13 +359,10 @@ async def test_text_too_long_for_a_terminal_is_not_copied_and_reported(
         assert written.copied == written.system == []
 
 
-# The greeting above what stands in the transcript before the first cell.
-
 ANSWER = record(tags.ASSISTANT_CHAT, "Hello.", turn=1, step=0, party="claude", stopped=False)
 
 
 def greeted(app: PaneApp) -> list[int]:
-    """Return the lines of the pane that have a sentence of the greeting."""
     return [
         y
         for y, row in enumerate(shown(app.pane))
@@ -422,9 +408,6 @@ async def test_greeting_in_a_low_terminal_is_cut_above_the_loaded_files() -> Non
         await pilot.pause()
         assert greeted(app) == [1]
         assert "output 9" in "".join(shown(app.pane))
-
-
-# Plans on the screen: the key, the header, and the commands.
 
 
 async def test_key_toggles_planning_and_the_header_shows_it(make_app: MakeApp) -> None:

@@ -18,13 +18,10 @@ from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.story import MakeApp, ScriptedSession, change, drawn, showing
 
-# The namespace pane: what it lists in which order, how it is filtered, and how one looks inside.
-
 SIZE = (120, 40)
 
 
 def changes(cell: int, *rows: dict[str, Any], party: str = "you", fresh: bool = False) -> Record:
-    """Return the record of a cell's changes."""
     return made(
         tags.NAMESPACE,
         "",
@@ -50,13 +47,11 @@ def pane_of(pilot: Pilot[int]) -> NamespacePane:
 
 
 def lines(pilot: Pilot[int]) -> list[str]:
-    """The lines of the pane that say something."""
     pane = pane_of(pilot)
     return [text for y in range(pane.size.height) if (text := pane.render_line(y).text.strip())]
 
 
 def names(pilot: Pilot[int]) -> list[str]:
-    """The names that are shown, in order."""
     return [line.split()[0] for line in lines(pilot)[2:]]
 
 
@@ -73,7 +68,6 @@ def app(make_app: MakeApp) -> MahtabApp:
 
 @pytest.fixture
 async def pilot(app: MahtabApp) -> AsyncIterator[Pilot[int]]:
-    """The pane with the focus."""
     async with app.run_test(size=SIZE) as pilot:
         await focused(pilot)
         yield pilot
@@ -464,11 +458,7 @@ async def test_private_variable_is_marked_and_keeps_its_mark_when_renamed(
     assert app.session.private.names == ["data_2"]
 
 
-# Changes of the model's last cell, in the place of all variables.
-
-
 def ended(cell: int, party: str = "claude", **attrs: Any) -> Record:
-    """A cell of the model's has ended."""
     return made(
         tags.ASSISTANT_REPL_OUT,
         "",

@@ -44,15 +44,12 @@ SIZE = (80, 24)
 
 
 class OutputApp(ThemedApp):
-    """Something to put a screen over."""
-
     def __init__(self) -> None:
         super().__init__(css_path=style_sheets())
 
 
 @pytest.fixture
 def look() -> InspectorClient:
-    """Return a client of a kernel that was never started: nothing is asked of it."""
     return InspectorClient(ProcessKernel())
 
 
@@ -335,13 +332,10 @@ async def test_enter_on_a_cell_opens_its_output_or_its_picture(
         await until(pilot, lambda: isinstance(app.screen, PicturesScreen))
 
 
-# From the frame of a traceback to its source, by keys and by the mouse.
-
 FRAME_SIZE = (100, 30)
 
 
 def records(lib: Path, *, deep: int = 0, printed: str = "") -> list[Record]:
-    """A cell that made a function, and one in which it failed in a file, so many frames deep."""
     frames: list[tuple[str, int, str]] = [
         ("In [2]", 2, "<module>"),
         ("In [1]", 3, "f"),
@@ -404,7 +398,6 @@ def title(pilot: Pilot[int]) -> str:
 
 
 def marked(pilot: Pilot[int]) -> list[str]:
-    """The lines of the source that bear the mark."""
     return [line.strip() for line in lines(pilot) if "▸ " in line and "  in " not in line]
 
 
@@ -425,7 +418,7 @@ async def test_enter_opens_the_source_and_the_arrows_walk_the_frames(
         assert isinstance(pilot.app.focused, TreeView)
         await until(
             pilot, lambda: "kernel" in screen(pilot).query_one(TreeView).render_line(0).text
-        )  # there is none that knows them
+        )
         await pilot.press("enter", "right", "escape")
         await pilot.press(*["up"] * (deep + 1))
         await until(pilot, lambda: "lib.divide(1, 0)" in "\n".join(marked(pilot)))

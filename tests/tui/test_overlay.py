@@ -1,5 +1,4 @@
-"""The terminal's own graphics stand over pictures of the transcript that have come to rest, and
-nowhere else."""
+"""The terminal's own graphics stand over pictures at rest, and nowhere else."""
 
 from __future__ import annotations
 
@@ -35,7 +34,6 @@ def png(width: int, height: int, colour: str = "red") -> str:
 
 
 def cell(number: int, *pictures: str) -> list[Record]:
-    """A cell that has shown these."""
     return [
         made(tags.USER_REPL_IN, "plot()", {"cell": number, "party": "you"}, 1.0),
         *(
@@ -68,7 +66,7 @@ def kitty(monkeypatch: pytest.MonkeyPatch) -> GraphicsTerminal:
 
 
 class Watched:
-    """Sees at each update of the screen that nothing stands where it does not belong."""
+    """Sees at each update that nothing stands where it does not belong."""
 
     def __init__(self, pilot: Pilot[int], terminal: GraphicsTerminal) -> None:
         assert isinstance(pilot.app, MahtabApp)
@@ -81,7 +79,6 @@ class Watched:
             self.misplaced.append(misplaced)
 
     async def standing(self, pictures: int) -> list[Region]:
-        """Wait until so many stand; where."""
         await until(self.pilot, lambda: len(self.terminal.standing) == pictures)
         return sorted(self.terminal.standing.values(), key=lambda region: region.y)
 

@@ -19,8 +19,6 @@ from tests.services import serving
 from tests.tui.editor_app import screen_text, static_text, until, write
 from tests.tui.story import MakeApp, drawn, showing, story
 
-# The list of kernels to go on with.
-
 HERE = KernelChoice("here", "here", "Python 3.12.1, /usr/bin/python3")
 OTHERS = (
     KernelChoice("here", "here", "this machine"),
@@ -86,12 +84,8 @@ def test_command_line_address_counts_as_used_before(
     assert make_app(kernel="ssh://me@host").ui_state.kernels == ("ssh://me@host",)
 
 
-# Choosing a model on the screen, with a fake `claude` and no network.
-
-
 @pytest.fixture(autouse=True)
 def claude(install_claude: InstallClaude) -> None:
-    """A `claude` that is there, no server, no key."""
     install_claude("answers", answers=["Hi."])
 
 
@@ -106,7 +100,6 @@ def specs(pilot: Pilot[int]) -> list[str]:
 
 
 async def open_models(pilot: Pilot[int]) -> None:
-    """Open the picker as a slash command does, and wait until everybody was asked."""
     await drawn(pilot)
     await pilot.press("f2", *"/model", "enter")
     await until(

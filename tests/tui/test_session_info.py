@@ -34,8 +34,6 @@ from tests.servers import configure, plain
 from tests.tui.editor_app import ThemedApp, screen_text, static_text, until, write
 from tests.tui.story import MakeApp, drawn, showing, story
 
-# The panel of what the session has used.
-
 
 async def test_usage_is_shown_and_escape_closes_it(
     make_app: MakeApp,
@@ -93,9 +91,6 @@ async def test_each_row_is_one_line_even_on_a_small_screen(
         assert rows.size.height == len(str(rows.content).splitlines())
 
 
-# The screen of what fills the model's window, over a real session.
-
-
 def context_text(app: MahtabApp) -> str:
     return "\n".join(
         str(part.content) for part in app.screen.query("#context-rows").results(Static)
@@ -124,9 +119,6 @@ async def test_uncountable_context_gives_one_sentence(make_app: MakeApp) -> None
     async with showing(app) as pilot:
         app.push_screen(ContextScreen(count))
         await until(pilot, lambda: context_text(app) == "The kernel [b]died[/b].")
-
-
-# The instructions on the screen: what is told, what is held back, and trusting it.
 
 
 @pytest.fixture
@@ -179,9 +171,6 @@ async def test_missing_instructions_explain_where_to_put_them(
         assert instructions_text(app).startswith(
             "There are no instructions. Yours go into ~/.mahtab/AGENTS.md"
         )
-
-
-# The screen that shows what an undo would do, and the ways to it.
 
 
 def variable(name: str, type: str, summary: str) -> Variable:
@@ -342,8 +331,6 @@ async def test_wrong_undo_argument_in_ask_mode_is_explained(
             "Name a cell by its number, as in /undo 12"
         ]
 
-
-# The screen of MCP servers: state, tools, messages, starting again.
 
 SIZE = (120, 30)
 

@@ -1,4 +1,4 @@
-"""The screen of saved sessions: searched, read, renamed, copied, exported, deleted and resumed."""
+"""The screen of saved sessions."""
 
 from __future__ import annotations
 
@@ -81,7 +81,6 @@ def text(screen: SessionsScreen, part: str = ".listing-said") -> str:
 
 
 def read(screen: SessionsScreen) -> str:
-    """Return the text of the preview."""
     if not screen.query(PreviewTranscript):
         return ""
     entries = screen.query_one(PreviewTranscript).viewport.transcript.entries

@@ -1,4 +1,4 @@
-"""All settings on a screen: what is shown, what changes at once, what is written."""
+"""The screen of settings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ def app(make_app: MakeApp) -> MahtabApp:
 
 @pytest.fixture
 async def pilot(app: MahtabApp) -> AsyncIterator[Pilot[int]]:
-    """The screen of settings, opened."""
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
         yield pilot
@@ -270,9 +269,6 @@ async def test_secret_is_typed_invisibly_and_written(
     await pilot.press("enter")
     await wait_for_message(pilot, "Saved.")
     assert tomllib.loads(mine.read_text())["api_keys"] == {"openai": "sk-new"}
-
-
-# Files that the settings screen writes, and its sentence if it cannot.
 
 
 async def test_setting_is_removed_from_the_file(

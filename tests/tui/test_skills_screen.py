@@ -23,8 +23,6 @@ from tests.skills import trust_skills, write_skill
 from tests.tui.editor_app import screen_text, until, write
 from tests.tui.story import MakeApp, drawn, showing, story
 
-# The skills on a screen: found as one types, read, loaded and unloaded, edited, begun.
-
 SIZE = (100, 30)
 TEXT = "# Tidy\n\n1. Put **things** away.\n2. Sweep with `broom(room)`.\n\n| what | where |\n|---|---|\n| books | shelf |\n"
 SIX = ["debug", "explore-data", "refactor", "repl-tools", "rlm-strategies", "write-tests"]
@@ -32,7 +30,6 @@ SIX = ["debug", "explore-data", "refactor", "repl-tools", "rlm-strategies", "wri
 
 @pytest.fixture(autouse=True)
 def skills(project: Path) -> Path:
-    """One skill of the project's own beside the bundled ones."""
     write_skill(
         project / "skills",
         "tidy",
@@ -58,7 +55,6 @@ def status(pilot: Pilot[int], selector: str = ".listing-said") -> str:
 
 
 def text(pilot: Pilot[int]) -> str:
-    """Return the text of the preview."""
     rows = screen(pilot).query_one(MarkdownPreview).rows
     return "\n".join(rows[index].text for index in range(len(rows)))
 
@@ -80,7 +76,6 @@ async def opened(pilot: Pilot[int]) -> None:
 
 
 async def begun(pilot: Pilot[int], name: str) -> None:
-    """Ask for a new one of this name."""
     await pilot.press("ctrl+t")
     await until(pilot, lambda: isinstance(pilot.app.screen, Prompt))
     await write(pilot, name)
@@ -95,7 +90,6 @@ async def searched(pilot: Pilot[int], words: str, found: list[str]) -> None:
 
 @pytest.fixture
 async def pilot(make_app: MakeApp) -> AsyncIterator[Pilot[int]]:
-    """The screen of skills, opened."""
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
         yield pilot
@@ -269,9 +263,7 @@ async def test_new_skill_is_created_from_the_template_and_opened(
     monkeypatch.setattr(
         "mahtab_tui.tui.external.run_suspended", lambda app, argv, cwd: edited.append(argv)
     )
-    monkeypatch.setattr(
-        "mahtab_tui.knowledge.library.FRESH", 1e9
-    )  # nothing but the screen looks at the files anew
+    monkeypatch.setattr("mahtab_tui.knowledge.library.FRESH", 1e9)
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
         await searched(pilot, "tidy", ["tidy"])
@@ -393,8 +385,6 @@ async def test_skills_list_and_page_share_a_small_screen(make_app: MakeApp) -> N
     ):
         assert line in shown.replace(" he\n", "\n").replace("  \n", "\n")
 
-
-# Loaded skills outside of their list: the header tells them, a command unloads them.
 
 __all__ = ["skills"]
 

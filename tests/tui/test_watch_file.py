@@ -1,5 +1,4 @@
-"""Log that is followed on the screen: it may go away and come back, and grow faster than it can be
-drawn."""
+"""A log on the screen: it may go away, and grow faster than it is drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands of panes and screens, and on the panes themselves."""
+"""Commands of panes and screens."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ NODE_COMMANDS: tuple[PaneCommand, ...] = (
         confirm=True,
     ),
 )
-"""Commands of the search tree and of the screen of one call."""
+"""Of the search tree and of the screen of one call."""
 
 VARIABLE_COMMANDS: tuple[PaneCommand, ...] = (
     _variable("variable-open open enter", "Look inside: Look inside the variable", footer=True),
@@ -375,7 +375,6 @@ PANE_COMMANDS: tuple[PaneCommand, ...] = (
     *PLOT_COMMANDS,
     *VARIABLE_COMMANDS,
 )
-"""All commands of single panes and screens. The user's keymap can change their keys, too."""
 
 
 @command(

@@ -219,14 +219,13 @@ def undo(context: CommandContext, cell: str) -> None:
 
 
 def cell_number(typed: str) -> int | None:
-    """Parse a typed cell number, such as ``12`` or ``In [12]``; 0 if nothing was typed, None if it
-    is no cell."""
+    """Parse ``12`` or ``In [12]``; 0 if nothing was typed, None if it is no cell."""
     number = typed.strip().removeprefix("In").strip(" []")
     return int(number or 0) if not number or (number.isdecimal() and len(number) < 10) else None
 
 
 def ask_to_undo(app: App[int], session: Session, cell: int | None) -> None:
-    """Show what an undo would do, and ask for confirmation. cell: None for what ran last."""
+    """Show what an undo would do, and ask. cell: None for what ran last."""
     from mahtab_tui.kernel.base import KernelError
     from mahtab_tui.tui.screens.session_info import UndoScreen
 

@@ -1,4 +1,4 @@
-"""The base class of pickers, and pickers of models, kernels, themes and earlier inputs."""
+"""The base class of lists, and lists of models, kernels, themes and earlier inputs."""
 
 from __future__ import annotations
 
@@ -41,12 +41,10 @@ if TYPE_CHECKING:
 
 Row = TypeVar("Row")
 CURRENT, OTHER = ("● ", "$moon"), ("  ", "")
-"""Marks of the row in use, and of the others."""
 
 
 class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
-    """A filterable list: typing filters, the arrows move the cursor, Enter or a click selects the
-    row. Subclasses define the rows and what is shown about them."""
+    """A filterable list; Enter or a click acts on a row."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -69,11 +67,10 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         self._options = Options(compact=True, markup=False)
         self._options.can_focus = False
         self._option_numbers: list[int] = []
-        """The index of each row among the options, which include headings."""
+        """Positions of the rows among the options, which include headings."""
         self.companion: Widget | None = None
-        """A widget to show beside the list."""
+        """Beside the list."""
         self.below: Widget = Static(classes="listing-about", markup=False)
-        """By default it shows the row's description."""
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog large listing"):
@@ -89,8 +86,6 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
             yield Static(classes="listing-said", markup=False)
             yield Static(self.hint, classes="quiet", markup=False)
 
-    # For subclasses
-
     def find_rows(self, typed: str) -> Sequence[Row]:
         raise NotImplementedError
 
@@ -98,23 +93,19 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         raise NotImplementedError
 
     def heading(self, row: Row) -> str:
-        """Return the heading of a row's group; empty for none."""
+        """Return the heading of a row's group."""
         return ""
 
     def describe(self, row: Row | None) -> Content:
-        """Return the text below the list about the row at the cursor; None if there is no row."""
+        """Return the text below the list about the row at the cursor."""
         return Content("")
 
     def find(self) -> object:
-        """Show the matching rows; called when the typed text changes."""
         self.fill(0)
         return None
 
     def take(self) -> object:
-        """Act on the row at the cursor; called by Enter and by a click."""
         raise NotImplementedError
-
-    # The list
 
     @property
     def typed(self) -> str:
@@ -133,8 +124,7 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         return numbers.index(highlighted) if highlighted in numbers else None
 
     def fill(self, cursor: int | None = None) -> None:
-        """Fill the list again. cursor: the index of the row to move to; by default the cursor stays
-        on its line."""
+        """Fill the list again. cursor: the row to move to; by default it stays on its line."""
         chosen_row = self._row if cursor is None else cursor
         self.rows, self._option_numbers = self.find_rows(self.typed), []
         width = max(1, self._options.scrollable_content_region.width)
@@ -159,7 +149,6 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
             self.below.update(description)
 
     def show_count(self, text: str) -> None:
-        """Show a text at the end of the title, such as the number of matches."""
         self.query_one(".listing-count", Static).update(Content(text))
 
     def show_status(self, text: str, style: str = "$bad") -> None:
@@ -200,8 +189,6 @@ def matches_words(typed: str, text: str) -> bool:
 
 
 class ChooseOne(ListScreen[str | None, str]):
-    """Lets the user pick a value; returns it, or None after Escape."""
-
     hint = "Enter chooses · ↑ ↓ move · Esc cancels"
 
     def __init__(self, title: str, values: Sequence[str], present: str) -> None:
@@ -229,7 +216,7 @@ class ChooseOne(ListScreen[str | None, str]):
 
 
 class ChooseTheme(ChooseOne):
-    """Previews each theme at once, and marks the current one. Escape restores it."""
+    """Previews each theme at once."""
 
     def __init__(self, themes: Sequence[str], present: str) -> None:
         super().__init__("Theme", themes, present)
@@ -253,11 +240,10 @@ def short_path(path: str, project: Path) -> str:
 
 
 _TITLE_WIDTH, _KEYS_WIDTH = 20, 16
-"""Columns for titles and keys in the list of commands."""
 
 
 class CommandPalette(ListScreen[str | None, Command]):
-    """Lists all commands with their keys; returns the action of the chosen one."""
+    """Returns the action of the chosen command."""
 
     heading_text = "Commands"
     hint = "Enter runs it · ↑ ↓ choose · Esc cancels"
@@ -285,7 +271,7 @@ _MODEL_WIDTH = 26
 
 
 class ModelPicker(ListScreen[str | None, ModelChoice]):
-    """Returns the name of a model, or None after Escape. Any name can be typed."""
+    """Returns a model's name; any can be typed."""
 
     heading_text = "Model"
     hint = "Enter chooses · any name can be typed · Esc cancels"
@@ -297,8 +283,7 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
         used: Sequence[str],
         access: Mapping[str, Any],
     ) -> None:
-        """present: the model to replace; empty for none. The other arguments are those of
-        `found_models`."""
+        """present: empty for none. The other arguments are those of `found_models`."""
         super().__init__()
         self._current = present
         self._known = [*([(present, "chosen now")] if present else []), *chosen]
@@ -379,21 +364,18 @@ _KERNEL_WIDTH = 34
 
 class KernelChoice(NamedTuple):
     kind: str
-    """One of "here", "python" (an interpreter), "address", and "session" (the waiting kernel of a
-    session)."""
+    """"here", "python" (an interpreter), "address", or "session" (its waiting kernel)."""
     name: str
     """The interpreter, the address, or the session's id."""
     about: str
 
 
 class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
-    """Returns a kernel, or None after Escape. Any address can be typed."""
-
     heading_text = "Kernel"
     hint = "Enter switches · or type ssh://host · Esc cancels"
 
     def __init__(self, present: KernelChoice, find: Callable[[], Sequence[KernelChoice]]) -> None:
-        """present: the current kernel. find: returns the other kernels; waits."""
+        """find: returns the other kernels; waits."""
         super().__init__()
         self._current = present
         self._find_others = find
@@ -488,12 +470,12 @@ def _other_kernels(info: KernelInfo, recent: tuple[str, ...]) -> list[KernelChoi
 
 
 PAUSE = 0.05
-"""Seconds without a key press before a search starts, so that fast typing causes only one."""
+"""Seconds without a key press before a search starts."""
 
 
 class SearchScreen(ListScreen[ScreenResultType, Row]):
-    """A list that is searched on a thread. A key acts on the results of the typed text: it waits
-    for them, unless other text is typed meanwhile."""
+    """Searched on a thread; a key waits for the results of the typed text, until another is
+    typed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -502,14 +484,11 @@ class SearchScreen(ListScreen[ScreenResultType, Row]):
         self._searching = False
         self._waiting: list[Callable[[Row], object]] = []
 
-    # For subclasses
-
     def search(self, typed: str) -> Any:
-        """Return the results for a text; called on a thread."""
+        """Called on a thread."""
         raise NotImplementedError
 
     def show_found(self, found: Any, cursor: int | None) -> None:
-        """Show results of `search`, as `fill` does with its rows."""
         self.found = found
         self.fill(cursor)
 
@@ -530,7 +509,6 @@ class SearchScreen(ListScreen[ScreenResultType, Row]):
         return self.found
 
     def act_on_chosen(self, act: Callable[[Row], object]) -> None:
-        """Act on the row at the cursor, if there is one."""
         if self._searching:
             self._waiting.append(act)
         elif (row := self.chosen) is not None:
@@ -538,8 +516,6 @@ class SearchScreen(ListScreen[ScreenResultType, Row]):
 
 
 class HistorySearch(SearchScreen[HistoryEntry | None, HistoryEntry]):
-    """Searches earlier inputs; returns the chosen entry, or None after Escape."""
-
     BINDINGS: ClassVar[list[BindingType]] = [("ctrl+r", "move(-1)", "Up")]
 
     heading_text = "History"

@@ -1,4 +1,4 @@
-"""Screens about the session: context, usage, instructions, undo, MCP servers."""
+"""Screens of the session: context, usage, instructions, undo, MCP servers."""
 
 from __future__ import annotations
 
@@ -32,14 +32,11 @@ _ROOM = "░"
 
 
 class ContextScreen(TextDialog):
-    """Shows what the next question would send. It is counted on a thread, because the model may
-    have to be loaded."""
+    """Counted on a thread, because the model may have to be loaded."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("enter", "leave", "Close")]
 
     def __init__(self, count: Callable[[], ContextUse]) -> None:
-        """count: counts what the next question would send; may raise an exception whose message is
-        a sentence."""
         super().__init__("Context · Esc closes", "counting …", id="context-rows")
         self._count = count
 
@@ -54,7 +51,7 @@ class ContextScreen(TextDialog):
 
 def context_lines(use: ContextUse, width: int) -> Content:
     cells = [max(1, part.tokens * width // max(use.room, use.tokens)) for part in use.parts]
-    if (over := sum(cells) - width) > 0:  # small parts get a cell each
+    if (over := sum(cells) - width) > 0:
         cells[cells.index(max(cells))] -= over
     colours = list(islice(cycle(_COLOURS), len(cells)))
     bar = [("█" * count, colour) for count, colour in zip(cells, colours, strict=True)]
@@ -71,8 +68,6 @@ def context_lines(use: ContextUse, width: int) -> Content:
 
 
 class UsageScreen(TextDialog):
-    """Shows the usage of the session, each question and each search."""
-
     BINDINGS: ClassVar[list[BindingType]] = [("enter", "leave", "Close")]
 
     def __init__(self, table: Callable[[int], str]) -> None:
@@ -89,7 +84,7 @@ _NO_INSTRUCTIONS = (
 
 
 class InstructionsScreen(TextDialog):
-    """Shows the text of every instruction file, and lets the user trust the project's files."""
+    """Shows the instructions, and lets the user trust the project's."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("t", "trust", "Trust")]
 
@@ -141,8 +136,7 @@ OUTSIDE = "Files, and everything else outside this kernel, stay as they are."
 
 
 class UndoScreen(Confirm):
-    """Shows the changes, asks for confirmation, then undoes them; each step runs on a thread.
-    Escape changes nothing."""
+    """Shows the changes, then undoes them if the user wants that."""
 
     def __init__(
         self,
@@ -150,7 +144,7 @@ class UndoScreen(Confirm):
         preview: Callable[[], Restoration],
         undo: Callable[[], Restoration],
     ) -> None:
-        """cells: the cells to undo. preview, undo: wait for the kernel, and raise `KernelError`."""
+        """preview, undo: wait for the kernel, and raise `KernelError`."""
         question = f"Undo cell {cells[0]}?"
         if len(cells) > 1:
             question = f"Undo {len(cells)} cells, from cell {cells[0]} to cell {cells[-1]}?"
@@ -176,7 +170,6 @@ class UndoScreen(Confirm):
         self._yes.disabled = True
 
     def action_answer(self, yes: bool) -> None:
-        """Leave; or undo, if the changes are already shown."""
         if not yes:
             self.action_leave()
         elif not self._yes.disabled:
@@ -186,7 +179,6 @@ class UndoScreen(Confirm):
 
 
 _POLL_INTERVAL = 0.3
-"""Seconds between two checks, because servers may start and end at any time."""
 _SHOWN = 300
 _MARKS = {
     "not started": ("○ ", "$muted"),
@@ -198,8 +190,6 @@ _NO_SERVERS = "No MCP server is configured. [mcp.NAME] in ~/.mahtab/config.toml 
 
 
 class ServersScreen(ListScreen[None, ServerState]):
-    """Enter shows the messages of the server at the cursor; Ctrl+R starts or restarts it."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         ("ctrl+r", "restart", "Start"),
     ]

@@ -52,8 +52,6 @@ _RETRY_S = 0.05
 
 
 class PreviewTranscript(TranscriptView):
-    """A session's transcript, in which the arrow keys mark an entry."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "walk(-1)", "Up", show=False),
         Binding("down", "walk(1)", "Down", show=False),
@@ -70,7 +68,7 @@ class Preview(Container):
         self.transcript: PreviewTranscript | None = None
 
     def show(self, records: Sequence[Record], wanted: Sequence[str] = ()) -> None:
-        """Show these records, scrolled to the newest match of the words."""
+        """Show records, scrolled to the newest match of the words."""
         focused = self.transcript is not None and self.transcript.has_focus
         self.remove_children()
         self.transcript = transcript = PreviewTranscript()
@@ -96,7 +94,7 @@ MAX_SESSIONS = 100
 _WIDE_COLUMNS = 70
 _SIZE = len("999 KB")
 _CATCH_UP_S = 0.2
-"""Maximum seconds that each search spends on indexing sessions."""
+"""Maximum seconds that each search spends on indexing."""
 
 
 class ListResult(NamedTuple):
@@ -104,7 +102,7 @@ class ListResult(NamedTuple):
     total: int = 0
     open_now: Mapping[str, Holder] = {}
     waiting: Mapping[str, str] = {}
-    """Descriptions of the kernels without a screen, by session."""
+    """Descriptions of kernels without a screen, by session."""
     problem: str = ""
 
 
@@ -120,7 +118,7 @@ def sessions_screen(session: Session) -> SessionsScreen:
 
 
 class SessionsScreen(SearchScreen[str | None, Hit]):
-    """Returns the id of the session to open, or None after Escape."""
+    """Returns the session to open."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         ("f1", "help", "Keys"),
@@ -145,8 +143,7 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         switch_problem: str = "",
         mask: Callable[[str], str] = str,
     ) -> None:
-        """current: the open session; empty if it is not saved. switch_problem: why no other session
-        can be opened; empty if it can. mask: masks secrets in exports."""
+        """current: empty if it is not saved. switch_problem: why no other session can be opened."""
         super().__init__()
         self.companion = self._preview = Preview()
         self._database = database
@@ -158,8 +155,7 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         self._result = ListResult(problem="Nothing was read yet.")
         self._detached: Mapping[str, str] = {}
         self._unindexed = 1
-        """The number of sessions not yet indexed, as far as known. Changed only by the search
-        thread."""
+        """As far as known; changed by searches."""
         self._shown: tuple[str, str] = "", ""
 
     def on_mount(self) -> None:
@@ -280,8 +276,6 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
             )
         return "There are no saved sessions of this folder. Ctrl+T shows those of all folders."
 
-    # Actions
-
     def action_scope(self) -> None:
         self._all = not self._all
         self.show_count("looking…")
@@ -346,7 +340,7 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         )
 
     def action_fork(self) -> None:
-        """Copy the session; while the preview has the focus, only the part before the marked
+        """Copy the session; with the focus in the preview, only the part before the marked
         entry."""
         self.act_on_chosen(self._fork)
 
@@ -386,8 +380,7 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
             self.dismiss(session)
 
     def _do(self, work: Callable[[], str | None], outcome: str = "") -> None:
-        """Do something on a thread, and report the outcome: what `work` returns, or the given
-        one."""
+        """Work on a thread, and report its outcome: what it returns, or the given one."""
 
         def act() -> None:
             sentence, style = outcome, "$good"

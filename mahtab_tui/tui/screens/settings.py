@@ -69,8 +69,8 @@ _POSITIONS = {key: index for index, key in enumerate(_HEADINGS)}
 
 
 def check(key: str, text: str, provider: str | None = None) -> None:
-    """Validate a value. Raises `SettingsError` if it would be rejected or ignored. provider: the
-    provider of a model named without one."""
+    """Raise `SettingsError` if a value would be rejected or ignored. provider: of a model named
+    without one."""
     try:
         if is_model(key):
             split_spec(full_name(text, provider))
@@ -109,8 +109,7 @@ def _require_known(key: str, name: str, names: Collection[str], what: str) -> No
 
 
 class EditSetting(Dialog[str | None]):
-    """Returns a valid value, an empty text to remove the setting from the file, or None after
-    Escape."""
+    """Returns a valid value; an empty one removes the setting from the file."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
@@ -142,8 +141,6 @@ class EditSetting(Dialog[str | None]):
 
     @work(exclusive=True)
     async def _take(self, text: str) -> None:
-        """Validate the text on a thread, because this looks up folders and programs; return it if
-        it is valid."""
         problem = ""
         try:
             if text:
@@ -163,12 +160,9 @@ class EditSetting(Dialog[str | None]):
 
 
 _KEY, _VALUE, _ORIGIN = 20, 44, 16
-"""Columns for the key, the value (at most) and the source."""
 
 
 class SettingsScreen(ListScreen[None, SettingEntry]):
-    """Lists all settings. Enter changes the one at the cursor; Escape closes the screen."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         ("tab", "other_file", "Other file"),
         ("ctrl+r", "unset", "Remove from the file"),
@@ -184,11 +178,10 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         make_picker: Callable[[str], ModelPicker],
         notify: Callable[[str, SeverityLevel], None],
     ) -> None:
-        """present: values in effect of settings that are not set, by key. change: sets a value for
-        this session and returns whether it takes effect at once.
+        """present: values in effect of settings that are not set. change: sets a value for this
+        session, and returns whether at once. notify: reports what ends after the screen was closed.
 
-        make_picker: creates a screen to choose another model. notify: reports a change that ends
-        after the screen was closed. Raises `SettingsError` if the project's folder was deleted.
+        Raises `SettingsError` if the project's folder was deleted.
         """
         super().__init__()
         self._settings = settings
@@ -205,8 +198,6 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
     def on_mount(self) -> None:
         self.show_count(self._target())
         self.app.run_worker(self._load())
-
-    # The rows
 
     async def _load(self) -> None:
         try:
@@ -239,8 +230,6 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         return "" if self.typed else _HEADINGS.get(row.key.partition(".")[0], "Others")
 
     def find_rows(self, typed: str) -> Sequence[SettingEntry]:
-        """Return the settings whose key starts with the text, then those whose key contains it,
-        then other matches."""
         found = [
             entry
             for entry in self._entries
@@ -271,8 +260,6 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
 
     def _target(self) -> str:
         return f"written to {short_path(str(self._file), self._project)}"
-
-    # Changing a setting
 
     def action_other_file(self) -> None:
         self._file = self._files[self._files.index(self._file) - 1]
@@ -307,8 +294,8 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         ask(self.app, dialog, entered)
 
     async def _set(self, key: str, file: Path, text: str) -> str:
-        """Write a setting; return a sentence that reports the outcome. If this raises
-        `SettingsError` or `ModelError`, nothing has changed."""
+        """Write a setting; returns the outcome. If this raises `SettingsError` or `ModelError`,
+        nothing has changed."""
         table, dot, name = key.partition(".")
         before, new = getattr(self._settings, table), parse_value(key, text)
         await asyncio.to_thread(check, key, text, self._settings.provider)
@@ -333,7 +320,6 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         return f"Saved. {_effect_time(at_once)}{winner}"
 
     async def _unset(self, key: str, file: Path) -> str:
-        """Remove a setting from the file, so that the other sources apply; as `_set`."""
         if not await asyncio.to_thread(unset, file, key):
             raise SettingsError(f"{file} does not set {key}.")
         table = key.partition(".")[0]
@@ -347,7 +333,7 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         return f"Removed {key} from the file. {_effect_time(at_once)}"
 
     def _winner(self, key: str, file: Path) -> str:
-        """Name the source that will override the file at the next start; empty if none does."""
+        """Name the source that overrides the file at the next start."""
         try:
             origin = self._settings.origin(key)
         except SettingsError as error:

@@ -37,7 +37,6 @@ from mahtab_tui.tui.textual_fixes import is_being_removed
 from mahtab_tui.tui.theme import Palette
 
 LONGEST = 20_000
-"""Maximum characters to draw; the preview says how many more there are."""
 
 
 class MarkdownRows(list[Row]):
@@ -48,8 +47,6 @@ class MarkdownRows(list[Row]):
 
 
 class MarkdownPreview(RowsView, can_focus=True):
-    """Renders Markdown as in the transcript's answers."""
-
     bars = True
 
     def __init__(self) -> None:
@@ -68,24 +65,21 @@ class MarkdownPreview(RowsView, can_focus=True):
 
 MAX_FOUND = 500
 _NAME = 24
-"""Maximum columns of a name, so that all descriptions start in the same column."""
 _TOKEN_CHARACTERS = 4
 
 
 class SkillRow(NamedTuple):
     name: str
     description: str
-    """The description, or a sentence that says what is wrong with the file."""
+    """What is wrong with the file, if it is broken."""
     file: Path | None
     content: str = ""
     broken: bool = False
     untrusted: Skill | None = None
-    """The skill, if it belongs to the project and is not trusted."""
+    """The skill, if it is the project's and not trusted."""
 
 
 class SkillsScreen(SearchScreen[None, SkillRow]):
-    """Lists all skills. Enter loads or unloads the one at the cursor; Escape closes the screen."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         ("f4,ctrl+g", "edit", "Edit"),
         ("ctrl+t", "new", "New"),
@@ -101,8 +95,7 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
         project: Path,
         open_file: Callable[[Path], None],
     ) -> None:
-        """project: the folder whose ``.mahtab/skills`` gets new skills. open_file: opens a file in
-        the user's editor; raises RuntimeError."""
+        """open_file: opens the user's editor; raises RuntimeError."""
         super().__init__()
         self.companion = self._preview = MarkdownPreview()
         self._library = library
@@ -110,11 +103,10 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
         self._project = project
         self._open_file = open_file
         self._count: int | None = None
-        """The number of matches; None before the first search."""
+        """Of matches; None before the first search."""
         self._names = 0
         self._edits = self._edits_read = 0
-        """The number of times the user edited a file, and how many of these edits the library has
-        read."""
+        """Edits by the user, and how many of them the library has read."""
         self._reading = threading.Lock()
         self._edited: set[Path] = set()
         self._marked: frozenset[str] = frozenset()
@@ -122,19 +114,16 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
     def on_mount(self) -> None:
         self.find(pause=0)
 
-    # The rows
-
     def show_found(self, found: tuple[list[SkillRow], int], cursor: int | None) -> None:
         self.found, self._count = found
         self._names = min(_NAME, max((len(row.name) for row in self.found), default=0))
         self._fill(cursor)
 
     def search(self, wanted: str) -> tuple[list[SkillRow], int]:
-        """Return the matching skills, best first (by name if nothing was typed), then the invalid
-        files; also return the number of matches."""
+        """Return the matches, best first, with invalid files, and their number."""
         with self._reading:  # a search on another thread waits, so that it finds the edits
             if self._edits_read < (edits := self._edits):
-                self._library.invalidate()  # waits for a read that is under way
+                self._library.invalidate()
                 self._edits_read = edits
                 self._trust_edits()
         index, skills = self._library.index(), self._library.skills()
@@ -169,7 +158,7 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
             for skill in self._library.untrusted
             if skill.file in self._edited
         }
-        with suppress(SettingsError):  # the skill stays untrusted, which is shown
+        with suppress(SettingsError):
             if texts:
                 trust_texts(texts)
                 self._library.invalidate()
@@ -209,8 +198,6 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
         size = "" if row.broken else f"{len(row.content):,} characters · "
         return Content.styled(plain(f"{size}{_display_path(row.file, self._project)}"), "$muted")
 
-    # Actions
-
     def take(self) -> None:
         self.act_on_chosen(self._load_or_unload)
 
@@ -239,7 +226,6 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
             self.show_status(outcome, style)
 
     async def _offer_trust(self, skill: Skill) -> None:
-        """Ask whether to trust a project skill, with all its files as they are now."""
         texts = {
             **await asyncio.to_thread(skill_texts, skill),
             skill.file: instructions_text(skill),
