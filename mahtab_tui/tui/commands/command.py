@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -74,19 +74,15 @@ class PaneCommand:
     priority: bool = False
 
 
-def pane_command(
-    names: str,
-    text: str,
-    *,
-    group: str,
-    footer: bool = False,
-    menu: bool = False,
-    confirm: bool = False,
-) -> PaneCommand:
-    """Declare a command. names: id, action and keys. text: title and help."""
-    id, action, keys = names.split()
-    title, _, help = text.partition(": ")
-    return PaneCommand(id, action, keys, title, help, group, footer, menu, confirm)
+def pane_commands(group: str, rows: Mapping[str, str]) -> tuple[PaneCommand, ...]:
+    """Declare the commands of a pane: "id action keys", then flags, and "Title: help"."""
+    found = []
+    for names, text in rows.items():
+        id, action, keys, *flags = names.split()
+        title, _, help = text.partition(": ")
+        true = dict.fromkeys(flags, True)
+        found.append(PaneCommand(id, action, keys, title, help, group, **true))
+    return tuple(found)
 
 
 def bindings(commands: Iterable[PaneCommand]) -> list[BindingType]:
@@ -112,45 +108,41 @@ class Command(PaneCommand):
     """Runs by its key, from the palette, or as ``/slash argument``."""
 
     run: Callable[[CommandContext, str], None]
-    slash: str = ""
-    argument: str = ""
-    over_screens: bool = False
-    over_questions: bool = False
-    available: Callable[[CommandContext], bool] = lambda context: True
+    slash: str
+    argument: str
+    over_screens: bool
+    over_questions: bool
+    available: Callable[[CommandContext], bool]
     """If not, the footer hides it."""
 
 
 def command(
     names: str,
     text: str,
-    group: Group,
     *,
+    group: Group,
     footer: bool = False,
-    slash: str = "",
-    argument: str = "",
     priority: bool = True,
     over_screens: bool | None = None,
     over_questions: bool = False,
-    when: Callable[[CommandContext], bool] = lambda context: True,
+    available: Callable[[CommandContext], bool] = lambda context: True,
 ) -> Callable[[Callable[..., None]], Command]:
-    """Declare the function below as a command; with `argument`, it also gets the typed text.
+    """Declare the function below as a command; with an argument, it also gets the typed text.
 
-    names: the id, and the keys if it has any. text: title and help. over_screens: by default for
-    the groups Session and Screen.
+    names: the id, its keys and its slash name with the argument, as in "help f1 /help TOPIC".
+    text: title and help. over_screens: by default for the groups Session and Screen.
     """
+    names, _, slash = names.partition(" /")
     id, _, keys = names.partition(" ")
+    slash, _, argument = slash.partition(" ")
     title, _, help = text.partition(": ")
-
-    def decorate(function: Callable[..., None]) -> Command:
-        return Command(
-            *(id, f"command({id!r})", keys, title, help, group, footer),
-            priority=priority,
-            slash=slash,
-            argument=argument,
-            run=function if argument else lambda context, _: function(context),
-            over_screens=group in ("Session", "Screen") if over_screens is None else over_screens,
-            over_questions=over_questions,
-            available=when,
-        )
-
-    return decorate
+    return lambda function: Command(
+        *(id, f"command({id!r})", keys, title, help, group, footer),
+        priority=priority,
+        slash=slash,
+        argument=argument,
+        run=function if argument else lambda context, _: function(context),
+        over_screens=group in ("Session", "Screen") if over_screens is None else over_screens,
+        over_questions=over_questions,
+        available=available,
+    )
