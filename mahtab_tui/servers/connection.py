@@ -79,14 +79,13 @@ class Connection:
         self._start_seconds = start_seconds
         self._turn = asyncio.Lock()
         """Held by the one who starts or ends the server."""
-        self._starting: asyncio.Future[None] | None = None
-        """While the server starts."""
         self._living: asyncio.Task[None] | None = None
+        self._started: asyncio.Future[None]
+        """Of the newest life: done when it is ready."""
         self._client: Client | None = None
         self._closed = Closed()
         self._limit: asyncio.Timeout | None = None
         self._listed: dict[str, types.Tool] = {}
-        self._schemas: dict[str, Mapping[str, Any]] = {}
         self._restarts = 0
         """Since it last answered a call."""
 
@@ -95,11 +94,10 @@ class Connection:
         async with self._turn:
             if self._living is not None and self._closed.event.is_set():
                 await asyncio.wait([self._living])
-            if self._client is None and self._starting is None:
-                await self._start()
-        if self._starting is not None:
-            await asyncio.shield(self._starting)
-        elif self._state.stale:
+            if self._living is None or self._living.done():
+                self._start()
+        await asyncio.shield(self._started)
+        if self._state.stale:
             await self._list()
 
     async def restart(self) -> None:
@@ -110,23 +108,21 @@ class Connection:
             self._state.ran = False
         await self.ready()
 
-    async def _start(self) -> None:
+    def _start(self) -> None:
         """Raises `ServerError` if it has ended too often."""
         name, why = self._state.name, self._state.why
-        died = self._state.phase == "ended" and self._state.ran
-        if died and self._restarts:
-            raise ServerError(
-                f"The server {name} has ended again: {why} /mcp shows its messages; Ctrl+R there restarts it."
-            )
-        self._restarts += died
-        await self.stop()
-        if died:
+        if self._state.phase == "ended" and self._state.ran:
+            if self._restarts:
+                raise ServerError(
+                    f"The server {name} has ended again: {why} /mcp shows its messages; Ctrl+R there restarts it."
+                )
+            self._restarts += 1
             self._report(f"The MCP server {name} had ended: {why} It is being restarted.")
-        self._starting = asyncio.get_running_loop().create_future()
+        self._started = asyncio.get_running_loop().create_future()
         # Nobody may wait for it any more.
-        self._starting.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._started.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._closed = Closed()
-        self._living = asyncio.create_task(self._live(self._starting))
+        self._living = asyncio.create_task(self._live(self._closed, self._started))
 
     async def stop(self) -> None:
         living, self._living = self._living, None
@@ -141,7 +137,7 @@ class Connection:
             raise ServerError(f"The server {self._state.name} has no tool {wire!r}.")
         signature = self._state.tools[wire]
         try:
-            check_arguments(arguments, self._schemas[wire])
+            check_arguments(arguments, self._listed[wire].input_schema)
             json.dumps(arguments, ensure_ascii=False).encode()
             return signature
         except ArgumentsError as error:
@@ -191,10 +187,9 @@ class Connection:
                 self._closed.set(_describe_error(error))
         return f"The server {name} could not answer: {_describe_error(error)}."
 
-    async def _live(self, started: asyncio.Future[None]) -> None:
+    async def _live(self, closed: Closed, started: asyncio.Future[None]) -> None:
         state = self._state
         state.phase, state.why = "starting", ""
-        closed = self._closed
         try:
             async with asyncio.timeout(self._start_seconds) as self._limit:
                 async with Client(
@@ -210,7 +205,6 @@ class Connection:
                     self._limit.reschedule(None)
                     self._limit = None
                     state.phase, state.ran = "running", True
-                    self._starting = None
                     started.set_result(None)
                     await closed.event.wait()
         except asyncio.CancelledError:
@@ -224,8 +218,7 @@ class Connection:
         finally:
             self._client = self._limit = None
             state.phase, state.login = "ended", ""
-            self._closed.set()
-            self._starting = None
+            closed.set()
             if closed.why or closed.code is not None:
                 how = closed.why or describe_end(closed.code or 0)
                 last = state.messages.last_line
@@ -270,18 +263,16 @@ class Connection:
         if len(listed) > MOST_TOOLS:
             self._state.messages.add_line(f"[only the first {MOST_TOOLS:,} tools are used]")
         self._listed = dict(list(listed.items())[:MOST_TOOLS])
-        self._schemas = {
-            wire: with_required(tool.input_schema) for wire, tool in self._listed.items()
-        }
         tools: dict[str, ToolSignature] = {}
         names: set[str] = set()
         for wire, tool in self._listed.items():
+            tool.input_schema = dict(with_required(tool.input_schema))
             name = identifier(wire, names)
             names.add(name)
             read_only = tool.annotations is not None and tool.annotations.read_only_hint is True
             words = tool.description or tool.title or ""
             tools[wire] = build_signature(
-                wire, self._schemas[wire], words, read_only=read_only, name=name
+                wire, tool.input_schema, words, read_only=read_only, name=name
             )
         self._state.change(tools)
 

@@ -49,7 +49,8 @@ class SavedLogins:
             logins = self._read()
             before = logins.get(url)
             logins[url] = {**(before if isinstance(before, dict) else {}), **changes}
-            self._write(logins)
+            if self._path is not None:
+                write_text(self._path, json.dumps(logins))
 
     def _read(self) -> dict[str, Any]:
         if self._path is None:
@@ -60,10 +61,6 @@ class SavedLogins:
         except (OSError, ValueError, RecursionError):
             return {}
         return logins if isinstance(logins, dict) else {}
-
-    def _write(self, logins: dict[str, Any]) -> None:
-        if self._path is not None:
-            write_text(self._path, json.dumps(logins))
 
     def _mask(self, saved: object) -> None:
         if isinstance(saved, dict):
@@ -171,7 +168,10 @@ def format_matches(
         for tool in state.tools.values()
     }
     wanted = _WORD.findall(words.lower())
-    scores = {name: _score(wanted, tool) for name, tool in tools.items()}
+    scores = {
+        name: sum(3 * (word in tool.wire.lower()) + (word in tool.doc.lower()) for word in wanted)
+        for name, tool in tools.items()
+    }
     fitting = [name for name, score in scores.items() if score or not wanted]
     fitting.sort(key=lambda name: -scores[name])
     if meaning is not None and wanted:
@@ -184,11 +184,6 @@ def format_matches(
     if len(fitting) > most:
         lines.append(f"… {len(fitting) - most:,} more")
     return "\n".join([*(lines or [f"No tool fits {words!r}."]), *failed])
-
-
-def _score(wanted: list[str], tool: ToolSignature) -> float:
-    name, doc = tool.wire.lower(), tool.doc.lower()
-    return sum(3.0 * (word in name) + 1.0 * (word in doc) for word in wanted)
 
 
 T = TypeVar("T")
@@ -257,9 +252,8 @@ class Servers:
             return
 
         async def stop() -> None:
-            await asyncio.gather(
-                *(each.stop() for each in self._connections.values()), return_exceptions=True
-            )
+            ends = (each.stop() for each in self._connections.values())
+            await asyncio.gather(*ends, return_exceptions=True)
 
         with contextlib.suppress(TimeoutError):
             asyncio.run_coroutine_threadsafe(stop(), loop).result(_CLOSE_SECONDS)

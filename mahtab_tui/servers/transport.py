@@ -68,16 +68,13 @@ class ToolRepairStream(ReceivedStream):
         await self._received.aclose()
 
     def _usable(self, tools: list[Any]) -> Iterator[dict[str, Any]]:
-        for number, tool in enumerate(tools, 1):
-            fault = _fault(tool)
-            if fault is None:
+        for tool in tools:
+            if (fault := _fault(tool)) is None:
                 yield tool
                 continue
-            name = f"number {number}"
-            usable = None
-            if isinstance(tool, dict):
-                name = repr(tool.get("name", name))[:100]
-                usable = next((each for each in _simpler(tool) if _fault(each) is None), None)
+            given = tool if isinstance(tool, dict) else {}
+            name = repr(given.get("name", tool))[:100]
+            usable = next((each for each in _simpler(given) if _fault(each) is None), None)
             if usable is None:
                 self._note(f"[the tool {name} was left out: {fault}]")
             else:
@@ -263,21 +260,20 @@ async def http_transport(
 ) -> AsyncIterator[Streams]:
     """An address, as the SDK's `Transport`."""
     headers = {"accept-encoding": "identity", **server.headers}  # so that their size is known
-    hooks = {"response": [_limit_response]}
+
+    async def limit(response: httpx2.Response) -> None:
+        if "text/event-stream" not in response.headers.get("content-type", ""):  # the SDK does
+            response.stream = _LimitedBody(response.stream)  # type: ignore[arg-type]
+
     async with (
         httpx2.AsyncClient(
-            headers=headers, auth=login, timeout=_HTTP_TIMEOUT, event_hooks=hooks
+            headers=headers, auth=login, timeout=_HTTP_TIMEOUT, event_hooks={"response": [limit]}
         ) as client,
         streamable_http_client(
             server.url or "", http_client=client, max_sse_event_size=LONGEST
         ) as (received, sent),
     ):
         yield ToolRepairStream(received, messages.add_line), sent  # type: ignore[arg-type, misc]
-
-
-async def _limit_response(response: httpx2.Response) -> None:
-    if "text/event-stream" not in response.headers.get("content-type", ""):  # the SDK limits events
-        response.stream = _LimitedBody(response.stream)  # type: ignore[arg-type]
 
 
 class _LimitedBody(httpx2.AsyncByteStream):

@@ -20,13 +20,8 @@ from textual.widgets import Input, TextArea
 from mahtab_tui.session import Session
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.store.database import History
-from mahtab_tui.tui.commands import (
-    BY_ACTION,
-    BY_ID,
-    BY_SLASH,
-    COMMANDS,
-    parse_slash,
-)
+from mahtab_tui.system import IMPORTS
+from mahtab_tui.tui.commands import BY_ACTION, BY_ID, BY_SLASH, COMMANDS, parse_slash
 from mahtab_tui.tui.commands.command import CommandContext, bindings
 from mahtab_tui.tui.commands.session import run_notebook
 from mahtab_tui.tui.editor import EditorPane
@@ -208,7 +203,6 @@ class MahtabApp(TerminalApp[int]):
 
     panes: Panes
     command_context: CommandContext
-    _late_imports: LateImports
 
     def __init__(
         self,
@@ -251,12 +245,8 @@ class MahtabApp(TerminalApp[int]):
         self._after_first_picture.append(callback)
 
     def get_default_screen(self) -> Panes:
-        self.panes = Panes(
-            self.session,
-            SessionPort(self, self.session),
-            self.history,
-            self.ui_state,
-        )
+        port = SessionPort(self, self.session)
+        self.panes = Panes(self.session, port, self.history, self.ui_state)
         self.command_context = CommandContext(
             self,
             self.session,
@@ -282,20 +272,19 @@ class MahtabApp(TerminalApp[int]):
             self.session.build,
             *([] if self._collector is None else [self._collector.settle]),
             self._show_transcript,
-            self._show_all,
+            self._fold_records,
             self._report_history,
             self.settings.report_unknown_settings,
             *self._after_first_picture,
             self.session.start,
         ]
-        self._late_imports = LateImports(self, SESSION_MODULES, steps)
-        self._late_imports.begin()
+        LateImports(self, SESSION_MODULES, steps).begin()
 
     def _show_transcript(self) -> None:
         self._drawn = True
         self.panes.transcript  # noqa: B018 (makes it)
 
-    async def _show_all(self) -> None:
+    async def _fold_records(self) -> None:
         self.record_pump.folds = [
             *self.panes.folds(),
             self._ring_bell,
@@ -305,7 +294,7 @@ class MahtabApp(TerminalApp[int]):
         self.set_interval(RATE, self.record_pump.tick)
 
     def on_unmount(self) -> None:
-        self._late_imports.end()
+        IMPORTS.screen_ends()
 
     @property
     def editor(self) -> EditorPane:
@@ -332,17 +321,6 @@ class MahtabApp(TerminalApp[int]):
             if not (command.over_questions if asks else command.over_screens):
                 return False
         return await super().run_action(action, default_namespace, namespaces)
-
-    def action_command_palette(self) -> None:
-        from mahtab_tui.tui.screens.dialog import ask
-        from mahtab_tui.tui.screens.listing import CommandPalette
-
-        ask(self, CommandPalette(), lambda action: self.call_later(self.run_action, action))
-
-    def search_themes(self) -> None:
-        from mahtab_tui.tui.screens.listing import ChooseTheme
-
-        self.push_screen(ChooseTheme(sorted(self.available_themes), self.theme))
 
     @on(EditorPane.Submitted)
     def _submitted(self, message: EditorPane.Submitted) -> None:
@@ -386,20 +364,20 @@ class MahtabApp(TerminalApp[int]):
     # The prompt rows are loaded after the first picture, so their messages are handled by name.
 
     def on_approval_row_decided(self, message: ApprovalRow.Decided) -> None:
-        from mahtab_tui.bus.records import Decision
-
         if message.rules:
             self.settings.add_rules(message.rules)
-        self.session.approvals.answer(
-            message.request, Decision(message.action, message.code, message.reason)
-        )
-        self.editor.focus()
+        self._decide(message, message.code)
 
     def on_review_row_decided(self, message: ReviewRow.Decided) -> None:
+        self._decide(message)
+
+    def _decide(
+        self, message: ApprovalRow.Decided | ReviewRow.Decided, code: str | None = None
+    ) -> None:
         from mahtab_tui.bus.records import Decision
 
         self.session.approvals.answer(
-            message.request, Decision(message.action, reason=message.reason)
+            message.request, Decision(message.action, code, message.reason)
         )
         self.editor.focus()
 
@@ -456,15 +434,11 @@ class MahtabApp(TerminalApp[int]):
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
         if renderable is not None and self._drawn:
-            from mahtab_tui.tui.pictures import visible_parts
+            from mahtab_tui.tui.pictures import Overlay, visible_parts
 
-            wanted = list(visible_parts(screen))
-            if wanted and self._overlay is None:
-                from mahtab_tui.tui.pictures import Overlay
-
+            if self._overlay is None:
                 self._overlay = Overlay(self)
-            if self._overlay is not None:
-                self._overlay.prepare_update(wanted, renderable)
+            self._overlay.prepare_update(list(visible_parts(screen)), renderable)
         super()._display(screen, renderable)
 
     def mask(self, text: str) -> str:
@@ -484,12 +458,9 @@ class MahtabApp(TerminalApp[int]):
             match record:
                 case records.ReplOut(duration=seconds) if (seconds or 0) >= LONG_CELL_S:
                     self.bell()
-                case (
-                    records.Approval(state="waiting")
-                    | records.Review(state="waiting")
-                    | records.SearchFanOut(state="waiting")
-                ):
-                    self.bell()
+                case records.Approval() | records.Review() | records.SearchFanOut():
+                    if record.state == "waiting":
+                        self.bell()
 
     def watch_theme(self, theme: str) -> None:
         self.ui_state.theme = theme

@@ -117,16 +117,15 @@ def open_picture(content: bytes, suffix: str) -> str:
     if command is None:
         raise KernelError("No program that opens pictures was found here. Ctrl+S saves it.")
     try:
-        with tempfile.NamedTemporaryFile(
-            prefix="mahtab-picture-", suffix=suffix, delete=False
-        ) as file:  # the viewer reads it later
+        # The viewer reads it later.
+        handle, name = tempfile.mkstemp(prefix="mahtab-picture-", suffix=suffix)
+        with open(handle, "wb") as file:
             file.write(content)
-        nothing = subprocess.DEVNULL
         process = subprocess.Popen(
-            [command, file.name],
-            stdin=nothing,
-            stdout=nothing,
-            stderr=nothing,
+            [command, name],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
     except OSError as error:
@@ -134,7 +133,7 @@ def open_picture(content: bytes, suffix: str) -> str:
             f"The picture cannot be opened: {error.strerror}. Ctrl+S saves it."
         ) from None
     threading.Thread(target=process.wait, name="viewer", daemon=True).start()
-    return file.name
+    return name
 
 
 def find_viewer(environment: Mapping[str, str]) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -21,7 +20,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
 
 from mahtab_tui.session import Session
-from mahtab_tui.settings.model import home_folder
+from mahtab_tui.settings.model import SettingsError, home_folder
 from mahtab_tui.store.database import History
 from mahtab_tui.system import langsmith_variable
 from mahtab_tui.tui.editor import EditorPane
@@ -88,34 +87,30 @@ class PaneLayout(BaseModel):
         )
 
     def with_side(self, percent: int) -> PaneLayout:
-        return self.model_copy(update={"side": max(15, min(MAX_SIDE_PERCENT, percent))})
+        return self.changed(side=max(15, min(MAX_SIDE_PERCENT, percent)))
 
     def with_namespace(self, percent: int) -> PaneLayout:
-        return self.model_copy(update={"namespace_height": max(15, min(85, percent))})
+        return self.changed(namespace_height=max(15, min(85, percent)))
+
+    def changed(self, **changes: object) -> PaneLayout:
+        return self.model_copy(update=changes)
 
     def toggled_side(self, width: int) -> PaneLayout:
-        side = _side_field(width)
-        if self.shows_side(width):
-            return self.model_copy(update={side: False})
-        everything = {} if self._has_content else {"show_namespace": True, "show_recursion": True}
-        return self.model_copy(update={side: True, **everything})
+        layout = self.changed(**{_side_field(width): not self.shows_side(width)})
+        if layout.show_namespace or layout.show_recursion:
+            return layout
+        return layout.changed(show_namespace=True, show_recursion=True)
 
     def toggled(self, pane: Literal["namespace", "recursion"], width: int) -> PaneLayout:
         """Hide or show one of the side panes; showing one also shows the side."""
         field = f"show_{pane}"
         if getattr(self, field) and self.shows_side(width):
-            return self.model_copy(update={field: False})
-        return self.model_copy(update={field: True, _side_field(width): True})
-
-    def with_drawer_closed(self) -> PaneLayout:
-        return self.model_copy(update={"drawer": False}) if self.drawer else self
+            return self.changed(**{field: False})
+        return self.changed(**{field: True, _side_field(width): True})
 
     def shows_side(self, width: int) -> bool:
-        return (self.drawer if width < NARROW_COLUMNS else self.show_side) and self._has_content
-
-    @property
-    def _has_content(self) -> bool:
-        return self.show_namespace or self.show_recursion
+        shown: bool = getattr(self, _side_field(width))
+        return shown and (self.show_namespace or self.show_recursion)
 
 
 def _side_field(width: int) -> Literal["drawer", "show_side"]:
@@ -155,15 +150,10 @@ class UiState(BaseModel):
         self.kernels = _put_first(address, self.kernels)
 
     def save(self) -> None:
-        path = UiState.path()
-        draft = path.with_suffix(f".{os.getpid()}")
-        try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            draft.write_text(self.model_dump_json(), "utf-8")
-            draft.replace(path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                draft.unlink(missing_ok=True)
+        from mahtab_tui.settings.values import write_text
+
+        with contextlib.suppress(SettingsError):
+            write_text(UiState.path(), self.model_dump_json())
 
 
 LETTERS = {"t": "#transcript", "e": "#editor", "n": "#namespace", "r": "#recursion"}
@@ -186,11 +176,7 @@ class Panes(Screen[None]):
     AUTO_FOCUS = "#code"
 
     def __init__(
-        self,
-        session: Session,
-        port: SessionPort,
-        history: History,
-        ui_state: UiState,
+        self, session: Session, port: SessionPort, history: History, ui_state: UiState
     ) -> None:
         super().__init__(id="_default")
         self._compositor = LayoutEvents()
@@ -203,7 +189,7 @@ class Panes(Screen[None]):
         """Made when first needed; until then there is a greeting."""
         self._search_tree: SearchTreePane | None = None
         """Made with the first search; until then there is an example."""
-        ui_state.layout = ui_state.layout.with_drawer_closed()
+        ui_state.layout = ui_state.layout.changed(drawer=False)
 
     def parts(self) -> ComposeResult:
         session = self._session
@@ -243,22 +229,26 @@ class Panes(Screen[None]):
             self.is_code_visible,
             rules_for=lambda code: self._session.agent.rules.rules_for(code),
         )
-        review, fan_out = ReviewRow(is_free), FanOutRow(is_free)
-        input_row, queue = InputRow(), QueueRow()
-        rows = (approval, review, fan_out, input_row, queue)
-        for row in rows:
+        upper = (approval, ReviewRow(is_free))
+        lower_rows = (FanOutRow(is_free), InputRow(), QueueRow())
+        for row in (*upper, *lower_rows):
             row.display = False
-        self.watch(self.transcript, "room", self._send_width)
+
+        def send_size(room: tuple[int, int]) -> None:
+            if any(room):
+                self._session.kernel.set_size(*room)
+
+        self.watch(self.transcript, "room", send_size)
         with self.app.batch_update():
             main, lower = self.query_one("#main"), self.query_one("#lower")
             if not lower.is_attached:
                 return []
             # Both at once, because the application may close while one is awaited.
-            above = main.mount(approval, review, before="#lower")
-            below = lower.mount(fan_out, input_row, queue, before="#editor")
+            above = main.mount(*upper, before="#lower")
+            below = lower.mount(*lower_rows, before="#editor")
             await above
             await below
-        return [row.fold for row in rows]
+        return [row.fold for row in (*upper, *lower_rows)]
 
     @property
     def editor(self) -> EditorPane:
@@ -344,27 +334,19 @@ class Panes(Screen[None]):
     def resume(self, past: Sequence[Record]) -> None:
         if not past:
             return
-        header = self.query_one(HeaderBar)
         self.transcript.fold(past)
         self.fold_searches(past)
-        header.fold([record for record in past if record.tag == "usage"])
-        if (tree := self._search_tree) is not None:
-
-            def end_searches() -> None:
-                tree.end()
-                self._show_search_line()
-
-            self.call_after_refresh(end_searches)
+        usage = [record for record in past if record.tag == "usage"]
+        self.query_one(HeaderBar).fold(usage)
+        if self._search_tree is not None:
+            self.call_after_refresh(self._search_tree.end)
+            self.call_after_refresh(self._show_search_line)
 
     def begin(self) -> None:
         self.watch(self.query_one(HeaderBar), "waits", lambda: self.refresh_bindings(), init=False)
         self.apply_layout()
         self.screen_layout_refresh_signal.subscribe(self, lambda _: self._fit_heights())
         self.editor.focus()
-
-    def _send_width(self, room: tuple[int, int]) -> None:
-        if any(room):
-            self._session.kernel.set_size(*room)
 
     @property
     def pane_layout(self) -> PaneLayout:
@@ -393,7 +375,7 @@ class Panes(Screen[None]):
             return
         narrow = width < NARROW_COLUMNS
         if not narrow:
-            self._ui_state.layout = self.pane_layout.with_drawer_closed()
+            self._ui_state.layout = self.pane_layout.changed(drawer=False)
         sized = {
             "-narrow": narrow,
             "-short": height < SHORT_LINES,
@@ -472,7 +454,7 @@ class Panes(Screen[None]):
         hidden = not _displayed(self.namespace)
         if hidden:
             self.toggle("namespace")
-        self.namespace.show_changes(hidden or not self.namespace.variables.changes)
+        self.namespace.toggle_changes(hidden)
 
     def get_focusable_widget_at(self, x: int, y: int) -> Widget | None:
         """Let clicks focus only text fields, because the editor has to keep the keys."""
@@ -514,9 +496,11 @@ class Panes(Screen[None]):
     def jump_targets(self) -> list[JumpTarget]:
         from mahtab_tui.tui.screens.dialog import JumpTarget
 
-        panes: dict[str, Widget] = {"t": self.transcript, **self._panes}
+        self.transcript  # noqa: B018 (makes it)
         seen = self._visible_panes()
-        targets = [JumpTarget(letter, pane, letter not in seen) for letter, pane in panes.items()]
+        targets = [
+            JumpTarget(letter, pane, letter not in seen) for letter, pane in self._panes.items()
+        ]
         if (row := self.prompt_row) is not None:
             targets.append(JumpTarget(PROMPT_LETTER, row))
         return targets

@@ -23,7 +23,7 @@ from mahtab_tui import __version__
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.session import Session
-from mahtab_tui.settings.model import Settings, home_folder, load_settings
+from mahtab_tui.settings.model import Settings, SettingsError, home_folder, load_settings
 from mahtab_tui.store.database import History, is_corrupt
 from mahtab_tui.system import Lazy
 from mahtab_tui.tui.app import MahtabApp
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from mahtab_tui.session.info import SessionBackend
     from mahtab_tui.session.loading import DataFile
     from mahtab_tui.session.sharing import RunningSession, ShareServer
-    from mahtab_tui.tui.watch_app import WatchedFile, WatchedSession
+    from mahtab_tui.tui.watch_app import WatchApp
 
 _LONGEST = 500
 
@@ -66,16 +66,13 @@ def save_crash(
     words = one_line(mask(f"{type(error).__name__}: {error}"))[:_LONGEST]
     if not saves:
         return Crash(words, text, None)
+    from mahtab_tui.settings.values import write_text
+
     path = home_folder() / "logs" / time.strftime(f"crash-%Y%m%d-%H%M%S-{os.getpid()}.txt")
     about = f"mahtab-tui {__version__}, Python {sys.version}, {sys.platform}\n"
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(
-            path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
-        )
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
-            file.write(about + text)
-    except OSError:
+        write_text(path, (about + text).encode("utf-8", "replace").decode())
+    except SettingsError:
         return Crash(words, text, None)
     return Crash(words, text, path)
 
@@ -212,7 +209,10 @@ def open_screen(
         notebook=notebook,
         no_trace=no_trace,
     )
-    sharing = SharingServer(session, project)
+    servers: list[ShareServer] = []
+    sharing = threading.Thread(
+        target=_share, args=(session, project, servers), name="share", daemon=True
+    )
     history = History(home_folder() / "history.db", str(project), session.mask, no_trace=no_trace)
     early: list[str] = []
     afterwards: list[str] = []
@@ -236,7 +236,10 @@ def open_screen(
             )
 
     def close(*, hurry: bool = False) -> None:
-        sharing.end()
+        if sharing.ident is not None:
+            sharing.join()
+        for server in servers:
+            server.close()
         app = frontend.app
         hurry = hurry or (app is not None and app.crash is not None)
         leaves = hurry or (app is not None and app.leaves_kernel)
@@ -264,7 +267,7 @@ def open_screen(
             frontend.app = app
             app.call_after_first_picture(report_first_notices)
             if settings.share:
-                app.call_after_first_picture(sharing.begin)
+                app.call_after_first_picture(sharing.start)
             for name, work in (("leftovers", _report_leftovers), ("digests", _read_sessions)):
                 thread = threading.Thread(target=work, args=(session,), name=name, daemon=True)
                 app.call_after_first_picture(thread.start)
@@ -294,12 +297,12 @@ def open_screen(
 def watch_live(what: str | None) -> int:
     """Follow a log file or a running session. Raises `OSError` and `TerminalUnavailable`."""
     from mahtab_tui.session.sharing import SharingError, find_session
-    from mahtab_tui.tui.watch_app import WatchedFile
+    from mahtab_tui.tui.watch_app import FileApp
 
     check_terminal()
     path = home_folder() / "logs" / "repl.log" if what is None else Path(what)
     if path.is_file():
-        return _watch(WatchedFile(path))
+        return _watch(FileApp(path))
     try:
         running = find_session(what, Path.cwd())
     except SharingError as error:
@@ -308,47 +311,28 @@ def watch_live(what: str | None) -> int:
 
 
 def watch_session(running: RunningSession) -> int:
-    from mahtab_tui.tui.watch_app import WatchedSession
+    from mahtab_tui.tui.watch_app import SessionApp
 
     check_terminal()
-    return _watch(WatchedSession(running))
+    return _watch(SessionApp(running))
 
 
-def _watch(watched: WatchedFile | WatchedSession) -> int:
-    from mahtab_tui.tui.watch_app import WatchApp
-
+def _watch(app: WatchApp) -> int:
     end_with_terminal()
-    app = WatchApp(watched, theme=load_settings().theme or UiState.load().theme)
+    app.set_theme(load_settings().theme or UiState.load().theme)
     with SignalHandler(app):
         app.run()
     return _exit_code(app)
 
 
-class SharingServer:
-    """Lets agents join a session."""
+def _share(session: Session, project: Path, servers: list[ShareServer]) -> None:
+    """Let agents join a session."""
+    from mahtab_tui.session.sharing import ShareServer, SharingError
 
-    def __init__(self, session: Session, project: Path) -> None:
-        self._session = session
-        self._project = project
-        self._server: ShareServer | None = None
-        self._thread = threading.Thread(target=self._open, name="share", daemon=True)
-
-    def begin(self) -> None:
-        self._thread.start()
-
-    def end(self) -> None:
-        if self._thread.ident is not None:
-            self._thread.join()
-        if self._server is not None:
-            self._server.close()
-
-    def _open(self) -> None:
-        from mahtab_tui.session.sharing import ShareServer, SharingError
-
-        try:
-            self._server = ShareServer(self._session, self._project)
-        except SharingError as error:
-            self._session.notice(f"Agents cannot join this session: {error}", "warning")
+    try:
+        servers.append(ShareServer(session, project))
+    except SharingError as error:
+        session.notice(f"Agents cannot join this session: {error}", "warning")
 
 
 def _report_leftovers(session: Session) -> None:

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count, groupby
 from pathlib import Path
@@ -123,18 +123,14 @@ def half_blocks(picture: Picture) -> list[Strip]:
     strips = []
     for start in range(0, len(colours), 2 * line):
         upper, lower = colours[start : start + line], colours[start + line : start + 2 * line]
-        strips.append(Strip(_segments(upper, lower), picture.columns))
+        cells = zip(*(each[n::3] for each in (upper, lower) for n in range(3)), strict=True)
+        segments = []
+        for (red, green, blue, *below), same in groupby(cells):
+            style = Style.from_color(Color.from_rgb(red, green, blue), Color.from_rgb(*below))
+            segments.append(Segment("▀" * sum(1 for _ in same), style))
+        strips.append(Strip(segments, picture.columns))
         time.sleep(PAUSE)
     return strips
-
-
-def _segments(upper: bytes, lower: bytes) -> Iterator[Segment]:
-    cells = zip(
-        upper[0::3], upper[1::3], upper[2::3], lower[0::3], lower[1::3], lower[2::3], strict=True
-    )
-    for (red, green, blue, *below), same in groupby(cells):
-        style = Style.from_color(Color.from_rgb(red, green, blue), Color.from_rgb(*below))
-        yield Segment("▀" * sum(1 for _ in same), style)
 
 
 CELLS = 20_000
@@ -273,7 +269,7 @@ class _EncodedPicture(NamedTuple):
     """Without number and pieces if encoding failed."""
 
     number: int = 0
-    pieces: tuple[GraphicsPiece, ...] = ()
+    pieces: Sequence[GraphicsPiece] = ()
 
 
 class Overlay:
@@ -381,7 +377,7 @@ class Overlay:
         part: PicturePart,
         ready: _EncodedPicture,
     ) -> str:
-        pieces: Iterable[GraphicsPiece] = ready.pieces
+        pieces = ready.pieces
         removal = ""
         if ready.number:
             placement = next(self._numbers)
@@ -416,4 +412,4 @@ def _encode_part(
         return _EncodedPicture(number=number), encode_kitty(image, number)
     cut = image.crop((0, part.top * down, image.width, (part.top + part.rows) * down))
     pieces = encode_sixel(cut, graphics.cell, graphics.colours, graphics.largest)
-    return _EncodedPicture(pieces=tuple(pieces)), ""
+    return _EncodedPicture(pieces=pieces), ""

@@ -137,26 +137,21 @@ class LateImports:
         begin: Sequence[Callable[[], object]] = (),
     ) -> None:
         """session: modules to import first. begin: functions to call then."""
-
-        def load(module: str) -> Callable[[], object]:
-            return partial(import_module, module)
-
         self._app = app
-        self._steps: Iterator[Callable[[], object]] = iter(
-            [*map(load, session), *begin, *map(load, TRANSCRIPT_MODULES)]
+        first, last = (
+            [partial(import_module, each) for each in names]
+            for names in (session, TRANSCRIPT_MODULES)
         )
+        self._steps: Iterator[Callable[[], object]] = iter([*first, *begin, *last])
 
     def begin(self) -> None:
         """Call it when the application is mounted and before threads start."""
         IMPORTS.screen_begins()
         self._app.call_after_refresh(self._step)
 
-    def end(self) -> None:
-        IMPORTS.screen_ends()
-
     async def _step(self) -> None:
         if (step := next(self._steps, None)) is None:
-            self.end()
+            IMPORTS.screen_ends()
         else:
             if isawaitable(done := step()):
                 await done
@@ -180,13 +175,16 @@ class TerminalApp(App[T]):
         super().__init__(**options)
         for each in (MAHTAB, MAHTAB_DAY):
             self.register_theme(each)
-        self.theme = theme if theme in self.available_themes else MAHTAB.name
+        self.set_theme(theme)
         self.guard = guard
         self.crash: Crash | None = None
         self.saves_crash = True
         self.next_session = ""
         self.leaves_kernel = False
         self._text_only = TextOnly()
+
+    def set_theme(self, name: str) -> None:
+        self.theme = name if name in self.available_themes else MAHTAB.name
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return role_variables(self.current_theme)
@@ -234,8 +232,11 @@ class TerminalApp(App[T]):
         Textual fails."""
         if isinstance(event, InputEvent) and not self.screen_stack:
             return
-        if not (isinstance(event, MouseDown) and _is_gone(self.screen, event)):
-            await super().on_event(event)
+        if isinstance(event, MouseDown):
+            widget, _ = self.screen.get_widget_and_offset_at(event.x, event.y)
+            if widget is not None and not isinstance(widget, Screen) and widget.parent is None:
+                return
+        await super().on_event(event)
 
     async def _on_message(self, message: Message) -> None:
         if isinstance(message._sender, Widget) and not self.screen_stack:
@@ -255,11 +256,6 @@ class TerminalApp(App[T]):
     def _fatal_error(self) -> None:
         """Print nothing: Textual would print values of variables, which may be secrets."""
         self._close_messages_no_wait()
-
-
-def _is_gone(screen: Screen[object], event: MouseDown) -> bool:
-    widget, _ = screen.get_widget_and_offset_at(event.x, event.y)
-    return widget is not None and not isinstance(widget, Screen) and widget.parent is None
 
 
 def cell_size(app: App[Any]) -> tuple[int, int]:

@@ -160,10 +160,8 @@ def report_thread_failures(report: Callable[[str], None]) -> Iterator[None]:
             return
         name = failure.thread.name if failure.thread is not None else "unknown"
         error = failure.exc_value
-        if isinstance(error, OSError):  # system limits, a full disk
-            if name != _WRITER or error.errno != errno.EIO:
-                report(f"The thread {name!r} of mahtab-tui has ended: {error}.")
-            return
+        if name == _WRITER and isinstance(error, OSError) and error.errno == errno.EIO:
+            return  # without its terminal, the program ends anyway
         lines = traceback.format_exception(failure.exc_type, error, failure.exc_traceback)
         report(
             f"Internal error in thread {name!r}. If something breaks, restart with --continue.\n{''.join(lines).rstrip()}"
@@ -264,10 +262,14 @@ class TerminalDriver(LinuxDriver):
     def ask_for_graphics(self, answered: Callable[[], object]) -> None:
         """Ask the terminal once. `answered` is called on another thread, or never."""
         self._answered = answered
-        useful = self.pictures != "auto" or _answers_queries()
-        if useful and self.pictures != "blocks" and not self._asked:
-            self._asked = True
-            self.send(self.answers.ask())
+        term = os.environ.get("TERM", "")
+        # These type unknown queries, or let no graphics through.
+        is_mute = term.startswith(("tmux", "screen", "linux", "dumb"))
+        is_mute |= os.environ.get("TERM_PROGRAM") == "Apple_Terminal"
+        if self._asked or self.pictures == "blocks" or (self.pictures == "auto" and is_mute):
+            return
+        self._asked = True
+        self.send(self.answers.ask())
 
     @property
     def graphics(self) -> Protocol | None:
@@ -286,15 +288,6 @@ class TerminalDriver(LinuxDriver):
             if rows and columns and width >= columns and height >= rows:
                 return width // columns, height // rows
         return self.answers.cell
-
-
-def _answers_queries() -> bool:
-    """Return whether the terminal ignores unknown queries, and lets graphics through."""
-    term = os.environ.get("TERM", "")
-    return (
-        not term.startswith(("tmux", "screen", "linux", "dumb"))
-        and os.environ.get("TERM_PROGRAM") != "Apple_Terminal"
-    )
 
 
 _NAMES = "HUP INT QUIT ABRT ALRM TERM USR1 USR2 XCPU IO PWR STKFLT".split()
@@ -327,7 +320,6 @@ class SignalHandler:
         self._app = app
         self._on_shutdown = on_shutdown
         self._previous_handlers: dict[int, Any] = {}
-        self._previous_wakeup = -1
         self._write_end = -1
 
     def __enter__(self) -> SignalHandler:
@@ -366,20 +358,14 @@ class SignalHandler:
     def _exit(self, number: int) -> None:
         try:
             _run_with_timeout(SAVE_TIMEOUT, self._on_shutdown)
-            if (driver := self._driver()) is not None:
-                writer = driver._writer_thread
-                if writer is not None:
+            driver = self._app._driver
+            keys = driver._key_thread if isinstance(driver, LinuxDriver) else None
+            if isinstance(driver, LinuxDriver) and keys is not None and keys.is_alive():
+                if (writer := driver._writer_thread) is not None:
                     _run_with_timeout(WRITE_TIMEOUT, writer.stop)  # finish the current drawing
                 _restore_terminal(driver)
         finally:
             exit_by_signal(number)
-
-    def _driver(self) -> LinuxDriver | None:
-        driver = self._app._driver
-        if not isinstance(driver, LinuxDriver):
-            return None
-        keys = driver._key_thread
-        return driver if keys is not None and keys.is_alive() else None
 
 
 def _restore_terminal(driver: LinuxDriver) -> None:

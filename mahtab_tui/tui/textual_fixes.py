@@ -1,15 +1,6 @@
-"""Workarounds for Textual 8.2. Each can be removed once Textual is fixed.
+"""Workarounds for Textual 8.2 (its issues 3742, 4884, 5024, 6605 and 6631).
 
-| class | what Textual does | upstream |
-| --- | --- | --- |
-| `KeyOrder` | runs a priority binding while earlier letters still wait | - |
-| `run_own_binding` | runs Backspace after letters that were typed later | 6605, 6631 |
-| `KeyParser` | types unknown sequences; raises on impossible numbers; slow pastes | 3742 |
-| `LayoutEvents` | does not report a layout after a region was looked up | 5024 |
-| `ignores_removed` | widgets fail while they are being removed | 4884 |
-
-Others are methods of the classes that need them: `CodeArea`, `Dialog.dismiss`, `TerminalApp` and
-`TerminalDriver`."""
+Others are methods of `CodeArea`, `Dialog`, `TerminalApp` and `TerminalDriver`."""
 
 from __future__ import annotations
 
@@ -89,8 +80,11 @@ class KeyParser(XTermParser):
                     self._pasted = []
             else:
                 text, mark, data = data.partition(BRACKETED_PASTE_END)
-                if not mark:
-                    text, self._pending = _split_incomplete(text, BRACKETED_PASTE_END)
+                if not mark:  # perhaps its start
+                    lengths = range(len(BRACKETED_PASTE_END) - 1, 0, -1)
+                    ends = (each for each in lengths if text.endswith(BRACKETED_PASTE_END[:each]))
+                    cut = len(text) - next(ends, 0)
+                    text, self._pending = text[:cut], text[cut:]
                 self._pasted.append(text)
                 if mark:
                     whole, self._pasted = "".join(self._pasted), None
@@ -132,12 +126,6 @@ class KeyParser(XTermParser):
             # The next character starts a key.
             with suppress(ArithmeticError, ValueError):
                 yield from super().parse(take)
-
-
-def _split_incomplete(text: str, mark: str) -> tuple[str, str]:
-    lengths = range(len(mark) - 1, 0, -1)
-    cut = len(text) - next((each for each in lengths if text.endswith(mark[:each])), 0)
-    return text[:cut], text[cut:]
 
 
 def _is_possible(size: Resize) -> bool:
@@ -278,7 +266,9 @@ async def run_own_binding(widget: Widget, event: Key) -> None:
 
 
 class Options(OptionList):
-    """Ignores clicks on a removed option that is still drawn."""
+    """One line for each option. Ignores clicks on a removed option that is still drawn."""
+
+    DEFAULT_CSS = "Options { text-wrap: nowrap; text-overflow: ellipsis; }"
 
     async def _on_click(self, event: Click) -> None:
         option = event.style.meta.get("option")

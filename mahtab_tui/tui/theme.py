@@ -81,9 +81,8 @@ MAHTAB_DAY = _theme(
     panel="#e2e6f2",
 )
 
-GUESTS = ("guest-1", "guest-2", "guest-3", "guest-4")
-
 ROLES = tuple(_NIGHT)
+_INKS, GUESTS = ROLES[:-4], ROLES[-4:]
 
 
 def role_variables(theme: Theme) -> dict[str, str]:
@@ -166,7 +165,6 @@ def _palette(*colours: str) -> Palette:
     return Palette.of(dict(zip(_ROLES, colours, strict=True)))
 
 
-_INKS = ("person", "model", "moon", "good", "bad", "hairline", "muted")
 _ROLES = (*_INKS, "foreground", "surface", "panel", *GUESTS)
 BOLD = Style(bold=True)
 ITALIC = Style(italic=True)

@@ -11,7 +11,7 @@ from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.pilot import Pilot
-from textual.widgets import Input, Label, OptionList, Static
+from textual.widgets import Input, Label, OptionList
 
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.manual import TOPICS, filter_page, page
@@ -88,19 +88,6 @@ async def test_help_lists_every_command_with_its_key_and_every_key_of_a_pane(
             assert any(pane_row.keys in line and pane_row.help[:10] in line for line in lines)
 
 
-async def test_typing_in_the_help_filters_its_rows(make_app: MakeApp) -> None:
-    app = make_app()
-    async with showing(app) as pilot:
-        await help_text(pilot)
-        await pilot.press(*"interpreter")
-        rows = " ".join(str(app.screen.query_one("#help-rows", Static).content).split())
-        assert "Interpreter: Choose the kernel's Python" in rows
-        assert "Search history" not in rows
-        await pilot.press("escape")
-        await until(pilot, lambda: not isinstance(app.screen, HelpScreen))
-        assert app.editor.is_empty
-
-
 async def test_the_palette_lists_every_command_with_its_key(make_app: MakeApp) -> None:
     app = make_app()
     app.settings.keymap = {"toggle-mode": "f12"}
@@ -126,8 +113,7 @@ async def test_theme_chosen_by_name_is_saved_for_the_next_start(
         await until(pilot, lambda: app.theme == theme)
     app.ui_state.save()
     again = make_app(theme="")
-    async with again.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(again) as pilot:
         assert again.theme == theme
         assert again.current_theme.dark == (theme == "nord")
 
@@ -243,6 +229,12 @@ async def test_typing_filters_topics_and_their_lines(
         assert topics(pilot) == TOPICS
         app.screen.query_one(Input).value = "no such word anywhere"
         await until(pilot, lambda: seen(pilot) == "Nothing matches.")
+        app.screen.query_one(Input).value = "interpreter"
+        await until(pilot, lambda: "Interpreter: Choose the kernel's Python" in seen(pilot))
+        assert "Search history" not in seen(pilot)
+        await pilot.press("escape")
+        await until(pilot, lambda: not isinstance(app.screen, HelpScreen))
+        assert app.editor.is_empty
 
 
 async def test_slash_help_opens_a_topic_and_suggests_similar_ones(

@@ -61,6 +61,15 @@ async def focused(pilot: Pilot[int]) -> None:
     await until(pilot, lambda: pane_of(pilot).has_focus)
 
 
+async def emit_records(pilot: Pilot[int], *records: Record) -> None:
+    app = pilot.app
+    assert isinstance(app, MahtabApp)
+    assert isinstance(app.session, ScriptedSession)
+    for record in records:
+        app.session.log_record(record, 1.0)
+    await drawn(pilot)
+
+
 @pytest.fixture
 def app(make_app: MakeApp) -> MahtabApp:
     return make_app(*ROWS)
@@ -76,10 +85,9 @@ async def pilot(app: MahtabApp) -> AsyncIterator[Pilot[int]]:
 async def test_row_shows_name_value_type_and_author_or_a_question_mark(
     make_app: MakeApp,
 ) -> None:
-    async with make_app(*ROWS, changes(4, change("b", "int", "42", "perhaps"))).run_test(
-        size=SIZE
+    async with showing(
+        make_app(*ROWS, changes(4, change("b", "int", "42", "perhaps"))), SIZE
     ) as pilot:
-        await drawn(pilot)
         title, heading, *rows = lines(pilot)
         assert title.startswith("NAMESPACE  3")
         assert heading.split() == ["name", "value", "type", "by"]
@@ -94,18 +102,7 @@ async def test_row_shows_name_value_type_and_author_or_a_question_mark(
 async def test_types_shrink_before_values_and_names_have_20_columns(
     make_app: MakeApp, kind: str
 ) -> None:
-    app = make_app(
-        changes(
-            12,
-            {
-                "name": "price_per_region_and_day",
-                "change": "added",
-                "type": kind,
-                "summary": "10000 × 12345",
-                "kind": "data",
-            },
-        )
-    )
+    app = make_app(changes(12, change("price_per_region_and_day", kind, "10000 × 12345")))
     async with showing(app, (120, 35)) as pilot:
         assert lines(pilot)[2].split()[:3] == ["price_per_region_an…", "10,000", "×"]
         await pilot.resize_terminal(200, 35)
@@ -130,18 +127,7 @@ async def test_object_shows_its_fields_and_long_ones_leave_space_for_types(
 async def test_wide_screen_shows_when_a_variable_changed(
     make_app: MakeApp, columns: int, clock: str
 ) -> None:
-    app = make_app(
-        changes(
-            12,
-            {
-                "name": "df",
-                "change": "added",
-                "type": "DataFrame",
-                "summary": "3 × 4",
-                "kind": "data",
-            },
-        )
-    )
+    app = make_app(changes(12, change("df", "DataFrame", "3 × 4")))
     async with showing(app, (columns, 50)) as pilot:
         assert lines(pilot)[2].endswith(f"❯ 12{clock}")
 
@@ -150,9 +136,7 @@ async def test_deleted_names_vanish_and_a_fresh_kernel_empties_the_list(make_app
     app = make_app(*ROWS, changes(4, {"name": "a", "change": "deleted"}))
     async with showing(app, SIZE) as pilot:
         assert names(pilot) == ["data", "b"]
-        assert isinstance(app.session, ScriptedSession)
-        app.session.log_record(changes(5, fresh=True), 1.0)
-        await drawn(pilot)
+        await emit_records(pilot, changes(5, fresh=True))
         assert "Variables appear here" in lines(pilot)[1]
 
 
@@ -253,8 +237,7 @@ async def test_ten_thousand_rows_can_be_walked_by_keys(make_app: MakeApp) -> Non
 
 async def test_external_names_and_values_are_plain_text(make_app: MakeApp) -> None:
     hostile = "[@click=app.quit]q[/] [/x]\x1b]52;c;aGk=\x07\u202e"
-    async with make_app(changes(1, change("x", hostile, hostile))).run_test(size=SIZE) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(changes(1, change("x", hostile, hostile))), SIZE) as pilot:
         row = lines(pilot)[2]
         assert "[@click" in row
         assert not {"\x1b", "\x07", "\u202e"} & set(row)
@@ -267,9 +250,7 @@ async def test_watched_variable_stays_on_top_and_can_be_filtered(
     assert names(pilot)[0].startswith("●")
     assert "● b" in lines(pilot)[2]
     assert pane_of(pilot).cursor == 0
-    assert isinstance(app.session, ScriptedSession)
-    app.session.log_record(changes(5, change("newer", "str", "'new'")), 1.0)
-    await drawn(pilot)
+    await emit_records(pilot, changes(5, change("newer", "str", "'new'")))
     assert "● b" in lines(pilot)[2]
     await pilot.press("ctrl+f", *"newer")
     assert ["● b" in lines(pilot)[2], "newer" in lines(pilot)[3], pane_of(pilot).cursor] == [
@@ -394,13 +375,11 @@ async def test_missing_variable_cannot_be_opened_until_it_exists(
             ("orders" in pane.variables),
             ("items" in pane.variables),
         ) == (False, False, True)
-        assert isinstance(pilot.app, MahtabApp)
-        assert isinstance(pilot.app.session, ScriptedSession)
-        pilot.app.session.log_record(
-            changes(0, change("orders", "DataFrame", "10,000 × 5"), party="restored"), 2.0
+        await emit_records(
+            pilot,
+            changes(0, change("orders", "DataFrame", "10,000 × 5"), party="restored"),
+            changes(7, change("sock", "int", "1")),
         )
-        pilot.app.session.log_record(changes(7, change("sock", "int", "1")), 3.0)
-        await drawn(pilot)
         assert (("sock" in pane.variables), ("orders" in pane.variables)) == (True, True)
         assert lines(pilot)[2].split() == ["sock", "1", "❯", "7"]
         assert pane.variables.created_count == 1
@@ -483,15 +462,6 @@ CHANGED = changes(
     {**change("_new", "function", "(a)"), "kind": "function"},
     party="claude",
 )
-
-
-async def emit_records(pilot: Pilot[int], *records: Record) -> None:
-    app = pilot.app
-    assert isinstance(app, MahtabApp)
-    assert isinstance(app.session, ScriptedSession)
-    for record in records:
-        app.session.log_record(record, 1.0)
-    await drawn(pilot)
 
 
 async def test_key_shows_added_deleted_and_rebound_names_with_old_values(

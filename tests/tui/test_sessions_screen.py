@@ -311,7 +311,7 @@ async def test_missing_sessions_are_reported() -> None:
             pilot,
             lambda: (
                 bool(screen.query(".listing-about"))
-                and "There are no saved sessions of this folder" in text(screen, ".listing-about")
+                and "There are no saved sessions in this folder" in text(screen, ".listing-about")
             ),
         )
         await pilot.press("ctrl+t")

@@ -361,20 +361,26 @@ async def test_other_broken_file_is_reported_after_the_successful_change(
 
 
 async def test_change_finished_after_closing_the_screen_is_reported(
-    make_app: MakeApp, mine: Path, may_write: threading.Event
+    make_app: MakeApp,
+    mine: Path,
+    may_write: threading.Event,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     notifications: list[Any] = []
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
-        screen(pilot)._notify = lambda *words: notifications.append(words)
+        monkeypatch.setattr(
+            app, "notify", lambda *words, **more: notifications.append((words, more))
+        )
         await chosen(pilot, "reload")
         await until(pilot, lambda: app.session.settings.reload)
         await pilot.press("escape")
         await until(pilot, lambda: not isinstance(app.screen, SettingsScreen))
         may_write.set()
         await until(pilot, lambda: bool(notifications))
-    assert notifications == [("Saved. It takes effect at once.", "information")]
+    saved = ("Saved. It takes effect at once.",)
+    assert notifications == [(saved, {"severity": "information"})]
     assert tomllib.loads(mine.read_text())["reload"] is True
 
 

@@ -357,7 +357,10 @@ def choose_theme(context: CommandContext, name: str) -> None:
     if name in context.app.available_themes:
         context.app.theme = name
     else:
-        context.app.search_themes()
+        from mahtab_tui.tui.screens.listing import ChooseTheme
+
+        themes = sorted(context.app.available_themes)
+        context.app.push_screen(ChooseTheme(themes, context.app.theme))
 
 
 @_screen(
@@ -377,7 +380,11 @@ def copy(context: CommandContext) -> None:
 
 @_screen("palette ctrl+p", "Palette: Find any command by typing", footer=True)
 def palette(context: CommandContext) -> None:
-    context.app.action_command_palette()
+    from mahtab_tui.tui.screens.dialog import ask
+    from mahtab_tui.tui.screens.listing import CommandPalette
+
+    app = context.app
+    ask(app, CommandPalette(), lambda action: app.call_later(app.run_action, action))
 
 
 @_screen("help f1 /help TOPIC", "Help: Show every key and the manual", footer=True)

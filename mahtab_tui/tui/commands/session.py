@@ -16,6 +16,7 @@ from mahtab_tui.tui.commands.command import CommandContext, command
 
 if TYPE_CHECKING:
     from textual.app import App
+    from textual.content import Content
 
     from mahtab_tui.session import Session
     from mahtab_tui.session.notebooks import Notebook
@@ -371,16 +372,21 @@ def mcp(context: CommandContext) -> None:
     "usage /usage", "Usage: Show what the session, each question and each search have used and cost"
 )
 def usage(context: CommandContext) -> None:
-    from mahtab_tui.tui.screens.session_info import UsageScreen
+    from mahtab_tui.tui.screens.session_info import ReportScreen
 
-    context.app.push_screen(UsageScreen(context.session.spending.table))
+    table = context.session.spending.table
+    context.app.push_screen(ReportScreen("Usage", table, id="usage-rows"))
 
 
 @_session("context /context", "Context: Show what fills the model's window, and what shortens it")
 def context(context: CommandContext) -> None:
-    from mahtab_tui.tui.screens.session_info import ContextScreen
+    from mahtab_tui.tui.screens.session_info import ReportScreen, context_lines
 
-    context.app.push_screen(ContextScreen(context.session.context_use))
+    def report(width: int) -> Content:
+        return context_lines(context.session.context_use(), width)
+
+    screen = ReportScreen("Context", report, text="counting …", id="context-rows")
+    context.app.push_screen(screen)
 
 
 @_session(

@@ -14,13 +14,12 @@ from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.document._document import Selection
-from textual.events import Click, Key, Resize
+from textual.events import Click, Key
 from textual.geometry import Offset
 from textual.message import Message
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widget import Widget
 from textual.widgets import Button, Input, Label, OptionList, Static
-from textual.widgets.option_list import Option
 
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.tui.commands.command import PaneCommand
@@ -180,7 +179,16 @@ class ActionMenu(Dialog[str | None]):
         self._title = title
         self.commands = commands
         self._keys = [keymap.get(command.id, command.keys).split(",") for command in commands]
-        self._chosen = 0
+        self._options = Options(compact=True, markup=False)
+        for command, keys in zip(commands, self._keys, strict=True):
+            key = f" {keys[0].replace('ctrl+', '^')}{' ↵' if command.confirm else ''}"
+            row = Content.assemble(
+                (f"{key:<{_KEYS}}", "$accent"),
+                f"{command.title:<{_TITLES}}",
+                (command.help, "$muted"),
+            )
+            self._options.add_option(row)
+        self._options.highlighted = 0
         self._pending: list[Key] = []
         """The letter that selected an action; if another letter follows, both are typed text."""
 
@@ -188,27 +196,8 @@ class ActionMenu(Dialog[str | None]):
         keys = "Enter runs what is chosen · Esc closes · ↵ waits for Enter"
         with Vertical(classes="dialog menu"):
             yield Static(Content(one_line(self._title)), classes="quiet", markup=False)
-            yield Options(compact=True, markup=False)
+            yield self._options
             yield Static(keys, classes="quiet", markup=False)
-
-    def on_resize(self, event: Resize) -> None:
-        self.call_after_refresh(self._fill)
-
-    def _fill(self) -> None:
-        options = self.query_one(OptionList)
-        width = max(1, options.scrollable_content_region.width)
-        chosen = self._chosen if options.highlighted is None else options.highlighted
-        rows = []
-        for command, keys in zip(self.commands, self._keys, strict=True):
-            key = f" {keys[0].replace('ctrl+', '^')}{' ↵' if command.confirm else ''}"
-            row = Content.assemble(
-                (key.ljust(_KEYS), "$accent"),
-                one_line(command.title).ljust(_TITLES),
-                (one_line(command.help), "$muted"),
-            )
-            rows.append(Option(row.truncate(width, ellipsis=True)))
-        options.set_options(rows)
-        options.highlighted = chosen
 
     def on_key(self, event: Key) -> None:
         number = next((number for number, keys in enumerate(self._keys) if event.key in keys), None)
@@ -216,7 +205,7 @@ class ActionMenu(Dialog[str | None]):
             event.stop()
             if self.commands[number].confirm:
                 self._pending.append(Key(event.key, event.character))
-                self._chosen = self.query_one(OptionList).highlighted = number
+                self._options.highlighted = number
             else:
                 self.dismiss(self.commands[number].action)
         elif event.is_printable:
@@ -234,11 +223,8 @@ class ActionMenu(Dialog[str | None]):
 
 def open_menu(owner: Widget, title: str, commands: Sequence[PaneCommand]) -> None:
 
-    ask(
-        owner.app,
-        ActionMenu(title, commands, owner.app._keymap),
-        lambda action: owner.call_later(owner.run_action, action),
-    )
+    menu = ActionMenu(title, commands, owner.app._keymap)
+    ask(owner.app, menu, lambda action: owner.call_later(owner.run_action, action))
 
 
 _TITLE_LINE = 1

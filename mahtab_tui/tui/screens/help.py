@@ -131,11 +131,10 @@ class HelpScreen(Dialog[None]):
         rows, wanted = self.query_one("#help-rows", Static), self._query
         width = max(_NARROWEST, rows.size.width)
         if not self.query_one(OptionList).option_count:
-            rows.update(Content("Nothing matches."))
-        elif self._topic == KEYS:
-            rows.update(self._keys(wanted, width))
+            rows.update("Nothing matches.")
         else:
-            rows.update(self._page(wanted, width))
+            draw = self._keys if self._topic == KEYS else self._page
+            rows.update(draw(wanted, width))
 
     def action_move(self, step: int) -> None:
         options = self.query_one(OptionList)

@@ -49,7 +49,7 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [
         ("escape", "leave", "Leave"),
-        ("enter", "take", "Select"),  # while the widget beside the list has the focus
+        ("enter", "select", "Select"),  # while the widget beside the list has the focus
         ("down,ctrl+n", "move(1)", "Down"),
         ("up,ctrl+p", "move(-1)", "Up"),
         ("pagedown", "move(10)", "Page down"),
@@ -98,14 +98,22 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
 
     def describe(self, row: Row | None) -> Content:
         """Return the text below the list about the row at the cursor."""
-        return Content("")
+        return Content("Nothing matches." if row is None else "")
 
-    def find(self) -> object:
+    def action_select(self) -> None:
+        """By default, return the row."""
+        self.act_on_chosen(self.dismiss)  # type: ignore[arg-type]
+
+    def find(self) -> None:
         self.fill(0)
-        return None
 
-    def take(self) -> object:
-        raise NotImplementedError
+    def act_on_chosen(self, act: Callable[[Row], object]) -> None:
+        if (row := self.chosen) is not None:
+            act(row)
+
+    def action_act(self, name: str) -> None:
+        """Call the method of this name with the row at the cursor."""
+        self.act_on_chosen(getattr(self, name))
 
     @property
     def typed(self) -> str:
@@ -133,10 +141,9 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         for row in self.rows:
             if (other := self.heading(row)) != heading:
                 heading = other
-                title = Content.styled(heading, "bold $primary").truncate(width)
-                options.append(Option(title, disabled=True))
+                options.append(Option(Content.styled(heading, "bold $primary"), disabled=True))
             self._option_numbers.append(len(options))
-            options.append(Option(self.line(row, width).truncate(width, ellipsis=True)))
+            options.append(Option(self.line(row, width)))
         self._options.set_options(options)
         self._options.highlighted = (
             self._option_numbers[min(chosen_row or 0, len(self.rows) - 1)] if self.rows else None
@@ -167,15 +174,12 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
     @on(OptionList.OptionSelected)
     def _select(self, event: Input.Submitted | OptionList.OptionSelected) -> None:
         event.stop()
-        self.take()
+        self.action_select()
 
     @on(OptionList.OptionHighlighted)
     def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
         event.stop()
         self._describe()
-
-    def action_take(self) -> None:
-        self.take()
 
     def action_move(self, step: int) -> None:
         if self.rows:
@@ -207,13 +211,6 @@ class ChooseOne(ListScreen[str | None, str]):
     def line(self, row: str, width: int) -> Content:
         return Content.assemble(CURRENT if row == self._current else OTHER, one_line(row))
 
-    def describe(self, row: str | None) -> Content:
-        return Content("" if row is not None else "Nothing matches.")
-
-    def take(self) -> None:
-        if self.chosen is not None:
-            self.dismiss(self.chosen)
-
 
 class ChooseTheme(ChooseOne):
     """Previews each theme at once."""
@@ -224,7 +221,7 @@ class ChooseTheme(ChooseOne):
     def describe(self, row: str | None) -> Content:
         if row is not None and row != self.app.theme:
             self.app.theme = row
-        return Content("Nothing matches." if row is None else "A preview of the theme.")
+        return Content("A preview of the theme.") if row else super().describe(row)
 
     def action_leave(self) -> None:
         self.app.theme = self._current
@@ -260,11 +257,10 @@ class CommandPalette(ListScreen[str | None, Command]):
         )
 
     def describe(self, row: Command | None) -> Content:
-        return Content("Nothing matches." if row is None else row.help)
+        return Content(row.help) if row else super().describe(row)
 
-    def take(self) -> None:
-        if self.chosen is not None:
-            self.dismiss(self.chosen.action)
+    def action_select(self) -> None:
+        self.act_on_chosen(lambda row: self.dismiss(row.action))
 
 
 _MODEL_WIDTH = 26
@@ -286,25 +282,21 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
         """present: empty for none. The other arguments are those of `found_models`."""
         super().__init__()
         self._current = present
-        self._known = [*([(present, "chosen now")] if present else []), *chosen]
-        self._recent = used
+        self._known = [*([(present, "chosen now")] if present else []), *chosen], used
         self._access = access
         self._models: list[ModelChoice] = []
-        self._fetcher = Fetcher(self)
 
     def on_mount(self) -> None:
         self.show_count("looking…")
-        self._fetcher.ask(
-            "models",
-            lambda: found_models(self._known, self._recent, self._access),
-            self._add_models,
-        )
+        fetcher = Fetcher(self)
 
-    def _add_models(self, models: Sequence[ModelChoice]) -> None:
-        self._models += models
-        self.show_count("asking servers on this machine…")
-        self.fill()
-        self._fetcher.ask("models", server_models, self._add_server_models)
+        def show(models: Sequence[ModelChoice]) -> None:
+            self._models += models
+            self.show_count("asking servers on this machine…")
+            self.fill()
+            fetcher.ask("models", server_models, self._add_server_models)
+
+        fetcher.ask("models", lambda: found_models(*self._known, self._access), show)
 
     def _add_server_models(self, models: Sequence[ModelChoice]) -> None:
         known = {model.spec for model in self._models}
@@ -338,25 +330,21 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
             return Content("")
         return Content.styled(plain(row.problem or row.about), "$bad" if row.problem else "")
 
-    def take(self) -> None:
-        if (row := self.chosen) is None:
-            return
-        if row.problem:
-            self.show_status(row.problem)
-        elif row.is_provider:
-            self.set_text(row.spec)
-        else:
-            self._try(row.spec)
+    def action_select(self) -> None:
+        self.act_on_chosen(self._use)
 
     @work(exclusive=True)
-    async def _try(self, spec: str) -> None:
-        problem = await asyncio.to_thread(availability_problem, spec, self._access)
-        if not self.is_current:
+    async def _use(self, row: ModelChoice) -> None:
+        if row.is_provider and not row.problem:
+            self.set_text(row.spec)
             return
+        problem = row.problem or await asyncio.to_thread(
+            availability_problem, row.spec, self._access
+        )
         if problem:
             self.show_status(problem)
-        else:
-            self.dismiss(spec)
+        elif self.is_current:
+            self.dismiss(row.spec)
 
 
 _KERNEL_WIDTH = 34
@@ -406,12 +394,11 @@ class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
     def describe(self, row: KernelChoice | None) -> Content:
         return Content("" if row is None else plain(row.about))
 
-    def take(self) -> None:
-        row = self.chosen
-        if row == self._current:
+    def action_select(self) -> None:
+        if self.chosen == self._current:
             self.show_status("This kernel is in use.")
-        elif row is not None:
-            self.dismiss(row)
+        else:
+            super().action_select()
 
 
 def choose_kernel(context: CommandContext, address: str) -> None:
@@ -554,6 +541,3 @@ class HistorySearch(SearchScreen[HistoryEntry | None, HistoryEntry]):
         self._full_text.python = row is None or row.mode == "python"
         self._full_text.load_text(clean(row.text) if row else "")
         return Content("")
-
-    def take(self) -> None:
-        self.act_on_chosen(self.dismiss)

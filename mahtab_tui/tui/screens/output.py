@@ -39,7 +39,7 @@ from mahtab_tui.tui.commands.panes import (
     PAGER_COMMANDS,
     PICTURES_COMMANDS,
 )
-from mahtab_tui.tui.external import MAX_COPIED, copy, open_in_editor
+from mahtab_tui.tui.external import copy, open_in_editor
 from mahtab_tui.tui.inspector import Subject, Viewer
 from mahtab_tui.tui.inspector.array import PictureView
 from mahtab_tui.tui.inspector.text import TextView
@@ -350,10 +350,9 @@ class FramesScreen(OutputScreen):
     def _edit_file(self, frame: TracebackFrame) -> None:
         try:
             open_in_editor(cast("TerminalApp[Any]", self.app), frame.file, frame.line)
+            self._read()
         except RuntimeError as error:
             self.viewer.fail(str(error))
-        else:
-            self._read()
 
 
 _SGR = re.compile(r"\x1b\[[0-9;:]*m")
@@ -400,28 +399,21 @@ class PagerScreen(OutputScreen):
             self.save(self._file, self._output.text.encode("utf-8", "replace"))
 
     def action_copy_all(self) -> None:
-        if self._output is None:
-            return
-        if self._output.size > MAX_COPIED:
-            self.viewer.fail(
-                f"{self._output.size:,} characters are too many for the clipboard; Ctrl+S saves them to a file."
-            )
-        else:
+        if self._output is not None:
             copy(self.app, self._output.text)
-
-
-class DisplayedPicture(NamedTuple):
-    mime: str
-    data: str
-    """Base64."""
 
 
 class PicturesScreen(OutputScreen):
     BINDINGS = bindings(PICTURES_COMMANDS)
 
     def __init__(
-        self, cell: int, pictures: Sequence[DisplayedPicture], client: InspectorClient, folder: Path
+        self,
+        cell: int,
+        pictures: Sequence[tuple[str, str]],
+        client: InspectorClient,
+        folder: Path,
     ) -> None:
+        """pictures: type and base64."""
         super().__init__(client, folder)
         self._cell = cell
         self._pictures = pictures
@@ -434,14 +426,14 @@ class PicturesScreen(OutputScreen):
         count = len(self._pictures)
         number = f"  ·  {self._index + 1} of {count}" if count > 1 else ""
         self.set_title(f"Picture of cell {self._cell}{number}")
-        file = partial(base64.b64decode, self._pictures[self._index].data)
+        file = partial(base64.b64decode, self._pictures[self._index][1])
         await self.viewer.show(PictureView(make_local_subject(self.client, "picture"), file))
 
     def action_save(self) -> None:
-        picture = self._pictures[self._index]
-        suffix = "jpg" if picture.mime == "image/jpeg" else "png"
+        mime, data = self._pictures[self._index]
+        suffix = "jpg" if mime == "image/jpeg" else "png"
         number = f"-{self._index + 1}" if len(self._pictures) > 1 else ""
-        self.save(f"cell-{self._cell}{number}.{suffix}", base64.b64decode(picture.data))
+        self.save(f"cell-{self._cell}{number}.{suffix}", base64.b64decode(data))
 
     async def action_step(self, step: int) -> None:
         if 0 <= self._index + step < len(self._pictures):

@@ -122,11 +122,11 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         ("f1", "help", "Keys"),
-        ("f2", "rename", "Rename"),
-        ("f5", "fork", "Copy"),
-        ("f6", "export", "Export"),
-        ("f7", "stop_kernel", "Stop its kernel"),
-        ("f8", "delete", "Delete"),
+        ("f2", "act('rename')", "Rename"),
+        ("f5", "act('fork')", "Copy"),
+        ("f6", "act('export')", "Export"),
+        ("f7", "act('stop_kernel')", "Stop its kernel"),
+        ("f8", "act('delete')", "Delete"),
         ("ctrl+t", "scope", "This folder or all"),
     ]
 
@@ -268,13 +268,10 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         return Content.assemble((about, "$muted"), f"\n{plain(row.excerpt)}" if row.excerpt else "")
 
     def _empty_text(self) -> str:
+        what = "Nothing was found" if self.typed else "There are no saved sessions"
         if self._all:
-            return "Nothing was found." if self.typed else "There are no saved sessions."
-        if self.typed:
-            return (
-                "Nothing was found in this folder's sessions. Ctrl+T searches those of all folders."
-            )
-        return "There are no saved sessions of this folder. Ctrl+T shows those of all folders."
+            return f"{what}."
+        return f"{what} in this folder. Ctrl+T shows all folders."
 
     def action_scope(self) -> None:
         self._all = not self._all
@@ -284,7 +281,7 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
     def action_help(self) -> None:
         self.app.push_screen(HelpScreen(help_rows(self.app._keymap, first="Sessions")))
 
-    def take(self) -> None:
+    def action_select(self) -> None:
         self.act_on_chosen(self._resume)
 
     def _resume(self, hit: Hit) -> None:
@@ -298,21 +295,14 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         else:
             self._go_to(hit.session.id)
 
-    def action_rename(self) -> None:
-        def named(hit: Hit, title: str) -> None:
+    def rename(self, hit: Hit) -> None:
+        def named(title: str) -> None:
             masked = self.app.mask(title) if isinstance(self.app, TerminalApp) else title
             self._do(partial(rename_session, self._database, hit.session.id, masked))
 
-        self.act_on_chosen(
-            lambda hit: ask(
-                self.app, Prompt("Title of the session", hit.session.heading), partial(named, hit)
-            )
-        )
+        ask(self.app, Prompt("Title of the session", hit.session.heading), named)
 
-    def action_delete(self) -> None:
-        self.act_on_chosen(self._delete)
-
-    def _delete(self, hit: Hit) -> None:
+    def delete(self, hit: Hit) -> None:
         if hit.session.id == self._current:
             self.show_status("You are in this session: leave it before you delete it.")
             return
@@ -324,10 +314,7 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
             no="Keep",
         )
 
-    def action_stop_kernel(self) -> None:
-        self.act_on_chosen(self._stop_kernel)
-
-    def _stop_kernel(self, hit: Hit) -> None:
+    def stop_kernel(self, hit: Hit) -> None:
         if hit.session.id not in self._result.waiting:
             self.show_status("This session has no kernel in the background.")
             return
@@ -339,12 +326,9 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
             no="Keep",
         )
 
-    def action_fork(self) -> None:
+    def fork(self, hit: Hit) -> None:
         """Copy the session; with the focus in the preview, only the part before the marked
         entry."""
-        self.act_on_chosen(self._fork)
-
-    def _fork(self, hit: Hit) -> None:
         transcript, entry = self._preview.transcript, ""
         if transcript is not None and transcript.has_focus:
             marked = transcript.marker.marked
@@ -360,15 +344,13 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
 
         self._do(copy)
 
-    def action_export(self) -> None:
-        def named(hit: Hit, file: str) -> None:
+    def export(self, hit: Hit) -> None:
+        def named(file: str) -> None:
             path = Path(self._project, os.path.expanduser(file))
             self._do(partial(export_session, hit.session, path, self._mask))
 
         title = "File to write: .ipynb, .py, .md or .html"
-        self.act_on_chosen(
-            lambda hit: ask(self.app, Prompt(title, f"{hit.session.id}.ipynb"), partial(named, hit))
-        )
+        ask(self.app, Prompt(title, f"{hit.session.id}.ipynb"), named)
 
     def _holder(self, hit: Hit) -> Holder | None:
         return self._result.open_now.get(hit.session.id)

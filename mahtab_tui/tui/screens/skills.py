@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -81,7 +80,7 @@ class SkillRow(NamedTuple):
 
 class SkillsScreen(SearchScreen[None, SkillRow]):
     BINDINGS: ClassVar[list[BindingType]] = [
-        ("f4,ctrl+g", "edit", "Edit"),
+        ("f4,ctrl+g", "act('edit')", "Edit"),
         ("ctrl+t", "new", "New"),
     ]
     heading_text = "Skills"
@@ -105,9 +104,7 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
         self._count: int | None = None
         """Of matches; None before the first search."""
         self._names = 0
-        self._edits = self._edits_read = 0
-        """Edits by the user, and how many of them the library has read."""
-        self._reading = threading.Lock()
+        self._was_edited = False
         self._edited: set[Path] = set()
         self._marked: frozenset[str] = frozenset()
 
@@ -121,11 +118,10 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
 
     def search(self, wanted: str) -> tuple[list[SkillRow], int]:
         """Return the matches, best first, with invalid files, and their number."""
-        with self._reading:  # a search on another thread waits, so that it finds the edits
-            if self._edits_read < (edits := self._edits):
-                self._library.invalidate()
-                self._edits_read = edits
-                self._trust_edits()
+        if self._was_edited:
+            self._was_edited = False
+            self._library.invalidate()
+            self._trust_edits()
         index, skills = self._library.index(), self._library.skills()
         if wanted:
             names = [hit.name for hit in index.search(wanted, MAX_FOUND)]
@@ -198,11 +194,8 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
         size = "" if row.broken else f"{len(row.content):,} characters · "
         return Content.styled(plain(f"{size}{_display_path(row.file, self._project)}"), "$muted")
 
-    def take(self) -> None:
+    def action_select(self) -> None:
         self.act_on_chosen(self._load_or_unload)
-
-    def action_edit(self) -> None:
-        self.act_on_chosen(self._edit)
 
     @work
     async def _load_or_unload(self, row: SkillRow) -> None:
@@ -212,13 +205,12 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
         if row.untrusted is not None:
             await self._offer_trust(row.untrusted)
             return
-        loaded = row.name in self._loaded.names
-        how = "is loaded: the model gets it with every question"
-        if loaded:
-            how = "is no longer loaded"
+        change, how = self._loaded.load, "is loaded: the model gets it with every question"
+        if row.name in self._loaded.names:
+            change, how = self._loaded.unload, "is no longer loaded"
         outcome, style = f"{row.name} {how}.", "$good"
         try:
-            await asyncio.to_thread(self._loaded.unload if loaded else self._loaded.load, row.name)
+            await asyncio.to_thread(change, row.name)
         except (SkillNotFound, SkillsBudgetExceeded) as error:
             outcome, style = str(error), "$bad"
         if not is_being_removed(self):
@@ -260,7 +252,7 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
             self._edited.add(path)
             self._open(path)
 
-    def _edit(self, row: SkillRow) -> None:
+    def edit(self, row: SkillRow) -> None:
         if row.file is None:
             self.show_status("It has no file.")
         else:
@@ -273,7 +265,7 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
             self._open_file(file)
         except RuntimeError as error:
             self.show_status(str(error))
-        self._edits += 1
+        self._was_edited = True
         self.find(None, pause=0)
 
 
