@@ -1,9 +1,5 @@
-"""Searching and reading the project's source, without leaving its folder.
-
-A process of its own (`main`) searches, so that it can be killed if a regular expression backtracks
-endlessly. A request is one JSON object on stdin; matches, or the paths of files, are JSON lines on
-stdout, as they are found.
-"""
+"""Searches and reads the project's source, in a process of its own (`main`), which can be killed if
+a regular expression backtracks endlessly: a JSON request on stdin, JSON lines on stdout."""
 
 from __future__ import annotations
 
@@ -38,16 +34,13 @@ if TYPE_CHECKING:
 
 
 class _Level(NamedTuple):
-    """A folder and its ignore rules."""
-
     path: str
-    """With a slash at the end; empty for the topmost folder."""
+    """Ends with a slash; empty for the topmost folder."""
     ignored: GitIgnoreSpec | None
 
 
 def is_wanted(path: str, file_pattern: str) -> bool:
-    """Match a file's name, or its path if the pattern has a slash. ``**/`` stands for any
-    folders."""
+    """Match a name, or a path if the pattern has a slash; ``**/`` stands for any folders."""
     if "/" not in file_pattern:
         return fnmatchcase(path.rsplit("/", 1)[-1], file_pattern)
     pattern = file_pattern.removeprefix("./")
@@ -60,7 +53,6 @@ def source_files(folder: Path) -> Iterator[str]:
     """Yield the paths relative to the folder."""
     confined = ConfinedFolder(folder)
     waiting: list[tuple[str, tuple[_Level, ...] | None]] = [("", ())]
-    """The next one last."""
     while waiting:
         path, above = waiting.pop()
         if above is None:
@@ -104,7 +96,7 @@ def _level(confined: ConfinedFolder, path: str) -> _Level:
 
 
 def _is_ignored(path: str, levels: tuple[_Level, ...]) -> bool:
-    """Apply the nearest folder with a matching rule."""
+    """Ask the nearest folder with a matching rule."""
     for level in reversed(levels):
         if level.ignored is not None:
             ignored = level.ignored.check_file(path[len(level.path) :]).include
@@ -116,7 +108,7 @@ def _is_ignored(path: str, levels: tuple[_Level, ...]) -> bool:
 _CHECK_CANCELLED = 0.05
 """Seconds between checks for cancellation."""
 _MOST = 20_000_000
-"""Bytes of results at most, since nobody can read more."""
+"""Bytes of results."""
 
 
 class CodeError(RuntimeError):
@@ -124,8 +116,6 @@ class CodeError(RuntimeError):
 
 
 class Match(NamedTuple):
-    """A matching line."""
-
     path: str
     """Relative to the folder, with slashes."""
     line: int
@@ -140,7 +130,6 @@ class Matches(NamedTuple):
     ended: Literal["all", "limit", "size", "time", "cancelled"]
 
     def as_text(self) -> str:
-        """Format for `search_code`: ``:`` marks the numbers of matching lines."""
         parts: list[str] = []
         for path, found in groupby(self.found, key=lambda match: match.path):
             parts += [path, *_numbered_lines(list(found))]
@@ -156,7 +145,7 @@ class Matches(NamedTuple):
 
 
 class CodeSearcher:
-    """Searches and reads the text files of one folder. May be used from any thread."""
+    """Searches and reads the text files of one folder; from any thread."""
 
     def __init__(self, code_dir: Path | str = ".") -> None:
         self.folder = Path(code_dir).absolute()
@@ -173,9 +162,9 @@ class CodeSearcher:
         encoding: str | None = None,
         cancelled: threading.Event | None = None,
     ) -> Matches:
-        """Find lines that match a Python regular expression. Hidden files, binary files and files
-        that a ``.gitignore`` names are skipped. Raises `CodeError`. file_pattern: for names
-        (``*.py``) or, with a slash, for paths. encoding: of all files (``cp037``)."""
+        """Find lines that match a Python regular expression in files that are not hidden, binary or
+        ignored. Raises `CodeError`. file_pattern: for names (``*.py``) or, with a slash, for paths.
+        encoding: of all files (``cp037``)."""
         try:
             re.compile(pattern)
         except (re.error, OverflowError, RecursionError) as error:
@@ -203,8 +192,7 @@ class CodeSearcher:
     def read_file(
         self, path: str, start: int = 1, end: int | None = None, encoding: str | None = None
     ) -> str:
-        """Return numbered lines from `start` to `end` (from 1, both included). Raises
-        `CodeError`."""
+        """Return numbered lines, both ends included. Raises `CodeError`."""
         try:
             lines = split_lines(ConfinedFolder(self.folder).read_text(path, encoding=encoding))
         except ConfinedFolderError as error:
@@ -218,7 +206,7 @@ class CodeSearcher:
 
 
 def _numbered_lines(matches: Sequence[Match]) -> Iterator[str]:
-    """Yield the lines of one file, numbered and without duplicates; ``--`` marks gaps."""
+    """Yield one file's lines without duplicates; ``--`` marks gaps."""
     lines: dict[int, str] = {}
     for match in matches:
         around = (*match.before, match.text, *match.after)
@@ -243,7 +231,7 @@ def search_code(
     code_dir: Path | str = ".",
     limit: int = 100,
 ) -> str:
-    """Search with `CodeSearcher.search` and return the matches as text. Raises `CodeError`."""
+    """Return the matches as text. Raises `CodeError`."""
     return (
         CodeSearcher(code_dir).search(pattern, file_pattern, context_lines, limit=limit).as_text()
     )
@@ -252,8 +240,7 @@ def search_code(
 def list_files(
     folder: Path, most: int, seconds: float, cancelled: Callable[[], bool]
 ) -> tuple[list[str], bool]:
-    """List the source files of a folder, and tell whether the list is incomplete. Raises
-    `CodeError`."""
+    """List source files, and tell whether some are missing. Raises `CodeError`."""
     paths, ended = _run({"folder": str(folder), "most": most}, seconds, cancelled)
     return paths, ended != "all"
 
@@ -261,7 +248,6 @@ def list_files(
 def _run(
     request: Mapping[str, Any], seconds: float, cancelled: Callable[[], bool]
 ) -> tuple[list[Any], Literal["all", "size", "time", "cancelled"]]:
-    """Return the results of the search process. Raises `CodeError`."""
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
     command = tie_to_parent([sys.executable, "-P", "-m", "mahtab_tui.knowledge.code"])
     until = time.monotonic() + seconds
@@ -307,11 +293,11 @@ def _run(
 
 
 LINE_WIDTH = 500
-"""Characters of a line that are returned."""
+"""Characters of a line."""
 
 
 def matches(request: Mapping[str, Any]) -> Iterator[list[Any]]:
-    """Yield the fields of each `Match`, by path and line."""
+    """Yield the fields of each `Match`."""
     confined = ConfinedFolder(request["folder"])
     compiled = re.compile(request["pattern"], re.IGNORECASE if request["ignore_case"] else 0)
     around, left = request["context_lines"], request["limit"]

@@ -1,7 +1,4 @@
-"""Finds texts by meaning, and parts of the project's source by words and meaning.
-
-The vectors of an embedding model are made in the background, and kept.
-"""
+"""Finds texts by meaning, and parts of the source by words and meaning."""
 
 from __future__ import annotations
 
@@ -26,17 +23,14 @@ if TYPE_CHECKING:
     from mahtab_tui.store.session_search import Vectors
 
 NEAREST = 50
-"""Texts that are ranked by meaning."""
 LONGEST = 4_000
-"""Characters of a text that are embedded."""
 _RANK = 60
-"""The constant of reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009)."""
+"""Reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009)."""
 _BATCH = 64
-"""Texts that are sent to the model at a time."""
 _PATIENCE = 5.0
-"""Seconds that a search waits for vectors."""
+"""Seconds that a search waits."""
 _PAUSE = 60.0
-"""Seconds after a failure in which the model is not asked again."""
+"""Seconds after a failure without requests."""
 
 
 class Embedder(Protocol):
@@ -53,7 +47,7 @@ class Embedder(Protocol):
 
 
 def merge_rankings(*rankings: Sequence[str]) -> list[str]:
-    """Join rankings: each adds 1 / (60 + rank) to its names."""
+    """Each ranking adds 1 / (60 + rank)."""
     scores: dict[str, float] = {}
     for ranking in rankings:
         for rank, name in enumerate(ranking, 1):
@@ -62,8 +56,7 @@ def merge_rankings(*rankings: Sequence[str]) -> list[str]:
 
 
 class SemanticIndex:
-    """Ranks texts by how near their vectors are to a query's. Any thread but the main one may call
-    it."""
+    """Ranks texts by their vectors; not on the main thread."""
 
     def __init__(
         self,
@@ -72,8 +65,8 @@ class SemanticIndex:
         mask: Callable[[str], str],
         on_problem: Callable[[str], None],
     ) -> None:
-        """vectors: opens the store when it is first needed. mask: masks what no model may get.
-        on_problem: called once with each sentence."""
+        """vectors: opens the store. mask: masks what no model may get. on_problem: called once per
+        sentence."""
         self._embedder = embedder
         self._open = vectors
         self._mask = mask
@@ -86,8 +79,8 @@ class SemanticIndex:
         self._closed = threading.Event()
 
     def nearest(self, kind: str, query: str, texts: Mapping[str, str]) -> list[str]:
-        """Return the keys of the nearest texts; empty if the model does not answer in time. kind:
-        names the collection, whose vectors stay in memory. Texts without a vector are left out."""
+        """Return the nearest keys; empty if the model does not answer in time. kind: names the
+        collection, whose vectors stay in memory."""
         if (
             not query.strip()
             or not texts
@@ -108,14 +101,13 @@ class SemanticIndex:
         return [] if vector is None else corpus.nearest(vector)
 
     def close(self) -> None:
-        """Ask the model nothing more."""
         self._closed.set()
         with self._lock:
             if self._store is not None:
                 self._store.close()
 
     def _vector(self, query: str, until: float) -> np.ndarray[Any, Any] | None:
-        """Return a query's vector; None if the model does not answer in time."""
+        """Return None if the model does not answer in time."""
         query = self._mask(query)[:LONGEST]
         answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
@@ -137,7 +129,6 @@ class SemanticIndex:
         return vector
 
     def _fill(self, corpus: _Corpus) -> None:
-        """Get the vectors from the store, and the missing ones from the model."""
         try:
             texts: dict[bytes, str] = {}
             keys: dict[bytes, list[str]] = {}
@@ -181,15 +172,15 @@ class SemanticIndex:
 
 
 class _Corpus:
-    """A collection of texts and their vectors, as far as they are there."""
+    """Texts, and the vectors that are there."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self.texts = texts
         self.begun = False
         self.ready = threading.Event()
-        """Set when there is nothing more to wait for."""
+        """Nothing more to wait for."""
         self.vectors: dict[str, bytes] = {}
-        """By key, with length 1, as float32. It is replaced, not changed."""
+        """float32 of length 1; replaced, not changed."""
 
     def nearest(self, vector: np.ndarray[Any, Any]) -> list[str]:
         import numpy as np
@@ -207,7 +198,7 @@ class _Corpus:
 
 
 def _unit(vectors: Sequence[Sequence[float]]) -> np.ndarray[Any, Any]:
-    """Return vectors of length 1. Raises `ValueError`."""
+    """Scale to length 1. Raises `ValueError`."""
     import numpy as np
 
     made = np.asarray(vectors, np.float32)
@@ -219,21 +210,19 @@ def _unit(vectors: Sequence[Sequence[float]]) -> np.ndarray[Any, Any]:
 
 
 MOST = 5_000
-"""Parts of a project that are searched."""
 _FILES = 20_000
-"""Files that are listed."""
 _FILE_PARTS = 100
-"""Parts of one file; what is longer is data."""
+"""More of one file is data."""
 _LINES, _FEW_LINES = 40, 8
-"""Lines of a part at most, and before it may end where a definition begins."""
+"""Lines of a part, and before it may end at a definition."""
 _CHARACTERS = 3_000
 _SHOWN, _SHOWN_LINES, _WIDTH = 5, 12, 200
-"""Parts that are shown, lines of each, and characters of a line."""
+"""Parts, lines of each, and their characters."""
 _LISTING_SECONDS = 20.0
 _WORDS = re.compile(r"[^\W_][\w'-]*(?:[ ,]+[\w'-]+)+[ ?.!]*")
-"""A pattern that is not a regular expression: some words."""
+"""Words, not a regular expression."""
 _TOP = re.compile(r"[^\s)\]}#]")
-"""Begins a line on which a definition may begin."""
+"""Where a definition may begin."""
 
 
 class _Part(NamedTuple):
@@ -244,7 +233,7 @@ class _Part(NamedTuple):
 
 
 class CodeParts:
-    """The parts of the text files of a folder. Any thread may call it."""
+    """The parts of a folder's text files."""
 
     def __init__(self, folder: Path, meaning: SemanticIndex) -> None:
         self._folder = folder.absolute()
@@ -256,10 +245,9 @@ class CodeParts:
         self._texts: dict[str, str] = {}
         self._index: SkillsIndex | None = None
         self._omitted = 0
-        """Files that are not searched."""
 
     def search(self, words: str, file_pattern: str, cancelled: Callable[[], bool]) -> str:
-        """Return the parts that fit some words best; empty for a regular expression or one word."""
+        """Return the best parts; empty for a regular expression or one word."""
         if not _WORDS.fullmatch(words.strip()):
             return ""
         with self._lock:
@@ -294,7 +282,7 @@ class CodeParts:
         return "\n".join(lines)
 
     def _read(self, cancelled: Callable[[], bool]) -> None:
-        """Read the files that have changed. Raises `CodeError`."""
+        """Raises `CodeError`."""
         listed, _ = list_files(self._folder, _FILES, _LISTING_SECONDS, cancelled)
         confined, files = ConfinedFolder(self._folder), {}
         count = omitted = 0
@@ -327,7 +315,7 @@ class CodeParts:
 
 
 def _split_file(path: str, text: str) -> list[_Part]:
-    """Divide a file where definitions begin, and where a part is long."""
+    """Divide where definitions begin, and where a part is long."""
     parts: list[_Part] = []
     lines: list[str] = []
     first = size = 0

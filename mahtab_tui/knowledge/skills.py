@@ -16,9 +16,9 @@ from mahtab_tui.settings.model import home_folder, resource_folder
 SKILL_FILE = "SKILL.md"
 NAME_LENGTH, DESCRIPTION_LENGTH = 64, 1024
 FILE_SIZE = 1_000_000
-"""Bytes of a skill's file; a model should not load more at once."""
+"""A model should not load more bytes at once."""
 _DEPTH = 20
-"""How deep frontmatter may be nested."""
+"""How deep frontmatter nests."""
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _FRONTMATTER = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)(.*)", re.DOTALL | re.MULTILINE)
@@ -41,8 +41,6 @@ description: {description}
 
 
 class Skill(NamedTuple):
-    """Instructions that the model loads when it needs them."""
-
     name: str
     description: str
     folder: Path | None
@@ -59,8 +57,7 @@ class SkillError(Exception):
 
 
 def read_skill(path: Path, project: Path | None = None) -> Skill:
-    """Read a ``SKILL.md`` or ``NAME.md``. Raises `SkillError`. project: its folder, out of which no
-    link is followed."""
+    """Raises `SkillError`. project: no link is followed out of it."""
     text = _text(path) if project is None else _text_within(path, project)
     matched = _FRONTMATTER.match(text)
     whole = path.name == SKILL_FILE
@@ -103,7 +100,7 @@ def read_skill(path: Path, project: Path | None = None) -> Skill:
 
 
 def create_skill(folder: Path, name: str, description: str | None = None) -> Path:
-    """Make ``NAME/SKILL.md`` in a folder of skills and return its path. Raises `SkillError`."""
+    """Make ``NAME/SKILL.md`` and return its path. Raises `SkillError`."""
     if problem := name_problem(name):
         raise SkillError(f"The name {name!r} cannot be used: {problem}.")
     import yaml
@@ -132,7 +129,7 @@ def create_skill(folder: Path, name: str, description: str | None = None) -> Pat
 
 
 def name_problem(name: str) -> str:
-    """Return the problem of a name, as the end of a sentence."""
+    """Return what is wrong, as the end of a sentence."""
     if len(name) > NAME_LENGTH:
         return f"a name has at most {NAME_LENGTH} characters"
     if not _NAME.fullmatch(name):
@@ -141,7 +138,7 @@ def name_problem(name: str) -> str:
 
 
 def first_paragraph(content: str) -> str:
-    """Return the first paragraph, or the first heading, as one line."""
+    """Return the first paragraph, or heading, as one line."""
     heading = ""
     for block in re.split(r"\n\s*\n", content):
         lines = [line.strip() for line in block.strip().splitlines()]
@@ -167,7 +164,7 @@ def _text_within(path: Path, project: Path) -> str:
 
 
 def _open(name: str, flags: int) -> int:
-    """The file may have been replaced by a pipe: do not wait."""
+    """Do not wait for a pipe."""
     return os.open(name, flags | os.O_NONBLOCK)
 
 
@@ -220,13 +217,13 @@ def _text_field(path: Path, fields: Mapping[str, Any], key: str) -> str:
 
 
 _KEY = "skill"
-"""The name of a text in the record of what the user trusts."""
+"""Key in the record of trust."""
 _FILES = 50
-"""Further files that are named."""
+"""Files of a skill that are named."""
 
 
 def skill_files(skill: Skill) -> list[str]:
-    """List the other printable files of a skill by relative path."""
+    """List the other files by relative path."""
     if skill.folder is None:
         return []
     found: list[str] = []
@@ -245,7 +242,6 @@ def skill_files(skill: Skill) -> list[str]:
 
 
 def skill_texts(skill: Skill) -> dict[Path, str]:
-    """Return all texts of a skill that a model can read."""
     texts = {skill.file: instructions_text(skill)}
     for name in skill_files(skill):
         assert skill.folder is not None
@@ -257,20 +253,18 @@ def skill_texts(skill: Skill) -> dict[Path, str]:
 
 
 def trust_texts(texts: Mapping[Path, str]) -> None:
-    """Trust texts of skills as they are given. Raises `SettingsError`."""
+    """Raises `SettingsError`."""
     from mahtab_tui.settings.values import allow_files
 
     allow_files({path: {_KEY: text} for path, text in texts.items()})
 
 
 def is_trusted(record: Mapping[str, Mapping[str, Any]], skill: Skill) -> bool:
-    """Return whether the user trusts the instructions as they are now. record: from
-    `read_record`."""
+    """record: from `read_record`."""
     return _is_trusted(record, skill.file, instructions_text(skill))
 
 
 def is_trusted_file(skill: Skill, name: str, text: str) -> bool:
-    """Return whether the model may read a file of a skill."""
     assert skill.folder is not None
     path = skill.folder / os.path.normpath(name)
     return not skill.of_project or _is_trusted(sources.read_record(), path, text)
@@ -281,19 +275,17 @@ def _is_trusted(record: Mapping[str, Mapping[str, Any]], path: Path, text: str) 
 
 
 def instructions_text(skill: Skill) -> str:
-    """Return a skill without its further files."""
     return f"{skill.name}: {skill.description}\n\n{skill.content}"
 
 
 _NO_SKILLS = frozenset({"readme.md", "license.md", "changelog.md", "contributing.md"})
-"""Files in folders of skills that are not skills."""
+"""Not skills."""
 
 _NAMED = 5
-"""Up to this many skills are named in the sentence about those that are held back."""
 
 
 class ProjectFolder(NamedTuple):
-    """A folder of skills in a project, out of which no link is followed."""
+    """A project's folder, out of which no link is followed."""
 
     folder: Path
     project: Path
@@ -302,9 +294,8 @@ class ProjectFolder(NamedTuple):
 def skill_folders(
     project: Path, extra: Sequence[Path] = (), *, of_project: bool = False
 ) -> tuple[Path | ProjectFolder, ...]:
-    """Return the folders of skills; a later folder wins. extra: from the settings, instead of the
-    project's ``skills``. of_project: whether a file of the project names them; folders outside the
-    project then need trust."""
+    """A later folder wins. extra: instead of the project's ``skills``. of_project: a project's file
+    names them, so those outside the project need trust."""
     root = os.path.realpath(project)
 
     def of(folder: Path) -> Path | ProjectFolder:
@@ -323,29 +314,27 @@ def skill_folders(
 
 
 _Stamp = tuple[int, int, int]
-"""Time of change, size and inode of a file."""
+"""Time, size and inode."""
 
 
 class SkillsLoader:
-    """Reads the skills of some folders; unchanged files are not read again. For one thread at a
-    time."""
+    """Reads the skills of folders, unchanged files once; one thread at a time."""
 
     def __init__(self, *skills_dirs: Path | str | ProjectFolder) -> None:
-        """skills_dirs: a later folder wins. Links may lead anywhere, except in a project's
-        folder."""
+        """A later folder wins."""
         self.folders = tuple(
             folder if isinstance(folder, ProjectFolder) else Path(folder) for folder in skills_dirs
         )
         self.problems: tuple[str, ...] = ()
-        """A sentence for each unusable skill."""
+        """A sentence per unusable skill."""
         self.broken: dict[str, Path] = {}
-        """The file of each sentence, if it is about one."""
+        """The file of a sentence."""
         self.untrusted: tuple[Skill, ...] = ()
         self._known: dict[Path, tuple[_Stamp, Skill]] = {}
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The problems, and a sentence about the skills that are held back."""
+        """The problems, and which skills are held back."""
         if not self.untrusted:
             return self.problems
         names = [skill.name for skill in self.untrusted]
@@ -357,7 +346,7 @@ class SkillsLoader:
         )
 
     def load_all(self) -> list[Skill]:
-        """Return all usable skills, sorted by name; `problems` describes the others."""
+        """Return the usable skills, by name."""
         seen: dict[str, Skill] = {}
         untrusted: list[Skill] = []
         met: dict[Path, tuple[_Stamp, Skill]] = {}
@@ -404,7 +393,7 @@ class SkillsLoader:
         return sorted(seen.values(), key=lambda skill: skill.name)
 
     def _read(self, path: Path, project: Path | None) -> tuple[_Stamp, Skill]:
-        """Read a skill that has changed, or is broken. Raises `SkillError`."""
+        """Raises `SkillError`."""
         try:
             status = path.stat()
         except OSError:
@@ -415,7 +404,7 @@ class SkillsLoader:
 
 
 def _skill_files(folder: Path) -> Iterator[Path]:
-    """Yield ``SKILL.md`` files, then ``NAME.md`` files. Raises `OSError`."""
+    """Yield ``SKILL.md`` files, then others. Raises `OSError`."""
     if not folder.is_dir():
         return
     with os.scandir(folder) as entries:
@@ -435,7 +424,7 @@ def _skill_files(folder: Path) -> Iterator[Path]:
 
 
 def _may_exist(path: Path) -> bool:
-    """Return True also if that is unknown: reading it reports why."""
+    """True also if that is unknown: reading says why."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -446,8 +435,7 @@ def _may_exist(path: Path) -> bool:
 
 
 def _distinct(folders: Sequence[Path | ProjectFolder]) -> Iterator[tuple[Path, Path | None]]:
-    """Yield each real folder once, the last first, with its project; the user's own folders have
-    none."""
+    """Yield each real folder once, the last first; the user's own have no project."""
     owns = {os.path.realpath(each) for each in folders if isinstance(each, Path)}
     seen = set()
     for each in reversed(folders):

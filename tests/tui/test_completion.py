@@ -70,7 +70,6 @@ def shown(pilot: Pilot[None]) -> CompletionList:
 
 
 async def opened(pilot: Pilot[None], first: str) -> None:
-    """Wait until the list is open, with `first` on top."""
     await until(pilot, lambda: shown(pilot).is_open and shown(pilot).items[0].label == first)
 
 
@@ -320,7 +319,6 @@ async def help_pilot(home: Path) -> AsyncIterator[Pilot[None]]:
 
 
 async def explained(pilot: Pilot[None], code: str) -> str:
-    """Return the card's text for a text with the cursor at its end."""
     app = pilot.app
     assert isinstance(app, EditorApp)
     await write(pilot, code)

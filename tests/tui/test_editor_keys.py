@@ -25,7 +25,6 @@ async def pilot(home: Path) -> AsyncIterator[Pilot[None]]:
 
 
 def put(pilot: Pilot[None], text: str, cursor: tuple[int, int] | None = None) -> None:
-    """A text as if it was typed, with the cursor at its end or elsewhere."""
     area = app_of(pilot).area
     area.load_text(text)
     area.move_cursor(cursor or area.document.end)

@@ -257,7 +257,6 @@ async def open_search(pilot: Pilot[None]) -> None:
 
 
 def has_result(pilot: Pilot[None]) -> bool:
-    """Whether the search has told what was chosen."""
     assert isinstance(pilot.app, EditorApp)
     return bool(pilot.app.actions)
 
@@ -376,7 +375,7 @@ class Found:
     def __init__(self) -> None:
         self.busy = False
         self.begun = threading.Event()
-        """It is looked up what a question points at."""
+        """A lookup has begun."""
         self.free = threading.Event()
         self.free.set()
 

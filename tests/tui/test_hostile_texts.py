@@ -29,7 +29,6 @@ from tests.tui.story import IDLE, MakeApp, ScriptedSession, change, drawn
 
 @pytest.fixture(autouse=True)
 def removed_texts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Return the texts that the gate has changed."""
     changed: list[str] = []
     seen = False
     clean = TextOnly.apply
@@ -49,7 +48,6 @@ def removed_texts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 def records(text: str, number: int) -> Iterator[Record]:
-    """Every kind of record that brings a name or a text of others to the screen."""
     turn = {"turn": number, "party": "claude", "step": 0}
     where = f"/home/{text}/.venv{text}/bin/python"
     yield made(tags.SESSION, "", {"name": text, "model": text, "approval": "ask"})

@@ -131,7 +131,6 @@ async def test_a_password_never_goes_to_the_editor(pilot: Pilot[None]) -> None:
 
 @pytest.fixture
 def lingering(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A row that stays after an answer for as long as the test takes."""
     monkeypatch.setattr("mahtab_tui.tui.widgets.question_rows.LINGER", 1e6)
 
 

@@ -36,12 +36,10 @@ SIZE = (100, 30)
 
 
 def lines(pane: SearchTreePane) -> list[str]:
-    """The pane as text."""
     return [pane.render_line(y).text.rstrip() for y in range(pane.size.height)]
 
 
 def line_with(pane: SearchTreePane, words: str) -> int:
-    """Return the position of some words; fails if they are not there."""
     found = [y for y, line in enumerate(lines(pane)) if words in line]
     assert found, f"{words!r} is not in\n" + "\n".join(lines(pane))
     return found[0]

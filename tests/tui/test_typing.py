@@ -50,8 +50,6 @@ KERNEL_ACTS = ("reset", "kill", "activate", "move")
 
 
 class Acts(list[str]):
-    """Actions on the session and on searches."""
-
     def __init__(self, app: MahtabApp, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ACTS:
             monkeypatch.setattr(app.session, name, self._noting(name))
@@ -274,7 +272,6 @@ async def test_approval_arriving_while_typing_is_not_answered_by_it(
 
 
 def bunch(app: App[Any], *keys: str) -> None:
-    """Send the keys of a slow line: one after the other, with nothing in between."""
     for key in keys:
         app.post_message(Key(_character_to_key(key), key) if len(key) == 1 else Key(key, None))
 

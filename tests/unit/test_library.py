@@ -239,8 +239,6 @@ def test_library_searches_the_current_files(
 
 
 class Shelf(logging.Handler):
-    """Two skills in a folder, and the records of what is done with them."""
-
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.folder = folder
@@ -256,7 +254,6 @@ class Shelf(logging.Handler):
         self.records.append(get_record(record))
 
     def skill_records(self) -> list[tuple[str, bool, int]]:
-        """Return the records of skills on the bus."""
         return [
             (record.attrs["name"], record.attrs["loaded"], record.attrs["chars"])
             for record in self.records

@@ -64,7 +64,6 @@ def test_projects_skills_folder_is_the_default(project: Path) -> None:
 
 @pytest.fixture
 def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder outside of the project."""
     return tmp_path_factory.mktemp("elsewhere")
 
 

@@ -28,8 +28,6 @@ def folded(*records: Record) -> Transcript:
 
 
 def outline(transcript: Transcript) -> list[tuple[str, str]]:
-    """Kind and text of the entries that are seen."""
-
     def describe(entry: Entry) -> tuple[str, str]:
         match entry:
             case Cell():

@@ -33,7 +33,7 @@ _CLOSES = {")": "(", "]": "[", "}": "{"}
 
 
 class SourceSpan(NamedTuple):
-    """A string, or a pair of brackets with the text between them; `end` is inclusive."""
+    """A string, or a pair of brackets; `end` is inclusive."""
 
     start: int
     end: int
@@ -41,7 +41,7 @@ class SourceSpan(NamedTuple):
 
 
 def find_source_spans(text: str) -> Iterator[SourceSpan]:
-    """Yield the strings and matched bracket pairs of a text, ordered by their ends."""
+    """Yield strings and matched brackets, ordered by their ends."""
     opened: list[tuple[str, int]] = []
     for piece in _PIECE.finditer(text):
         if piece["string"]:
@@ -54,12 +54,11 @@ def find_source_spans(text: str) -> Iterator[SourceSpan]:
 
 
 def strip_literals(text: str) -> str:
-    """Remove comments, and empty all strings."""
     return _PIECE.sub(lambda piece: '""' if piece["string"] else piece["bracket"] or "", text)
 
 
 def map_outside_strings(text: str, convert: Callable[[str], str]) -> str:
-    """Apply a function to the text outside strings and comments."""
+    """Apply a function outside strings and comments."""
     parts: list[str] = []
     end = 0
     for piece in _PIECE.finditer(text):
@@ -85,16 +84,16 @@ _ROLES = {
 
 
 LONGEST_LINE, MOST_LINES = 5_000, 2_000
-"""Characters of a line, and lines, up to which a text is highlighted."""
+"""Up to which a text is highlighted."""
 
 _SIGN = re.compile(
     r"^\s*(?:[^\W\d][\w.]*\s*=\s*)?(!(?!=)|%%?[^\W\d]\w*)|^\s*(\?\??)|^\s*[^\W\d][\w.]*(?:\[[^\]]*\])*(\?\??)\s*$"
 )
-"""The prefixes and suffixes of IPython syntax: ``!command``, ``%magic``, ``object?``."""
+"""IPython's ``!command``, ``%magic``, ``object?``."""
 
 
 class CodeArea(TextArea):
-    """Edits Python, or plain text if `python` is off. Enter submits complete text."""
+    """Edits Python or plain text. Enter submits complete text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+j,shift+enter,alt+enter", "new_line", "New line", show=False),
@@ -110,7 +109,6 @@ class CodeArea(TextArea):
 
     def __init__(self, text: str = "", *, id: str | None = None) -> None:
         self.typing = False
-        """True while cursor moves are caused by typing."""
         super().__init__(
             text,
             language="python",
@@ -171,7 +169,6 @@ class CodeArea(TextArea):
 
     @property
     def cursor_index(self) -> int:
-        """The cursor's offset, in characters from the start."""
         return len(self.get_text_range((0, 0), self.cursor_location))
 
     @contextmanager
@@ -212,7 +209,7 @@ class CodeArea(TextArea):
             self._shift_lines(_dedent)
 
     def action_delete_left(self) -> None:
-        """Delete one character, or leading white space back to the previous stop."""
+        """Delete one character, or indentation back to the previous stop."""
         row, column = self.cursor_location
         before = self.document.get_line(row)[:column]
         if self.python and self.selection.is_empty and before and not before.strip(" "):
@@ -248,13 +245,12 @@ class CodeArea(TextArea):
         self._replace_via_keyboard(self.collapse_paste(text), *self.selection)
 
     def collapse_paste(self, text: str) -> str:
-        """Return the text to insert for a paste."""
         return text
 
     # Brackets
 
     def find_matching_bracket(self, bracket: str, search_from: Location) -> Location | None:
-        """Find nothing: `get_line` highlights the pair, without those in strings."""
+        """`get_line` highlights the pair, but none in strings."""
         return None
 
     def watch_selection(self, selection: Selection) -> None:
@@ -292,7 +288,7 @@ class CodeArea(TextArea):
             del before._syntax_tree
 
     def _build_highlight_map(self) -> None:
-        """Highlight short texts only, because Textual queries all lines at each edit."""
+        """Highlight short texts only: Textual queries all lines at each edit."""
         lines = self.document.lines
         highlighted = self.python and max(map(len, lines)) <= LONGEST_LINE
         if not highlighted or len(lines) > MOST_LINES:
@@ -307,7 +303,7 @@ class CodeArea(TextArea):
                 self._highlights[row].append((start, end, "keyword"))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Respect a maximum height in vh, which Textual ignores before the parent has a height."""
+        """Respect a maximum height in vh, which Textual ignores at first."""
         height, most = (
             super().get_content_height(container, viewport, width),
             self.styles.max_height,
@@ -315,7 +311,7 @@ class CodeArea(TextArea):
         return height if most is None else min(height, int(most.resolve(viewport, viewport)))
 
     def _refresh_size(self) -> None:
-        """Scroll to the cursor again, because Textual scrolls before it knows the new height."""
+        """Scroll to the cursor again, after the height is known."""
         super()._refresh_size()
         self.scroll_cursor_visible()
 

@@ -33,7 +33,7 @@ _WIDEST = 90
 
 
 class CompletionList(Widget):
-    """A list of completions. It never gets the focus: the editor handles its keys."""
+    """The editor handles its keys; it never gets the focus."""
 
     can_focus = False
     ALLOW_SELECT: ClassVar[bool] = False
@@ -47,7 +47,7 @@ class CompletionList(Widget):
         self.display = False
         self.items: tuple[Completion, ...] = ()
         self.requested = False
-        """Whether the user opened the list or moved in it, so that Enter accepts a row."""
+        """Whether the user opened the list or moved in it: then Enter accepts."""
         self._label_width = self._chosen = self._top = self._more = 0
 
     @property
@@ -61,7 +61,7 @@ class CompletionList(Widget):
     def open(
         self, items: tuple[Completion, ...], more: int, at: Offset, *, requested: bool
     ) -> None:
-        """Show a list below the screen's cell `at`, or above it if there is no room."""
+        """Show a list below the screen's cell `at`, or above it."""
         before = self.chosen.label if self.is_open and self._chosen else None
         self.items, self._more, self.requested = items, more, requested
         self._chosen = next((index for index, item in enumerate(items) if item.label == before), 0)
@@ -141,12 +141,12 @@ Complete = Callable[[str, int], "Completions"]
 _TRIGGER = re.compile(
     r"""[^\W\d]\w$|\.\w*$|\[["']?$|/$|^\s*%%?\w*$|\b(?:import|from)\s+[\w.]*$|^(?:[^"'#]|"[^"]*"|'[^']*')*["'][^"']*$"""
 )
-"""Text before the cursor that triggers completion; the last alternative is an open string."""
+"""Text that triggers completion; last, an open string."""
 
 _STEPS = {"down": 1, "up": -1, "pagedown": ROWS, "pageup": -ROWS}
 
 _PENDING_RETRY = 0.3
-"""Seconds until another request, while an MCP server is still starting."""
+"""Seconds until another request, while an MCP server starts."""
 
 
 class CompletionRequest(NamedTuple):
@@ -154,7 +154,7 @@ class CompletionRequest(NamedTuple):
     cursor: int
     """Offset in characters."""
     by_key: bool
-    """Whether the user pressed a key for it, rather than just typing."""
+    """Whether the user pressed a key for it."""
     python: bool
 
 
@@ -166,7 +166,7 @@ class Completer:
         complete: Complete | None,
         complete_question: Complete | None,
     ) -> None:
-        """complete, complete_question: called on a thread; None disables completion."""
+        """complete, complete_question: called on a thread; None disables."""
         self._area = area
         self._list = shown
         self._complete = complete
@@ -177,7 +177,7 @@ class Completer:
     # Keys
 
     def handle_key(self, event: Key) -> bool:
-        """Handle a key for the list; returns False if the key does not concern it."""
+        """Return False if the key does not concern the list."""
         shown = self._list
         if not shown.is_open:
             return False
@@ -194,8 +194,7 @@ class Completer:
         return True
 
     def handle_tab(self) -> bool:
-        """Insert the selected completion, or request some; returns False if Tab acts on the
-        text."""
+        """Insert or request completions; return False if Tab acts on the text."""
         area, before = self._area, self._text_before_cursor
         if self._list.is_open:
             self.accept(self._list.chosen)
@@ -207,7 +206,7 @@ class Completer:
         return True
 
     def update_after_edit(self, *, by_character: bool) -> None:
-        """Update completions after an edit. by_character: the user typed a character."""
+        """by_character: the user typed a character."""
         area, before = self._area, self._text_before_cursor
         self._fetcher.forget("completion")
         if self._completer_for(area.python) is None or not (by_character or self._list.is_open):
@@ -323,23 +322,20 @@ class Completer:
 
 
 PAUSE = 0.7
-"""Seconds without a key press before a suggestion is requested."""
+"""Seconds without a key before a suggestion."""
 
 Suggest = Callable[[str, bool, Callable[[], bool]], str]
-"""Suggests the rest of a line, or nothing; waits for the model. Gets the text, whether it is
-Python, and a function that returns whether the suggestion is still wanted."""
+"""Suggests the rest of a line. Gets the text, whether it is Python, and a function that tells
+whether it is still wanted."""
 
 
 class InlineSuggester:
-    """Requests and shows inline suggestions. Right or Tab inserts one."""
-
     def __init__(self, area: CodeArea, completions: CompletionList, suggest: Suggest) -> None:
         self._area = area
         self._completions = completions
         self._suggest = suggest
         self._fetcher = Fetcher(area, at_once=1)
         self._request_number = 0
-        """The number of the newest request; older ones are dropped."""
 
     def ask(self, *, at_once: bool) -> None:
         self.cancel()
@@ -376,12 +372,10 @@ Explain = Callable[[str, int], "Explanation | None"]
 """Explains the name at a cursor; raises `KernelError`."""
 
 _WIDEST_CARD, _HIGHEST = 90, 16
-"""Maximum columns and lines, including the border."""
+"""Columns and lines, with the border."""
 
 
 class HelpCard(Static):
-    """Shows an explanation; typing or moving the cursor closes it."""
-
     can_focus = False
 
     def __init__(self, explain: Explain | None) -> None:
@@ -391,7 +385,7 @@ class HelpCard(Static):
         self._fetcher = Fetcher(self)
 
     def ask(self, code: str, cursor: int, at: Offset) -> None:
-        """Explain the name at an offset. at: the cursor's cell on the screen."""
+        """at: the cursor's cell on the screen."""
         if (explain := self._explain) is None:
             return
         self._fetcher.ask(

@@ -44,7 +44,7 @@ _REPLACING = (
 FindChips = Callable[[str], "Sequence[MentionChip]"]
 
 PAUSE = 0.15
-"""Seconds without a key press before mentions are resolved."""
+"""Seconds without a key before mentions are resolved."""
 
 
 def _draw_chip(chip: MentionChip) -> Content:
@@ -54,7 +54,7 @@ def _draw_chip(chip: MentionChip) -> Content:
 
 
 LONGEST = 2_000
-"""Characters of a text that is classified at each key press."""
+"""Characters of a text that is classified at each key."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*[,.;:?!…]*|\d+[,.?!%]*")
 _CODE_NODES = (
     ast.Assign,
@@ -71,7 +71,7 @@ _CODE_NODES = (
 
 
 def is_prose(text: str) -> bool:
-    """Return whether a text is a sentence of at least three words and not valid Python."""
+    """Return whether a text is a sentence and not valid Python."""
     words = text[: LONGEST + 1].split()
     if len(text) > LONGEST or len(words) < 3 or _parse(text) is not None:
         return False
@@ -99,7 +99,7 @@ _STRAIGHTEN = "Python does not accept curly quotes · Alt+Q makes them straight"
 
 
 class EditorPane(Widget):
-    """Edits Python or a question; a backtick at the very start switches between them."""
+    """Edits Python or a question; a backtick at the start switches."""
 
     ALLOW_MAXIMIZE = True
 
@@ -110,7 +110,6 @@ class EditorPane(Widget):
         mode: Mode
         text: str
         replaces: str = ""
-        """The name of the entry that it replaces; empty for none."""
 
     @dataclass
     class ModeChanged(Message):
@@ -199,14 +198,12 @@ class EditorPane(Widget):
             self._show_mode()
 
     def put(self, mode: Mode, text: str) -> None:
-        """Put an input into the editor, without sending it. The previous one comes back
-        afterwards."""
+        """Put an input into the editor; the previous one comes back after it."""
         if text not in (self.text, "") and not self._replaces:
             self._area.draft = Draft(self.mode, self.text)
         self.mode, self.text = mode, text
 
     def mention(self, target: str) -> None:
-        """Add a mention to the question in the editor, or start a question with it."""
         question = self._area.text.rstrip() if self.mode == "ask" else ""
         self.mode, self.text = "ask", f"{question} {target} ".lstrip()
 
@@ -294,7 +291,7 @@ class EditorPane(Widget):
         self._find.open()
 
     def suggest(self) -> bool:
-        """Request a suggestion now; returns False if no suggestion model is set."""
+        """Return False if no suggestion model is set."""
         if self._area.suggester is not None:
             self._area.suggester.ask(at_once=True)
         return self._area.suggester is not None

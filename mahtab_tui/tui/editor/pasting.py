@@ -23,13 +23,12 @@ _LEAVES_BLOCK = re.compile(r"\s*(?:return|pass|break|continue|raise)\b")
 
 _WHOLE_CELL = re.compile(r"\s*%%")
 _TIMED = re.compile(r"\s*%%time(?:it)?\b.*\n")
-"""Cell magics whose body is Python."""
+"""Their body is Python."""
 
 
 def is_complete(source: str) -> bool:
-    """Return whether Enter should run a cell. Invalid code is complete, so that its error is
-    shown. As in Python and IPython, a cell that ends with a block is incomplete until an empty
-    line, and so is a ``%%magic``."""
+    """Return whether Enter should run a cell; invalid code is complete. A block or a ``%%magic``
+    ends with an empty line."""
     if _WHOLE_CELL.match(source) and not _TIMED.match(source):
         return "\n" in source.strip() and not source.rpartition("\n")[2].strip()
     try:
@@ -74,8 +73,8 @@ def clean(text: str) -> str:
 
 
 def prepare_pasted_python(text: str, *, into_empty: bool) -> str:
-    """Prepare Python copied from anywhere: use spaces for indentation, and remove prompts and
-    fences. Other text becomes comments. into_empty: also remove common indentation."""
+    """Prepare Python copied from anywhere: indent with spaces, remove prompts and fences; other
+    text becomes comments. into_empty: also dedent."""
     text = _LEADING_TABS.sub(lambda tabs: tabs[0].expandtabs(len(STEP)), clean(text))
     text = _strip_fences(text)
     dedented = textwrap.dedent(text)
@@ -91,7 +90,6 @@ def _strip_prompt(line: str) -> str:
 
 
 def _strip_fences(text: str) -> str:
-    """Return the code of a Markdown text that starts with a fence; any other text unchanged."""
     lines = text.split("\n")
     start = next((number for number, line in enumerate(lines) if line.strip()), 0)
     if not _FENCE.fullmatch(lines[start]):
@@ -122,14 +120,12 @@ def has_curly_quotes(text: str) -> bool:
 
 
 def straighten_quotes(text: str) -> str:
-    """Straighten curly quotes; those inside strings stay if the result is valid Python."""
+    """Straighten quotes, inside strings only if it would be invalid otherwise."""
     outside = map_outside_strings(text, lambda piece: piece.translate(_STRAIGHT))
     return outside if parse_python(outside) else text.translate(_STRAIGHT)
 
 
 class Pastes:
-    """Collapsed texts, by the placeholder that stands for each."""
-
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
 

@@ -32,7 +32,7 @@ _PATIENCE = 1.0
 
 
 class InputHistory:
-    """Earlier inputs by mode, newest first, with a cursor for each mode."""
+    """Earlier inputs, newest first, with a cursor for each mode."""
 
     def __init__(self, history: History) -> None:
         self._history = history
@@ -57,8 +57,7 @@ class InputHistory:
         return list(dict.fromkeys((*now, *past)))
 
     def step(self, step: int, mode: Mode, present: str) -> str | None:
-        """Return an older (1) or newer (-1) input that starts with the draft; None at the end.
-        present: the current text."""
+        """Return an older (1) or newer (-1) input that starts with the draft; None at the end."""
         return self._cursors[mode].step(step, self.for_mode(mode), present)
 
     def add(self, text: str, mode: Mode) -> None:
@@ -82,7 +81,7 @@ class HistoryCursor:
     def __init__(self) -> None:
         self._index = 0
         self._draft = ""
-        """The text before the first step; only inputs that start with it are shown."""
+        """The text before the first step."""
 
     def step(self, step: int, inputs: list[str], present: str) -> str | None:
         if self._index == 0:
@@ -105,8 +104,6 @@ class Draft(NamedTuple):
 
 
 class PromptArea(CodeArea):
-    """Handles completion, suggestions, history and collapsed pastes."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+d", "end_of_input", "Leave", show=False),
         Binding("alt+e", "expand_pastes", "Show pasted text", show=False),
@@ -140,7 +137,6 @@ class PromptArea(CodeArea):
         self._inputs = inputs
         self._pastes: Pastes | None = None
         self._found_at = 0
-        """The offset at which the search continues."""
         super().__init__(id=id)
 
     @property
@@ -165,7 +161,6 @@ class PromptArea(CodeArea):
             self.suggester.cancel()
 
     def watch_selection(self, selection: Selection) -> None:
-        """Close the completions and clear the suggestion when the cursor moves away."""
         super().watch_selection(selection)
         if self.typing or not self.is_mounted:
             return
@@ -174,7 +169,7 @@ class PromptArea(CodeArea):
             self.suggester.clear()
 
     def update_suggestion(self) -> None:
-        """Request a new suggestion, unless the user is typing the suggested text."""
+        """Request a suggestion, unless the user types the shown one."""
         if self.suggester is not None and not self.suggestion:
             self.suggester.ask(at_once=False)
 
@@ -199,12 +194,10 @@ class PromptArea(CodeArea):
     # Mode and submitting
 
     def _change_mode(self, mode: Mode) -> None:
-        """Change the mode at once, because the next key is meant for it."""
         self.python = mode == "python"
         self.post_message(self.ModeChanged(mode))
 
     def action_submit(self) -> None:
-        """Submit the text, and clear the editor at once for the next input."""
         if text := self.whole_text.rstrip():
             self.post_message(self.Submitted(text, python=self.python))
             self._inputs.add(text, self.mode)
@@ -228,7 +221,7 @@ class PromptArea(CodeArea):
             self.recall(text)
 
     def recall(self, text: str) -> None:
-        """Show an input of the history; undo brings back the previous text."""
+        """Show an input; undo brings back the previous text."""
         from mahtab_tui.tui.editor.pasting import clean
 
         text = clean(text)
@@ -313,7 +306,6 @@ class PromptArea(CodeArea):
             super().action_delete_word_right()
 
     def _delete_paste(self, *, left: bool) -> bool:
-        """Delete a collapsed paste next to the cursor."""
         if self._pastes is None or not self.selection.is_empty:
             return False
         row, column = self.cursor_location

@@ -24,7 +24,7 @@ _STYLES = {"strong": BOLD, "em": ITALIC, "s": STRIKE}
 
 
 def inline_spans(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterator[Span]:
-    """Yield the spans of a node and its children. A line break is the span "\\n"."""
+    """A line break is the span "\\n"."""
     match node.type:
         case "code_inline":
             yield plain(node.content), style + palette.panel
@@ -82,7 +82,7 @@ def table_rows(
 
 
 def fit_columns(wanted: Sequence[int], width: int) -> list[int]:
-    """Return column widths that fit into a width: the widest columns shrink."""
+    """Shrink the widest columns."""
     widths = [min(max(1, cells), max(width, NARROWEST_COLUMN)) for cells in wanted]
     while sum(widths) > width and max(widths) > NARROWEST_COLUMN:
         widths[widths.index(max(widths))] -= 1
@@ -126,7 +126,7 @@ def _trim(spans: list[Span]) -> list[Span]:
 
 
 FIGURE = "figure"
-"""Key in a style's metadata for the cell that a figure comes from."""
+"""Key of a figure's cell in a style's `meta`."""
 
 
 class FigureMarks:
@@ -140,7 +140,7 @@ class FigureMarks:
                 self._styles[plain(text)] = Style(meta={FIGURE: cell})
 
     def __call__(self, spans: list[Span]) -> list[Span]:
-        """Style the figures. Inline code gets its backticks back while they are searched."""
+        """Style the figures; inline code gets its backticks back for the search."""
         ticks = ["`" if style.bgcolor == self._code else "" for _, style in spans]
         text = "".join(f"{tick}{part}{tick}" for tick, (part, _) in zip(ticks, spans, strict=True))
         marks = [
@@ -172,7 +172,7 @@ def _apply_marks(
 
 
 def underline_links(row: Row, hovered: int | None = None) -> Row:
-    """Underline the figures that link to a cell. hovered: only the one that starts there."""
+    """Underline figures that link to a cell. hovered: only the one that starts there."""
     spans: list[Span] = []
     position = 0
     for text, style in row.spans:
@@ -183,11 +183,11 @@ def underline_links(row: Row, hovered: int | None = None) -> Row:
 
 
 READING_WIDTH = 100
-"""Maximum cells of a row of prose; wider rows are hard to read."""
+"""Cells of a row of prose; wider ones are hard to read."""
 NARROWEST = 8
 
 _LEXED = 20_000
-"""Maximum characters of a fenced block to highlight."""
+"""Characters of a fenced block to highlight."""
 
 # HTML and link definitions are shown as text, so that nothing in an answer disappears.
 _PARSER = MarkdownIt("commonmark", {"html": False, "maxNesting": 20})
@@ -206,7 +206,7 @@ def first_line(block: Block) -> int:
 
 class Markdown:
     def __init__(self, palette: Palette, mark: Callable[[list[Span]], list[Span]] = list) -> None:
-        """mark: modifies the styles of the spans of a line, or of a table cell."""
+        """mark: styles the spans of a line or of a table cell."""
         self._palette = palette
         self._mark = mark
         self._drawers: dict[str, Callable[[Block, int], list[Row]]] = {
@@ -221,14 +221,13 @@ class Markdown:
         }
 
     def rows(self, block: Block, width: int, lead: Sequence[Span] = ()) -> list[Row]:
-        """Draw a block. lead: spans before the first words."""
         if block.type == "paragraph":
             return self._paragraph(block, width, lead)
         drawn = self._drawers.get(block.type, self._stack)(block, width)
         return [Row(lead), *drawn] if lead else drawn
 
     def document(self, source: str, width: int, bar: Style | None = None) -> list[Row]:
-        """Draw all blocks of a text, separated by empty rows."""
+        """Draw all blocks, separated by empty rows."""
         rows = self._stack(SyntaxTreeNode(_PARSER.parse(source)), width)
         return [row._replace(bar=bar) for row in rows]
 

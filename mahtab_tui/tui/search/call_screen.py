@@ -70,7 +70,7 @@ LONGEST_POSITION = 60
 
 _TRACEBACK = "Traceback (most recent call last):"
 _LINE_END = re.compile(r"(?<=\S)\n(?=\S)")
-"""A line end within a paragraph. It is preserved, because most answers are assembled by code."""
+"""A line end within a paragraph; preserved, because code assembles most answers."""
 _ENDINGS = {
     "interrupted": "was interrupted",
     "timed out": "was stopped: it ran too long",
@@ -83,7 +83,7 @@ class CallRow(NamedTuple):
     row: Row
     span: TextSpan | None = None
     child: SearchNode | None = None
-    """A call; its row is drawn when it becomes visible."""
+    """Its row is drawn when it becomes visible."""
     head: bool = False
 
     @property
@@ -92,7 +92,7 @@ class CallRow(NamedTuple):
 
 
 class CallRows:
-    """A `RowSource` of one call. Unchanged turns are not drawn again."""
+    """The rows of a call."""
 
     def __init__(self, tree: Tree, node: SearchNode, clock: Callable[[], float]) -> None:
         self.rows: list[CallRow] = []
@@ -226,8 +226,7 @@ def _prose(turn: Turn) -> str:
 
 
 class CallPane(RowsView, can_focus=True):
-    """Shows a call. Tab goes to the next row that links to a span or a call; Enter or a click opens
-    it."""
+    """Shows a call. Tab goes to the next link."""
 
     bars = True
 
@@ -275,7 +274,7 @@ class CallPane(RowsView, can_focus=True):
     # Actions
 
     def action_next_link(self, step: int) -> None:
-        """Go to the next (1) or previous (-1) link; after the last link, focus the next widget."""
+        """Go to the next (1) or previous (-1) link, or focus the next widget."""
         rows, start = self._rows.rows, self.cursor
         if start < 0:
             start = self.scroll_offset.y + (-1 if step > 0 else self.size.height)
@@ -323,8 +322,7 @@ def crumbs(node: SearchNode, now: float) -> Content:
 
 
 def figures(node: SearchNode, now: float, width: int) -> str:
-    """Show what a call and its descendants have used; if that is too wide, leave out the first
-    figures."""
+    """Show what a call and its descendants used; the first figures go if there is no room."""
     used, turn = node.used, ""
     if node.turns and node.kind != "llm":
         turn = node.turn_label(node.turns[-1].number, "turn {} of {}")
@@ -337,8 +335,7 @@ def figures(node: SearchNode, now: float, width: int) -> str:
 
 
 class PositionBar(Static):
-    """Shows the whole text as a bar, and below it the call's own part. A click jumps to that
-    place."""
+    """Shows the whole text as a bar, and the call's own part."""
 
     @dataclass
     class Clicked(Message):
@@ -370,8 +367,6 @@ class PositionBar(Static):
 
 
 class TextRows(LongTextView, can_focus=True):
-    """Shows the text; the right edge shows which parts the search has covered."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         *CURSOR_KEYS,
         Binding("n", "next(False)", "Next", show=False),
@@ -379,7 +374,6 @@ class TextRows(LongTextView, can_focus=True):
     ]
 
     def __init__(self, source: Text, spans: Sequence[TextSpan], coverage: Coverage) -> None:
-        """spans: the parts of the text that were passed to the call."""
         super().__init__(source)
         self.span: TextSpan | None = None
         self.top = spans[0][0] if spans else 0
@@ -440,8 +434,6 @@ class TextRows(LongTextView, can_focus=True):
 
 
 class TextPane(Vertical):
-    """Shows the text, with a line to search it."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search", key_display="/"),
         Binding("right_square_bracket", "position(1)", "Next match", show=False),
@@ -473,8 +465,7 @@ class TextPane(Vertical):
             self.rows.go_to(span[0])
 
     def action_position(self, step: int) -> None:
-        """Go to the next (1) or previous (-1) span that a pattern matched or that supports an
-        answer."""
+        """Go to the next (1) or previous (-1) match, or span that supports an answer."""
         if not self.shown:
             return
         found = sorted([*self._coverage.spans("grep"), *self._coverage.spans("answer")])
@@ -503,13 +494,10 @@ class TextPane(Vertical):
 
 
 SIDE_BY_SIDE = 130
-"""Width from which the text is shown next to the call; on narrower screens, only one of them is
-visible."""
+"""Width from which the text is shown next to the call."""
 
 
 class NodeScreen(Dialog[None], NodeActions):
-    """Shows a call, and updates while it runs."""
-
     asks: ClassVar[bool] = False
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -525,7 +513,7 @@ class NodeScreen(Dialog[None], NodeActions):
         *,
         at: int | None = None,
     ) -> None:
-        """at: the part of the root's text to show first."""
+        """at: the offset to show first."""
         super().__init__()
         self.control = control
         self._tree, self._node = tree, node = chosen

@@ -39,7 +39,7 @@ MARKS: Mapping[State, tuple[str, str, Role]] = {
     "error": ("✗", "✗", "bad"),
     "stopped": ("■", "□", "muted"),
 }
-"""Symbols of nodes, and of the cells of a fan-out grid."""
+"""State: glyph, cell of a grid, colour."""
 
 COVER: Mapping[How | None, tuple[str, Role, str]] = {
     None: ("▁", "hairline", ""),
@@ -48,11 +48,11 @@ COVER: Mapping[How | None, tuple[str, Role, str]] = {
     "grep": ("▆", "model", "matched"),
     "answer": ("█", "moon", "answers"),
 }
-"""Marks of the coverage bar, and what its legend says."""
+"""Mark, colour and word of the legend."""
 
 
 def coverage_mark(cell: CoverageCell) -> tuple[str, Role]:
-    """Return the mark of a cell of the coverage bar; a stroke where little was covered."""
+    """Return a cell's mark; a stroke where little was covered."""
     mark, role, _ = COVER[cell.how]
     return "▏" if cell.sparse else mark, role
 
@@ -66,8 +66,7 @@ def legend() -> list[tuple[str, Role]]:
 
 
 def glyph(node: SearchNode, now: float) -> tuple[str, Role]:
-    """Return a node's mark. It is animated while the model answers, or while code runs without
-    waiting for other nodes."""
+    """Return a node's mark, animated while it works itself."""
     if any(batch.asks for batch in node.batches.values()):
         return "?", "moon"
     mark, _, role = MARKS[node.state]
@@ -82,41 +81,38 @@ _MAX_INPUT_CHARS = 400
 
 
 def span_cells(spans: Sequence[TextSpan], chars: int, width: int) -> tuple[int, int]:
-    """Return the first cell of a bar that stands for a node's text, and the one after the last."""
     first = min(start for start, _ in spans) * width // chars
     after = -(-max(end for _, end in spans) * width // chars)
     return first, min(max(first + 1, after), width)
 
 
 def one_line(text: str) -> str:
-    """Return the start of an external text on one line, safe to draw."""
+    """Return the start of an external text on one line."""
     return " ".join(plain(text[:_MAX_INPUT_CHARS]).split())
 
 
 def short_number(number: float) -> str:
-    """Format a number: ``980``, ``12.4k``, ``3.1M``."""
     if number >= 999_950:
         return f"{number / 1e6:.1f}M"
     return f"{number / 1e3:.1f}k" if number >= 1_000 else str(int(number))
 
 
 def short_time(seconds: float) -> str:
-    """Format a duration: ``4.2 s``, ``123 s``, ``31 min``; at most seven cells below 100 hours."""
+    """Format ``4.2 s``, ``123 s``, ``31 min``."""
     if seconds < 99.95:
         return f"{seconds:.1f} s"
     return f"{seconds:.0f} s" if seconds < 999.5 else f"{seconds / 60:.0f} min"
 
 
 def short_cost(used: UsageSum) -> str:
-    """Format the cost, such as ``$0.03``; a + means that some prices are unknown, empty that all
-    are."""
+    """Format ``$0.03``; + if some prices are unknown, empty if all are."""
     if used.unpriced == used.calls:
         return ""
     return short_dollars(used.cost) + ("+" if used.unpriced else "")
 
 
 def short_dollars(usd: float) -> str:
-    """Format US dollars, such as ``$0.03``; below one cent, such as ``$.004``."""
+    """Format ``$0.03``, ``$.004``."""
     return f"${usd:.2f}" if usd >= 0.00995 or not usd else f"${usd:.3f}".replace("$0.", "$.")
 
 
@@ -125,7 +121,7 @@ def format_count(number: int, what: str) -> str:
 
 
 def describe_position(spans: Sequence[TextSpan]) -> str:
-    """Return the position of a node's text within the root's text, such as ``2.1–4.2M``."""
+    """Return a node's position in the root's text: ``2.1–4.2M``."""
     if not spans:
         return ""
     if any(end != start for (_, end), (start, _) in pairwise(spans)):
@@ -135,13 +131,10 @@ def describe_position(spans: Sequence[TextSpan]) -> str:
 
 
 def is_part(node: SearchNode) -> bool:
-    """Return whether several nodes have this node's query; they are labelled by their position in
-    the text."""
     return node.batch is not None and node.batch.of > 1 and node.replaces is None
 
 
 def label(node: SearchNode) -> str:
-    """Return a node's label: its position in the text for a part, otherwise its query."""
     if is_part(node):
         return describe_position(node.spans) or f"part {node.index + 1}"
     query = one_line(node.query)
@@ -176,7 +169,7 @@ def budget(left: BudgetLeft) -> str:
 
 
 def with_reruns(nodes: Iterable[SearchNode]) -> Iterator[SearchNode]:
-    """Yield nodes, each followed by its reruns, recursively."""
+    """Yield nodes, each followed by its reruns."""
     for node in nodes:
         yield node
         yield from with_reruns(node.again)
@@ -193,12 +186,10 @@ _STATE_PRIORITY: tuple[State, ...] = (
     "waiting",
     "done",
 )
-"""Which state wins if a cell stands for several parts, highest first."""
+"""Which state a cell of several parts shows, highest first."""
 
 
 class FanOutGrid:
-    """Assigns the parts of a fan-out to the cells of a grid of some width."""
-
     def __init__(self, batch: FanOut, width: int) -> None:
         self._batch = batch
         # Round to multiples of ten, which are easy to count.
@@ -213,7 +204,7 @@ class FanOutGrid:
         return [self._state(cell) for cell in range(first, after)]
 
     def node(self, row: int, column: int) -> SearchNode | None:
-        """Return the part in a cell; if there are several, the one whose state is shown."""
+        """Return the part in a cell whose state is shown."""
         if not 0 <= column < self._width:
             return None
         slots = self._batch.slots
@@ -231,7 +222,7 @@ class FanOutGrid:
 
 Kind = Literal["gap", "root", "totals", "left", "answer", "bar", "legend", "node", "batch", "field"]
 Key = tuple[str, str]
-"""Identifies a node (tree, node) or a fan-out (tree, node/batch)."""
+"""A node (tree, node) or a fan-out (tree, node/batch)."""
 
 
 class CallLine(NamedTuple):
@@ -242,7 +233,7 @@ class CallLine(NamedTuple):
     batch: FanOut | None = None
     row: int = 0
     open: bool | None = None
-    """Whether the line is expanded; None if it cannot be."""
+    """None if the line cannot be expanded."""
 
     @property
     def key(self) -> Key:
@@ -257,8 +248,7 @@ class CallLine(NamedTuple):
 _HEADS = ("turn", "tok", "cost", "time")
 _TIME, _COST = 8, 8
 _COLUMNS = ((7, 96), (8, 76), (_COST, 60), (_TIME, 0))
-"""Columns at the right edge: the width in cells, including the space before it, and the minimum
-width of the pane."""
+"""Width in cells, and the pane's minimum width."""
 
 _SEEN = len(" 100%")
 
@@ -266,15 +256,12 @@ _POSITION = 12
 
 
 class Drawing:
-    """Draws lines for one width and palette."""
-
     def __init__(self, width: int, palette: Palette) -> None:
         self.width = width
         self.palette = palette
         self._covered: dict[str, tuple[int, list[CoverageCell]]] = {}
 
     def spans(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
-        """Draw a line. now: seconds since the epoch. chosen: the node at the cursor."""
         tree, palette = line.tree, self.palette
         match line.kind:
             case "root":
@@ -360,8 +347,7 @@ class Drawing:
         return self.width - sum(cell_len(text) for text, _ in spans)
 
     def _words(self, node: SearchNode, now: float, room: int, arrow: int) -> list[Span]:
-        """Draw a node's label and what it is doing. For parts, the latter is aligned in a
-        column."""
+        """Draw a node's label and what it does, for parts in columns."""
         name, doing, palette = label(node), detail(node, now), self.palette
         muted = node.state in ("waiting", "stopped") or bool(node.again)
         name_style = palette.muted if muted else palette.text
@@ -441,7 +427,7 @@ class Drawing:
         return cells
 
     def _legend(self, tree: Tree, chosen: SearchNode | None) -> list[Span]:
-        """Mark the selected node's text below the bar; without one, explain the bar's cells."""
+        """Mark the selected node's text; without one, explain the bar."""
         if (
             chosen is None
             or chosen is tree.root

@@ -26,12 +26,11 @@ from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 from mahtab_tui.tui.theme import BOLD, Palette
 
 GROUPED_PARTS = 12
-"""A fan-out with more parts is drawn as one line and a grid; otherwise each part has a line."""
+"""A fan-out with more parts is drawn as a grid."""
 
 
 class CallTree:
-    """The `RowSource` of the search tree: the visible lines of all trees, and the cursor. Finished
-    nodes are collapsed unless the user has expanded them."""
+    """The visible lines of all trees, and the cursor. Finished nodes are collapsed."""
 
     drawing: Drawing
 
@@ -42,13 +41,11 @@ class CallTree:
         self._trees = trees
         self._clock = clock
         self._structure = -1
-        """The version of the trees that `lines` shows."""
+        """Version of the trees in `lines`."""
         self._cursor: Key | None = None
-        """None means the first line, until a line is selected."""
         self._found: dict[Key, int] = {}
-        """The rows of lines that can be chosen."""
+        """Rows that can be chosen."""
         self._opened: dict[Key, bool] = {}
-        """The lines that the user has expanded or collapsed."""
 
     # Rows
 
@@ -63,7 +60,7 @@ class CallTree:
 
     @property
     def marked(self) -> SearchNode | None:
-        """The node whose position the bar shows: the selected one, while the pane has the focus."""
+        """The selected node, while the pane has the focus."""
         line = self.line
         return line.node if line is not None and line.kind == "node" and self.focused else None
 
@@ -87,8 +84,7 @@ class CallTree:
         return self._trees.structure != self._structure
 
     def arrange(self) -> None:
-        """Make the lines. If the cursor's line is gone, move the cursor to its nearest visible
-        ancestor."""
+        """Make the lines; the cursor of a line that is gone moves to its nearest ancestor."""
         self._structure = self._trees.structure
         self.lines = self._make_lines()
         rows = enumerate(self.lines)
@@ -139,8 +135,6 @@ class CallTree:
             yield from self._node(tree, other, "", last=True)
 
     def _below(self, tree: Tree, node: SearchNode, prefix: str) -> Iterator[CallLine]:
-        """Yield the lines of a node's children; a large fan-out is shown in place of its first
-        part."""
         items: dict[str, SearchNode | FanOut] = {}
         for child in node.children:
             batch = child.batch
@@ -193,7 +187,7 @@ class CallTree:
         self._cursor = self._visible_key(key)
 
     def step(self, step: int) -> None:
-        """Move the cursor to the next (1) or previous (-1) selectable line."""
+        """Go to the next (1) or previous (-1) line that can be chosen."""
         rows = range(self.cursor + step, len(self.lines) if step > 0 else -1, step)
         self._go(row for row in rows if self.lines[row].can_be_chosen)
 
@@ -253,10 +247,8 @@ class CallSelection(NamedTuple):
 
 
 class NodeActions(Widget):
-    """A mixin with actions on the selected call of a widget or screen.
-
-    It must be the second base class, because Textual takes the default styles from the first one.
-    """
+    """Actions on the selected call. It must be the second base class, because Textual takes the
+    default styles from the first one."""
 
     BINDINGS = bindings(NODE_COMMANDS)
 
@@ -264,11 +256,9 @@ class NodeActions(Widget):
 
     @property
     def chosen(self) -> CallSelection | None:
-        """The call to act on; None if there is none."""
         raise NotImplementedError
 
     def choose(self, node: SearchNode) -> None:
-        """Select another call of the same search."""
         raise NotImplementedError
 
     def open_menu(self, commands: Sequence[PaneCommand]) -> None:
@@ -308,8 +298,6 @@ class NodeActions(Widget):
 
     @property
     def _answer(self) -> str | None:
-        """Return the selected call's answer; if it has none yet, notify the user and return
-        None."""
         if (chosen := self.chosen) is None:
             return None
         if not chosen.node.finished:
@@ -323,8 +311,6 @@ class NodeActions(Widget):
 
     @property
     def _changeable(self) -> CallSelection | None:
-        """Return the selected call if it can be changed; otherwise tell the user why not and return
-        None."""
         chosen = self.chosen
         if chosen is not None and chosen.tree.closed:
             self.app.notify("The kernel of this search has ended; its calls cannot be changed.")
@@ -333,7 +319,7 @@ class NodeActions(Widget):
 
 
 MANY_LINES = 200
-"""With more lines, the layout is updated only at the frame rate."""
+"""Lines from which the layout is updated only at the frame rate."""
 
 
 class SearchTreePane(RowsView, NodeActions, can_focus=True):
@@ -348,7 +334,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
 
     head = 1
     searched: var[bool] = var(False)
-    """Whether there is a search to show; watched by the screen."""
+    """Whether there is a search to show."""
 
     def __init__(
         self,
@@ -365,7 +351,6 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         self._found: SearchNode | None = None
 
     def fold(self, records: Sequence[Record]) -> None:
-        """Add records. Main thread only."""
         if not self.trees.fold(records):
             return
         self.searched = bool(len(self.trees))
@@ -378,7 +363,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         self.refresh_changed()
 
     def end(self) -> None:
-        """Mark unfinished searches as cut off, because there will be no more records."""
+        """Mark unfinished searches as cut off."""
         for tree in self.trees:
             tree.close()
         self._arrange()
@@ -409,8 +394,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         self._show_cursor()
 
     def _arrange(self) -> None:
-        """Lay the lines out again. If the pane has the focus, keep the cursor at its position on
-        the screen."""
+        """Lay the lines out again; with the focus, the cursor stays where it is on the screen."""
         if self._laid_out is None:
             return
         before = self._view.cursor
@@ -499,7 +483,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         self.app.push_screen(NodeScreen(chosen, self.control, self._clock, at=at))
 
     def action_collapse(self) -> None:
-        """Collapse the line, or go to its parent if it is already collapsed."""
+        """Collapse the line, or go to its parent."""
         line = self._view.line
         if line is not None and line.open:
             self._set_open(line, False)
@@ -508,7 +492,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
             self._show_cursor()
 
     def action_expand(self) -> None:
-        """Expand the line, or go to its first child if it is already expanded."""
+        """Expand the line, or go to its first child."""
         line = self._view.line
         if line is not None and line.open is False:
             self._set_open(line, True)

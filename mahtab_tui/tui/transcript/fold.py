@@ -37,7 +37,6 @@ def ends_with_bar(entry: Entry) -> bool:
 
 
 def output_text(cell: Cell) -> str:
-    """Return a cell's stored output, including late output."""
     return "\n".join(_text(output) for output in (cell.output, cell.late_output) if output)
 
 
@@ -51,11 +50,11 @@ def _text(output: OutputBuffer) -> str:
 
 
 BUDGET = 32_000_000
-"""Characters of long outputs and pictures kept in memory."""
+"""Characters of long outputs and pictures."""
 LONG = 100_000
-"""An output of this many characters is long, even if it has few lines."""
+"""Characters from which an output is long."""
 ENDS = 20
-"""Lines to keep at each end of an output."""
+"""Lines of each end of an output."""
 
 
 _STATES = {
@@ -68,8 +67,6 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """Something that the model is doing or waiting for."""
-
     author: str
     doing: str
     brief: str
@@ -78,12 +75,11 @@ class Activity:
 
 
 class Activities:
-    """Tracks what the model does now. since: the start of the session, in seconds since the
-    epoch."""
+    """What the model does now. since: the session's start, in seconds since the epoch."""
 
     def __init__(self, since: float) -> None:
         self.current: Activity | None = None
-        """None between two steps, and while code runs."""
+        """None between two steps and while code runs."""
         self.turn_running = False
         self._since = since
 
@@ -122,7 +118,7 @@ class Activities:
 
 
 class PendingRequests:
-    """Tracks what waits for the user: code, a search, or a line that code reads."""
+    """What waits for the user."""
 
     def __init__(self) -> None:
         self._since: dict[tuple[str, ...], float] = {}
@@ -150,23 +146,19 @@ class PendingRequests:
 
     @property
     def since(self) -> float | None:
-        """When the oldest request began to wait, in seconds since the epoch, if any."""
         return min(self._since.values(), default=None)
 
 
 WORDS = 20_000
-"""Maximum characters of a cell rendered as Markdown."""
 
 _TICKS = re.compile("`+")
 
 
 class Transcript(Conversation):
-    """The entries, and which of them have changed. A change costs the same for any number of
-    entries."""
+    """The entries, and which of them have changed."""
 
     def __init__(self, since: float) -> None:
-        """since: the start of the session, in seconds since the epoch; nothing in older records
-        runs."""
+        """since: the session's start; nothing in older records runs."""
         super().__init__()
         self.pinned: list[Entry] = []
         self._activities = Activities(since)
@@ -174,18 +166,14 @@ class Transcript(Conversation):
         self.positions: dict[Entry, int] = {}
         self._changed: set[int] = set()
         self.codes: dict[int, str] = {}
-        """Code of each cell by number, including cells that were cleared."""
         self.running: dict[int, Cell] = {}
         self.opened: Entry | None = None
-        """The first entry of a notebook, at which the view starts until something happens."""
+        """The first entry of a notebook, where the view starts until something happens."""
         self._cells_by_number: dict[int, Cell] = {}
-        """Code cells of the notebook, by their position in it."""
         self._long_cells: deque[tuple[Cell, int]] = deque()
-        """The cells with long outputs, oldest first, and the characters of each."""
         self._long_chars = 0
         self._thoughts: dict[Step, Words] = {}
         self._waiting: dict[str | None, Cell] = {}
-        """Agents' cells that wait for approval, by the agent's call."""
         self._folds |= {
             records.UserReplOutStream: self._output_piece,
             records.AssistantReplOutStream: self._output_piece,
@@ -228,13 +216,12 @@ class Transcript(Conversation):
 
     @property
     def last_error(self) -> Cell | None:
-        """The newest failed cell that is part of the model's conversation."""
+        """The newest failed cell of the model's conversation."""
         cells = (entry for entry in reversed(self.entries) if isinstance(entry, Cell))
         errors = (cell for cell in cells if cell.status == "error" and not cell.removed)
         return next((cell for cell in errors if cell.number is not None), None)
 
     def pop_changed(self) -> list[int]:
-        """Return the indexes of entries that changed since the last call, in order."""
         changed = sorted(self._changed)
         self._changed.clear()
         return changed
@@ -255,7 +242,7 @@ class Transcript(Conversation):
             self._changed.add(position)
 
     def touch_output(self, cell: Cell) -> None:
-        """Redraw a cell that now has output; the entry below is no longer joined to its code."""
+        """Redraw a cell that now has output."""
         self.touch(cell)
         index = self.positions[cell] + 1
         below = self.entries[index] if index < len(self.entries) else None
@@ -312,7 +299,6 @@ class Transcript(Conversation):
         self._limit_memory(cell)
 
     def _limit_memory(self, cell: Cell) -> None:
-        """Shorten the oldest long outputs to make room for a new one."""
         size = cell.output.size
         if len(cell.output) <= 2 * ENDS and size < LONG:
             return

@@ -36,11 +36,9 @@ if TYPE_CHECKING:
 
 WAITING_GLYPH = "◈"
 LONGEST = 2_000
-"""Maximum characters of a tool call's arguments."""
 
 
 def question_rows(question: Question, width: int, palette: Palette) -> list[Row]:
-    """Draw a question as `You  text`, with the user's line breaks."""
     rows: list[Row] = []
     lead = [("You", palette.person + BOLD), ("  ", palette.text)]
     for line in plain(question.text).expandtabs(4).split("\n"):
@@ -56,7 +54,7 @@ def question_rows(question: Question, width: int, palette: Palette) -> list[Row]
 
 
 def tool_rows(use: ToolUse, width: int, palette: Palette) -> list[Row]:
-    """Draw a call as `⚒ search_code  pattern="x"`, with the result below."""
+    """Draw a call: `⚒ search_code pattern="x"`, and its result."""
     mark, style, how = {
         "ok": ("⚒", palette.model, ""),
         "running": ("⚒", palette.moon, "  runs"),
@@ -102,7 +100,6 @@ def note_rows(note: Note, width: int, palette: Palette) -> list[Row]:
 
 
 def activity_rows(activity: Activity, palette: Palette) -> list[Row]:
-    """Draw the last line. The spinner turns unless the program waits for the user."""
     elapsed = max(0.0, time.time() - activity.since)
     frame = WAITING_GLYPH if activity.waits_for_person else _spinner(elapsed)
     spans = [
@@ -114,7 +111,7 @@ def activity_rows(activity: Activity, palette: Palette) -> list[Row]:
 
 
 def search_rows(search: SearchProgress, width: int, palette: Palette) -> list[Row]:
-    """Draw a line such as `⠹ 13 calls · 9 s · 12 of 12 parts · F3 shows them`."""
+    """Draw `⠹ 13 calls · 9 s · 12 of 12 parts · F3 shows them`."""
     elapsed = max(0.0, time.time() - search.begun)
     words = [f"{search.calls:,} call{'s' * (search.calls != 1)}", f"{int(elapsed)} s"]
     if search.parts:
@@ -301,7 +298,7 @@ class CellRows:
 
 
 def duration(seconds: float) -> str:
-    """Format seconds: `0.08 s`, `4.2 s`, `3 min 05 s`."""
+    """Format `0.08 s`, `4.2 s`, `3 min 05 s`."""
     if seconds < 0.005:
         return "<0.01 s"
     if seconds < 1:
@@ -322,7 +319,7 @@ _LABELS = {"hidden": "hidden from the model", "replaced": "replaced", "undone": 
 
 
 def removed_row(row: Row, entry: Entry, palette: Palette, *, first: bool) -> Row:
-    """Dim a row; the first one also shows the reason."""
+    """Dim a row; the first one shows the reason."""
     spans = [(text, style + _DIM) for text, style in row.spans]
     right = [(text, style + _DIM) for text, style in row.right]
     if first and not isinstance(entry, Note):
@@ -338,12 +335,10 @@ def removed_row(row: Row, entry: Entry, palette: Palette, *, first: bool) -> Row
 
 
 COLLAPSED = 3
-"""Rows of a collapsed entry; the last one says how many more there are."""
+"""Rows of a collapsed entry."""
 
 
 class EntryRows:
-    """Rows of an entry for one width, including the gap above it."""
-
     def __init__(self, entry: Entry, width: int, palette: Palette) -> None:
         self._entry = entry
         self._width = width
@@ -373,7 +368,6 @@ class EntryRows:
 
     @property
     def reading_start(self) -> int | None:
-        """The first row of a text to read at the end, such as help."""
         row = getattr(self._growing, "reading_start", None)
         return None if row is None or self._entry.collapsed else row + self._entry.gap
 
@@ -390,7 +384,6 @@ class EntryRows:
 
 
 def estimate_rows(entry: Entry, width: int) -> int:
-    """Estimate the number of rows of an entry; exact if nothing wraps."""
     if entry.hidden:
         return 0
     rows = entry.gap + 1

@@ -31,16 +31,13 @@ from mahtab_tui.tui.theme import BOLD, Palette
 
 SPACE = 2
 WIDEST_COLUMN = 40
-"""Maximum width of a column if the table is too wide."""
 LINES = 400
-"""Maximum number of lines; longer tables show their two ends."""
 
 _EMPTY = TableCell("", False)
 
 
 def grid_rows(table: HtmlTable, width: int, palette: Palette, offset: int = 0) -> list[Row]:
-    """Return the rows of a table; only the two ends of a long one. offset: columns scrolled
-    past."""
+    """offset: columns scrolled past."""
     head, foot = _two_ends(table)
     body = [*head, *foot]
     columns, widths, named, total = _fit_columns(table, width, offset)
@@ -78,7 +75,7 @@ class _Columns(NamedTuple):
     visible: list[int]
     widths: list[int]
     named: int
-    """How many of them name the rows: they always stay visible."""
+    """How many of them name the rows and stay visible."""
     total: int
 
 
@@ -136,18 +133,16 @@ def _row(
 
 
 FRAME = "frame"
-"""Key in a style's `meta` for the frame number of a traceback line."""
+"""Key of a traceback line's frame in a style's `meta`."""
 VALUE = "value"
-"""Key in a style's `meta` for the key of a table's value."""
+"""Key of a table's value in a style's `meta`."""
 
 WIDEST, HIGHEST = 100, 24
-"""Maximum size of a picture in cells."""
 
 PIXELS_OF_A_CELL = 8
-"""Minimum width of a cell in pixels of the picture, so that small ones stay small."""
+"""Minimum pixels of a cell, so that small pictures stay small."""
 
 LARGEST = 12_000_000
-"""Maximum pixels of a picture in the transcript."""
 
 
 def picture_rows(shown: DisplayLine, width: int) -> list[Row] | None:
@@ -175,13 +170,12 @@ def mark_unreadable(output: OutputBuffer, picture: Picture) -> bool:
 
 
 def size_in_cells(width: int, height: int, room: int) -> tuple[int, int]:
-    """Return the columns and rows of a picture; a cell is twice as high as wide."""
+    """Return columns and rows; a cell is twice as high as wide."""
     scale = min(1 / PIXELS_OF_A_CELL, min(room, WIDEST) / width, 2 * HIGHEST / height)
     return max(1, round(width * scale)), max(1, round(height * scale / 2))
 
 
 MARKDOWN = 20_000
-"""Maximum characters of Markdown to render."""
 
 
 def display_rows(shown: DisplayLine, width: int, palette: Palette) -> Sequence[Row] | None:
@@ -225,15 +219,15 @@ _LINKS = {
     "The above exception was the direct cause of the following exception:": "caused by ",
     "During handling of the above exception, another exception occurred:": "raised while handling ",
 }
-"""Python's lines between chained errors, and introductions of the earlier error."""
+"""Python's lines between chained errors, and what introduces the earlier error."""
 _QUIET = (_HEAD, "  [Previous line", "  … ")
 
 _HINT = "Hint: "
-"""Starts the line after an error that helps to fix it."""
+"""Starts a line that helps to fix the error."""
 
 
 class OutputRows:
-    """The rows of an `OutputBuffer`. `update` takes time proportional to the stored lines."""
+    """The rows of an `OutputBuffer`."""
 
     def __init__(self, output: OutputBuffer, width: int, palette: Palette) -> None:
         self._output = output
@@ -272,8 +266,7 @@ class OutputRows:
 
     @property
     def reading_start(self) -> int | None:
-        """The first row of a text to read, such as help or an error, if the output ends with
-        one."""
+        """The first row of the help or error with which the output ends."""
         row = len(self._rows)
         for (line, lead), drawn in reversed(self._lines.items()):
             row -= len(drawn)
@@ -313,9 +306,8 @@ ERROR = "error"
 
 
 def error_first(lines: list[OutputLine]) -> list[tuple[OutputLine, str]]:
-    """Reorder a traceback at the end for reading: the error, its frames, then each error that
-    led to it. Each line has a lead: `ERROR` for the first of the last error, an introduction for
-    earlier ones."""
+    """Reorder a traceback at the end: the error, its frames, then each error that led to it. Each
+    line has a lead: `ERROR` for the first of the last error, an introduction for earlier ones."""
     start = next(
         (number for number, line in enumerate(lines) if line.kind == "traceback"), len(lines)
     )
@@ -347,8 +339,6 @@ def _one_error(block: list[OutputLine], lead: str) -> list[tuple[OutputLine, str
 
 
 class LineRows:
-    """The rows of one line of output, wrapped as in a terminal."""
-
     __slots__ = ("_cuts", "_frame", "_kind", "_lead", "_palette", "_rows", "_text", "state")
 
     def __init__(self, line: OutputLine, width: int, palette: Palette, lead: str = "") -> None:
@@ -398,7 +388,7 @@ _DrawnLine = LineRows | DisplayRows
 
 
 def expand_tabs(text: str) -> str:
-    """Expand tabs to the next tab stop, counted in cells; SGR sequences have no width."""
+    """Expand tabs, counted in cells; SGR sequences have no width."""
     if "\t" not in text:
         return text
     parts: list[str] = []

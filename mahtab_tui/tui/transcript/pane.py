@@ -67,11 +67,10 @@ _CONDITIONS: Mapping[str, Callable[[Entry], bool]] = {
         has_pictures(entry) and isinstance(entry, Cell) and entry.number is not None
     ),
 }
-"""Commands that do not apply to every entry, with a check whether they apply to one."""
+"""Commands that apply to some entries only."""
 
 
 def entry_menu(entry: Entry, *, pinned: bool, undoable: bool) -> list[PaneCommand]:
-    """Return the rows of an entry's menu. pinned: whether any entry is pinned."""
     offered = {"entry-pinned": pinned, "entry-undo": undoable}
     commands = [
         command
@@ -84,7 +83,6 @@ def entry_menu(entry: Entry, *, pinned: bool, undoable: bool) -> list[PaneComman
 
 
 def _figure_rows(entry: Entry) -> list[PaneCommand]:
-    """Lead from an answer's figures to the cells that printed them."""
     figures = entry.own_figures if isinstance(entry, Words) else []
     rows: list[PaneCommand] = []
     for text, _, cell in [figure for figure in figures if figure.cell is not None][:MOST_FIGURES]:
@@ -96,8 +94,7 @@ def _figure_rows(entry: Entry) -> list[PaneCommand]:
 
 
 def cell_to_undo(entries: Sequence[Entry], entry: Entry) -> Cell | None:
-    """Return the first cell to undo for an entry, if any: the cell itself, or the first cell of
-    an answer that was not undone."""
+    """Return the cell, or the first cell of an answer that was not undone."""
     if isinstance(entry, Cell):
         return entry if entry.number is not None else None
     if isinstance(entry, Note | NotebookWords) or entry not in entries:
@@ -116,8 +113,6 @@ def cell_to_undo(entries: Sequence[Entry], entry: Entry) -> Cell | None:
 
 
 class TranscriptPane(TranscriptView, can_focus=True):
-    """Enter opens the menu of the marked entry. Impossible actions are refused with a message."""
-
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(TRANSCRIPT_COMMANDS)]
 
     def __init__(self, port: SessionPort, *, id: str | None = None) -> None:
@@ -209,7 +204,7 @@ class TranscriptPane(TranscriptView, can_focus=True):
 
     @property
     def failed_prose(self) -> str:
-        """The text that the user just ran as Python, if it was a question; else empty."""
+        """The question that the user just ran as Python; else empty."""
         cell = self.viewport.transcript.last_error
         code = cell.code.strip() if cell is not None and cell.offers_explanation else ""
         return code if is_prose(code) else ""

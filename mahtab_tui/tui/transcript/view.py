@@ -49,7 +49,6 @@ _WORD = re.compile(r"\w+|[^\w\s]+|\s+")
 
 
 def position_to_number(position: RowPosition) -> int:
-    """Return a number for a position; numbers are ordered by entry and row."""
     return position.entry << _SHIFT | position.row
 
 
@@ -83,7 +82,7 @@ def selected_text(window: Window, entries: int, selection: Selection) -> str:
 
 
 def word_at(text: str, cell: int) -> tuple[int, int]:
-    """Return start and end of the word at a cell; an empty span past the end."""
+    """Return the span of the word at a cell; empty past the end."""
     for position, character in enumerate(text):
         cell -= get_character_cell_size(character)
         if cell < 0:
@@ -97,8 +96,6 @@ def can_be_marked(entry: Entry) -> bool:
 
 
 class Marker:
-    """Marks an entry: the last visible one until the user moves the mark."""
-
     def __init__(self, viewport: Viewport) -> None:
         self._viewport = viewport
         self.entry: Entry | None = None
@@ -111,7 +108,7 @@ class Marker:
         return self.entry
 
     def keep_visible(self) -> bool:
-        """Move the mark to a visible entry after scrolling; returns whether it moved."""
+        """Move the mark after scrolling; return whether it moved."""
         seen = [entry for entry in self._viewport.entries() if can_be_marked(entry)]
         if self.entry is None or self.entry in seen or not seen:
             return False
@@ -156,7 +153,7 @@ class SearchMatch(NamedTuple):
 
 
 def match_position(found: SearchMatch, window: Window, pattern: Pattern) -> RowPosition:
-    """Return the row of a match, or the nearest one. Raises `PatternTimeout`."""
+    """Return the row of a match, or the nearest. Raises `PatternTimeout`."""
     rows = window.rows(found.entry)
     texts = (rows[number].text for number in range(len(rows)))
     before, nearest = 0, 0
@@ -169,8 +166,6 @@ def match_position(found: SearchMatch, window: Window, pattern: Pattern) -> RowP
 
 
 class TranscriptSearch:
-    """Finds text in the entries, and marks the entry of a match."""
-
     def __init__(self, viewport: Viewport, marker: Marker) -> None:
         self._viewport = viewport
         self._marker = marker
@@ -235,11 +230,10 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     ALLOW_SELECT = True
 
     height_of_all: var[int] = var(0)
-    """Total rows, including the title."""
     room: var[tuple[int, int]] = var((0, 0))
     greeting: var[GreetingLines] = var(())
     search_progress: var[SearchProgress | None] = var(None)
-    """Running searches, while no other pane shows them."""
+    """Searches that no other pane shows."""
 
     def __init__(self, *, id: str | None = None, watched: bool = False) -> None:
         self.viewport = Viewport(watched=watched)
@@ -274,7 +268,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.tick_while(self.viewport.is_running)
 
     def clear(self) -> None:
-        """Empty the transcript. The conversation, the namespace and running cells stay."""
+        """Empty the transcript, but not the conversation, the namespace or running cells."""
         self.viewport.clear()
         self.search.clear()
         self.marker.entry = None
@@ -491,7 +485,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.refresh()
 
     def on_click(self, event: Click) -> None:
-        """Follow the tail from the hint, go to a figure's cell, or select a word or a line."""
+        """Follow the tail, go to a figure's cell, or select a word or a line."""
         if (window := self.viewport.window) is None:
             return
         hint = self.viewport.hint

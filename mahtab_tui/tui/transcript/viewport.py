@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 
 class Heights:
-    """The number of rows of each entry."""
-
     def __init__(self) -> None:
         self._heights: list[int] = []
         self._tree: list[int] = [0]
@@ -56,7 +54,7 @@ class Heights:
         return total
 
     def find(self, row: int) -> tuple[int, int]:
-        """Return the entry at a row, and the row within it; past the end, `len(self)`."""
+        """Return the entry and the row within it; past the end, `len(self)`."""
         index, step = 0, 1 << len(self._heights).bit_length()
         while step:
             following = index + step
@@ -75,7 +73,7 @@ class PinnedRow(NamedTuple):
 def pinned_rows(
     pinned: Sequence[tuple[Entry, Rows]], room: int, width: int, palette: Palette
 ) -> list[PinnedRow]:
-    """Return at most `room` rows with the starts of pinned entries, and the line below them."""
+    """Return the starts of pinned entries, and the line below them."""
     if not pinned or room < 2:
         return []
     room -= 1
@@ -98,7 +96,6 @@ def pinned_rows(
 
 
 CACHED = 64
-"""Maximum number of entries with cached rows."""
 
 
 class RowPosition(NamedTuple):
@@ -107,7 +104,7 @@ class RowPosition(NamedTuple):
 
 
 class Window:
-    """The rows of a growing list of entries, for a width and palette."""
+    """The rows of the entries, for a width and palette."""
 
     def __init__(self, entries: Sequence[Entry], width: int, palette: Palette) -> None:
         self._entries = entries
@@ -133,7 +130,7 @@ class Window:
         self._drawn.clear()
 
     def rows(self, position: int) -> EntryRows:
-        """Lay out an entry and return its rows, which makes its height exact."""
+        """Lay out an entry, which makes its height exact."""
         drawn = self._drawn.pop(position, None)
         if drawn is None:
             drawn = EntryRows(self._entries[position], self.width, self.palette)
@@ -148,11 +145,11 @@ class Window:
         return self._heights.rows_before(position.entry) + position.row
 
     def position_at(self, row: int) -> RowPosition:
-        """Return the position of a row; past the end, the position after the last entry."""
+        """Return a row's position; past the end, that after the last entry."""
         return RowPosition(*self._heights.find(max(0, row)))
 
     def up(self, position: RowPosition, rows: int) -> RowPosition:
-        """Return the position `rows` rows above another, laying out what lies between."""
+        """Return the position so many rows above, laying out what lies between."""
         entry, row = position.entry, position.row - rows
         while row < 0 and entry > 0:
             entry -= 1
@@ -176,13 +173,13 @@ class Window:
             height -= len(self.rows(position))
 
     def logical_line(self, position: RowPosition) -> tuple[int, int]:
-        """Return the unwrapped line of the entry at a position, and the row within that line."""
+        """Return the entry's unwrapped line, and the row within it."""
         starts = self._line_starts(position.entry)
         line = max(0, bisect_right(starts, position.row) - 1)
         return line, position.row - starts[line] if starts else 0
 
     def same_position(self, entry: int, line: int, inner: int) -> RowPosition:
-        """Return the position of a line after rows were wrapped anew; see `logical_line`."""
+        """Return a line's position after rows were wrapped anew."""
         starts = self._line_starts(entry)
         if not starts:
             return RowPosition(entry, 0)
@@ -190,42 +187,38 @@ class Window:
         return RowPosition(entry, min(row, len(self.rows(entry)) - 1))
 
     def _line_starts(self, entry: int) -> list[int]:
-        """Return the rows of an entry that do not continue the row above."""
+        """Return the rows that do not continue the row above."""
         rows = self.rows(entry) if entry < len(self._heights) else ()
         return [number for number in range(len(rows)) if not rows[number].soft]
 
 
 PINNED_SHARE = 3
-"""Pinned entries get at most this fraction of the height: one third."""
+"""Pinned entries get one third of the height."""
 EXACT_PAGES = 4
-"""Pages up to which rows are counted exactly when scrolling up."""
+"""Pages up to which rows are counted exactly."""
 
 
 class Viewport:
-    """Computes the visible rows. It follows the tail unless the user has scrolled up.
-
-    Call `lay_out` before accessing rows, and `settle` after changes.
-    """
+    """Computes the visible rows. Call `lay_out` before accessing rows, and `settle` after
+    changes."""
 
     def __init__(self, *, watched: bool = False) -> None:
-        """watched: the session runs in another program, whose earlier cells may still run."""
+        """watched: the session runs in another program."""
         self.transcript = Transcript(since=0.0 if watched else time.time())
         self.greeting: GreetingLines = ()
         self.loads = 0
-        """Number of cells that load files at the start of the session."""
+        """Cells that load files at the start."""
         self.search_progress: SearchProgress | None = None
         self.window: Window | None = None
         self.top = RowPosition(0, 0)
-        """The first row below the title and the pinned entries."""
         self.following = True
         self.pinned: list[PinnedRow] = []
         self.height = 0
         self._read_entry: Entry | None = None
-        """The entry in which the user has scrolled."""
+        """The last entry when the user scrolled."""
         self._unseen_from = 0
-        """Number of entries when the user scrolled up."""
         self._grown = False
-        """Whether the transcript has grown since then."""
+        """Whether there was anything new since then."""
 
     def fold(self, records: Sequence[Record]) -> bool:
         doing = self.transcript.activity
@@ -244,10 +237,8 @@ class Viewport:
         self.following, self._grown, self.top, self.pinned = True, False, RowPosition(0, 0), []
         self.window = None
 
-    # Layout
-
     def lay_out(self, width: int, palette: Palette) -> None:
-        """Lay out for a width and palette, keeping the top line."""
+        """Lay out, keeping the top line."""
         columns = text_columns(width)
         if self.window is None:
             self.window = Window(self.transcript.entries, columns, palette)
@@ -261,7 +252,6 @@ class Viewport:
 
     @property
     def head(self) -> int:
-        """Fixed rows at the top: the title, the greeting and the pinned entries."""
         return TITLE_HEIGHT + len(self.pinned)
 
     @property
@@ -273,7 +263,7 @@ class Viewport:
         return 0 if self.window is None else self.window.row_number(self.top)
 
     def settle(self) -> None:
-        """Lay out the visible rows, at the scroll position or the tail."""
+        """Lay out the visible rows."""
         window = self.window
         assert window is not None
         positions = self.transcript.positions
@@ -292,7 +282,7 @@ class Viewport:
             window.measure_down(self.top, self.page)
 
     def _greeting_rows(self, window: Window) -> list[PinnedRow]:
-        """Draw the greeting; notices and loaded files below it get half of the height."""
+        """Draw the greeting; entries get half of the height."""
         entries = self.transcript.entries
         if not self.greeting or not all(map(self._precedes_first_cell, entries)):
             return []
@@ -311,8 +301,7 @@ class Viewport:
         return isinstance(entry, Note)
 
     def _reading_position(self, window: Window) -> RowPosition | None:
-        """Return the start of a notebook, or of a long text at the end, until the user has
-        scrolled in it."""
+        """Return the start of a notebook, or of a long text at the end, until the user scrolls."""
         last = len(self.transcript.entries) - 1
         if last < 0 or self.transcript.entries[last] is self._read_entry:
             return None
@@ -322,10 +311,8 @@ class Viewport:
             return None
         return RowPosition(last, row if row > self.page // 2 else 0)
 
-    # Scrolling
-
     def scroll_to(self, row: int, *, at_end: bool) -> None:
-        """Scroll to a row, or follow the tail. Distant rows are estimated."""
+        """Distant rows are estimated."""
         window = self.window
         assert window is not None
         self.go(self._position_at(window, row), following=at_end)
@@ -345,8 +332,6 @@ class Viewport:
             self._unseen_from, self._grown = len(self.transcript.entries), False
         self.top, self.following, self.transcript.opened = position, following, None
         self._read_entry = self.transcript.entries[-1] if self.transcript.entries else None
-
-    # Visible rows
 
     def __len__(self) -> int:
         return 0 if self.window is None else self.window.total + len(self._tail())
@@ -390,7 +375,7 @@ class Viewport:
         return None if position is None else self.transcript.entries[position.entry]
 
     def span(self, entry: Entry) -> tuple[int, int]:
-        """Return an entry's first row without the gap, and the row after its last one."""
+        """Return the first row without the gap, and the row after the last."""
         assert self.window is not None
         position = self.transcript.positions[entry]
         height = len(self.window.rows(position))
@@ -415,7 +400,6 @@ class Viewport:
 
     @property
     def hint(self) -> str:
-        """The hint at the lower right if there is more below."""
         if self.following:
             return " ↓ more " if len(self) > self.first + self.page else ""
         if not self._grown:

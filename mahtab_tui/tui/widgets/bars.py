@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.transcript.fold import Activities, PendingRequests
 
 NARROW = 100
-"""Columns below which the header leaves out some parts."""
+"""Columns below which some parts are left out."""
 
 FULL = 0.8
-"""Share of the model's window from which the header warns."""
+"""Share of the model's window from which to warn."""
 
 _STATES = {
     "starting": ("◌", "$moon"),
@@ -53,22 +53,20 @@ _APPROVAL = {
 
 
 def short_count(number: int) -> str:
-    """``980``, ``12.4k``, ``3.1M``."""
     if number >= 1_000_000:
         return f"{number / 1e6:.1f}M"
     return f"{number / 1e3:.1f}k" if number >= 1_000 else str(number)
 
 
 def environment_name(executable: str) -> str:
-    """Return the name of an interpreter's virtual environment; empty if it is not in one."""
+    """Return the name of a virtual environment, or nothing."""
     folder = PurePath(executable).parent
     name = folder.parent.name
     return name if folder.name == "bin" and (name.startswith(".") or "venv" in name) else ""
 
 
 def _shorten(names: Sequence[Content], by: int) -> list[Content]:
-    """Shorten names by that many columns, longest first, so that approval and costs stay
-    visible."""
+    """Shorten the longest names, so that approval and costs stay visible."""
     lengths = [name.cell_length for name in names]
     room = max(0, sum(lengths) - by)
     most = max(room // len(names), room - sum(lengths) + max(lengths))
@@ -76,8 +74,6 @@ def _shorten(names: Sequence[Content], by: int) -> list[Content]:
 
 
 class HeaderBar(Widget):
-    """Folds the records of the session, the kernel and usage."""
-
     session_name: reactive[str] = reactive("")
     model: reactive[str] = reactive("")
     approval: reactive[str] = reactive("ask")
@@ -85,13 +81,12 @@ class HeaderBar(Widget):
     cost: reactive[float | None] = reactive(None)
     unpriced: reactive[bool] = reactive(False)
     window: reactive[Window | None] = reactive(None)
-    """How much of the model's window the conversation uses; None if unknown."""
+    """The use of the model's window; None if unknown."""
     waits: reactive[bool] = reactive(False)
     kernel: reactive[Kernel | None] = reactive(None, always_update=True)
-    """The kernel's last record; None before the first one, while it starts."""
 
     def __init__(self, langsmith: str = "", *, id: str | None = None) -> None:
-        """langsmith: the variable that sends everything to LangSmith; empty for none."""
+        """langsmith: the variable that sends everything there."""
         super().__init__(id=id)
         self._langsmith = langsmith
         self._busy_since = 0.0
@@ -149,8 +144,7 @@ class HeaderBar(Widget):
         return "starting" if self.kernel is None else self.kernel.state or "starting"
 
     def _activity(self) -> tuple[str, float | None]:
-        """Return what is most urgent for the user, and since when (seconds since the epoch; None if
-        no time is shown)."""
+        """Return what is most urgent, and since when, if that is shown."""
         if self._following is None:
             return "starting", None
         activities, waiting = self._following
@@ -221,8 +215,6 @@ class HeaderBar(Widget):
 
 
 class Key(NamedTuple):
-    """A key in the line. A click presses it."""
-
     key: str
     shown: str
     description: str
@@ -234,8 +226,8 @@ class Key(NamedTuple):
 
 
 class KeyLine(Widget):
-    """Shows the keys that currently do something, each with its effect. It looks like Textual's
-    `Footer`, which creates a widget per key again and again."""
+    """Shows the keys that do something now, like Textual's `Footer`, which creates a widget per key
+    again and again."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {"key-line--key", "key-line--description"}
