@@ -7,7 +7,6 @@ import itertools
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import threading
@@ -17,7 +16,6 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from itertools import groupby
 from pathlib import Path
-from selectors import EVENT_READ, DefaultSelector
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mahtab_tui.knowledge.confined_folder import (
@@ -32,11 +30,8 @@ from mahtab_tui.system import tie_to_parent
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
-
-class _Level(NamedTuple):
-    path: str
-    """Ends with a slash; empty for the topmost folder."""
-    ignored: GitIgnoreSpec | None
+    _Levels = tuple[tuple[str, GitIgnoreSpec | None], ...]
+    """A folder and those above it, with their rules."""
 
 
 def is_wanted(path: str, file_pattern: str) -> bool:
@@ -50,65 +45,50 @@ def is_wanted(path: str, file_pattern: str) -> bool:
 
 
 def source_files(folder: Path) -> Iterator[str]:
-    """Yield the paths relative to the folder."""
+    """Yield the paths relative to the folder of files that are neither hidden nor ignored."""
     confined = ConfinedFolder(folder)
-    waiting: list[tuple[str, tuple[_Level, ...] | None]] = [("", ())]
-    while waiting:
-        path, above = waiting.pop()
-        if above is None:
+    waiting: list[tuple[str, _Levels]] = [("", ())]
+    while waiting:  # the last one is next; the names of folders end with a slash
+        path, levels = waiting.pop()
+        if path and not path.endswith("/"):
             yield path
-        else:
-            waiting += reversed(list(_scan_folder(confined, (*above, _level(confined, path)))))
-
-
-def _scan_folder(
-    confined: ConfinedFolder, levels: tuple[_Level, ...]
-) -> Iterator[tuple[str, tuple[_Level, ...] | None]]:
-    """Yield folders with the levels above them, and files."""
-    here = levels[-1].path
-    try:
-        with os.scandir(confined.folder / here) as entries:
+            continue
+        levels = (*levels, (path, _ignore_rules(confined, path)))
+        with suppress(OSError), os.scandir(confined.folder / path) as entries:
             # By name without a slash, so that the order is that of the paths' parts.
             found = sorted(
-                (each.name, each.is_dir(follow_symlinks=False), each.is_file(follow_symlinks=False))
+                (each.name, each.is_dir(follow_symlinks=False))
                 for each in entries
+                if not each.name.startswith(".")
+                and (each.is_dir(follow_symlinks=False) or each.is_file(follow_symlinks=False))
             )
-    except OSError:
-        return
-    for name, is_folder, is_file in found:
-        path = here + name + "/" * is_folder
-        if not name.startswith(".") and (is_folder or is_file) and not _is_ignored(path, levels):
-            yield path, levels if is_folder else None
+            inside = (path + name + "/" * is_folder for name, is_folder in reversed(found))
+            waiting += [(each, levels) for each in inside if not _is_ignored(each, levels)]
 
 
-def _level(confined: ConfinedFolder, path: str) -> _Level:
+def _ignore_rules(confined: ConfinedFolder, path: str) -> GitIgnoreSpec | None:
     from pathspec import GitIgnoreSpec
 
     try:
-        lines = split_lines(
-            confined.read_bytes(f"{path}.gitignore").decode("utf-8", "surrogateescape")
-        )
+        data = confined.read_bytes(f"{path}.gitignore")
     except ConfinedFolderError:
-        ignored = None
-    else:
-        ignored = GitIgnoreSpec.from_lines(lines)
-    return _Level(path, ignored)
+        return None
+    return GitIgnoreSpec.from_lines(split_lines(data.decode("utf-8", "surrogateescape")))
 
 
-def _is_ignored(path: str, levels: tuple[_Level, ...]) -> bool:
+def _is_ignored(path: str, levels: _Levels) -> bool:
     """Ask the nearest folder with a matching rule."""
-    for level in reversed(levels):
-        if level.ignored is not None:
-            ignored = level.ignored.check_file(path[len(level.path) :]).include
-            if ignored is not None:
-                return ignored
+    for folder, rules in reversed(levels):
+        ignored = None if rules is None else rules.check_file(path[len(folder) :]).include
+        if ignored is not None:
+            return ignored
     return False
 
 
 _CHECK_CANCELLED = 0.05
 """Seconds between checks for cancellation."""
 _MOST = 20_000_000
-"""Bytes of results."""
+"""Characters of results."""
 
 
 class CodeError(RuntimeError):
@@ -248,6 +228,7 @@ def list_files(
 def _run(
     request: Mapping[str, Any], seconds: float, cancelled: Callable[[], bool]
 ) -> tuple[list[Any], Literal["all", "size", "time", "cancelled"]]:
+    """Run the search process. Raises `CodeError`."""
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
     command = tie_to_parent([sys.executable, "-P", "-m", "mahtab_tui.knowledge.code"])
     until = time.monotonic() + seconds
@@ -260,36 +241,28 @@ def _run(
         env=environment,
         start_new_session=True,
     ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
+        message, written = json.dumps({**request, "characters": _MOST}).encode(), None
         try:
-            process.stdin.write(json.dumps(request).encode())
-            process.stdin.close()
-            written = bytearray()
-            with DefaultSelector() as selector:
-                selector.register(process.stdout, EVENT_READ)
-                while True:
+            while written is None:
+                try:
+                    written, _ = process.communicate(message, timeout=_CHECK_CANCELLED)
+                except subprocess.TimeoutExpired:
+                    message = b""  # it is being sent
                     if cancelled():
                         ended = "cancelled"
-                    elif len(written) > _MOST:
-                        ended = "size"
                     elif time.monotonic() > until:
                         ended = "time"
                     if ended != "all":
-                        break
-                    if selector.select(_CHECK_CANCELLED):
-                        data = os.read(process.stdout.fileno(), 1 << 16)
-                        if not data:
-                            break
-                        written += data
+                        process.kill()
         finally:
-            if ended != "all" or sys.exception() is not None:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
     if ended == "all" and process.returncode != 0:
         raise CodeError("The search failed: its process ended early.")
-    *whole, _ = bytes(written).split(b"\n")
-    return [json.loads(line) for line in whole], ended
+    *whole, _ = written.split(b"\n")
+    found = [json.loads(line) for line in whole]
+    if found and found[-1] is None:  # there is more
+        return found[:-1], "size"
+    return found, ended
 
 
 LINE_WIDTH = 500
@@ -332,8 +305,13 @@ def main() -> None:
         if "most" in request
         else matches(request)
     )
+    room = request["characters"]
     for each in found:
-        print(json.dumps(each), flush=True)
+        line = json.dumps(each)
+        room -= len(line)
+        print(line if room > 0 else "null", flush=True)
+        if room <= 0:
+            return
 
 
 if __name__ == "__main__":
