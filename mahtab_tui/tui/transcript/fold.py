@@ -85,8 +85,10 @@ class Activities:
 
     def fold(self, record: Record) -> None:
         match record:
-            case records.Agent():
-                self._agent(record)
+            case records.Agent(state=state):
+                doing, brief = _STATES.get(state, ("", ""))
+                self.turn_running = bool(doing) and record.time >= self._since
+                self._change(record, doing, brief, bool(doing))
             case records.AssistantChatStream() if self.current is not None:
                 self.current = replace(
                     self.current, doing="is writing", brief="writing", waits_for_person=False
@@ -98,11 +100,6 @@ class Activities:
                 self._change(record, "waits for you", "waiting for you", state == "waiting")
             case records.AssistantChat() | records.AssistantReplIn(guest=None):
                 self.current = None
-
-    def _agent(self, record: records.Agent) -> None:
-        doing, brief = _STATES.get(record.state, ("", ""))
-        self.turn_running = bool(doing) and record.time >= self._since
-        self._change(record, doing, brief, bool(doing))
 
     def _change(
         self,
@@ -129,16 +126,13 @@ class PendingRequests:
                 call = record.tree, record.node
                 for key in [key for key in self._since if key[1:3] == call]:
                     del self._since[key]
+                return
             case records.SearchFanOut():
-                self._fold((record.tag, record.tree, record.node, record.request), record)
+                key = record.tag, record.tree, record.node, record.request
             case records.Approval() | records.Review() | records.Input():
-                self._fold((record.tag, record.request), record)
-
-    def _fold(
-        self,
-        key: tuple[str, ...],
-        record: records.SearchFanOut | records.Approval | records.Review | records.Input,
-    ) -> None:
+                key = record.tag, record.request
+            case _:
+                return
         if record.state == "waiting":
             self._since.setdefault(key, record.time)
         else:
@@ -178,7 +172,7 @@ class Transcript(Conversation):
             records.UserReplOutStream: self._output_piece,
             records.AssistantReplOutStream: self._output_piece,
             records.AssistantChatStream: self._token,
-            records.AssistantThoughtStream: self._thought_piece,
+            records.AssistantThoughtStream: self._thought,
             records.AssistantThought: self._thought,
             records.Approval: self._approval,
             records.Review: self._review,
@@ -339,26 +333,21 @@ class Transcript(Conversation):
         elif record.text.strip():
             self._begin_piece(pieces, record, record.text, code=False)
 
-    def _thought_piece(self, record: records.AssistantThoughtStream) -> None:
-        if (entry := self._thoughts.get(answer_step(record))) is not None:
+    def _thought(self, record: records.AssistantThought | records.AssistantThoughtStream) -> None:
+        step, is_whole = answer_step(record), isinstance(record, records.AssistantThought)
+        entry = self._thoughts.get(step)
+        if entry is None:
+            if not (is_whole or record.text.strip()):
+                return
+            entry = Words(author=answer_author(record), source="", thought=True)
+            self._thoughts[step] = entry
+            self.append(entry)
+        if is_whole:
+            entry.collapsed = True
+            self._correct(entry, record.text)
+        else:
             entry.source += record.text
-            self.touch(entry)
-        elif record.text.strip():
-            self._begin_thought(record)
-
-    def _thought(self, record: records.AssistantThought) -> None:
-        entry = self._thoughts.get(answer_step(record)) or self._begin_thought(record)
-        entry.collapsed = True
-        self._correct(entry, record.text)
         self.touch(entry)
-
-    def _begin_thought(
-        self, record: records.AssistantThought | records.AssistantThoughtStream
-    ) -> Words:
-        entry = Words(author=answer_author(record), source=record.text, thought=True)
-        self._thoughts[answer_step(record)] = entry
-        self.append(entry)
-        return entry
 
     # Requests to the user
 
@@ -470,8 +459,7 @@ class Transcript(Conversation):
         self.opened = note
 
     def _notebook_cell(self, record: records.NotebookCell) -> None:
-        key = record.entry_name
-        number = record.position
+        key, number = record.entry_name, record.position
         if record.kind == "code":
             cell = Cell(
                 author="notebook", person=True, code=record.text, cell_number=number, key=key

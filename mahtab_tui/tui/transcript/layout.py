@@ -344,19 +344,18 @@ class EntryRows:
         self._width = width
         self._palette = palette
         self._version = -1
-        self._growing: CellRows | WordsRows | None = None
+        self._rows: Rows = []
         if isinstance(entry, Cell):
-            self._growing = CellRows(entry, width, palette)
+            self._rows = CellRows(entry, width, palette)
         elif isinstance(entry, Words):
-            self._growing = WordsRows(entry, width, palette)
-        self._rows: Rows = [] if self._growing is None else self._growing
+            self._rows = WordsRows(entry, width, palette)
 
     def update(self) -> None:
         if self._version == self._entry.version:
             return
         self._version = self._entry.version
-        if self._growing is not None:
-            self._growing.update()
+        if isinstance(self._rows, CellRows | WordsRows):
+            self._rows.update()
         else:
             self._rows = _DRAWERS[type(self._entry)](self._entry, self._width, self._palette)
 
@@ -368,7 +367,7 @@ class EntryRows:
 
     @property
     def reading_start(self) -> int | None:
-        row = getattr(self._growing, "reading_start", None)
+        row = getattr(self._rows, "reading_start", None)
         return None if row is None or self._entry.collapsed else row + self._entry.gap
 
     def __getitem__(self, index: int) -> Row:

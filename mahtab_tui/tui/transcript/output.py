@@ -248,12 +248,15 @@ class OutputRows:
         for number, (line, lead) in enumerate(ordered):
             known = self._lines.get((line, lead))
             if known is None or known.state != line.state:
-                known = self._draw_line(line, lead)
+                if isinstance(line, DisplayLine):
+                    drawn = display_rows(line, self._width, self._palette)
+                    known = DisplayRows(line.state, drawn or self._text_rows(line))
+                else:
+                    known = LineRows(line, self._width, self._palette, lead)
             lines[line, lead] = known
             if number == gap:
-                rows.append(
-                    self._note(f"… {self._output.omitted:,} lines left out (Enter shows all) …")
-                )
+                omitted = f"… {self._output.omitted:,} lines left out (Enter shows all) …"
+                rows.append(self._note(omitted))
             rows += [(known, index) for index in range(len(known))]
         self._lines, self._rows = lines, rows
 
@@ -279,12 +282,6 @@ class OutputRows:
             if line.text.strip():  # Python's help prints an empty line at its end
                 return None
         return None
-
-    def _draw_line(self, line: OutputLine, lead: str = "") -> _DrawnLine:
-        if not isinstance(line, DisplayLine):
-            return LineRows(line, self._width, self._palette, lead)
-        rows = display_rows(line, self._width, self._palette) or self._text_rows(line)
-        return DisplayRows(line.state, rows)
 
     def _text_rows(self, shown: DisplayLine) -> list[Row]:
         lines = [

@@ -71,14 +71,9 @@ _CONDITIONS: Mapping[str, Callable[[Entry], bool]] = {
 
 
 def entry_menu(entry: Entry, *, pinned: bool, undoable: bool) -> list[PaneCommand]:
-    offered = {"entry-pinned": pinned, "entry-undo": undoable}
-    commands = [
-        command
-        for command in TRANSCRIPT_COMMANDS
-        if (command.menu or command.id in _CONDITIONS or command.id == "entry-undo")
-        and offered.get(command.id, True)
-        and (command.id not in _CONDITIONS or _CONDITIONS[command.id](entry))
-    ]
+    offered = {id: applies(entry) for id, applies in _CONDITIONS.items()}
+    offered |= {"entry-pinned": pinned, "entry-undo": undoable}
+    commands = [each for each in TRANSCRIPT_COMMANDS if offered.get(each.id, each.menu)]
     return [*commands, *_figure_rows(entry)]
 
 
@@ -166,10 +161,10 @@ class TranscriptPane(TranscriptView, can_focus=True):
     def action_again(self, edit: bool) -> None:
         again = self._port.edit if edit else self._port.enter
         match self.marker.marked:
-            case Cell(cell_number=int(number)) as cell if edit:
-                self._port.replace("python", cell.code.strip("\n"), number_entry(number))
-            case Cell(cell_number=int(number)) as cell:
-                self._port.run_notebook_cell(number, cell.code)
+            case Cell(cell_number=int(number), code=code) if edit:
+                self._port.replace("python", code.strip("\n"), number_entry(number))
+            case Cell(cell_number=int(number), code=code):
+                self._port.run_notebook_cell(number, code)
             case Cell() as cell if cell.code.strip():
                 again("python", cell.code.strip("\n"))
             case Question() as question:
@@ -249,11 +244,9 @@ class TranscriptPane(TranscriptView, can_focus=True):
             self._port.undo(cell.number)
 
     def action_replace_entry(self) -> None:
-        entry = self.marker.marked
-        if entry is not None and entry.removed == "replaced":
-            self._refuse("This entry was already replaced.")
-            return
-        match entry:
+        match self.marker.marked:
+            case Entry(removed="replaced"):
+                self._refuse("This entry was already replaced.")
             case Cell(person=True, cell_number=None) as cell if cell.key:
                 self._port.replace("python", cell.code.strip("\n"), cell.key)
             case Question() as question if question.key:
@@ -309,8 +302,10 @@ class TranscriptPane(TranscriptView, can_focus=True):
         self._port.find()
 
     def action_go_to_pinned(self) -> None:
-        if (entry := self.marker.next_pinned()) is not None:
-            self.mark_and_show(entry)
+        pinned = [entry for entry in self.viewport.transcript.pinned if can_be_marked(entry)]
+        at = pinned.index(self.marker.entry) + 1 if self.marker.entry in pinned else 0
+        if pinned:
+            self.mark_and_show(pinned[at % len(pinned)])
         else:
             self._refuse("Nothing is pinned.")
 

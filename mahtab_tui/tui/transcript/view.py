@@ -124,11 +124,6 @@ class Marker:
             index += step
         return entries[index] if 0 <= index < len(entries) else None
 
-    def next_pinned(self) -> Entry | None:
-        pinned = [entry for entry in self._viewport.transcript.pinned if can_be_marked(entry)]
-        at = pinned.index(self.entry) + 1 if self.entry in pinned else 0
-        return pinned[at % len(pinned)] if pinned else None
-
     def scrolls_within(self, entry: Entry, step: int) -> bool:
         top, end = self._viewport.span(entry)
         first, page = self._viewport.first, self._viewport.page
@@ -173,10 +168,6 @@ class TranscriptSearch:
         self._found: SearchMatch | None = None
         self.open = False
         self.pattern: Pattern | None = None
-
-    def clear(self) -> None:
-        self._found = None
-        self._texts.clear()
 
     def begin(self) -> None:
         self._found, self.open = None, True
@@ -243,10 +234,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self._placing = False
         self._drawn_hint = ""
         self._drawings = HalfBlockCache(
-            Fetcher(self),
-            self._visible_pictures,
-            self._redraw_picture,
-            self._show_picture_text,
+            Fetcher(self), self._visible_pictures, self._redraw_picture, self._show_picture_text
         )
 
     def fold(self, records: Sequence[Record]) -> None:
@@ -270,7 +258,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     def clear(self) -> None:
         """Empty the transcript, but not the conversation, the namespace or running cells."""
         self.viewport.clear()
-        self.search.clear()
+        self.search = TranscriptSearch(self.viewport, self.marker)
         self.marker.entry = None
         if self.is_attached:
             self.reload()
@@ -369,18 +357,19 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     def pictures(self) -> Iterator[PicturePart]:
         rows = self._drawn_rows[:-1] if self._drawn_hint else self._drawn_rows
         seen = [] if self.text_selection is not None else rows
-        for _, same in groupby(enumerate(seen), key=_picture_group):
-            (y, row), *others = same
-            if row.picture is not None and self._drawings.get(row.picture[0]):
-                picture, top = row.picture
+        shown = ((y, *row.picture) for y, row in enumerate(seen) if row.picture is not None)
+        for _, same in groupby(shown, key=lambda part: (part[1], part[0] - part[2])):
+            (y, picture, top), *others = same
+            if self._drawings.get(picture):
                 yield PicturePart(picture, EDGE, y + self.head, top, 1 + len(others))
 
-    def _visible_rows(self) -> list[Row]:
-        return [*(pinned.row for pinned in self.viewport.pinned), *self._drawn_rows]
+    def _picture_rows(self) -> Iterator[tuple[int, Picture]]:
+        """Yield the visible rows with a picture, by their distance from the title."""
+        rows = [*(pinned.row for pinned in self.viewport.pinned), *self._drawn_rows]
+        return ((y, row.picture[0]) for y, row in enumerate(rows) if row.picture is not None)
 
     def _visible_pictures(self) -> Iterable[Picture]:
-        rows = self._visible_rows()
-        return dict.fromkeys(row.picture[0] for row in rows if row.picture is not None)
+        return dict.fromkeys(picture for _, picture in self._picture_rows())
 
     def _picture_strip(self, row: Row) -> Strip | None:
         if row.picture is None:
@@ -391,9 +380,9 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         return Strip.blank(picture.columns, get_palette(self.app).surface)
 
     def _redraw_picture(self, picture: Picture) -> None:
-        for y, row in enumerate(self._visible_rows(), TITLE_HEIGHT):
-            if row.picture is not None and row.picture[0] == picture:
-                self.refresh_line(self.scroll_offset.y + y)
+        for y, shown in self._picture_rows():
+            if shown == picture:
+                self.refresh_line(self.scroll_offset.y + TITLE_HEIGHT + y)
 
     def _show_picture_text(self, picture: Picture) -> None:
         for entry in self.viewport.transcript.entries:
@@ -505,8 +494,3 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         start, end = word_at(text, event.x - EDGE) if event.chain == 2 else (0, len(text))
         number = position_to_number(position)
         self.screen.selections = {self: Selection(Offset(start, number), Offset(end, number))}
-
-
-def _picture_group(numbered: tuple[int, Row]) -> tuple[object, int]:
-    y, row = numbered
-    return (None, 0) if row.picture is None else (row.picture[0], y - row.picture[1])

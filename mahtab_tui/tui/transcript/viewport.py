@@ -160,13 +160,8 @@ class Window:
         rows = self.rows(position.entry)
         return rows[position.row] if position.row < len(rows) else Row()
 
-    def measure_down(self, position: RowPosition, height: int) -> None:
-        self._measure(range(position.entry, len(self._heights)), position.row + height)
-
-    def measure_up(self, height: int) -> None:
-        self._measure(range(len(self._heights) - 1, -1, -1), height)
-
-    def _measure(self, positions: range, height: int) -> None:
+    def measure(self, positions: range, height: int) -> None:
+        """Lay out entries up to a height."""
         for position in positions:
             if height <= 0:
                 return
@@ -270,21 +265,32 @@ class Viewport:
         entries = [entry for entry in self.transcript.pinned if not entry.hidden]
         pinned = [(entry, window.rows(positions[entry])) for entry in entries]
         room = self.height // PINNED_SHARE
-        self.pinned = self._greeting_rows(window)
-        self.pinned += pinned_rows(pinned, room, window.width, window.palette)
-        if not self.following:
-            window.measure_down(self.top, self.page)
-            return
-        window.measure_up(self.page)
-        self.top = window.position_at(len(self) - self.page)
-        if (beginning := self._reading_position(window)) is not None:
-            self.top = min(self.top, beginning)
-            window.measure_down(self.top, self.page)
+        self.pinned = [
+            *self._greeting_rows(window),
+            *pinned_rows(pinned, room, window.width, window.palette),
+        ]
+        count = len(self.transcript.entries)
+        if self.following:
+            window.measure(range(count - 1, -1, -1), self.page)
+            self.top = window.position_at(len(self) - self.page)
+            if (beginning := self._reading_position(window)) is not None:
+                self.top = min(self.top, beginning)
+        window.measure(range(self.top.entry, count), self.top.row + self.page)
 
     def _greeting_rows(self, window: Window) -> list[PinnedRow]:
         """Draw the greeting; entries get half of the height."""
         entries = self.transcript.entries
-        if not self.greeting or not all(map(self._precedes_first_cell, entries)):
+        before_first_cell = all(
+            isinstance(entry, Note)
+            or (
+                isinstance(entry, Cell)
+                and entry.person
+                and entry.number is not None
+                and entry.number <= self.loads
+            )
+            for entry in entries
+        )
+        if not self.greeting or not before_first_cell:
             return []
         rows = greeting_rows(self.greeting, window.width, window.palette)
         room = self.height - TITLE_HEIGHT
@@ -294,11 +300,6 @@ class Viewport:
         if len(rows) > room:  # the blank row above goes first
             rows = [*rows[1:room], Row()] if entries else rows[1:]
         return [PinnedRow(row, None) for row in rows[:room]]
-
-    def _precedes_first_cell(self, entry: Entry) -> bool:
-        if isinstance(entry, Cell):
-            return entry.person and entry.number is not None and entry.number <= self.loads
-        return isinstance(entry, Note)
 
     def _reading_position(self, window: Window) -> RowPosition | None:
         """Return the start of a notebook, or of a long text at the end, until the user scrolls."""
@@ -315,17 +316,14 @@ class Viewport:
         """Distant rows are estimated."""
         window = self.window
         assert window is not None
-        self.go(self._position_at(window, row), following=at_end)
-
-    def _position_at(self, window: Window, row: int) -> RowPosition:
         up = window.row_number(self.top) - row
         if 0 < up <= EXACT_PAGES * self.page:
-            return window.up(self.top, up)
-        position = window.position_at(row)
-        if position.entry == len(self.transcript.entries):
-            return position
-        below = window.row_number(RowPosition(position.entry + 1, 0)) - row
-        return RowPosition(position.entry, max(0, len(window.rows(position.entry)) - below))
+            position = window.up(self.top, up)
+        elif (position := window.position_at(row)).entry < len(self.transcript.entries):
+            below = window.row_number(RowPosition(position.entry + 1, 0)) - row
+            inner = max(0, len(window.rows(position.entry)) - below)
+            position = RowPosition(position.entry, inner)
+        self.go(position, following=at_end)
 
     def go(self, position: RowPosition, *, following: bool) -> None:
         if self.following and not following:
@@ -384,9 +382,8 @@ class Viewport:
 
     @property
     def is_running(self) -> bool:
-        transcript = self.transcript
-        waits = transcript.activity is not None or self.search_progress is not None
-        return waits or bool(transcript.running)
+        waits = self.transcript.activity is not None or self.search_progress is not None
+        return waits or bool(self.transcript.running)
 
     def shows(self, code: str) -> bool:
         if self.window is None or code.count("\n") >= LIMIT:
