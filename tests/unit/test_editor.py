@@ -15,11 +15,13 @@ from hypothesis import strategies as st
 from mahtab_tui.store.database import History, letters_between
 from mahtab_tui.tui.editor import code_area
 from mahtab_tui.tui.editor.code_area import STEP, SourceSpan, find_source_spans, strip_literals
-from mahtab_tui.tui.editor.pane import LONGEST, is_code, is_prose
 from mahtab_tui.tui.editor.pasting import (
+    CLASSIFIED,
     clean,
     has_curly_quotes,
+    is_code,
     is_complete,
+    is_prose,
     next_indent,
     prepare_pasted_python,
     straighten_quotes,
@@ -69,8 +71,8 @@ def test_effective_python_is_code(text: str) -> None:
         "for x in df.columns:",
         "print('a' 'b'",
         "%timeit f()",
-        "(" * LONGEST,
-        "word " * LONGEST,
+        "(" * CLASSIFIED,
+        "word " * CLASSIFIED,
     ],
 )
 def test_ambiguous_text_is_neither_prose_nor_code(text: str) -> None:
@@ -164,10 +166,6 @@ def test_spans_lie_within_the_text_and_pair_what_belongs_together(text: str) -> 
         ("```python\nx = 1\n\ny = 2\n```\n", "x = 1\n\ny = 2"),
         ("\n  ~~~ py\n  x = 1\n  ~~~", "x = 1"),
         ("```\n>>> x\n1\n```", "x\n# 1"),
-        (
-            "```py\nx = 1\n```\nThen *this*:\n\n```py\ny = 2\n```\nDone.",
-            "x = 1\n# Then *this*:\n\ny = 2\n# Done.",
-        ),
         ("````\ns = '''\n```\nx\n```\n'''\n````", "s = '''\n```\nx\n```\n'''"),
         ('```python title="a.py" hl_lines="1"\nx = 1\n```', "x = 1"),
         ("```{python}\nx = 1\n```", "x = 1"),

@@ -209,12 +209,13 @@ class Completer:
         """by_character: the user typed a character."""
         area, before = self._area, self._text_before_cursor
         self._fetcher.forget("completion")
-        if self._completer_for(area.python) is None or not (by_character or self._list.is_open):
+        is_open = self._list.is_open
+        if self._completer_for(area.python) is None or not (by_character or is_open):
             worth_it = False
         elif not area.python:
             worth_it = self._starts_mention_or_command(before)
         else:
-            goes_on = self._list.is_open and re.search(r"\w$", before)
+            goes_on = is_open and re.search(r"\w$", before)
             worth_it = bool(_TRIGGER.search(before) or goes_on)
         if worth_it:
             self._narrow()
@@ -232,11 +233,10 @@ class Completer:
 
     def _insert(self, item: Completion) -> None:
         self.close()
-        start = location(self._area.text, len(self._prefix))
-        with self._area.as_typed():
-            self._area.replace(
-                item.text, start, self._area.cursor_location, maintain_selection_offset=False
-            )
+        area = self._area
+        start, end = location(area.text, len(self._prefix)), area.cursor_location
+        with area.as_typed():
+            area.replace(item.text, start, end, maintain_selection_offset=False)
         if item.kind == "folder":
             self._ask(by_key=True)
 
@@ -295,19 +295,16 @@ class Completer:
         wanted = (area.text, area.cursor_index, area.python)
         if (request.code, request.cursor, request.python) != wanted or not area.has_focus:
             return
-        if found is None:
+        if found is not None and found.items:
+            self._show(found, request)
+        else:
             self.close()
-            return
-        self._show(found, request)
-        if found.pending:
+        if found is not None and found.pending:
             self._ask(by_key=request.by_key, pause=_PENDING_RETRY)
 
     def _show(self, found: Completions, request: CompletionRequest) -> None:
         code, items, by_key = request.code, found.items, request.by_key
         typed, self._prefix = code[found.start : request.cursor], code[: found.start]
-        if not items:
-            self.close()
-            return
         # The string may not be a file name, or the only item is already typed.
         files = request.python and items[0].kind in ("file", "folder")
         only = len(items) == 1

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import re
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -45,51 +42,6 @@ FindChips = Callable[[str], "Sequence[MentionChip]"]
 
 PAUSE = 0.15
 """Seconds without a key before mentions are resolved."""
-
-
-def _draw_chip(chip: MentionChip) -> Content:
-    label, size = (" ".join(plain(text).split()) for text in (chip.label, chip.size))
-    style = "$bad on $panel" if chip.missing else "$muted on $panel"
-    return Content.assemble((f" {label} ", "$moon on $panel"), (f"{size} ", style))
-
-
-LONGEST = 2_000
-"""Characters of a text that is classified at each key."""
-_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*[,.;:?!…]*|\d+[,.?!%]*")
-_CODE_NODES = (
-    ast.Assign,
-    ast.AnnAssign,
-    ast.AugAssign,
-    ast.Attribute,
-    ast.BinOp,
-    ast.Call,
-    ast.Compare,
-    ast.Import,
-    ast.ImportFrom,
-    ast.Subscript,
-)
-
-
-def is_prose(text: str) -> bool:
-    """Return whether a text is a sentence and not valid Python."""
-    words = text[: LONGEST + 1].split()
-    if len(text) > LONGEST or len(words) < 3 or _parse(text) is not None:
-        return False
-    return 5 * sum(_WORD.fullmatch(word) is not None for word in words) >= 4 * len(words)
-
-
-def is_code(text: str) -> bool:
-    tree = _parse(text) if len(text) <= LONGEST else None
-    return tree is not None and any(isinstance(node, _CODE_NODES) for node in ast.walk(tree))
-
-
-def _parse(text: str) -> ast.Module | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
 
 
 _GLYPHS: dict[Mode, str] = {"python": "❯", "ask": "◈"}
@@ -229,14 +181,19 @@ class EditorPane(Widget):
         elif self._replaces:
             hint = Content(_CHANGING if self._replaces.startswith("place ") else _REPLACING)
         elif self._chips:
-            hint = Content("  ").join(map(_draw_chip, self._chips))
+            parts: list[tuple[str, str]] = []
+            for chip in self._chips:
+                label, size = (" ".join(plain(text).split()) for text in (chip.label, chip.size))
+                style = "$bad on $panel" if chip.missing else "$muted on $panel"
+                parts += [(f" {label} ", "$moon on $panel"), (f"{size} ", style), ("  ", "")]
+            hint = Content.assemble(*parts[:-1])
         else:
             hint = Content(_KEYS[self.mode])
         self._hint.update(hint)
 
     @on(TextArea.Changed, "#code")
     def _refresh_mentions(self) -> None:
-        from mahtab_tui.tui.editor.pasting import has_curly_quotes
+        from mahtab_tui.tui.editor.pasting import has_curly_quotes, is_code, is_prose
 
         text, offer = self._area.whole_text, ""
         self._resolve_mentions(text if self.mode == "ask" else "")
@@ -251,8 +208,7 @@ class EditorPane(Widget):
             self._draw_hint()
 
     def _resolve_mentions(self, question: str) -> None:
-        find = self._find_chips
-        if not question or find is None:
+        if not question or (find := self._find_chips) is None:
             self._fetcher.forget("attachments")
             self._show_chips(())
             return

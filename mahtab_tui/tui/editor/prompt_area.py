@@ -42,7 +42,7 @@ class InputHistory:
         self._thread = threading.Thread(
             target=self._read_and_write, name="input-history", daemon=True
         )
-        self._cursors = {"python": HistoryCursor(), "ask": HistoryCursor()}
+        self.reset()
 
     def start(self) -> None:
         self._thread.start()
@@ -66,7 +66,7 @@ class InputHistory:
         self.reset()
 
     def reset(self) -> None:
-        self._cursors = {mode: HistoryCursor() for mode in self._cursors}
+        self._cursors = {"python": HistoryCursor(), "ask": HistoryCursor()}
 
     def _read_and_write(self) -> None:
         self._past = [*self._history.entries("python"), *self._history.entries("ask")]
@@ -231,12 +231,8 @@ class PromptArea(CodeArea):
     def _replace_text(self, text: str) -> None:
         self.replace(text, (0, 0), self.document.end, maintain_selection_offset=False)
 
-    @property
-    def _matches_history(self) -> bool:
-        return self._recalled == (self.text, self.selection)
-
     def may_run(self) -> bool:
-        if not self._matches_history:
+        if self._recalled != (self.text, self.selection):
             return super().may_run()
         from mahtab_tui.tui.editor.pasting import is_complete
 
@@ -244,7 +240,8 @@ class PromptArea(CodeArea):
 
     def action_cursor_up(self, select: bool = False) -> None:
         in_first_line = self.navigator.is_first_wrapped_line(self.cursor_location)
-        if not select and (self._matches_history or in_first_line):
+        is_recalled = self._recalled == (self.text, self.selection)
+        if not select and (is_recalled or in_first_line):
             self._step_history(1)
         else:
             super().action_cursor_up(select)
@@ -326,8 +323,8 @@ class PromptArea(CodeArea):
         spans = list(Pattern(words, regex=regex, any_case=True).spans(self.text)) if words else []
         if not spans:
             return "nothing found" if words else ""
-        at = next((number for number, (start, _) in enumerate(spans) if start >= self._found_at), 0)
-        at = (at + step) % len(spans)
+        before = sum(start < self._found_at for start, _ in spans)
+        at = (before % len(spans) + step) % len(spans)
         self._found_at, end = spans[at]
         self.selection = Selection(location(self.text, self._found_at), location(self.text, end))
         self.scroll_cursor_visible()

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from pygments.lexer import Lexer
 from pygments.lexers import PythonLexer
-from pygments.lexers.special import TextLexer
 from pygments.token import String, Token
 from pygments.token import _TokenType as TokenType
 from rich.style import Style
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 PYTHON = PythonLexer(stripnl=False, ensurenl=False)
 WRAPPED = "↪ "
 """Starts a row that continues a line; not copied."""
-PLAIN = TextLexer(stripnl=False, ensurenl=False)
 _NO_CHARACTER = (sys.maxsize, "")
 
 
@@ -47,9 +45,6 @@ class CodeRows(list[Row]):
         self._settled = 0
         """Characters whose highlighting is final."""
         self._settled_rows: list[Row] = []
-        self._head = ""
-        """The start of long code, which stays."""
-        self._head_rows: list[Row] = []
 
     def update(self, code: str) -> None:
         """Show this code; if it grew, draw only its last lines."""
@@ -58,15 +53,12 @@ class CodeRows(list[Row]):
         if not code.startswith(self._code[: self._settled]):
             self._settled, self._settled_rows = 0, []
         self._code = code
-        if len(ends := two_ends(code)) > 1 or ends[0] != code:
-            if ends[0] != self._head:
-                self._head, self._head_rows = ends[0], list(self._draw_rows(ends[0]))
-            self[:] = [*self._head_rows, *(row for end in ends[1:] for row in self._draw_rows(end))]
+        if (ends := two_ends(code)) != [code]:
+            self[:] = [row for end in ends for row in self._draw_rows(end)]
             return
         tail = code[self._settled :]
         self[:] = [*self._settled_rows, *self._draw_rows(tail)]
-        safe = safe_length(tail)
-        if safe:
+        if safe := safe_length(tail):
             self._settled_rows += self._draw_rows(tail[: safe - 1])
             self._settled += safe
 
@@ -185,7 +177,7 @@ def change_lines(changes: Sequence[Change], not_restored: Sequence[NotRestored])
     lines += _count_of_others(len(changes))
     if not_restored:
         lines += [Content(""), Content.styled("Cannot be undone:", "$bad")]
-        for name, reason in ((each.name, each.reason) for each in not_restored[:NAMES]):
+        for name, reason in not_restored[:NAMES]:
             lines.append(Content(f"  {one_line(f'{name}: {reason}' if name else reason)}"))
         lines += _count_of_others(len(not_restored))
     return lines

@@ -14,7 +14,7 @@ from mahtab_tui.bus.output import DisplayLine
 from mahtab_tui.bus.records import PICTURES, number_entry
 from mahtab_tui.tui.commands.command import PaneCommand, bindings
 from mahtab_tui.tui.commands.panes import TRANSCRIPT_COMMANDS
-from mahtab_tui.tui.editor.pane import is_prose
+from mahtab_tui.tui.editor.pasting import is_prose
 from mahtab_tui.tui.external import copy
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 from mahtab_tui.tui.transcript.fold import NotebookWords, output_text

@@ -30,10 +30,8 @@ from mahtab_tui.tui.widgets.prompt_row import IGNORE_KEYS_S, PART, Chip, PromptR
 
 RESERVED_LINES = 9
 """Rows besides the code: header, question, answers, input and keys."""
-LINES, CHARACTERS = 20_000, 300_000
-"""Shown at most."""
-COLOURED = 40_000
-"""Characters to highlight at most; the lexer needs a second for a few times as many."""
+LONGEST, MOST_LINES = 100_000, 2_000
+"""Characters of code to show, parse or edit, and lines to edit."""
 
 
 class WaitingCodeRows(list[Row]):
@@ -41,10 +39,9 @@ class WaitingCodeRows(list[Row]):
     lines: Sequence[int] = ()
 
     def lay_out(self, width: int, palette: Palette) -> None:
-        from mahtab_tui.tui.rows.code import PLAIN, PYTHON, code_rows
+        from mahtab_tui.tui.rows.code import PYTHON, code_rows
 
-        lexer = PYTHON if len(self.code) <= COLOURED else PLAIN
-        self[:] = code_rows(lexer, self.code, max(1, width), palette, palette.model)
+        self[:] = code_rows(PYTHON, self.code, max(1, width), palette, palette.model)
         self.lines = list(accumulate(int(not row.soft) for row in self))
 
 
@@ -65,10 +62,8 @@ class WaitingCode(RowsView):
 
     def show(self, code: str) -> None:
         self._count = code.count("\n") + 1
-        shown = code[:CHARACTERS]
-        if shown.count("\n") >= LINES:
-            shown = "\n".join(shown.split("\n", LINES)[:LINES])
-        self._code.code, self._is_cut, self.end_seen = shown, len(shown) < len(code), False
+        self._code.code = code[:LONGEST]
+        self._is_cut, self.end_seen = len(code) > LONGEST, False
         self.scroll_to(y=0, animate=False, immediate=True)
         self.reload()
         self.refresh(layout=True)
@@ -92,8 +87,7 @@ class WaitingCode(RowsView):
             return ""
         visible = f"lines {lines[first]:,}–{lines[last - 1]:,} of {self._count:,}"
         if self._is_cut:
-            characters = f"{len(self._code.code):,} characters"
-            visible += f", too long: only the first {characters} are shown"
+            visible += f", too long: only the first {LONGEST:,} characters are shown"
         return visible
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
@@ -131,9 +125,6 @@ def find_search_tools(code: str) -> str:
 Action = Literal["run", "skip", "all", "stop"]
 
 _BEGINNING = 40
-LONGEST, MOST_LINES = 100_000, 2_000
-"""Parsed or edited at most."""
-
 _CHIPS = (
     Chip("run", "y", "bold $background on $good", " y run "),
     Chip("edit", "e", "$background on $person", " e edit "),
@@ -266,7 +257,10 @@ class ApprovalRow(PromptRow[Approval]):
         parts: list[tuple[str, str]] = []
         if role := _role(record):
             parts.append((clean(record.party or ""), f"${role}"))
-        if part := self._part_label(record):
+        part = f"1/{len(self._requests)}" if len(self._requests) > 1 else ""
+        if record.block is not None and (record.blocks or 0) > 1:
+            part = f"{record.block + 1}/{record.blocks}"
+        if part:
             parts.append((f"{part}  {one_line(record.text.strip())[:_BEGINNING]}", "$moon"))
         if self._code.display and (seen := self._code.visible_lines):
             parts.append((seen, "$moon" if not self._code.end_seen else "$muted"))
@@ -281,17 +275,11 @@ class ApprovalRow(PromptRow[Approval]):
         if record.why and self._part == "chips":
             parts.append((f"asks before it runs: {clean(record.why)}", "$muted"))
         if self._tools:
-            parts.append(
-                (f"the search may call {clean(self._tools)} without asking again", "$moon")
-            )
+            text = f"the search may call {clean(self._tools)} without asking again"
+            parts.append((text, "$moon"))
         if self._hidden:
             parts.append((f"contains hidden characters: {' '.join(self._hidden)}", "$bad"))
         self._show(parts)
-
-    def _part_label(self, record: Approval) -> str:
-        if record.block is not None and (record.blocks or 0) > 1:
-            return f"{record.block + 1}/{record.blocks}"
-        return f"1/{len(self._requests)}" if len(self._requests) > 1 else ""
 
     def run_edited(self) -> bool:
         """Return False if no code is being edited."""
@@ -355,10 +343,11 @@ class ApprovalRow(PromptRow[Approval]):
             self.mount(RulesToWrite(id="rules", classes=PART, markup=False))
         for shown in self.query(RulesToWrite):
             shown.rules = rules
-            lines = []
-            for rule in rules:
-                hint = _READ_ONLY_RULE_HINT if rule.endswith(READ_ONLY) else _EXACT_RULE_HINT
-                lines += [f"  {rule}", f"  {hint}"]
+            hints = (
+                _READ_ONLY_RULE_HINT if rule.endswith(READ_ONLY) else _EXACT_RULE_HINT
+                for rule in rules
+            )
+            lines = (f"  {rule}\n  {hint}" for rule, hint in zip(rules, hints, strict=True))
             shown.update("\n".join(lines))
         self.go_to("rules" if rules else "chips")
 

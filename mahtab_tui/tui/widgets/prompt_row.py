@@ -304,7 +304,7 @@ class PromptRow(Widget, Generic[R]):
         """letter: None for a click or another key."""
         if letter and not self._focused_by_user and self._loan.previous_focus is not None:
             self._pending = answer, letter
-            self._pending_timer = self.set_timer(TYPING_GAP_S, self._answer_pending)
+            self._pending_timer = self.set_timer(TYPING_GAP_S, lambda: self._answer(answer))
         else:
             self._answer(answer)
 
@@ -334,12 +334,9 @@ class PromptRow(Widget, Generic[R]):
             self.go_to("chips")
 
     def _answer(self, answer: str) -> None:
+        self._release()
         if request := self._shown:  # otherwise the first of two fast keys has already answered
             self.handle_answer(request, answer)
-
-    def _answer_pending(self) -> None:
-        if (pending := self._release()) is not None:
-            self._answer(pending[0])
 
     def _release(self) -> tuple[str, Key] | None:
         if self._pending_timer is not None:

@@ -151,8 +151,10 @@ class InputRow(Widget):
                 elif request in self._requests:
                     shown = request == next(iter(self._requests))
                     del self._requests[request]
-                    if shown:
-                        self._next()
+                    if shown and self._requests:
+                        self._open(next(iter(self._requests.values())))
+                    elif shown:
+                        self._close()
 
     def focus(self, scroll_visible: bool = True) -> InputRow:
         if self.display:
@@ -183,12 +185,6 @@ class InputRow(Widget):
         if self._loan.has_focus:
             self._watch.pause()
 
-    def _next(self) -> None:
-        if self._requests:
-            self._open(next(iter(self._requests.values())))
-        else:
-            self._close()
-
     def _close(self) -> None:
         """Give back the focus, and typed text that no code asked for."""
         self._watch.pause()
@@ -212,7 +208,7 @@ class InputRow(Widget):
         del self._requests[request]
         self.post_message(self.Answered(request, text))
         if self._requests:
-            self._next()
+            self._open(next(iter(self._requests.values())))
         else:
             self._close_timer = self.set_timer(LINGER, self._close)
 
@@ -274,8 +270,7 @@ class QueueRow(Widget, can_focus=True):
         return min(len(self.items), SHOWN)
 
     def render(self) -> Content:
-        head, lines = self._head(), []
-        first = self._first()
+        head, first, lines = self._head(), self._first(), []
         for index in range(first, min(first + SHOWN, len(self.items))):
             ask, chosen = self.items[index].mode == "ask", self.has_focus and index == self.chosen
             line = Content.assemble(
