@@ -10,13 +10,13 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 
 
 _SPECIAL = frozenset(range(0x80, 0xA0))
@@ -39,12 +39,12 @@ def is_encoding(name: str) -> bool:
 
 
 def byte_order_mark(data: bytes) -> bytes:
-    return next((mark for mark, _ in _MARKS if data.startswith(mark)), b"")
+    return next(filter(data.startswith, _MARKS), b"")
 
 
 def marked_encoding(data: bytes) -> str | None:
     """Return the encoding of the byte order mark, if any."""
-    return dict(_MARKS).get(byte_order_mark(data))
+    return _MARKS.get(byte_order_mark(data))
 
 
 def decode(data: bytes, encoding: str | None = None) -> str:
@@ -82,13 +82,13 @@ READ_LIMIT = 5_000_000
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | getattr(os, "O_NOCTTY", 0)
-_KINDS = (
-    (stat.S_ISDIR, "is a folder"),
-    (stat.S_ISFIFO, "is a pipe, not a file"),
-    (stat.S_ISSOCK, "is a socket, not a file"),
-    (stat.S_ISCHR, "is a device, not a file"),
-    (stat.S_ISBLK, "is a device, not a file"),
-)
+_KINDS = {
+    stat.S_IFDIR: "is a folder",
+    stat.S_IFIFO: "is a pipe, not a file",
+    stat.S_IFSOCK: "is a socket, not a file",
+    stat.S_IFCHR: "is a device, not a file",
+    stat.S_IFBLK: "is a device, not a file",
+}
 _REASONS = {
     errno.EACCES: "may not be read",
     errno.EPERM: "may not be read",
@@ -198,9 +198,8 @@ def _open_stepwise(root: int, parts: list[str]) -> int:
 
 def _check(path: str, opened: int) -> None:
     found = os.fstat(opened)
-    for is_kind, words in _KINDS:
-        if is_kind(found.st_mode):
-            raise ConfinedFolderError(f"{path} {words}.")
+    if words := _KINDS.get(stat.S_IFMT(found.st_mode)):
+        raise ConfinedFolderError(f"{path} {words}.")
     for folder in ("/proc", "/sys"):
         with suppress(OSError):
             if found.st_dev == os.stat(folder).st_dev != os.stat("/").st_dev:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.records import Notice, Record, emit
+from mahtab_tui.bus.records import Record, emit, warn
 from mahtab_tui.knowledge.confined_folder import ConfinedFolder, ConfinedFolderError
 from mahtab_tui.knowledge.skills import (
     Skill,
@@ -75,9 +75,11 @@ class SkillsIndex:
 
     def search(self, query: str, limit: int = 5) -> list[Hit]:
         """Return the skills that match best; whole words count more than parts."""
-        words = _query_words(query)
+        words = list(dict.fromkeys(_WORDS.findall(query.replace("\0", " ").lower())))
+        words = [word for word in words if word not in _COMMON] or words
         if not words or limit < 1:
             return []
+        words = sorted(words, key=len, reverse=True)[:QUERY_WORDS]
         identifiers = any("_" in word for word in words)
         parts = _PARTS_OF_IDENTIFIERS if identifiers else _PARTS
         scores: dict[int, float] = {}
@@ -126,22 +128,11 @@ def _filled(skills: Iterable[Skill]) -> sqlite3.Connection:
     insert = "INSERT INTO {}(rowid, name, description, content) VALUES (?, ?, ?, ?)"
     database.executemany(insert.format("stems"), rows)
     # Only identifiers of the content, since ordinary words are found by their stems.
-    database.executemany(
-        insert.format("parts"), [(*row[:3], " ".join(_identifiers(row[3]))) for row in rows]
-    )
+    for row, name, description, content in rows:
+        names = dict.fromkeys(name for name in _NAME.findall(content) if _NO_WORD.search(name, 1))
+        database.execute(insert.format("parts"), (row, name, description, " ".join(names)))
     database.execute("COMMIT")
     return database
-
-
-def _identifiers(text: str) -> dict[str, None]:
-    return dict.fromkeys(name for name in _NAME.findall(text) if _NO_WORD.search(name, 1))
-
-
-def _query_words(query: str) -> list[str]:
-    """Return the specific words of a query, or all."""
-    words = list(dict.fromkeys(_WORDS.findall(query.replace("\0", " ").lower())))
-    specific = [word for word in words if word not in _COMMON] or words
-    return sorted(specific, key=len, reverse=True)[:QUERY_WORDS]
 
 
 FRESH = 1.0
@@ -183,15 +174,12 @@ class SkillLibrary:
                 found = {skill.name: skill for skill in self._loader.load_all()}
                 if found != self._skills:
                     self._skills = found
-                    texts = (
-                        f"{each.name}: {each.description}\n{each.content}"
-                        for each in found.values()
-                    )
-                    self._texts = dict(zip(found, texts, strict=True)) if self._meaning else {}
+                    self._texts = {
+                        name: f"{name}: {skill.description}\n{skill.content}"
+                        for name, skill in found.items()
+                    }
                 self._looked = time.monotonic()
-            problems = [
-                problem for problem in self._loader.warnings if problem not in self._reported
-            ]
+            problems = [each for each in self._loader.warnings if each not in self._reported]
             self._reported.update(problems)
             skills = self._skills
         for problem in problems:
@@ -206,7 +194,7 @@ class SkillLibrary:
     @property
     def broken(self) -> dict[str, Path | None]:
         """A sentence and the file of each unusable skill."""
-        return {problem: self._loader.broken.get(problem) for problem in self._loader.problems}
+        return self._loader.problems
 
     @property
     def untrusted(self) -> tuple[Skill, ...]:
@@ -247,20 +235,16 @@ class SkillLibrary:
         parts = [skill.content]
         if args:
             parts.append(f"Arguments: {args}")
-        if files := skill_files(skill):
-            parts.append(
-                f"Files of this skill, for load_skill({name!r}, file=...): {', '.join(files)}"
-            )
+        if files := ", ".join(skill_files(skill)):
+            parts.append(f"Files of this skill, for load_skill({name!r}, file=...): {files}")
         return "\n\n".join(parts)
 
     def found(self, query: str, limit: int = 5) -> str:
         """Format the output of `search_skills`."""
         skills = self.skills()
         found = (name for name in self.nearest(query, limit) if name in skills)
-        return (
-            "\n".join(f"{name}: {skills[name].description}" for name in found)
-            or f"No skill matches {query!r}."
-        )
+        lines = [f"{name}: {skills[name].description}" for name in found]
+        return "\n".join(lines) or f"No skill matches {query!r}."
 
     def nearest(self, query: str, limit: int) -> list[str]:
         if self._meaning is None:
@@ -368,10 +352,8 @@ class LoadedSkills:
         if self._sizes.get(name) != size:
             left = self._budget - sum(self._sizes.values()) + self._sizes.get(name, 0)
             if size > left:
-                loaded = (
-                    ", ".join(f"{each} ({chars:,})" for each, chars in self._sizes.items())
-                    or "none"
-                )
+                sizes = (f"{each} ({chars:,})" for each, chars in self._sizes.items())
+                loaded = ", ".join(sizes) or "none"
                 raise SkillsBudgetExceeded(
                     f"The skill {name} has {size:,} characters, but only {max(0, left):,} of the {self._budget:,} for loaded skills are left. Loaded: {loaded}."
                 )
@@ -401,19 +383,15 @@ class LoadedSkills:
                     if name in self._sizes:
                         self._report(name, None)
                 if self._log is not None:
-                    emit(
-                        self._log,
-                        Notice(f"The skill {name} is no longer loaded. {error}", level="warning"),
-                    )
+                    warn(self._log, f"The skill {name} is no longer loaded. {error}")
         return texts
 
     def _report(self, name: str, size: int | None) -> None:
         """size: None if it is unloaded."""
+        is_loaded = size is not None
         chars = self._sizes.pop(name, 0) if size is None else size
-        if size is not None:
-            self._sizes[name] = size
+        if is_loaded:
+            self._sizes[name] = chars
         if self._log is not None:
-            emit(
-                self._log,
-                records.Skill(name=name, loaded=size is not None, chars=chars, budget=self._budget),
-            )
+            record = records.Skill(name=name, loaded=is_loaded, chars=chars, budget=self._budget)
+            emit(self._log, record)

@@ -125,8 +125,7 @@ class SemanticIndex:
         if isinstance(answer, Exception):
             self._fail(answer)
             return None
-        vector: np.ndarray[Any, Any] = answer
-        return vector
+        return answer
 
     def _fill(self, corpus: _Corpus) -> None:
         try:
@@ -142,21 +141,18 @@ class SemanticIndex:
                     self._store = self._open()
                 store = self._store
             model = self._embedder.identity
-            known = store.known(model, list(texts))
-            corpus.vectors = corpus.vectors | {
-                key: known[digest] for digest in known for key in keys[digest]
-            }
-            missing = [digest for digest in texts if digest not in known]
-            for start in range(0, len(missing), _BATCH):
+            vectors = store.known(model, list(texts))
+            missing = [digest for digest in texts if digest not in vectors]
+            for start in range(0, len(missing) + _BATCH, _BATCH):
+                corpus.vectors = corpus.vectors | {
+                    key: vectors[digest] for digest in vectors for key in keys[digest]
+                }
                 batch = missing[start : start + _BATCH]
-                if self._closed.is_set():
+                if self._closed.is_set() or not batch:
                     return
                 made = _unit(self._embedder.documents([texts[digest] for digest in batch]))
                 vectors = {digest: row.tobytes() for digest, row in zip(batch, made, strict=True)}
                 store.keep(model, vectors)
-                corpus.vectors = corpus.vectors | {
-                    key: vectors[digest] for digest in batch for key in keys[digest]
-                }
         except Exception as error:  # the thread's outermost frame
             corpus.begun = False  # the next search tries again
             self._fail(error)
@@ -191,10 +187,9 @@ class _Corpus:
         if not alike:
             return []
         table = np.frombuffer(b"".join(alike.values()), np.float32).reshape(len(alike), -1)
-        scores = table @ vector
-        best = np.argpartition(-scores, min(NEAREST, len(scores) - 1))[:NEAREST]
+        best = np.argsort(-(table @ vector), kind="stable")[:NEAREST]
         keys = list(alike)
-        return [keys[row] for row in sorted(best.tolist(), key=lambda row: (-scores[row], row))]
+        return [keys[row] for row in best.tolist()]
 
 
 def _unit(vectors: Sequence[Sequence[float]]) -> np.ndarray[Any, Any]:
@@ -268,13 +263,11 @@ class CodeParts:
         if not found:
             return ""
         lines = ["Near in words and meaning:" if by_meaning else "Near in words:"]
-        for part in found[:_SHOWN]:
-            shown = part.text.split("\n")
-            lines.append(f"{part.path}:{part.first}-{part.first + len(shown) - 1}")
-            lines += [
-                f"{number:>6}  {line[:_WIDTH]}"
-                for number, line in enumerate(shown[:_SHOWN_LINES], part.first)
-            ]
+        for path, first, text in found[:_SHOWN]:
+            shown = text.split("\n")
+            lines.append(f"{path}:{first}-{first + len(shown) - 1}")
+            numbered = enumerate(shown[:_SHOWN_LINES], first)
+            lines += [f"{number:>6}  {line[:_WIDTH]}" for number, line in numbered]
         if omitted:
             lines.append(
                 f"[The project is large: only its first {len(parts):,} parts are searched, {omitted:,} files are not.]"
@@ -293,12 +286,10 @@ class CodeParts:
             with suppress(ConfinedFolderError, OSError):  # it is binary, too large, or gone
                 status = (self._folder / path).stat()
                 stamp, known = (status.st_mtime_ns, status.st_size), self._files.get(path)
-                files[path] = (
-                    known
-                    if known is not None and known[0] == stamp
-                    else (stamp, _split_file(path, confined.read_text(path)))
-                )
-                count += len(files[path][1])
+                if known is None or known[0] != stamp:
+                    known = (stamp, _split_file(path, confined.read_text(path)))
+                files[path] = known
+                count += len(known[1])
         if files == self._files and self._index is not None:
             return
         self._files, self._omitted = files, omitted

@@ -231,11 +231,8 @@ def skill_files(skill: Skill) -> list[str]:
         folders[:] = sorted(
             name for name in folders if not name.startswith(".") and name != "__pycache__"
         )
-        found += [
-            os.path.relpath(os.path.join(folder, name), skill.folder)
-            for name in sorted(names)
-            if not name.startswith(".")
-        ]
+        paths = (os.path.join(folder, name) for name in sorted(names) if not name.startswith("."))
+        found += [os.path.relpath(path, skill.folder) for path in paths]
         if len(found) > _FILES:
             break
     return [name for name in found if name != skill.file.name and name.isprintable()][:_FILES]
@@ -259,19 +256,15 @@ def trust_texts(texts: Mapping[Path, str]) -> None:
     allow_files({path: {_KEY: text} for path, text in texts.items()})
 
 
-def is_trusted(record: Mapping[str, Mapping[str, Any]], skill: Skill) -> bool:
+def is_trusted(record: Mapping[str, Mapping[str, Any]], path: Path, text: str) -> bool:
     """record: from `read_record`."""
-    return _is_trusted(record, skill.file, instructions_text(skill))
+    return sources.trusted_digests(record, path).get(_KEY) == sources.value_digest(text)
 
 
 def is_trusted_file(skill: Skill, name: str, text: str) -> bool:
     assert skill.folder is not None
     path = skill.folder / os.path.normpath(name)
-    return not skill.of_project or _is_trusted(sources.read_record(), path, text)
-
-
-def _is_trusted(record: Mapping[str, Mapping[str, Any]], path: Path, text: str) -> bool:
-    return sources.trusted_digests(record, path).get(_KEY) == sources.value_digest(text)
+    return not skill.of_project or is_trusted(sources.read_record(), path, text)
 
 
 def instructions_text(skill: Skill) -> str:
@@ -313,30 +306,23 @@ def skill_folders(
     )
 
 
-_Stamp = tuple[int, int, int]
-"""Time, size and inode."""
-
-
 class SkillsLoader:
-    """Reads the skills of folders, unchanged files once; one thread at a time."""
+    """Reads the skills of folders; one thread at a time."""
 
     def __init__(self, *skills_dirs: Path | str | ProjectFolder) -> None:
         """A later folder wins."""
         self.folders = tuple(
             folder if isinstance(folder, ProjectFolder) else Path(folder) for folder in skills_dirs
         )
-        self.problems: tuple[str, ...] = ()
-        """A sentence per unusable skill."""
-        self.broken: dict[str, Path] = {}
-        """The file of a sentence."""
+        self.problems: dict[str, Path | None] = {}
+        """A sentence per unusable skill, and its file."""
         self.untrusted: tuple[Skill, ...] = ()
-        self._known: dict[Path, tuple[_Stamp, Skill]] = {}
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """The problems, and which skills are held back."""
         if not self.untrusted:
-            return self.problems
+            return tuple(self.problems)
         names = [skill.name for skill in self.untrusted]
         more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
         listed = f"{'Skill' if len(names) == 1 else 'Skills'} of this project: {', '.join(names[:_NAMED])}{more}."
@@ -349,58 +335,41 @@ class SkillsLoader:
         """Return the usable skills, by name."""
         seen: dict[str, Skill] = {}
         untrusted: list[Skill] = []
-        met: dict[Path, tuple[_Stamp, Skill]] = {}
-        problems: list[str] = []
-        broken: dict[str, Path] = {}
+        problems: dict[str, Path | None] = {}
         for folder, project in _distinct(self.folders):  # the strongest first
             real = Path(os.path.realpath(folder))
             if project is not None and not real.is_relative_to(os.path.realpath(project)):
-                problems.append(
-                    f"{folder}: this folder of skills is a link out of the project, to {real}, so it is not read."
-                )
+                why = f"is a link out of the project, to {real}, so it is not read"
+                problems[f"{folder}: this folder of skills {why}."] = None
                 continue
             try:
                 files = list(_skill_files(folder))
             except OSError as error:
-                problems.append(
-                    f"{folder}: this folder of skills cannot be read: {error.strerror}."
-                )
+                why = f"cannot be read: {error.strerror}"
+                problems[f"{folder}: this folder of skills {why}."] = None
                 continue
             here: dict[str, Skill] = {}
             is_own = project is None or os.path.realpath(project) == os.path.realpath(Path.home())
             record = None if is_own else sources.read_record()
             for path in files:
                 try:
-                    met[path] = self._read(path, project)
+                    found = read_skill(path, project)
                 except SkillError as error:
-                    problems.append(str(error))
-                    broken[str(error)] = path
+                    problems[str(error)] = path
                     continue
-                found = met[path][1]
                 stronger = here.get(found.name) or seen.get(found.name)
                 if stronger is not None:
                     if found.name in here or (found.of_project and not stronger.of_project):
-                        problems.append(
-                            f"{path}: not used, because {stronger.file} has the same name."
-                        )
-                elif record is not None and not is_trusted(record, found):
+                        why = f"not used, because {stronger.file} has the same name"
+                        problems[f"{path}: {why}."] = None
+                elif record is not None and not is_trusted(record, path, instructions_text(found)):
                     untrusted.append(found)
                 else:
                     here[found.name] = found
             seen.update(here)
-        self._known, self.problems, self.broken = met, tuple(problems), broken
+        self.problems = problems
         self.untrusted = tuple(sorted(untrusted, key=lambda skill: skill.name))
         return sorted(seen.values(), key=lambda skill: skill.name)
-
-    def _read(self, path: Path, project: Path | None) -> tuple[_Stamp, Skill]:
-        """Raises `SkillError`."""
-        try:
-            status = path.stat()
-        except OSError:
-            return (0, 0, 0), read_skill(path, project)  # raises and says why
-        stamp = (status.st_ctime_ns, status.st_size, status.st_ino)
-        known = self._known.get(path)
-        return known if known and known[0] == stamp else (stamp, read_skill(path, project))
 
 
 def _skill_files(folder: Path) -> Iterator[Path]:
@@ -415,23 +384,13 @@ def _skill_files(folder: Path) -> Iterator[Path]:
             if not entry.name.startswith(".")
         )
     for name, is_folder in named:
-        if is_folder and _may_exist(path := folder / name / SKILL_FILE):
+        path = folder / name / SKILL_FILE
+        if is_folder and (os.path.lexists(path) or not os.access(path.parent, os.X_OK)):
             yield path
     for name, is_folder in named:
         is_other = name.lower() in _NO_SKILLS or name == SKILL_FILE
         if not is_folder and name.endswith(".md") and not is_other:
             yield folder / name
-
-
-def _may_exist(path: Path) -> bool:
-    """True also if that is unknown: reading says why."""
-    try:
-        path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:
-        pass
-    return True
 
 
 def _distinct(folders: Sequence[Path | ProjectFolder]) -> Iterator[tuple[Path, Path | None]]:
