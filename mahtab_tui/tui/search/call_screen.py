@@ -140,12 +140,12 @@ class CallRows:
         plain_call = node.kind == "llm"
         if not plain_call:
             head = node.turn_label(turn.number, "turn {} of {}") or f"turn {turn.number}"
-            left = budget(turn.left)
             used = [
                 f"{short_number(turn.used.tokens)} tok" if turn.used.tokens else "",
                 short_cost(turn.used) if turn.used.calls else "",
                 "" if turn.duration is None else short_time(turn.duration),
             ]
+            left = budget(turn.left)
             about = (f"  left: {left}" if left else "", palette.muted)
             usage = ("  ".join(filter(None, used)), palette.muted)
             spans = [(head.capitalize(), palette.model + BOLD), about]
@@ -155,7 +155,7 @@ class CallRows:
         if turn.code is not None:
             code = CodeRows(width, palette, palette.model)
             code.update(turn.code.strip("\n"))
-            yield from (code[number] for number in range(len(code)))
+            yield from code
         if turn.cut:
             dropped = "Text after its code was dropped: it had not seen the output."
             yield from paragraph([(dropped, palette.muted)], width, palette.model)
@@ -220,9 +220,12 @@ def _prose(turn: Turn) -> str:
         return turn.words
     before, fence, _ = turn.words.partition("```")
     code = turn.code.strip()
-    if fence:
-        return before
-    return "" if turn.words.strip() == code else turn.words.partition(code)[0]
+    return before if fence or not code else turn.words.partition(code)[0]
+
+
+@dataclass
+class SpanOpened(Message):
+    span: TextSpan
 
 
 class CallPane(RowsView, can_focus=True):
@@ -234,10 +237,6 @@ class CallPane(RowsView, can_focus=True):
         Binding("tab", "next_link(1)", "Next place or call", show=False),
         Binding("shift+tab", "next_link(-1)", "Previous place or call", show=False),
     ]
-
-    @dataclass
-    class SpanOpened(Message):
-        span: TextSpan
 
     @dataclass
     class CallOpened(Message):
@@ -278,8 +277,7 @@ class CallPane(RowsView, can_focus=True):
         rows, start = self._rows.rows, self.cursor
         if start < 0:
             start = self.scroll_offset.y + (-1 if step > 0 else self.size.height)
-        start = min(start, len(rows))
-        rows_ahead = range(start + step, len(rows) if step > 0 else -1, step)
+        rows_ahead = range(min(start, len(rows)) + step, len(rows) if step > 0 else -1, step)
         self.cursor = next((row for row in rows_ahead if rows[row].is_link), -1)
         if self.cursor < 0:
             self.screen.focus_next() if step > 0 else self.screen.focus_previous()
@@ -293,7 +291,7 @@ class CallPane(RowsView, can_focus=True):
             return False
         row = self._rows.rows[self.cursor]
         if row.span is not None:
-            self.post_message(self.SpanOpened(row.span))
+            self.post_message(SpanOpened(row.span))
         elif row.child is not None:
             self.post_message(self.CallOpened(row.child))
         return True
@@ -337,10 +335,6 @@ def figures(node: SearchNode, now: float, width: int) -> str:
 class PositionBar(Static):
     """Shows the whole text as a bar, and the call's own part."""
 
-    @dataclass
-    class Clicked(Message):
-        at: int
-
     def __init__(self, tree: Tree, node: SearchNode) -> None:
         super().__init__(markup=False)
         self._tree = tree
@@ -361,9 +355,8 @@ class PositionBar(Static):
         return Content.assemble(bar, "\n", (below, "$muted"))
 
     def on_click(self, event: Click) -> None:
-        self.post_message(
-            self.Clicked(event.x * self._tree.coverage.chars // max(1, self.size.width))
-        )
+        at = event.x * self._tree.coverage.chars // max(1, self.size.width)
+        self.post_message(SpanOpened((at, at)))
 
 
 class TextRows(LongTextView, can_focus=True):
@@ -404,10 +397,9 @@ class TextRows(LongTextView, can_focus=True):
 
     def row_prefix(self, row: TextRow) -> list[Span]:
         palette, number = get_palette(self.app), f"{row.number:,}" if row.number is not None else ""
-        rests = any(start < row.end and row.start < end for start, end in self._marks)
-        bar = (
-            ("█", palette.moon) if rests else ("▌" if self._contains(row) else " ", palette.person)
-        )
+        bar = ("▌" if self._contains(row) else " ", palette.person)
+        if any(start < row.end and row.start < end for start, end in self._marks):
+            bar = ("█", palette.moon)
         return [(number.rjust(self._gutter - 3) + " ", palette.muted), bar, (" ", Style.null())]
 
     def _contains(self, row: TextRow) -> bool:
@@ -470,8 +462,7 @@ class TextPane(Vertical):
             return
         found = sorted([*self._coverage.spans("grep"), *self._coverage.spans("answer")])
         at = self.rows.top if self.rows.span is None else self.rows.span[0] + (step > 0)
-        beyond = [span for span in found if (span[0] >= at if step > 0 else span[0] < at)]
-        if beyond:
+        if beyond := [span for span in found if (span[0] >= at) == (step > 0)]:
             self.show(beyond[0 if step > 0 else -1])
 
     def action_search(self) -> None:
@@ -551,8 +542,7 @@ class NodeScreen(Dialog[None], NodeActions):
         self._refresh_changed()
         self.set_interval(1 / FRAME_RATE, self._refresh_changed)
         if self._at is not None:
-            at = self._at
-            self.call_after_refresh(lambda: self._show_text((at, at)))
+            self.call_after_refresh(self._show_text, (self._at, self._at))
 
     def on_resize(self, event: Resize) -> None:
         self._arrange(event.size.width)
@@ -562,10 +552,8 @@ class NodeScreen(Dialog[None], NodeActions):
     def _arrange(self, width: int) -> None:
         side_by_side = width >= SIDE_BY_SIDE
         self.set_class(side_by_side, "-beside")
-        if side_by_side:
-            self._call_pane.display = self._text.display = True
-        elif self._call_pane.display:
-            self._text.display = False
+        self._call_pane.display = self._call_pane.display or side_by_side
+        self._text.display = side_by_side or not self._call_pane.display
 
     def _refresh_changed(self) -> None:
         node, now = self._node, self._clock()
@@ -615,15 +603,11 @@ class NodeScreen(Dialog[None], NodeActions):
     def _call_opened(self, message: CallPane.CallOpened) -> None:
         self.choose(message.node)
 
-    @on(CallPane.SpanOpened)
-    def _on_span_opened(self, message: CallPane.SpanOpened) -> None:
+    @on(SpanOpened)
+    def _span_opened(self, message: SpanOpened) -> None:
         self._show_text(message.span)
 
-    @on(PositionBar.Clicked)
-    def _bar_clicked(self, message: PositionBar.Clicked) -> None:
-        self._show_text((message.at, message.at))
-
-    def _show_text(self, span: tuple[int, int]) -> None:
+    def _show_text(self, span: TextSpan) -> None:
         if self._text.shown:
             if not self._text.has_focus_within:
                 self.action_text()

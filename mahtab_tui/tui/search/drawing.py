@@ -59,9 +59,8 @@ def coverage_mark(cell: CoverageCell) -> tuple[str, Role]:
 
 def legend() -> list[tuple[str, Role]]:
     pieces: list[tuple[str, Role]] = []
-    for mark, role, words in COVER.values():
-        if words:
-            pieces += [(" ", "muted"), (mark, role), (f" {words}", "muted")]
+    for mark, role, words in list(COVER.values())[1:]:
+        pieces += [(" ", "muted"), (mark, role), (f" {words}", "muted")]
     return pieces[1:]
 
 
@@ -77,9 +76,6 @@ def glyph(node: SearchNode, now: float) -> tuple[str, Role]:
     return mark, role
 
 
-_MAX_INPUT_CHARS = 400
-
-
 def span_cells(spans: Sequence[TextSpan], chars: int, width: int) -> tuple[int, int]:
     first = min(start for start, _ in spans) * width // chars
     after = -(-max(end for _, end in spans) * width // chars)
@@ -88,7 +84,7 @@ def span_cells(spans: Sequence[TextSpan], chars: int, width: int) -> tuple[int, 
 
 def one_line(text: str) -> str:
     """Return the start of an external text on one line."""
-    return " ".join(plain(text[:_MAX_INPUT_CHARS]).split())
+    return " ".join(plain(text[:400]).split())
 
 
 def short_number(number: float) -> str:
@@ -177,15 +173,7 @@ def with_reruns(nodes: Iterable[SearchNode]) -> Iterator[SearchNode]:
 
 ROWS = 5
 
-_STATE_PRIORITY: tuple[State, ...] = (
-    "error",
-    "thinking",
-    "running",
-    "partial",
-    "stopped",
-    "waiting",
-    "done",
-)
+_STATE_PRIORITY = ("error", "thinking", "running", "partial", "stopped", "waiting", "done")
 """Which state a cell of several parts shows, highest first."""
 
 
@@ -200,24 +188,23 @@ class FanOutGrid:
 
     def row(self, row: int) -> list[State]:
         first = row * self._width
-        after = min(first + self._width, self._cells)
-        return [self._state(cell) for cell in range(first, after)]
+        states: list[State] = []
+        for cell in range(first, min(first + self._width, self._cells)):
+            parts = map(self._batch.slots.get, self._parts(cell))
+            found: set[State] = {"waiting" if part is None else part.state for part in parts}
+            states.append(min(found, key=_STATE_PRIORITY.index))
+        return states
 
     def node(self, row: int, column: int) -> SearchNode | None:
         """Return the part in a cell whose state is shown."""
         if not 0 <= column < self._width:
             return None
-        slots = self._batch.slots
-        found = [slots[part] for part in self._parts(row * self._width + column) if part in slots]
+        parts = map(self._batch.slots.get, self._parts(row * self._width + column))
+        found = filter(None, parts)
         return min(found, key=lambda node: _STATE_PRIORITY.index(node.state), default=None)
 
     def _parts(self, cell: int) -> range:
         return range(cell * self.parts, min((cell + 1) * self.parts, self._batch.of))
-
-    def _state(self, cell: int) -> State:
-        slots = self._batch.slots
-        states = {slots[part].state if part in slots else "waiting" for part in self._parts(cell)}
-        return min(states, key=_STATE_PRIORITY.index)
 
 
 Kind = Literal["gap", "root", "totals", "left", "answer", "bar", "legend", "node", "batch", "field"]
@@ -245,7 +232,7 @@ class CallLine(NamedTuple):
         return self.kind in ("root", "node", "batch")
 
 
-_HEADS = ("turn", "tok", "cost", "time")
+HEADS = ("turn", "tok", "cost", "time")
 _TIME, _COST = 8, 8
 _COLUMNS = ((7, 96), (8, 76), (_COST, 60), (_TIME, 0))
 """Width in cells, and the pane's minimum width."""
@@ -282,9 +269,12 @@ class Drawing:
             case "answer":
                 return self._answer(line.node)
             case "bar":
-                cells = map(coverage_mark, self._coverage_cells(tree))
+                version, cells = self._covered.get(tree.id, (-1, []))
+                if version != tree.coverage.version:
+                    cells = tree.coverage.cells(self.bar_width)
+                    self._covered[tree.id] = tree.coverage.version, cells
                 seen = (f"{tree.coverage.seen:{_SEEN}.0%}", palette.muted)
-                return [("  ", Style()), *self._marks(cells), seen]
+                return [("  ", Style()), *self._marks(map(coverage_mark, cells)), seen]
             case "legend":
                 return self._legend(tree, chosen)
             case "gap":
@@ -293,15 +283,12 @@ class Drawing:
         guides = (line.prefix, palette.hairline)
         if line.kind == "batch":
             return self._batch([guides, self._arrow(line)], line.batch)
-        states = FanOutGrid(line.batch, self.field_width(line)).row(line.row)
+        states = FanOutGrid(line.batch, self.width - len(line.prefix)).row(line.row)
         return [guides, *self._marks(MARKS[state][1:] for state in states)]
 
     def style(self, role: Role) -> Style:
         found: Style = getattr(self.palette, role)
         return found
-
-    def field_width(self, line: CallLine) -> int:
-        return self.width - len(line.prefix)
 
     def _marks(self, marks: Iterable[tuple[str, Role]]) -> Iterator[Span]:
         for (mark, role), same in groupby(marks):
@@ -339,7 +326,7 @@ class Drawing:
             short_cost(node.used),
             short_time(node.elapsed(now)) if node.turns or node.finished else "",
         )
-        columns = (self._in_columns(texts), palette.muted)
+        columns = (self.columns(texts), palette.muted)
         room = max(0, self._room([*left, columns]))
         return [*left, *self._words(node, now, room, len(arrow[0])), columns]
 
@@ -359,26 +346,19 @@ class Drawing:
             wanted = min(cell_len(name), max(12, room * 3 // 5))
         wanted = min(wanted, room)
         gap = min(2, room - wanted)
-        style = palette.muted
-        if node.state == "error":
-            style = palette.bad
-        elif node.state in ("thinking", "running"):
-            style = palette.model
-        elif node.state == "done" and not is_part(node):
-            style = palette.text
+        styles = {"error": palette.bad, "thinking": palette.model, "running": palette.model}
+        if not is_part(node):
+            styles["done"] = palette.text
+        style = styles.get(node.state, palette.muted)
         return [
             (fit_text(name, wanted), name_style),
             (" " * gap, Style()),
             (fit_text(doing, room - wanted - gap), style),
         ]
 
-    def _in_columns(self, texts: Sequence[str]) -> str:
+    def columns(self, texts: Sequence[str]) -> str:
         columns = zip(texts, _COLUMNS, strict=True)
         return "".join(text.rjust(cells) for text, (cells, least) in columns if self.width >= least)
-
-    @property
-    def heads(self) -> str:
-        return self._in_columns(_HEADS)
 
     def _arrow(self, line: CallLine) -> Span:
         if line.open is None:
@@ -392,11 +372,9 @@ class Drawing:
             calls = f"{format_count(batch.calls, 'call')} at once{usd}: waits for you"
             return [*left, ("? ", palette.moon + BOLD), (calls, palette.moon)]
         left.append((format_count(batch.of, "part") + ": ", palette.text))
-        tally = []
-        for state in STATES:
-            number = batch.count(state) + (batch.count("thinking") if state == "running" else 0)
-            if number and state != "thinking":
-                tally.append((state, number))
+        counts = {state: batch.count(state) for state in STATES}
+        counts["running"] += counts.pop("thinking")
+        tally = [(state, number) for state, number in counts.items() if number]
         words = ", ".join(
             f"{number} {'failed' if state == 'error' else state}" for state, number in tally
         )
@@ -418,13 +396,6 @@ class Drawing:
     @property
     def bar_width(self) -> int:
         return max(1, self.width - 2 - _SEEN)
-
-    def _coverage_cells(self, tree: Tree) -> Sequence[CoverageCell]:
-        version, cells = self._covered.get(tree.id, (-1, []))
-        if version != tree.coverage.version:
-            cells = tree.coverage.cells(self.bar_width)
-            self._covered[tree.id] = tree.coverage.version, cells
-        return cells
 
     def _legend(self, tree: Tree, chosen: SearchNode | None) -> list[Span]:
         """Mark the selected node's text; without one, explain the bar."""

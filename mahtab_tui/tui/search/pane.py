@@ -21,7 +21,7 @@ from mahtab_tui.tui.external import copy
 from mahtab_tui.tui.find import FindRow, Pattern
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView, Span
 from mahtab_tui.tui.screens.dialog import EditQuery, ask, open_menu
-from mahtab_tui.tui.search.drawing import CallLine, Drawing, FanOutGrid, Key, with_reruns
+from mahtab_tui.tui.search.drawing import HEADS, CallLine, Drawing, FanOutGrid, Key, with_reruns
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 from mahtab_tui.tui.theme import BOLD, Palette
 
@@ -65,7 +65,7 @@ class CallTree:
         return line.node if line is not None and line.kind == "node" and self.focused else None
 
     def title(self) -> Row:
-        palette, heads = self.drawing.palette, self.drawing.heads
+        palette, heads = self.drawing.palette, self.drawing.columns(HEADS)
         style = palette.person + BOLD if self.focused else palette.muted
         spans: list[Span] = [("RECURSION", style)]
         if len(self._trees) > 1:
@@ -99,14 +99,12 @@ class CallTree:
         if line.open is not None:
             self._opened[line.key] = open
 
-    def expand_to(self, tree: Tree, node: SearchNode) -> None:
-        while (above := node.parent) is not None:
-            if node.batch is not None:
-                self._opened[tree.id, f"{above.id}/{node.batch.id}"] = True
-            self._opened[tree.id, above.id] = True
-            node = above
-        if tree.root is not None:
-            self._opened[tree.id, tree.root.id] = True
+    def expand_to(self, tree: Tree, node: SearchNode | None) -> None:
+        while node is not None:
+            self._opened[tree.id, node.id] = True
+            if node.parent is not None and node.batch is not None:
+                self._opened[tree.id, f"{node.parent.id}/{node.batch.id}"] = True
+            node = node.parent
 
     def _make_lines(self) -> list[CallLine]:
         lines: list[CallLine] = []
@@ -192,6 +190,7 @@ class CallTree:
         self._go(row for row in rows if self.lines[row].can_be_chosen)
 
     def go_near(self, wanted: int) -> None:
+        """Go to the nearest line that can be chosen."""
         self._go(sorted(self._found.values(), key=lambda row: abs(row - wanted)))
 
     def go_to_parent(self) -> None:
@@ -227,14 +226,13 @@ class CallTree:
         tree = next((tree for tree in self._trees if tree.id == key[0]), None)
         node = tree.nodes.get(key[1].partition("/")[0]) if tree is not None else None
         while node is not None:
-            above = node.parent
             names = [node.id]
-            if above is not None and node.batch is not None:
-                names.insert(0, f"{above.id}/{node.batch.id}")
+            if node.parent is not None and node.batch is not None:
+                names.insert(0, f"{node.parent.id}/{node.batch.id}")
             for name in names:
                 if (key[0], name) in self._found:
                     return key[0], name
-            node = above
+            node = node.parent
         return None
 
 
@@ -298,12 +296,11 @@ class NodeActions(Widget):
 
     @property
     def _answer(self) -> str | None:
-        if (chosen := self.chosen) is None:
-            return None
-        if not chosen.node.finished:
+        if (chosen := self.chosen) is not None and chosen.node.finished:
+            return plain(chosen.node.answer)
+        if chosen is not None:
             self.app.notify("This call has no answer yet.")
-            return None
-        return plain(chosen.node.answer)
+        return None
 
     def action_go_to_parent(self) -> None:
         if (chosen := self.chosen) is not None and chosen.node.parent is not None:
@@ -387,12 +384,6 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
             self._view.choose((chosen.tree.id, node.id))
             self._show_cursor()
 
-    def _reveal(self, tree: Tree, node: SearchNode) -> None:
-        self._view.expand_to(tree, node)
-        self._arrange()
-        self._view.choose((tree.id, node.id))
-        self._show_cursor()
-
     def _arrange(self) -> None:
         """Lay the lines out again; with the focus, the cursor stays where it is on the screen."""
         if self._laid_out is None:
@@ -441,13 +432,13 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
     # Actions
 
     def on_click(self, event: Click) -> None:
-        row = self.row_at(event.y)
-        if row is None or not self._view.lines:
+        if (row := self.row_at(event.y)) is None:
             return
-        line, chosen = self._view.lines[row], CallSelection(*self._view.lines[row][1:3])
+        line = self._view.lines[row]
+        chosen = CallSelection(line.tree, line.node)
         drawing, column = self._view.drawing, event.x - self.margin - len(line.prefix)
         if line.kind == "field" and line.batch is not None:
-            grid = FanOutGrid(line.batch, drawing.field_width(line))
+            grid = FanOutGrid(line.batch, drawing.width - len(line.prefix))
             if (node := grid.node(line.row, column)) is not None:
                 self._view.choose(line.key)
                 self._open(CallSelection(line.tree, node))
@@ -518,17 +509,19 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
     def find(self, words: str, step: int, *, regex: bool) -> str:
         if not words:
             return ""
-        nodes = [(tree, node) for tree in self.trees for node in list(tree.nodes.values())]
+        nodes = [(tree, node) for tree in self.trees for node in tree.nodes.values()]
         texts = (f"{node.query}\n{node.answer}" for _, node in nodes)
         matches = Pattern(words, regex=regex, any_case=True).spans_of_all(texts)
         found = [each for each, spans in zip(nodes, matches, strict=True) if spans]
         if not found:
             return "nothing found"
-        at = next(
-            (index + step for index, (_, node) in enumerate(found) if node is self._found), 0
-        ) % len(found)
+        before = (index for index, (_, node) in enumerate(found) if node is self._found)
+        at = (next(before, -step) + step) % len(found)
         tree, self._found = found[at]
-        self._reveal(tree, self._found)
+        self._view.expand_to(tree, self._found)
+        self._arrange()
+        self._view.choose((tree.id, self._found.id))
+        self._show_cursor()
         return f"{at + 1:,} of {len(found):,}"
 
     def end_find(self) -> None:
