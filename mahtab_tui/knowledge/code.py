@@ -99,7 +99,6 @@ class Match(NamedTuple):
     path: str
     """Relative to the folder, with slashes."""
     line: int
-    """From 1."""
     text: str
     before: tuple[str, ...]
     after: tuple[str, ...]
@@ -186,7 +185,6 @@ class CodeSearcher:
 
 
 def _numbered_lines(matches: Sequence[Match]) -> Iterator[str]:
-    """Yield one file's lines without duplicates; ``--`` marks gaps."""
     lines: dict[int, str] = {}
     for match in matches:
         around = (*match.before, match.text, *match.after)

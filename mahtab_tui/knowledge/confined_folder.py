@@ -43,7 +43,6 @@ def byte_order_mark(data: bytes) -> bytes:
 
 
 def marked_encoding(data: bytes) -> str | None:
-    """Return the encoding of the byte order mark, if any."""
     return _MARKS.get(byte_order_mark(data))
 
 
@@ -66,7 +65,6 @@ def decode(data: bytes, encoding: str | None = None) -> str:
 
 
 def single_byte_encoding(data: bytes) -> str:
-    """Return the encoding of a Western text."""
     special = set(data) & _SPECIAL
     return "cp1252" if special and not special & _UNUSED else "latin-1"
 

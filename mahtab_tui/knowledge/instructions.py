@@ -49,7 +49,6 @@ class FoundInstructions(NamedTuple):
 
     files: tuple[Instructions, ...]
     problems: tuple[str, ...]
-    """A sentence for each file that cannot be read."""
 
     @property
     def untrusted(self) -> tuple[Instructions, ...]:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from mahtab_tui.knowledge.semantic_index import SemanticIndex
 
 INDEXED = 20_000
-"""Characters of a skill that are indexed."""
 QUERY_WORDS = 12
 """Words of a query: the longest, which are the most specific."""
 
@@ -49,7 +48,6 @@ _PARTS = 0.4
 _PARTS_OF_IDENTIFIERS = 2.0
 """Its weight for an identifier, which the stems split."""
 _RANKED = 500
-"""Skills of each table that are ranked."""
 _SHORTEST = 3
 """What the trigram table can find."""
 
@@ -187,7 +185,6 @@ class SkillLibrary:
         return skills
 
     def invalidate(self) -> None:
-        """Read changed files at the next use."""
         with self._lock:
             self._looked = float("-inf")
 
@@ -240,7 +237,6 @@ class SkillLibrary:
         return "\n\n".join(parts)
 
     def found(self, query: str, limit: int = 5) -> str:
-        """Format the output of `search_skills`."""
         skills = self.skills()
         found = (name for name in self.nearest(query, limit) if name in skills)
         lines = [f"{name}: {skills[name].description}" for name in found]

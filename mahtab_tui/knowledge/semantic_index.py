@@ -28,7 +28,6 @@ _RANK = 60
 """Reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009)."""
 _BATCH = 64
 _PATIENCE = 5.0
-"""Seconds that a search waits."""
 _PAUSE = 60.0
 """Seconds after a failure without requests."""
 
@@ -168,8 +167,6 @@ class SemanticIndex:
 
 
 class _Corpus:
-    """Texts, and the vectors that are there."""
-
     def __init__(self, texts: Mapping[str, str]) -> None:
         self.texts = texts
         self.begun = False
@@ -223,19 +220,15 @@ _TOP = re.compile(r"[^\s)\]}#]")
 class _Part(NamedTuple):
     path: str
     first: int
-    """Its first line, from 1."""
     text: str
 
 
 class CodeParts:
-    """The parts of a folder's text files."""
-
     def __init__(self, folder: Path, meaning: SemanticIndex) -> None:
         self._folder = folder.absolute()
         self._meaning = meaning
         self._lock = threading.Lock()
         self._files: dict[str, tuple[tuple[int, int], list[_Part]]] = {}
-        """Time, size and parts of each file."""
         self._parts: dict[str, _Part] = {}
         self._texts: dict[str, str] = {}
         self._index: SkillsIndex | None = None

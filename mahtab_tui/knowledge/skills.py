@@ -18,7 +18,6 @@ NAME_LENGTH, DESCRIPTION_LENGTH = 64, 1024
 FILE_SIZE = 1_000_000
 """A model should not load more bytes at once."""
 _DEPTH = 20
-"""How deep frontmatter nests."""
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _FRONTMATTER = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)(.*)", re.DOTALL | re.MULTILINE)
@@ -219,7 +218,6 @@ def _text_field(path: Path, fields: Mapping[str, Any], key: str) -> str:
 _KEY = "skill"
 """Key in the record of trust."""
 _FILES = 50
-"""Files of a skill that are named."""
 
 
 def skill_files(skill: Skill) -> list[str]:
@@ -272,7 +270,6 @@ def instructions_text(skill: Skill) -> str:
 
 
 _NO_SKILLS = frozenset({"readme.md", "license.md", "changelog.md", "contributing.md"})
-"""Not skills."""
 
 _NAMED = 5
 

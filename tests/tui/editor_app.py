@@ -187,6 +187,18 @@ def app_of(pilot: Pilot[None]) -> EditorApp:
     return pilot.app
 
 
+def actions(pilot: Pilot[None]) -> list[tuple[object, ...]]:
+    return app_of(pilot).actions
+
+
+def text_of(pilot: Pilot[None]) -> str:
+    return app_of(pilot).editor.text
+
+
+def wait_a_second(pilot: Pilot[None]) -> None:
+    app_of(pilot).clock.now += 1
+
+
 def static_text(pilot: Pilot[Any], selector: str) -> str:
     return str(pilot.app.screen.query_one(selector, Static).content)
 

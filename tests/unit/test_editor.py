@@ -26,7 +26,7 @@ from mahtab_tui.tui.editor.pasting import (
     prepare_pasted_python,
     straighten_quotes,
 )
-from mahtab_tui.tui.editor.prompt_area import HistoryCursor
+from mahtab_tui.tui.editor.prompt_area import InputHistory
 
 # Prose and Python are told apart, and the history is walked through by what was typed.
 
@@ -80,15 +80,16 @@ def test_ambiguous_text_is_neither_prose_nor_code(text: str) -> None:
     assert not is_code(text)
 
 
-def test_up_and_down_walk_inputs_starting_with_the_draft() -> None:
-    inputs = ["x = 3", "df.tail()", "df", "x = 2", "df.head()"]
-    cursor = HistoryCursor()
-    assert cursor.step(1, inputs, "df") == "df.tail()"
-    assert cursor.step(1, inputs, "df.tail()  # mine") == "df.head()"
-    assert cursor.step(1, inputs, "df.head()") is None
-    assert cursor.step(-1, inputs, "df.head()") == "df.tail()"
-    assert cursor.step(-1, inputs, "df.tail()") == "df"
-    assert cursor.step(1, inputs, "") == "x = 3"
+def test_up_and_down_walk_inputs_starting_with_the_draft(tmp_path: Path) -> None:
+    history = InputHistory(History(tmp_path / "history.db", "a project"))
+    for text in ("df.head()", "x = 2", "df", "df.tail()", "x = 3"):
+        history.add(text, "python")
+    assert history.step(1, "python", "df") == "df.tail()"
+    assert history.step(1, "python", "df.tail()  # mine") == "df.head()"
+    assert history.step(1, "python", "df.head()") is None
+    assert history.step(-1, "python", "df.head()") == "df.tail()"
+    assert history.step(-1, "python", "df.tail()") == "df"
+    assert history.step(1, "python", "") == "x = 3"
 
 
 # Indentation, brackets, pasted text.

@@ -323,20 +323,6 @@ def test_unreadable_folder_is_reported_until_it_is_readable(tmp_path: Path) -> N
     assert [skill.name for skill in loader.load_all()] == ["closed"]
 
 
-def test_failed_read_is_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_skill(tmp_path, "one")
-    loader = SkillsLoader(tmp_path)
-    with monkeypatch.context() as patched:
-        patched.setattr(
-            "builtins.open",
-            lambda *args, **options: (_ for _ in ()).throw(OSError(24, "Too many open files")),
-        )
-        assert loader.load_all() == []
-    assert next(iter(loader.problems)).endswith("the file cannot be read: Too many open files.")
-    assert [skill.name for skill in loader.load_all()] == ["one"]
-    assert not loader.problems
-
-
 def test_pipe_replacing_a_file_does_not_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -523,18 +509,3 @@ def test_names_are_refused_exactly_where_the_specification_refuses_them(name: st
         and name[-1] != "-"
     )
     assert (not name_problem(name)) is by_the_words
-
-
-@given(st.lists(st.sets(st.sampled_from(["a", "b", "c", "d"]), min_size=1), min_size=1, max_size=4))
-def test_last_folder_with_a_name_provides_the_skill(skill_names: list[set[str]]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        for number, here in enumerate(skill_names):
-            for name in here:
-                write_skill(Path(folder, str(number)), name, content=str(number))
-        found = {
-            skill.name: skill.content
-            for skill in SkillsLoader(
-                *(Path(folder, str(n)) for n in range(len(skill_names)))
-            ).load_all()
-        }
-    assert found == {name: str(number) for number, here in enumerate(skill_names) for name in here}

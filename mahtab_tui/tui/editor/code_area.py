@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -93,8 +93,6 @@ _SIGN = re.compile(
 
 
 class CodeArea(TextArea):
-    """Edits Python or plain text. Enter submits complete text."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+j,shift+enter,alt+enter", "new_line", "New line", show=False),
         Binding("ctrl+enter", "submit", "Run", show=False),
@@ -138,13 +136,15 @@ class CodeArea(TextArea):
         self.app.theme_changed_signal.subscribe(self, lambda theme: self._apply_theme_colours())
 
     def _apply_theme_colours(self) -> None:
-        self.register_theme(
-            _editor_theme({**self.app.get_theme_variable_defaults(), **self.app.theme_variables})
-        )
+        variables = {**self.app.get_theme_variable_defaults(), **self.app.theme_variables}
+        styles: dict[str, Style] = {}
+        for role, captures in _ROLES.items():
+            style = Style(color=Color.parse(variables[role]).rich_color)
+            styles |= dict.fromkeys(captures.split(), style)
+        styles["comment"] += ITALIC
+        self.register_theme(TextAreaTheme(name="roles", syntax_styles=styles))
         self.theme = "roles"
         self.notify_style_update()
-
-    # Keys
 
     async def on_key(self, event: Key) -> None:
         if event.key == "enter":
@@ -247,8 +247,6 @@ class CodeArea(TextArea):
     def collapse_paste(self, text: str) -> str:
         return text
 
-    # Brackets
-
     def find_matching_bracket(self, bracket: str, search_from: Location) -> Location | None:
         """`get_line` highlights the pair, but none in strings."""
         return None
@@ -263,10 +261,10 @@ class CodeArea(TextArea):
             return ()
 
         offset, text = self.cursor_index, self.text
-        spans = [span for span in find_source_spans(text) if span.bracket]
-        pairs = {end: span for span in spans for end in (span.start, span.end)}
-        pair = pairs.get(offset) or (pairs.get(offset - 1) if column else None)
-        return tuple(location(text, end) for end in pair[:2]) if pair else ()
+        spans = (span[:2] for span in find_source_spans(text) if span.bracket)
+        pairs = {end: span for span in spans for end in span}
+        pair = pairs.get(offset) or (pairs.get(offset - 1) if column else None) or ()
+        return tuple(location(text, end) for end in pair)
 
     def get_line(self, line_index: int) -> Text:
         line = super().get_line(line_index)
@@ -290,24 +288,22 @@ class CodeArea(TextArea):
     def _build_highlight_map(self) -> None:
         """Highlight short texts only: Textual queries all lines at each edit."""
         lines = self.document.lines
-        highlighted = self.python and max(map(len, lines)) <= LONGEST_LINE
-        if not highlighted or len(lines) > MOST_LINES:
+        is_short = len(lines) <= MOST_LINES and max(map(len, lines)) <= LONGEST_LINE
+        if not (self.python and is_short):
             self._line_cache.clear()
             self._highlights.clear()
             return
         super()._build_highlight_map()
         for row, line in enumerate(lines):
             if sign := _SIGN.search(line):
-                group = next(number for number in (1, 2, 3) if sign.start(number) >= 0)
-                start, end = (len(line[:offset].encode()) for offset in sign.span(group))
+                span = sign.span(sign.lastindex or 0)
+                start, end = (len(line[:offset].encode()) for offset in span)
                 self._highlights[row].append((start, end, "keyword"))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Respect a maximum height in vh, which Textual ignores at first."""
-        height, most = (
-            super().get_content_height(container, viewport, width),
-            self.styles.max_height,
-        )
+        height = super().get_content_height(container, viewport, width)
+        most = self.styles.max_height
         return height if most is None else min(height, int(most.resolve(viewport, viewport)))
 
     def _refresh_size(self) -> None:
@@ -321,15 +317,6 @@ class CodeArea(TextArea):
         row, column = self.cursor_location
         if row < self.document.line_count and column <= len(self.document.get_line(row)):
             super()._recompute_cursor_offset()  # type: ignore[no-untyped-call]
-
-
-def _editor_theme(variables: Mapping[str, str]) -> TextAreaTheme:
-    styles: dict[str, Style] = {}
-    for role, captures in _ROLES.items():
-        style = Style(color=Color.parse(variables[role]).rich_color)
-        styles |= dict.fromkeys(captures.split(), style)
-    styles["comment"] += ITALIC
-    return TextAreaTheme(name="roles", syntax_styles=styles)
 
 
 def location(text: str, offset: int) -> Location:

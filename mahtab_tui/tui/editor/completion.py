@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.cells import cell_len
 from textual.content import Content
-from textual.events import Click, Key, MouseScrollDown, MouseScrollUp
+from textual.events import Click, Key
 from textual.geometry import Offset
 from textual.message import Message
 from textual.widget import Widget
@@ -64,9 +64,8 @@ class CompletionList(Widget):
         """Show a list below the screen's cell `at`, or above it."""
         before = self.chosen.label if self.is_open and self._chosen else None
         self.items, self._more, self.requested = items, more, requested
-        self._chosen = next((index for index, item in enumerate(items) if item.label == before), 0)
         self._top = 0
-        self._follow()
+        self._choose(next((row for row, item in enumerate(items) if item.label == before), 0))
         self._label_width = min(_LABEL, max(cell_len(one_line(item.label)) for item in items))
         row = self._label_width + _KIND + 6 + max(cell_len(one_line(item.doc)) for item in items)
         width = min(self.screen.size.width, max(row, self._foot().cell_length + 1), _WIDEST)
@@ -83,22 +82,20 @@ class CompletionList(Widget):
     def narrow(self, items: tuple[Completion, ...]) -> None:
         chosen = self.chosen
         self.items, self._more = items, 0
-        self._chosen = items.index(chosen) if chosen in items else 0
-        self._follow()
-        self.refresh()
+        self._choose(items.index(chosen) if chosen in items else 0)
 
     def close(self) -> None:
         self.display = False
 
     def move(self, step: int) -> None:
         chosen, count = self._chosen + step, len(self.items)
-        self._chosen = chosen % count if abs(step) == 1 else max(0, min(count - 1, chosen))
         self.requested = True
-        self._follow()
-        self.refresh()
+        self._choose(chosen % count if abs(step) == 1 else max(0, min(count - 1, chosen)))
 
-    def _follow(self) -> None:
-        self._top = max(0, min(max(self._top, self._chosen - ROWS + 1), self._chosen))
+    def _choose(self, index: int) -> None:
+        self._chosen = index
+        self._top = max(0, min(max(self._top, index - ROWS + 1), index))
+        self.refresh()
 
     def render(self) -> Content:
         end = min(len(self.items), self._top + ROWS)
@@ -125,14 +122,6 @@ class CompletionList(Widget):
         index = self._top + event.y
         if event.y < ROWS and index < len(self.items):
             self.post_message(self.Picked(self.items[index]))
-
-    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
-        event.stop()
-        self.move(1)
-
-    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
-        event.stop()
-        self.move(-1)
 
 
 Complete = Callable[[str, int], "Completions"]
@@ -173,8 +162,6 @@ class Completer:
         self._complete_question = complete_question
         self._fetcher = Fetcher(area, at_once=1)
         self._prefix = ""
-
-    # Keys
 
     def handle_key(self, event: Key) -> bool:
         """Return False if the key does not concern the list."""
@@ -264,8 +251,6 @@ class Completer:
         is_command = in_first_line and complete_slash(before, len(before)) is not None
         return is_command or partial_mention(before) is not None
 
-    # Requests and results
-
     def _completer_for(self, python: bool) -> Complete | None:
         return self._complete if python else self._complete_question
 
@@ -319,7 +304,6 @@ class Completer:
 
 
 PAUSE = 0.7
-"""Seconds without a key before a suggestion."""
 
 Suggest = Callable[[str, bool, Callable[[], bool]], str]
 """Suggests the rest of a line. Gets the text, whether it is Python, and a function that tells
@@ -382,7 +366,6 @@ class HelpCard(Static):
         self._fetcher = Fetcher(self)
 
     def ask(self, code: str, cursor: int, at: Offset) -> None:
-        """at: the cursor's cell on the screen."""
         if (explain := self._explain) is None:
             return
         self._fetcher.ask(

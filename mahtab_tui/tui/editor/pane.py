@@ -41,7 +41,6 @@ _REPLACING = (
 FindChips = Callable[[str], "Sequence[MentionChip]"]
 
 PAUSE = 0.15
-"""Seconds without a key before mentions are resolved."""
 
 
 _GLYPHS: dict[Mode, str] = {"python": "❯", "ask": "◈"}

@@ -58,7 +58,19 @@ class InputHistory:
 
     def step(self, step: int, mode: Mode, present: str) -> str | None:
         """Return an older (1) or newer (-1) input that starts with the draft; None at the end."""
-        return self._cursors[mode].step(step, self.for_mode(mode), present)
+        inputs = self.for_mode(mode)
+        index, draft = self._cursors.get(mode, (0, ""))
+        draft = draft if index else present
+        index += step
+        while 0 < index <= len(inputs):
+            text = inputs[index - 1]
+            if text.startswith(draft) and text != draft:
+                break
+            index += step
+        if not 0 <= index <= len(inputs):
+            return None
+        self._cursors[mode] = index, draft
+        return inputs[index - 1] if index else draft
 
     def add(self, text: str, mode: Mode) -> None:
         self._new.insert(0, (text, mode))
@@ -66,36 +78,14 @@ class InputHistory:
         self.reset()
 
     def reset(self) -> None:
-        self._cursors = {"python": HistoryCursor(), "ask": HistoryCursor()}
+        self._cursors: dict[Mode, tuple[int, str]] = {}
+        """The place in the history, where 0 is the draft, and the draft."""
 
     def _read_and_write(self) -> None:
         self._past = [*self._history.entries("python"), *self._history.entries("ask")]
         while (entry := self._write_queue.get()) is not None:
             IMPORTS.wait_for_screen()  # masking is loaded after the first picture
             self._history.add(*entry)
-
-
-class HistoryCursor:
-    """A position in the history; 0 is the draft."""
-
-    def __init__(self) -> None:
-        self._index = 0
-        self._draft = ""
-        """The text before the first step."""
-
-    def step(self, step: int, inputs: list[str], present: str) -> str | None:
-        if self._index == 0:
-            self._draft = present
-        index = self._index + step
-        while 0 < index <= len(inputs):
-            text = inputs[index - 1]
-            if text.startswith(self._draft) and text != self._draft:
-                break
-            index += step
-        if not 0 <= index <= len(inputs):
-            return None
-        self._index = index
-        return inputs[index - 1] if index else self._draft
 
 
 class Draft(NamedTuple):
@@ -143,8 +133,6 @@ class PromptArea(CodeArea):
     def mode(self) -> Mode:
         return "python" if self.python else "ask"
 
-    # Events
-
     async def on_key(self, event: Key) -> None:
         if event.character == "`" and self.cursor_location == (0, 0) and self.selection.is_empty:
             self._change_mode("ask" if self.python else "python")
@@ -191,8 +179,6 @@ class PromptArea(CodeArea):
         if not (self.suggester and self.suggester.accept()) and not self.completer.handle_tab():
             super().action_indent()
 
-    # Mode and submitting
-
     def _change_mode(self, mode: Mode) -> None:
         self.python = mode == "python"
         self.post_message(self.ModeChanged(mode))
@@ -213,8 +199,6 @@ class PromptArea(CodeArea):
             self.action_delete_right()
         else:
             self.post_message(self.LeaveRequested())
-
-    # History
 
     def _step_history(self, step: int) -> None:
         if (text := self._inputs.step(step, self.mode, self.text)) is not None:
@@ -258,8 +242,6 @@ class PromptArea(CodeArea):
         if fits and action in ("cursor_page_up", "cursor_page_down"):
             return False
         return super().check_action(action, parameters)
-
-    # Large pasted texts
 
     @property
     def whole_text(self) -> str:
@@ -312,8 +294,6 @@ class PromptArea(CodeArea):
             other = column - len(word) if left else column + len(word)
             self._delete_via_keyboard((row, min(column, other)), (row, max(column, other)))
         return bool(word)
-
-    # Searching: implements `Findable`
 
     def begin_find(self) -> str:
         self._found_at = len(self.get_text_range((0, 0), min(self.selection)))

@@ -31,7 +31,14 @@ def inline_spans(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterat
         case "softbreak" | "hardbreak":  # models use single line breaks for lists
             yield "\n", style
         case "link":
-            yield from _link(node, style, palette)
+            address = plain(str(node.attrs.get("href", "")))
+            inner = style + UNDERLINE
+            words = [
+                span for child in node.children for span in inline_spans(child, inner, palette)
+            ]
+            yield from words
+            if address and "".join(text for text, _ in words) != address:
+                yield f" ({address})", style + palette.muted
         case "image":
             address = plain(str(node.attrs.get("src", "")))
             yield f"{plain(node.content)} ({address})", style + palette.muted
@@ -41,16 +48,6 @@ def inline_spans(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterat
         case kind:
             for child in node.children:
                 yield from inline_spans(child, style + _STYLES.get(kind, Style.null()), palette)
-
-
-def _link(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterator[Span]:
-    address = plain(str(node.attrs.get("href", "")))
-    words = [
-        span for child in node.children for span in inline_spans(child, style + UNDERLINE, palette)
-    ]
-    yield from words
-    if address and "".join(text for text, _ in words) != address:
-        yield f" ({address})", style + palette.muted
 
 
 def split_lines(spans: Iterator[Span]) -> list[list[Span]]:
@@ -71,9 +68,13 @@ def table_rows(
     table: SyntaxTreeNode, width: int, palette: Palette, mark: Callable[[list[Span]], list[Span]]
 ) -> list[Row]:
     lines = [node for part in table.children for node in part.children]
-    cells = [[mark(_cell(cell, palette)) for cell in line.children] for line in lines]
+    styles = {"th": palette.text + BOLD, "td": palette.text}
+    cells = [
+        [mark(_on_one_line(cell, styles[cell.type], palette)) for cell in line.children]
+        for line in lines
+    ]
     right = ["right" in str(cell.attrs.get("style", "")) for cell in lines[0].children]
-    columns = zip_longest(*cells[:], fillvalue=[])
+    columns = zip_longest(*cells, fillvalue=[])
     wanted = [max(map(_width, column)) for column in columns][: len(right)]
     widths = fit_columns(wanted, width - SPACE * (len(wanted) - 1))
     header, *body = (list(_line(line, widths, right, palette)) for line in cells)
@@ -87,11 +88,6 @@ def fit_columns(wanted: Sequence[int], width: int) -> list[int]:
     while sum(widths) > width and max(widths) > NARROWEST_COLUMN:
         widths[widths.index(max(widths))] -= 1
     return widths
-
-
-def _cell(cell: SyntaxTreeNode, palette: Palette) -> list[Span]:
-    style = palette.text + BOLD if cell.type == "th" else palette.text
-    return _on_one_line(cell, style, palette)
 
 
 def _on_one_line(node: SyntaxTreeNode, style: Style, palette: Palette) -> list[Span]:

@@ -271,12 +271,9 @@ class RowsView(ScrollView, can_focus=True):
     and `head_row`."""
 
     bars: ClassVar[bool] = False
-    """Whether rows have a bar."""
     margin: ClassVar[int] = 1
-    """Cells to the left of rows without bars."""
 
     cursor: reactive[int] = reactive(-1)
-    """-1 for none."""
 
     def __init__(self, source: RowSource, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -284,8 +281,6 @@ class RowsView(ScrollView, can_focus=True):
         self._laid_out: tuple[int, Palette] | None = None
         self._drawn_rows: list[Row] = []
         self._ticking: Timer | None = None
-
-    # Layout
 
     @property
     def head(self) -> int:
@@ -309,7 +304,6 @@ class RowsView(ScrollView, can_focus=True):
             self.refresh()
 
     def lay_out(self) -> None:
-        """Pass width and colours to the source if they changed."""
         layout = self.width, get_palette(self.app)
         if layout != self._laid_out:
             self._laid_out = layout
@@ -344,8 +338,6 @@ class RowsView(ScrollView, can_focus=True):
         if self._laid_out != (self.width, get_palette(self.app)):
             self.refresh_view()
 
-    # Drawing
-
     def render_line(self, y: int) -> Strip:
         width, base = self.width, self.visual_style.rich_style
         if self._laid_out is None:
@@ -363,7 +355,6 @@ class RowsView(ScrollView, can_focus=True):
         return plain_strip(row, self.margin, width, base)
 
     def refresh_changed(self) -> None:
-        """Redraw the visible rows that changed since the last call."""
         top, before = self.scroll_offset.y, self._drawn_rows
         rows = range(top, min(top + self.page, len(self._source)))
         self._drawn_rows = [self._source[row] for row in rows]
@@ -372,7 +363,6 @@ class RowsView(ScrollView, can_focus=True):
                 self.refresh_line(row + self.head)
 
     def tick_while(self, needed: bool) -> None:
-        """Call `tick` at the frame rate."""
         if needed and self._ticking is None and self.is_attached:
             self._ticking = self.set_interval(1 / FRAME_RATE, self.tick)
         elif not needed and self._ticking is not None:
@@ -390,10 +380,7 @@ class RowsView(ScrollView, can_focus=True):
     def on_focus(self) -> None:
         self.refresh()
 
-    def on_blur(self) -> None:
-        self.refresh()
-
-    # The cursor
+    on_blur = on_focus
 
     def row_at(self, y: int) -> int | None:
         index = self.scroll_offset.y + y - self.head

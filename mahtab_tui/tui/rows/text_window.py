@@ -27,9 +27,7 @@ LINE = 16_384
 BLOCK = 65_536
 """Characters to fetch or search at a time."""
 PART = 2.0
-"""Seconds for one block."""
 WHOLE = 20.0
-"""Seconds for a whole search."""
 
 
 class PartMissing(Exception):
@@ -56,8 +54,6 @@ class Text(Protocol):
 
 
 class PagedText:
-    """A text in this process, read in parts."""
-
     def __init__(self, read: Callable[[int, int], str], size: int, first_line: int = 1) -> None:
         self.part = self.read = read
         self.size = size
@@ -146,7 +142,6 @@ class TextWindow:
         self.source = source
 
     def rows(self, start: int, count: int, width: int) -> list[TextRow]:
-        """Return rows from the one that starts at an offset."""
         rows: list[TextRow] = []
         line = self.line_start(start)
         number = self.source.line_number(line)
@@ -235,8 +230,6 @@ class LongTextView(Widget, can_focus=True):
     def source(self) -> Text:
         return self.window.source
 
-    # Drawing
-
     @property
     def text_width(self) -> int:
         raise NotImplementedError
@@ -273,8 +266,6 @@ class LongTextView(Widget, can_focus=True):
             return Strip(Segment.apply_style(strip, post_style=ground), strip.cell_length)
         return strip
 
-    # Moving
-
     def load_then(self, work: Callable[[], None]) -> None:
         """Call `work` once its parts of the text are loaded."""
         if self._waiting:
@@ -285,7 +276,7 @@ class LongTextView(Widget, can_focus=True):
         except PartMissing as missing:
             self._waiting.append(work)
             loaded = partial(self._add_part, missing.add)
-            self.fetcher.ask("text", missing.fetch, loaded, self._not_loaded)
+            self.fetcher.ask("text", missing.fetch, loaded, self._fail_to_load)
 
     def _add_part(self, add: Callable[[Any], None], part: Any) -> None:
         add(part)
@@ -293,7 +284,7 @@ class LongTextView(Widget, can_focus=True):
         for work in waiting:
             self.load_then(work)
 
-    def _not_loaded(self, sentence: str) -> None:
+    def _fail_to_load(self, sentence: str) -> None:
         self._waiting.clear()
         self.fail(sentence)
 
@@ -357,29 +348,20 @@ class LongTextView(Widget, can_focus=True):
         last = self.window.row_at(self.source.size - 1, self.text_width)
         return self.window.up(last, max(0, self.size.height - 1), self.text_width)
 
-    # Searching
-
     def find(self, words: str, start: int, *, backwards: bool) -> TextSpan | None:
         return find_match(self.source, words, start, backwards=backwards)
 
     def search(self, words: str) -> None:
-        """Go to the next match; no words end the search."""
         self.words, self.found = words, None
         self.action_next(False)
         if not words:
             self.load_then(self.refresh_view)
 
     def action_next(self, backwards: bool) -> None:
-        """Find the next match on a thread."""
-        words = self.words
         at = self.top if self.found is None else self.found[0 if backwards else 1]
-        if words:
-            self.fetcher.ask(
-                "find",
-                lambda: self.find(words, at, backwards=backwards),
-                self._set_found,
-                self.fail,
-            )
+        if self.words:
+            find = partial(self.find, self.words, at, backwards=backwards)
+            self.fetcher.ask("find", find, self._set_found, self.fail)
 
     def fail(self, sentence: str) -> None:
         self.app.notify(sentence)

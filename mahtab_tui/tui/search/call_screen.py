@@ -92,8 +92,6 @@ class CallRow(NamedTuple):
 
 
 class CallRows:
-    """The rows of a call."""
-
     def __init__(self, tree: Tree, node: SearchNode, clock: Callable[[], float]) -> None:
         self.rows: list[CallRow] = []
         self._tree = tree
@@ -223,11 +221,6 @@ def _prose(turn: Turn) -> str:
     return before if fence or not code else turn.words.partition(code)[0]
 
 
-@dataclass
-class SpanOpened(Message):
-    span: TextSpan
-
-
 class CallPane(RowsView, can_focus=True):
     """Shows a call. Tab goes to the next link."""
 
@@ -237,6 +230,10 @@ class CallPane(RowsView, can_focus=True):
         Binding("tab", "next_link(1)", "Next place or call", show=False),
         Binding("shift+tab", "next_link(-1)", "Previous place or call", show=False),
     ]
+
+    @dataclass
+    class SpanOpened(Message):
+        span: TextSpan
 
     @dataclass
     class CallOpened(Message):
@@ -270,8 +267,6 @@ class CallPane(RowsView, can_focus=True):
     def _scroll_to_row(self, row: int) -> None:
         self.scroll_to(y=row, animate=False, force=True)
 
-    # Actions
-
     def action_next_link(self, step: int) -> None:
         """Go to the next (1) or previous (-1) link, or focus the next widget."""
         rows, start = self._rows.rows, self.cursor
@@ -291,7 +286,7 @@ class CallPane(RowsView, can_focus=True):
             return False
         row = self._rows.rows[self.cursor]
         if row.span is not None:
-            self.post_message(SpanOpened(row.span))
+            self.post_message(self.SpanOpened(row.span))
         elif row.child is not None:
             self.post_message(self.CallOpened(row.child))
         return True
@@ -333,8 +328,6 @@ def figures(node: SearchNode, now: float, width: int) -> str:
 
 
 class PositionBar(Static):
-    """Shows the whole text as a bar, and the call's own part."""
-
     def __init__(self, tree: Tree, node: SearchNode) -> None:
         super().__init__(markup=False)
         self._tree = tree
@@ -353,10 +346,6 @@ class PositionBar(Static):
         if after + 1 + len(words) <= width:
             below = f"{' ' * first}{mark} {words}"
         return Content.assemble(bar, "\n", (below, "$muted"))
-
-    def on_click(self, event: Click) -> None:
-        at = event.x * self._tree.coverage.chars // max(1, self.size.width)
-        self.post_message(SpanOpened((at, at)))
 
 
 class TextRows(LongTextView, can_focus=True):
@@ -501,10 +490,7 @@ class NodeScreen(Dialog[None], NodeActions):
         chosen: CallSelection,
         control: SearchControl,
         clock: Callable[[], float] = time.time,
-        *,
-        at: int | None = None,
     ) -> None:
-        """at: the offset to show first."""
         super().__init__()
         self.control = control
         self._tree, self._node = tree, node = chosen
@@ -517,7 +503,6 @@ class NodeScreen(Dialog[None], NodeActions):
         self._text = TextPane(source, node.spans, tree.coverage)
         self._bar = PositionBar(tree, node)
         self._clock = clock
-        self._at = at
         self._shown_versions = (-1, -1)
 
     @property
@@ -541,8 +526,6 @@ class NodeScreen(Dialog[None], NodeActions):
         self._call_pane.focus()
         self._refresh_changed()
         self.set_interval(1 / FRAME_RATE, self._refresh_changed)
-        if self._at is not None:
-            self.call_after_refresh(self._show_text, (self._at, self._at))
 
     def on_resize(self, event: Resize) -> None:
         self._arrange(event.size.width)
@@ -571,8 +554,6 @@ class NodeScreen(Dialog[None], NodeActions):
             self._text.rows.mark(node.rests_on)
         elif node.alive:
             self._call_pane.refresh()
-
-    # Actions
 
     def action_leave(self) -> None:
         if not self._text.leave_search():
@@ -603,12 +584,9 @@ class NodeScreen(Dialog[None], NodeActions):
     def _call_opened(self, message: CallPane.CallOpened) -> None:
         self.choose(message.node)
 
-    @on(SpanOpened)
-    def _span_opened(self, message: SpanOpened) -> None:
-        self._show_text(message.span)
-
-    def _show_text(self, span: TextSpan) -> None:
+    @on(CallPane.SpanOpened)
+    def _span_opened(self, message: CallPane.SpanOpened) -> None:
         if self._text.shown:
             if not self._text.has_focus_within:
                 self.action_text()
-            self.call_after_refresh(self._text.show, span)
+            self.call_after_refresh(self._text.show, message.span)

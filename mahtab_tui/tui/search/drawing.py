@@ -165,7 +165,6 @@ def budget(left: BudgetLeft) -> str:
 
 
 def with_reruns(nodes: Iterable[SearchNode]) -> Iterator[SearchNode]:
-    """Yield nodes, each followed by its reruns."""
     for node in nodes:
         yield node
         yield from with_reruns(node.again)
@@ -190,21 +189,11 @@ class FanOutGrid:
         first = row * self._width
         states: list[State] = []
         for cell in range(first, min(first + self._width, self._cells)):
-            parts = map(self._batch.slots.get, self._parts(cell))
-            found: set[State] = {"waiting" if part is None else part.state for part in parts}
+            parts = range(cell * self.parts, min((cell + 1) * self.parts, self._batch.of))
+            slots = map(self._batch.slots.get, parts)
+            found: set[State] = {"waiting" if part is None else part.state for part in slots}
             states.append(min(found, key=_STATE_PRIORITY.index))
         return states
-
-    def node(self, row: int, column: int) -> SearchNode | None:
-        """Return the part in a cell whose state is shown."""
-        if not 0 <= column < self._width:
-            return None
-        parts = map(self._batch.slots.get, self._parts(row * self._width + column))
-        found = filter(None, parts)
-        return min(found, key=lambda node: _STATE_PRIORITY.index(node.state), default=None)
-
-    def _parts(self, cell: int) -> range:
-        return range(cell * self.parts, min((cell + 1) * self.parts, self._batch.of))
 
 
 Kind = Literal["gap", "root", "totals", "left", "answer", "bar", "legend", "node", "batch", "field"]
@@ -246,7 +235,6 @@ class Drawing:
     def __init__(self, width: int, palette: Palette) -> None:
         self.width = width
         self.palette = palette
-        self._covered: dict[str, tuple[int, list[CoverageCell]]] = {}
 
     def spans(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
         tree, palette = line.tree, self.palette
@@ -269,10 +257,7 @@ class Drawing:
             case "answer":
                 return self._answer(line.node)
             case "bar":
-                version, cells = self._covered.get(tree.id, (-1, []))
-                if version != tree.coverage.version:
-                    cells = tree.coverage.cells(self.bar_width)
-                    self._covered[tree.id] = tree.coverage.version, cells
+                cells = tree.coverage.cells(self.bar_width)
                 seen = (f"{tree.coverage.seen:{_SEEN}.0%}", palette.muted)
                 return [("  ", Style()), *self._marks(map(coverage_mark, cells)), seen]
             case "legend":
@@ -296,8 +281,6 @@ class Drawing:
 
     def _indented(self, text: str, style: Style) -> list[Span]:
         return [("  ", Style()), (fit_text(text, self.width - 2), style)]
-
-    # Nodes
 
     def _root(self, line: CallLine, now: float) -> list[Span]:
         node, palette = line.node, self.palette
@@ -334,7 +317,6 @@ class Drawing:
         return self.width - sum(cell_len(text) for text, _ in spans)
 
     def _words(self, node: SearchNode, now: float, room: int, arrow: int) -> list[Span]:
-        """Draw a node's label and what it does, for parts in columns."""
         name, doing, palette = label(node), detail(node, now), self.palette
         muted = node.state in ("waiting", "stopped") or bool(node.again)
         name_style = palette.muted if muted else palette.text
@@ -374,18 +356,12 @@ class Drawing:
         left.append((format_count(batch.of, "part") + ": ", palette.text))
         counts = {state: batch.count(state) for state in STATES}
         counts["running"] += counts.pop("thinking")
-        tally = [(state, number) for state, number in counts.items() if number]
         words = ", ".join(
-            f"{number} {'failed' if state == 'error' else state}" for state, number in tally
+            f"{number} {'failed' if state == 'error' else state}"
+            for state, number in counts.items()
+            if number
         )
-        if len(words) <= self._room(left):
-            return [*left, (words, palette.muted)]
-        for state, number in tally:
-            mark, _, role = MARKS[state]
-            left += [(mark, self.style(role)), (f" {number}  ", palette.muted)]
-        return left
-
-    # The whole search
+        return [*left, (fit_text(words, self._room(left)).rstrip(), palette.muted)]
 
     def _answer(self, node: SearchNode) -> list[Span]:
         style = self.palette.bad if node.state == "error" else self.palette.text

@@ -41,13 +41,9 @@ class CallTree:
         self._trees = trees
         self._clock = clock
         self._structure = -1
-        """Version of the trees in `lines`."""
         self._cursor: Key | None = None
         self._found: dict[Key, int] = {}
-        """Rows that can be chosen."""
         self._opened: dict[Key, bool] = {}
-
-    # Rows
 
     def lay_out(self, width: int, palette: Palette) -> None:
         self.drawing = Drawing(max(10, width - 2 * RowsView.margin), palette)
@@ -60,7 +56,6 @@ class CallTree:
 
     @property
     def marked(self) -> SearchNode | None:
-        """The selected node, while the pane has the focus."""
         line = self.line
         return line.node if line is not None and line.kind == "node" and self.focused else None
 
@@ -76,8 +71,6 @@ class CallTree:
         if self.lines and room > len(heads):
             spans.append((heads.rjust(room), palette.muted))
         return Row(spans)
-
-    # Lines and the cursor
 
     @property
     def outdated(self) -> bool:
@@ -190,7 +183,6 @@ class CallTree:
         self._go(row for row in rows if self.lines[row].can_be_chosen)
 
     def go_near(self, wanted: int) -> None:
-        """Go to the nearest line that can be chosen."""
         self._go(sorted(self._found.values(), key=lambda row: abs(row - wanted)))
 
     def go_to_parent(self) -> None:
@@ -320,8 +312,6 @@ MANY_LINES = 200
 
 
 class SearchTreePane(RowsView, NodeActions, can_focus=True):
-    """Shows every search as a tree, newest first."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         *CURSOR_KEYS,
         Binding("left", "collapse", "Collapse", show=False),
@@ -331,7 +321,6 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
 
     head = 1
     searched: var[bool] = var(False)
-    """Whether there is a search to show."""
 
     def __init__(
         self,
@@ -372,8 +361,6 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
             self._arrange()
             self.refresh_line(self.scroll_offset.y)
 
-    # Lines and cursor
-
     @property
     def chosen(self) -> CallSelection | None:
         line = self._view.line
@@ -399,8 +386,6 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
     def _show_cursor(self) -> None:
         self.show_row(self._view.cursor)
 
-    # Layout and time
-
     def on_mount(self) -> None:
         self.refresh_view()
 
@@ -420,8 +405,6 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         self._arrange_if_needed()
         self.refresh_changed()
 
-    # Drawing
-
     def head_row(self, y: int) -> Row:
         return self._view.title()
 
@@ -429,23 +412,13 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
     def marked_row(self) -> int:
         return self._view.cursor if self._view.lines and self.has_focus else -1
 
-    # Actions
-
     def on_click(self, event: Click) -> None:
         if (row := self.row_at(event.y)) is None:
             return
         line = self._view.lines[row]
         chosen = CallSelection(line.tree, line.node)
-        drawing, column = self._view.drawing, event.x - self.margin - len(line.prefix)
-        if line.kind == "field" and line.batch is not None:
-            grid = FanOutGrid(line.batch, drawing.width - len(line.prefix))
-            if (node := grid.node(line.row, column)) is not None:
-                self._view.choose(line.key)
-                self._open(CallSelection(line.tree, node))
-        elif line.kind == "bar":
-            cell = max(0, min(drawing.bar_width - 1, column - 2))
-            self._open(chosen, at=cell * line.tree.coverage.chars // drawing.bar_width)
-        elif line.kind == "answer":
+        column = event.x - self.margin - len(line.prefix)
+        if line.kind == "answer":
             self._open(chosen)
         elif line.can_be_chosen:
             self._view.choose(line.key)
@@ -468,13 +441,12 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         if (chosen := self.chosen) is not None:
             self._open(chosen)
 
-    def _open(self, chosen: CallSelection, at: int | None = None) -> None:
+    def _open(self, chosen: CallSelection) -> None:
         from mahtab_tui.tui.search.call_screen import NodeScreen
 
-        self.app.push_screen(NodeScreen(chosen, self.control, self._clock, at=at))
+        self.app.push_screen(NodeScreen(chosen, self.control, self._clock))
 
     def action_collapse(self) -> None:
-        """Collapse the line, or go to its parent."""
         line = self._view.line
         if line is not None and line.open:
             self._set_open(line, False)
@@ -483,7 +455,6 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
             self._show_cursor()
 
     def action_expand(self) -> None:
-        """Expand the line, or go to its first child."""
         line = self._view.line
         if line is not None and line.open is False:
             self._set_open(line, True)
@@ -526,8 +497,6 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
 
     def end_find(self) -> None:
         self.focus()
-
-    # The cursor
 
     def action_follow(self) -> None:
         self._view.toggle_follow()

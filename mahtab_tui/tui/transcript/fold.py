@@ -54,7 +54,6 @@ BUDGET = 32_000_000
 LONG = 100_000
 """Characters from which an output is long."""
 ENDS = 20
-"""Lines of each end of an output."""
 
 
 _STATES = {
@@ -115,8 +114,6 @@ class Activities:
 
 
 class PendingRequests:
-    """What waits for the user."""
-
     def __init__(self) -> None:
         self._since: dict[tuple[str, ...], float] = {}
 
@@ -149,8 +146,6 @@ _TICKS = re.compile("`+")
 
 
 class Transcript(Conversation):
-    """The entries, and which of them have changed."""
-
     def __init__(self, since: float) -> None:
         """since: the session's start; nothing in older records runs."""
         super().__init__()
@@ -236,15 +231,12 @@ class Transcript(Conversation):
             self._changed.add(position)
 
     def touch_output(self, cell: Cell) -> None:
-        """Redraw a cell that now has output."""
         self.touch(cell)
         index = self.positions[cell] + 1
         below = self.entries[index] if index < len(self.entries) else None
         if below is not None and below.joined and not ends_with_bar(cell):
             below.joined = False
             self.touch(below)
-
-    # Cells
 
     def _start(self, cell: Cell, record: records.ReplIn) -> None:
         if self._last_cell is not None and self._last_cell.offers_explanation:
@@ -304,8 +296,6 @@ class Transcript(Conversation):
             self._long_chars -= size
             self.touch(oldest)
 
-    # Answers while they stream
-
     def _question(self, record: records.UserChat) -> None:
         self._thoughts.clear()
         super()._question(record)
@@ -348,8 +338,6 @@ class Transcript(Conversation):
         else:
             entry.source += record.text
         self.touch(entry)
-
-    # Requests to the user
 
     def _approval(self, record: records.Approval) -> None:
         if record.time < self._since and record.state == "waiting":
@@ -410,8 +398,6 @@ class Transcript(Conversation):
             )
             self.touch(cell)
 
-    # What the model and the kernel do
-
     def _tool(self, record: records.AssistantTool) -> None:
         cut = record.state == "running" and record.time < self._since
         super()._tool(record.changed(state="cut off") if cut else record)
@@ -446,8 +432,6 @@ class Transcript(Conversation):
             self.pinned = [each for each in self.pinned if each is not entry]
             self.pinned += [entry] if record.pinned else []
             self.touch(entry)
-
-    # The notebook
 
     def _notebook_file(self, record: records.NotebookFile) -> None:
         for entry in self.entries:

@@ -63,12 +63,8 @@ def tool_rows(use: ToolUse, width: int, palette: Palette) -> list[Row]:
     arguments = _arguments(use.arguments)
     if len(arguments) > LONGEST:
         arguments = f"{arguments[:LONGEST]}… ({len(arguments):,} characters)"
-    head: list[Span] = [
-        (f"{mark} ", style),
-        (plain(use.name), palette.text),
-        (f"  {arguments}", palette.muted),
-        (how, style),
-    ]
+    name, words = (plain(use.name), palette.text), (f"  {arguments}", palette.muted)
+    head = [(f"{mark} ", style), name, words, (how, style)]
     rows = [*paragraph(head, width, palette.model, indent="  ")]
     given = palette.bad if use.state == "error" else palette.muted
     for line in plain(use.text).expandtabs(4).rstrip("\n").split("\n") if use.text else ():
@@ -79,9 +75,8 @@ def tool_rows(use: ToolUse, width: int, palette: Palette) -> list[Row]:
 def _arguments(written: str) -> str:
     try:
         given = dict(json.loads(written)).items()
-        written = "  ".join(
-            f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in given
-        )
+        parts = (f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in given)
+        written = "  ".join(parts)
     except (ValueError, TypeError, RecursionError):  # a record from another program
         pass
     return plain(written).replace("\n", " ")
@@ -247,10 +242,9 @@ class CellRows:
         certain_first = sorted(self._cell.changes, key=lambda change: change.change == "perhaps")
         for change in certain_first[:CHANGES]:
             sign = CHANGE_SIGNS.get(change.change, "~")
-            description = "" if sign == "−" else describe_change(change).replace("\n", " ")
+            after = "" if sign == "−" else f" {describe_change(change)}".replace("\n", " ")
             name = " ".join(plain(change.name).split())
-            after = f" {description}" if description else ""
-            add((f"{sign} ", styles[sign]), (name, styles[sign]), (after, palette.muted))
+            add((f"{sign} ", styles[sign]), (name, styles[sign]), (after.rstrip(), palette.muted))
         if (more := len(self._cell.changes) - CHANGES) > 0:
             add((f"and {more} more", palette.muted))
         for row in paragraph(line, self._width, palette.hairline, indent="  "):
@@ -260,9 +254,8 @@ class CellRows:
     def _header(self) -> Row:
         cell, palette = self._cell, self._palette
         muted, waits = palette.muted, cell.approval == "waiting"
-        name = "code" if cell.cell_number is None else f"Cell {cell.cell_number}"
-        if cell.number is not None:
-            name = f"In {cell.number}"
+        place = "code" if cell.cell_number is None else f"Cell {cell.cell_number}"
+        name = place if cell.number is None else f"In {cell.number}"
         parts: list[Span] = [(name, self._bar), (plain(cell.author), muted)]
         if cell.cell_number is not None and cell.number is not None:
             parts.append((f"cell {cell.cell_number} of the notebook", muted))
@@ -335,7 +328,6 @@ def removed_row(row: Row, entry: Entry, palette: Palette, *, first: bool) -> Row
 
 
 COLLAPSED = 3
-"""Rows of a collapsed entry."""
 
 
 class EntryRows:

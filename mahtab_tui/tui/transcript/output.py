@@ -162,6 +162,7 @@ def picture_key(shown: DisplayLine) -> Hashable:
 
 
 def mark_unreadable(output: OutputBuffer, picture: Picture) -> bool:
+    """Return whether the picture is in the output."""
     displays = (line for line in output if isinstance(line, DisplayLine))
     found = [line for line in displays if picture_key(line) == picture.key]
     for line in found:
@@ -180,17 +181,15 @@ MARKDOWN = 20_000
 
 def display_rows(shown: DisplayLine, width: int, palette: Palette) -> Sequence[Row] | None:
     rows: list[Row] | None = None
+    opens = Style(meta={VALUE: shown.value}) if shown.value else Style()  # by a click
     match shown.mime:
         case "image/png" | "image/jpeg":
             rows = picture_rows(shown, width)
         case "text/html" if (table := read_table(shown.data)) is not None:
-            rows = grid_rows(table, width, palette, shown.offset)
-            if shown.value:  # a click opens it
-                opens = Style(meta={VALUE: shown.value})
-                rows = [
-                    row._replace(spans=[(text, style + opens) for text, style in row.spans])
-                    for row in rows
-                ]
+            rows = [
+                row._replace(spans=[(text, style + opens) for text, style in row.spans])
+                for row in grid_rows(table, width, palette, shown.offset)
+            ]
         case "text/markdown":
             text = plain(shown.data)
             rows = Markdown(palette).document(text[:MARKDOWN], width)
@@ -227,8 +226,6 @@ _HINT = "Hint: "
 
 
 class OutputRows:
-    """The rows of an `OutputBuffer`."""
-
     def __init__(self, output: OutputBuffer, width: int, palette: Palette) -> None:
         self._output = output
         self._width = width
@@ -299,7 +296,6 @@ class OutputRows:
 
 
 ERROR = "error"
-"""The lead of a traceback's first line."""
 
 
 def error_first(lines: list[OutputLine]) -> list[tuple[OutputLine, str]]:
@@ -331,8 +327,8 @@ def _one_error(block: list[OutputLine], lead: str) -> list[tuple[OutputLine, str
     if block and block[0].text == _HEAD:
         del block[0]
     at = next((number for number, line in enumerate(block) if line.text[:1] not in ("", " ")), 0)
-    lines = [(line, "") for line in [*block[at:], *block[:at]]]
-    return [(lines[0][0], lead), *lines[1:]] if lines else []
+    ordered = [*block[at:], *block[:at]]
+    return [(line, "" if number else lead) for number, line in enumerate(ordered)]
 
 
 class LineRows:
@@ -405,15 +401,12 @@ def expand_tabs(text: str) -> str:
 
 
 def text_spans(text: Text, base: Style) -> list[Span]:
-    spans, end = [], 0
-    for span in text.spans:
-        style = span.style if isinstance(span.style, Style) else Style.parse(span.style)
-        spans += [
-            (text.plain[end : span.start], base),
-            (text.plain[span.start : span.end], base + style),
-        ]
-        end = span.end
-    return [(piece, style) for piece, style in [*spans, (text.plain[end:], base)] if piece]
+    spans, done = [], 0
+    for start, end, style in text.spans:
+        style = style if isinstance(style, Style) else Style.parse(style)
+        spans += [(text.plain[done:start], base), (text.plain[start:end], base + style)]
+        done = end
+    return [(piece, style) for piece, style in [*spans, (text.plain[done:], base)] if piece]
 
 
 def _traceback_spans(text: str, palette: Palette, lead: str) -> list[Span]:

@@ -67,7 +67,6 @@ _CONDITIONS: Mapping[str, Callable[[Entry], bool]] = {
         has_pictures(entry) and isinstance(entry, Cell) and entry.number is not None
     ),
 }
-"""Commands that apply to some entries only."""
 
 
 def entry_menu(entry: Entry, *, pinned: bool, undoable: bool) -> list[PaneCommand]:
@@ -135,8 +134,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
                 self._port.open_frames(entry, meta[FRAME])
             elif VALUE in meta:
                 self._port.open_value(meta[VALUE])
-
-    # Actions
 
     def action_menu(self) -> None:
         from mahtab_tui.tui.screens.dialog import open_menu

@@ -70,14 +70,13 @@ def selected_text(window: Window, entries: int, selection: Selection) -> str:
         for number in range(begin, end):
             row = rows[number]
             span = selection.get_span(position_to_number(RowPosition(entry, number)))
-            if span is None:
-                continue
-            start, stop = span
-            if row.soft:
-                start = max(start, row.indent)
-            elif parts:
-                parts.append("\n")
-            parts.append(row.text[start : None if stop == -1 else stop])
+            if span is not None:
+                start, stop = span
+                if row.soft:
+                    start = max(start, row.indent)
+                elif parts:
+                    parts.append("\n")
+                parts.append(row.text[start : None if stop == -1 else stop])
     return "".join(parts)
 
 
@@ -263,8 +262,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         if self.is_attached:
             self.reload()
 
-    # Layout
-
     @property
     def head(self) -> int:
         return self.viewport.head
@@ -302,8 +299,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
 
     def on_focus(self) -> None:
         self.marker.marked  # noqa: B018 (marks an entry)
-
-    # Drawing
 
     def render_line(self, y: int) -> Strip:
         width, base = self.width, self.visual_style.rich_style
@@ -351,8 +346,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             drawn = drawn._replace(spans=style_range(drawn.spans, start, end, chosen))
         strip = to_strip(drawn, number, width, base, self._picture_strip(drawn))
         return mark_strip(strip, base + palette.moon) if marked else strip
-
-    # Pictures
 
     def pictures(self) -> Iterator[PicturePart]:
         rows = self._drawn_rows[:-1] if self._drawn_hint else self._drawn_rows
@@ -422,8 +415,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     def action_scroll_down(self) -> None:
         self._scroll(self.scroll_y + 1)
 
-    # Marking
-
     def action_walk(self, step: int) -> None:
         marked = self.marker.marked
         if marked is None:
@@ -446,8 +437,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         else:
             self.app.notify(f"Cell {number} is no longer in the transcript.")
 
-    # Searching: implements `Findable`
-
     def begin_find(self) -> str:
         self.search.begin()
         return ""
@@ -463,8 +452,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.search.open = False
         self.focus()
 
-    # Selecting
-
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         if (window := self.viewport.window) is None:
             return None
@@ -474,7 +461,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.refresh()
 
     def on_click(self, event: Click) -> None:
-        """Follow the tail, go to a figure's cell, or select a word or a line."""
         if (window := self.viewport.window) is None:
             return
         hint = self.viewport.hint

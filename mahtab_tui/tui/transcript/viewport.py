@@ -77,8 +77,6 @@ def pinned_rows(
     if not pinned or room < 2:
         return []
     room -= 1
-    if len(pinned) > room:
-        room -= 1
     shown = pinned[:room]
     heights = [len(rows) - entry.gap for entry, rows in shown]
     shares = [min(height, room) for height in heights]
@@ -90,8 +88,6 @@ def pinned_rows(
         if 1 < share < height:
             text = f"… {height - share + 1:,} more rows"
             drawn[-1] = PinnedRow(Row([(text, palette.muted)], drawn[-1].row.bar), entry)
-    if more := len(pinned) - len(shown):
-        drawn.append(PinnedRow(Row([(f"… {more} more pinned", palette.muted)]), None))
     return [*drawn, PinnedRow(Row([("─" * width, palette.hairline)]), None)]
 
 
@@ -104,8 +100,6 @@ class RowPosition(NamedTuple):
 
 
 class Window:
-    """The rows of the entries, for a width and palette."""
-
     def __init__(self, entries: Sequence[Entry], width: int, palette: Palette) -> None:
         self._entries = entries
         self.width = width
@@ -182,13 +176,11 @@ class Window:
         return RowPosition(entry, min(row, len(self.rows(entry)) - 1))
 
     def _line_starts(self, entry: int) -> list[int]:
-        """Return the rows that do not continue the row above."""
         rows = self.rows(entry) if entry < len(self._heights) else ()
         return [number for number in range(len(rows)) if not rows[number].soft]
 
 
 PINNED_SHARE = 3
-"""Pinned entries get one third of the height."""
 EXACT_PAGES = 4
 """Pages up to which rows are counted exactly."""
 
@@ -210,7 +202,6 @@ class Viewport:
         self.pinned: list[PinnedRow] = []
         self.height = 0
         self._read_entry: Entry | None = None
-        """The last entry when the user scrolled."""
         self._unseen_from = 0
         self._grown = False
         """Whether there was anything new since then."""
@@ -258,7 +249,6 @@ class Viewport:
         return 0 if self.window is None else self.window.row_number(self.top)
 
     def settle(self) -> None:
-        """Lay out the visible rows."""
         window = self.window
         assert window is not None
         positions = self.transcript.positions
@@ -278,7 +268,6 @@ class Viewport:
         window.measure(range(self.top.entry, count), self.top.row + self.page)
 
     def _greeting_rows(self, window: Window) -> list[PinnedRow]:
-        """Draw the greeting; entries get half of the height."""
         entries = self.transcript.entries
         before_first_cell = all(
             isinstance(entry, Note)
@@ -297,8 +286,8 @@ class Viewport:
         if entries:
             rows.append(Row())
             room = max(room // 2, room - window.total)
-        if len(rows) > room:  # the blank row above goes first
-            rows = [*rows[1:room], Row()] if entries else rows[1:]
+        if len(rows) > room:
+            del rows[0]  # it is blank
         return [PinnedRow(row, None) for row in rows[:room]]
 
     def _reading_position(self, window: Window) -> RowPosition | None:

@@ -109,9 +109,8 @@ class HeaderBar(Widget):
             if isinstance(record, Session):
                 if one_line(record.model) != self.model:  # another model has another window
                     self.window = None
-                self.session_name, self.model, self.approval = map(
-                    one_line, (record.name, record.model, record.approval)
-                )
+                texts = record.name, record.model, record.approval
+                self.session_name, self.model, self.approval = map(one_line, texts)
             elif isinstance(record, Usage):
                 self.tokens += record.input_tokens + record.output_tokens
                 if record.cost is None:
@@ -130,8 +129,7 @@ class HeaderBar(Widget):
         self._tick_if_needed()
 
     def _tick_if_needed(self) -> None:
-        kernel = self.kernel
-        trying = kernel is not None and kernel.next_try is not None
+        trying = self.kernel is not None and self.kernel.next_try is not None
         goes_on = trying or self._activity()[1] is not None
         if goes_on and self._ticking is None:
             self._ticking = self.set_interval(0.1, self.refresh)
@@ -164,13 +162,12 @@ class HeaderBar(Widget):
         names = [] if narrow else [Content(self.session_name)]
         names.append(Content(self.model).stylize("$model"))
         right = self._kernel(narrow)
+        width = self.size.width - right.cell_length
         left = self._left(narrow, names)
-        over = left.cell_length + right.cell_length + 1 - self.size.width
-        if over > 0:
-            left = self._left(narrow, _shorten(names, over))
-            left = left.truncate(max(0, self.size.width - right.cell_length - 1), ellipsis=True)
-        room = self.size.width - left.cell_length - right.cell_length
-        return Content.assemble(left, " " * max(1, room), right)
+        if left.cell_length + 1 > width:
+            left = self._left(narrow, _shorten(names, left.cell_length + 1 - width))
+            left = left.truncate(max(0, width - 1), ellipsis=True)
+        return Content.assemble(left, " " * max(1, width - left.cell_length), right)
 
     def _left(self, narrow: bool, names: Sequence[Content]) -> Content:
         approval_style = "$good" if self.approval == "ask" else "$moon"

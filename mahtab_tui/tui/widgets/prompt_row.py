@@ -197,8 +197,6 @@ class PromptRow(Widget, Generic[R]):
     def on_mount(self) -> None:
         self.display = False
 
-    # For subclasses
-
     def show(self, record: R) -> None:
         """Prepare the row for a question."""
 
@@ -228,8 +226,6 @@ class PromptRow(Widget, Generic[R]):
         self._focused_by_user = True
         self.show_part(part)
         self._loan.borrow(self.target)
-
-    # For other classes
 
     def fold(self, records: Sequence[Record]) -> None:
         for record in records:
@@ -297,8 +293,6 @@ class PromptRow(Widget, Generic[R]):
     def action_scroll_content(self, how: str) -> None:
         if (scrolled := self.scrolled) is not None:
             getattr(scrolled, f"scroll_{how}")(animate=False)
-
-    # For the chips
 
     def choose(self, answer: str, letter: Key | None) -> None:
         """letter: None for a click or another key."""
