@@ -7,9 +7,11 @@ import contextlib
 import dataclasses
 import enum
 import json
+import numbers
 import re
 import sys
 import types
+import uuid
 import warnings
 from collections import abc
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -36,12 +38,12 @@ if TYPE_CHECKING:
 
 _UNIONS = (Union, getattr(types, "UnionType", Union))
 _LISTS: dict[Any, Callable[[Any], Any]] = {
-    **dict.fromkeys((list, abc.Sequence, abc.Iterable, abc.Collection), list),
-    **dict.fromkeys((set, abc.Set), set),
+    **dict.fromkeys((list, abc.Sequence, abc.MutableSequence, abc.Iterable, abc.Collection), list),
+    **dict.fromkeys((set, abc.Set, abc.MutableSet), set),
     frozenset: frozenset,
     tuple: tuple,
 }
-_DICTS = (dict, abc.Mapping)
+_DICTS = (dict, abc.Mapping, abc.MutableMapping)
 _NUMBER = re.compile(
     r"(?<![\w.,-])-?\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w)|(?<![\w.,-])-?\d+(?:\.\d+)?(?![\w,])"
 )
@@ -50,12 +52,12 @@ _EXACT = re.compile(
     r"|earliest|latest|percentage|share of|sort(?:ed)?|duplicates?)\b",
     re.IGNORECASE,
 )
-"""Words of queries that code answers exactly, and a reading model does not."""
+"""Words of a query that code answers exactly, and a model that reads does not."""
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class WrongForm(ValueError):
-    """The message is a sentence for the model."""
+    """An answer does not have the requested form; the message is a sentence for the model."""
 
 
 def _read_str(data: Any) -> str | None:
@@ -86,6 +88,8 @@ def _read_bool(data: Any) -> bool:
 
 
 def _read_date(data: str) -> date:
+    if len(data) <= len("2026-03-01"):
+        return date.fromisoformat(data)
     found = _read_datetime(data)
     if found.time() != time():
         raise ValueError
@@ -96,6 +100,10 @@ def _read_datetime(data: str) -> datetime:
     return datetime.fromisoformat(re.sub("[zZ]$", "+00:00", data))
 
 
+def _read_bytes(data: Any) -> bytes:
+    return data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass")
+
+
 _BOOLS = {"true": True, "yes": True, "false": False, "no": False}
 _SIMPLE: dict[Any, tuple[str, Callable[[Any], Any]]] = {
     str: ("a string", _read_str),
@@ -103,24 +111,30 @@ _SIMPLE: dict[Any, tuple[str, Callable[[Any], Any]]] = {
     float: ("a number", lambda data: float(_read_number(data))),
     Decimal: ("a number", lambda data: Decimal(str(_read_number(data)).strip())),
     bool: ("true or false", _read_bool),
+    bytes: ("a string", _read_bytes),
     type(None): ("null", _read_none),
     Any: ("any JSON", lambda data: data),
     object: ("any JSON", lambda data: data),
     date: ("a date such as 2026-03-01", _read_date),
     datetime: ("a time such as 2026-03-01T12:00:00", _read_datetime),
     time: ("a time such as 12:00:00", time.fromisoformat),
+    uuid.UUID: ("a UUID", uuid.UUID),
     Path: ("a path", Path),
 }
-"""Types without parts: description and reader."""
+"""Types without parts: their description, and a reader (which may raise `ValueError`, `TypeError`,
+`LookupError`, `AttributeError` or `ArithmeticError`)."""
 
 
 def describe_form(wanted: Any, within: tuple[Any, ...] = ()) -> str:
-    """Describe a type for a model. within: the enclosing classes. Raises `TypeError`."""
+    """Describe a type for a model. Raises `TypeError` for unsupported types.
+
+    within: the enclosing classes, which may refer to themselves.
+    """
     wanted = _strip_annotations(wanted)
     origin, inner = get_origin(wanted) or wanted, get_args(wanted)
-    if not isinstance(origin, Hashable):
+    if not isinstance(origin, Hashable):  # for example [int] instead of list[int]
         raise _unsupported_form(wanted)
-    if simple := _SIMPLE.get(wanted):
+    if simple := _simple(wanted):
         return simple[0]
     if wanted in within:
         return f"another {wanted.__name__}"
@@ -171,6 +185,7 @@ def read_as(wanted: Any, text: str, *, raw: bool = False) -> Any:
 
 
 def _only_value(wanted: Any, text: str) -> str | None:
+    """Return the only number or choice that an answer in words names; None if there is not one."""
     bare = _strip_annotations(wanted)
     if bare in (int, float):
         found = {number.replace(",", "") for number in _NUMBER.findall(text)}
@@ -216,7 +231,7 @@ def _read(wanted: Any, data: Any, path: str) -> Any:
                 return sys.modules["pydantic"].TypeAdapter(wanted).validate_python(value)
         return value
     origin, inner = get_origin(wanted) or wanted, get_args(wanted)
-    if simple := _SIMPLE.get(wanted):
+    if simple := _simple(wanted):
         try:
             return simple[1](data)
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):
@@ -245,6 +260,7 @@ def _read(wanted: Any, data: Any, path: str) -> Any:
 
 
 def _choose(choices: dict[Any, list[Any]], wanted: Any, data: Any, path: str) -> Any:
+    """Return the choice that an answer means if case, quotes and a full stop are ignored."""
     for choice, names in choices.items():
         if any(type(name) is type(data) and name == data for name in names):
             return choice
@@ -272,7 +288,7 @@ def _read_list(wanted: Any, data: Any, path: str) -> Any:
             _read(kind, each, f"{path}[{index}]")
             for index, (kind, each) in enumerate(zip(kinds, data))
         )
-    except TypeError:
+    except TypeError:  # a set of lists
         raise _wrong_form(wanted, data, path) from None
 
 
@@ -306,6 +322,7 @@ def _user_code(path: str) -> Iterator[None]:
 
 
 def _fields(wanted: Any) -> list[tuple[str, Any, bool]]:
+    """Return each field of a class: name, type, and whether it is required. Raises `TypeError`."""
     if not isinstance(wanted, type):
         raise _unsupported_form(wanted)
     try:
@@ -324,20 +341,40 @@ def _fields(wanted: Any) -> list[tuple[str, Any, bool]]:
     elif issubclass(wanted, dict) and hasattr(wanted, "__required_keys__"):
         # `__required_keys__` does not understand string annotations.
         marks = {name: getattr(get_origin(kind), "_name", "") for name, kind in kinds.items()}
-        required = wanted.__required_keys__
-        must = {name: name in required and marks[name] != "NotRequired" for name in kinds}
+        must = {
+            name: marks[name] == "Required"
+            or (marks[name] != "NotRequired" and name in wanted.__required_keys__)
+            for name in kinds
+        }
     else:
         raise _unsupported_form(wanted)
     return [(name, kinds.get(name, Any), needed) for name, needed in must.items()]
 
 
 def _strip_annotations(wanted: Any) -> Any:
+    """Strip `Annotated`, `NotRequired`, `NewType`, and aliases from a type."""
     if wanted is None:
         return type(None)
     origin = get_origin(wanted)
     if origin is Annotated or getattr(origin, "_name", "") in ("Required", "NotRequired"):
         return _strip_annotations(get_args(wanted)[0])
+    for name in ("__supertype__", "__value__"):
+        if not isinstance(wanted, type) and hasattr(wanted, name):
+            return _strip_annotations(getattr(wanted, name))
     return wanted
+
+
+def _simple(wanted: Any) -> tuple[str, Callable[[Any], Any]] | None:
+    """Return the description and the reader of a type without parts."""
+    if found := _SIMPLE.get(wanted):
+        return found
+    if isinstance(wanted, type) and wanted.__module__ == "numpy":
+        scalar: Any = wanted
+        if issubclass(wanted, numbers.Integral):
+            return _SIMPLE[int][0], lambda data: scalar(_read_int(data))
+        if issubclass(wanted, numbers.Real):
+            return _SIMPLE[float][0], lambda data: scalar(_read_number(data))
+    return None
 
 
 def _wrong_form(wanted: Any, data: Any, path: str) -> WrongForm:
@@ -358,6 +395,7 @@ def _unsupported_form(wanted: Any) -> TypeError:
 _CORRECTIONS = 2
 _LONGEST = 20_000
 FORM = "\n\nAnswer with data of this form, in JSON: "
+"""What is added to a query with `returns` begins so."""
 _FORM = f"{{query}}{FORM}{{form}}. FINAL takes the value itself."
 _AGAIN = """{query}
 
@@ -395,14 +433,16 @@ class Answer(Logged, str):
     """Why it is partial; else how the text was searched: read at once, or by code."""
     usage: SearchUsage
     spans: tuple[Span, ...]
-    """The parts of the text that support the answer; `context` names the text of each."""
+    """The parts of the text that support the answer, as far as they are known: start and end in
+    characters. `context` names the text of each."""
 
     def _repr_markdown_(self) -> str:
         return str(self)
 
 
 def needs_code(query: str, returns: Any, tools: Sequence[Any]) -> bool:
-    """Tell whether a search should run code though a model could read its text at once."""
+    """Tell whether a search should run code though a model could read its text at once: it has
+    tools, the answer is a container, or the query counts or compares."""
     bare = _strip_annotations(returns)
     kind = get_origin(bare) or bare
     container = isinstance(kind, Hashable) and (kind in _LISTS or kind in _DICTS)
@@ -418,8 +458,12 @@ def search_for_form(
     raw: bool = False,
     contexts: Sequence[NamedContext] = (),
 ) -> Answer:
-    """Search until the answer has the requested form, at most three times. failures: exceptions
-    of later searches, which keep the earlier answer. Raises `TypeError` for an unsupported form."""
+    """Search until the answer has the requested form, at most three times.
+
+    search: runs or continues a search for a query. failures: exceptions it may then raise, which
+    keep the earlier answer. contexts: named contexts. Raises `TypeError` if `returns` is not a
+    supported form, and anything that `search` raises at first.
+    """
     if returns is None or returns is str:
         result = search(query)
         return _make_answer(result, result.text, "", contexts)

@@ -320,14 +320,6 @@ def test_shells_and_pandas_use_the_screen_width_unless_the_user_sets_one(cells: 
     assert cells.text("pd.get_option('display.width')") == "70\n"
 
 
-def test_disabled_colour_is_announced_to_programs(project: Path) -> None:
-    kernel = ProcessKernel(color=False)
-    kernel.start(RecordingHost())
-    code = "import os; os.environ['NO_COLOR'], os.environ['TERM']"
-    assert Cells(kernel, RecordingHost()).text(code) == "('1', 'dumb')\n"
-    kernel.close()
-
-
 def test_working_directory_can_change_and_a_missing_one_is_an_error(cells: Cells) -> None:
     Path("inner").mkdir()
     Path("inner/mine.py").write_text("x = 'mine'")

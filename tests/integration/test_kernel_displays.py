@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import builtins
 import io
 import json
 import os
@@ -14,8 +15,9 @@ import pytest
 from PIL import Image
 
 from mahtab_tui.kernel.cells import pictures, pieces
+from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.values import Display
-from tests.integration.kernels import Cells
+from tests.integration.kernels import Cells, RecordingHost
 
 PNG = b"\x89PNG\r\n\x1a\n"
 PLOT = "import matplotlib.pyplot as plt\nplt.plot([1, 2, 3]);"

@@ -19,11 +19,13 @@ from typing import (
     Any,
     Literal,
     NamedTuple,
+    NewType,
     NotRequired,
     Optional,
     TypedDict,
     Union,
 )
+from uuid import UUID
 
 import numpy
 import pytest
@@ -88,7 +90,9 @@ DAY = date(2026, 3, 1)
 PAID = Invoice(id=1, day=DAY, total=2)
 NOON = datetime(2026, 3, 1, 12)
 UTC_NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+ID = UUID("12345678-1234-5678-1234-567812345678")
 Spam = Literal["spam", "ham"]
+Number = NewType("Number", int)
 
 
 @pytest.mark.parametrize(
@@ -152,6 +156,7 @@ def test_answer_is_parsed_as_the_requested_type(wanted: Any, text: str, value: o
         (Optional[date], "2026-03-01", DAY),  # noqa: UP045
         (int, "20", 20),
         (int, True, WrongForm),
+        (Number, 7, 7),
         (int | str, "7 or so", "7 or so"),
         (list[int | str], ["7", 7], ["7", 7]),
         (float, 2, 2.0),
@@ -159,10 +164,10 @@ def test_answer_is_parsed_as_the_requested_type(wanted: Any, text: str, value: o
         (bool, "yes", True),
         (bool, False, False),
         (Decimal, Decimal("1.10"), Decimal("1.1")),
-        (dict[str, Path], {"a": Path("a/b")}, {"a": Path("a/b")}),
         (bytes, b"\xff", b"\xff"),
         (bytes, "words", b"words"),
-        (UUID, str(ID), ID),
+        (UUID, ID, ID),
+        (dict[UUID, Path], {str(ID): Path("a/b")}, {ID: Path("a/b")}),
         (Path, "a/b", Path("a/b")),
         (set[int], {3, 1}, {1, 3}),
         (frozenset[str], {"a"}, frozenset("a")),
@@ -277,6 +282,7 @@ def result(text: str, *, partial: bool = False) -> Result:
 def searching(
     *texts: str | Exception, partial: bool = False
 ) -> tuple[list[str], Callable[[str], Result]]:
+    """A search that answers so, one query after the other, and its queries."""
     queries: list[str] = []
 
     def search(query: str) -> Result:
