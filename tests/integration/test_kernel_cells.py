@@ -9,7 +9,7 @@ import pytest
 from mahtab_tui.kernel.launch import ConnectionState, LocalLauncher, Process
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import Status
-from tests.integration.kernels import Cells, RecordingHost
+from tests.integration.kernels import Cells, running
 
 
 def test_last_expression_is_shown_and_stored_as_underscore(cells: Cells) -> None:
@@ -320,14 +320,6 @@ def test_shells_and_pandas_use_the_screen_width_unless_the_user_sets_one(cells: 
     assert cells.text("pd.get_option('display.width')") == "70\n"
 
 
-def test_disabled_colour_is_announced_to_programs(project: Path) -> None:
-    kernel = ProcessKernel(color=False)
-    kernel.start(RecordingHost())
-    code = "import os; os.environ['NO_COLOR'], os.environ['TERM']"
-    assert Cells(kernel, RecordingHost()).text(code) == "('1', 'dumb')\n"
-    kernel.close()
-
-
 def test_working_directory_can_change_and_a_missing_one_is_an_error(cells: Cells) -> None:
     Path("inner").mkdir()
     Path("inner/mine.py").write_text("x = 'mine'")
@@ -351,18 +343,13 @@ def test_size_changed_during_startup_is_sent_when_the_kernel_is_ready() -> None:
             self,
             executable: str,
             cwd: str,
-            color: bool,
             size: tuple[int, int],
             wire: ConnectionState,
         ) -> Process:
-            process = super().start(executable, cwd, color, size, wire)
+            process = super().start(executable, cwd, size, wire)
             kernel.set_size(117, 33)
             return process
 
     kernel = ProcessKernel(launcher=Resized())
-    kernel.start(RecordingHost())
-    try:
-        code = "import shutil; print(*shutil.get_terminal_size())"
-        assert kernel.execute(code, cell=1, on_output=lambda kind, text: None).output == "117 33\n"
-    finally:
-        kernel.close()
+    with running(kernel) as cells:
+        assert cells.text("import shutil; print(*shutil.get_terminal_size())") == "117 33\n"
