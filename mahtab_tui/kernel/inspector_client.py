@@ -96,14 +96,11 @@ class ArrayFacts:
     dtype: str
     device: str
     bytes: int
-    layout: str
-    """``strided`` if it is not contiguous, the layout of a sparse tensor, or ``gradient``."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayStatistics(ColumnStatistics):
     std: str
-    zeros: int | str
 
 
 @dataclass(frozen=True, slots=True)
