@@ -57,6 +57,9 @@ def _extends(shared: Callable[..., Any]) -> Callable[[F], F]:
     return extend
 
 
+_SIGNATURE = inspect.signature(rlm_of_kernels)
+
+
 @_extends(rlm_of_kernels)
 def rlm(
     query: str,
@@ -90,7 +93,7 @@ def rlm(
     log is not overwritten), `ValueError` for an invalid limit, an empty query and what cannot be a tool. A log that cannot be completed
     causes a warning.
     """
-    bound = inspect.signature(rlm_of_kernels).bind(query, context, **options)
+    bound = _SIGNATURE.bind(query, context, **options)
     bound.apply_defaults()
     given = bound.arguments
     returns, tools, raw = given["returns"], given["tools"], given["raw"]
@@ -102,7 +105,10 @@ def rlm(
     sampling = parse_sampling(**{name: given[name] for name in ("temperature", "top_p", "seed")})
     access = pop_access({name: given[name] for name in ("base_url", "api_key")})
     contents = read_contexts(
-        context, given["contexts"], given["named"], inspect.signature(rlm).parameters
+        context,
+        given["contexts"],
+        given["named"],
+        inspect.signature(rlm).parameters if given["named"] else (),
     )
     runner = CallerTools(tools) if tools else None
     caller = _CALLER.get()
@@ -250,7 +256,8 @@ class Searcher:
 
 
 _KEEP_SECONDS = 60.0
-"""Seconds that the models and the sandboxes' server stay after the last `rlm` without a searcher."""
+"""Seconds that the models and the sandboxes' server stay at least after the last `rlm` without a
+searcher, and at most twice as long."""
 
 
 class _SharedSearcher:
@@ -269,6 +276,8 @@ class _SharedSearcher:
         with self._lock:
             if self._searcher is None or self._process != os.getpid():
                 self._searcher, self._process, self._users = Searcher(), os.getpid(), 0
+                closing = partial(self._close_unused, self._searcher)
+                threading.Thread(target=closing, name="rlm-idle", daemon=True).start()
             searcher = self._searcher
             self._users += 1
             self._uses += 1
@@ -278,14 +287,24 @@ class _SharedSearcher:
             with self._lock:
                 if searcher is self._searcher:
                     self._users -= 1
-                    timer = threading.Timer(_KEEP_SECONDS, self.close, (self._uses,))
-                    timer.daemon = True
-                    timer.start()
 
-    def close(self, uses: int | None = None) -> None:
-        """Close it, unless it has been used more often than so many times, or is used now."""
+    def _close_unused(self, searcher: Searcher) -> None:
+        uses = -1
+        while True:
+            with self._lock:
+                if self._searcher is not searcher:
+                    return
+                if not self._users and uses == self._uses:
+                    self._searcher = None
+                    break
+                uses = self._uses
+            time.sleep(_KEEP_SECONDS)
+        searcher.close()
+
+    def close(self) -> None:
+        """Close it, unless it is used now."""
         with self._lock:
-            if self._users or uses not in (None, self._uses) or self._searcher is None:
+            if self._users or self._searcher is None:
                 return
             searcher, self._searcher = self._searcher, None
         searcher.close()

@@ -317,19 +317,21 @@ class Exploration:
             self._reserve_last_call()
         except BudgetSpent as error:
             raise BudgetSpent(_NOT_ONE.format(error)) from None
-        self._conversation.add(
-            Message(
-                "user",
-                prompts.first_message(self._node.query, text, self._left(self._limits.max_turns)),
-            )
-        )
-        calls, found = (
-            SandboxCalls(self._node, text, self._events, ask, self._limits, self._tools),
-            self._node.found,
-        )
+        calls = SandboxCalls(self._node, text, self._events, ask, self._limits, self._tools)
+        found = self._node.found
         try:
+            self.sandbox = asyncio.ensure_future(
+                self._sandboxes.start(
+                    text, calls, self._limits.answer_at(self._node.depth), self._described
+                )
+            )
+            await asyncio.sleep(0)  # it starts while the message is made and the model thinks
+            left = self._left(self._limits.max_turns)
+            self._conversation.add(
+                Message("user", prompts.first_message(self._node.query, text, left))
+            )
             outcome, reason = await self._run_until_deadline(
-                deadline.work, self._explore(calls, text)
+                deadline.work, self._explore(self.sandbox, calls, text)
             )
             if outcome is None:
                 outcome, failure = await self._run_until_deadline(
@@ -363,12 +365,10 @@ class Exploration:
                 explain_error(error)
             )
 
-    async def _explore(self, calls: SandboxCalls, text: Text) -> tuple[NodeOutcome | None, str]:
+    async def _explore(
+        self, starting: asyncio.Future[Sandbox], calls: SandboxCalls, text: Text
+    ) -> tuple[NodeOutcome | None, str]:
         """Return the outcome, or None and the reason."""
-        longest = self._limits.answer_at(self._node.depth)
-        starting = self.sandbox = asyncio.ensure_future(
-            self._sandboxes.start(text, calls, longest, self._described)
-        )  # while the model thinks
         wordy, ran = False, dict[str, bool]()
         for turn in range(1, self._limits.max_turns + 1):
             try:

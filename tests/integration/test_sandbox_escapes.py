@@ -181,11 +181,12 @@ ours, theirs = socket.socketpair()
 parent, text = os.getpid(), confinement.memory_file("text")
 if os.fork() == 0:
     try:
-        server.run(parent, theirs.fileno(), text, locks)
+        server.run(parent, theirs.fileno(), None, locks)
     finally:
         os._exit(1)
 theirs.close()
 try:
+    socket.send_fds(ours, [b"t"], [text])
     ours.sendall(frames.encode({"op": "text", "kind": "str", "parts": [], "contexts": [], "answer": 1000, "tools": []}))
 except BrokenPipeError:  # it has ended by now; what it said is there
     pass

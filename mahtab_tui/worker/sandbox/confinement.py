@@ -527,23 +527,25 @@ def leave_parent(parent: int) -> None:
     forbid_new_privileges()
 
 
-def lock(locks: Locks, text_bytes: int) -> None:
-    """Lock this process, which has one thread, and check that it is locked. Raises `LockdownError`
-    or `OSError`."""
-    if hasattr(_LIBC, "mallopt"):  # one heap for all threads: glibc reserves 64 MiB for each
+def share_heap() -> None:
+    """Use one heap for all threads: glibc reserves 64 MiB for each."""
+    if hasattr(_LIBC, "mallopt"):
         _LIBC.mallopt(_M_ARENA_MAX, 1)
-    limit_resources(text_bytes)
-    restrict(locks, ATTEMPTS)
 
 
-def restrict(locks: Locks, forbidden: Mapping[str, Callable[[], Any]]) -> None:
-    """Take files and system calls from this process, which has one thread and can gain no
-    privileges, and try what is forbidden. Raises `LockdownError` or `OSError`."""
+def take_files(rules: int) -> None:
+    """Take capabilities and files from this process, which has one thread and can gain no
+    privileges. rules: `Locks.rules`, which is closed. Raises `LockdownError` or `OSError`."""
     drop_capabilities()
-    restrict_files(locks.rules)
-    os.close(locks.rules)
+    restrict_files(rules)
+    os.close(rules)
     if not _refused(lambda: os.open("/", os.O_RDONLY)):  # the filter would hide Landlock
         raise LockdownError("files can be opened")
-    apply_filter(locks.filter)
+
+
+def take_system_calls(compiled: bytes, forbidden: Mapping[str, Callable[[], Any]]) -> None:
+    """Take system calls from this process, which has one thread, and try what is forbidden.
+    compiled: `Locks.filter`. Raises `LockdownError` or `OSError`."""
+    apply_filter(compiled)
     if holes := [what for what, attempt in forbidden.items() if not _refused(attempt)]:
         raise LockdownError("; ".join(holes))

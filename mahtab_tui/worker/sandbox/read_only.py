@@ -75,7 +75,8 @@ def lock(readable: Iterable[str], keep: Sequence[int]) -> None:
     _block_descriptors((*keep, rules))
     _limit()
     confinement.forbid_new_privileges()
-    confinement.restrict(locks, _ATTEMPTS)
+    confinement.take_files(locks.rules)
+    confinement.take_system_calls(locks.filter, _ATTEMPTS)
 
 
 def _block_descriptors(keep: Sequence[int]) -> None:
