@@ -296,10 +296,9 @@ def test_a_page_loads_and_runs_nothing(text: str) -> None:
     assert "default-src 'none'" in page
 
 
-@pytest.mark.parametrize("text", HOSTILE)
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_anything_can_be_written(text: str, ending: str, tmp_path: Path) -> None:
-    file = tmp_path / f"it{ending}"
+def test_anything_can_be_written(ending: str, tmp_path: Path) -> None:
+    file, text = tmp_path / f"it{ending}", "\n".join(HOSTILE)
     write(chosen([records.UserChat(text, turn=1), *cell(1, text, ("stdout", text))]), file)
     assert file.read_text("utf-8")
     if ending == ".ipynb":
