@@ -30,7 +30,7 @@ from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
@@ -79,9 +79,6 @@ class Tool(NamedTuple):
     function: Callable[[Workplace, Any], str]
     """Its name is the tool's name, its docstring the description for models. Raises `ToolError`."""
     arguments: type[BaseModel]
-    keeps: Literal["", "searches", "files", "skills"] = ""
-    """Key of the turn's state that keeps the results: files by the argument ``path``, skills by
-    ``name``."""
     also: str = ""
     """A second name in the namespace."""
 
@@ -114,11 +111,6 @@ class Tool(NamedTuple):
         except BaseException as error:  # a plug-in's code
             raise ToolError(f"{self.name} failed: {_format_error(error)}") from error
 
-    def with_defaults(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        fields = self.arguments.model_fields.items()
-        optional = {name: _default(field) for name, field in fields if not field.is_required()}
-        return {**optional, **arguments}
-
     def host_functions(self) -> list[HostFunction]:
         fields = sorted(self.arguments.model_fields.items(), key=lambda it: not it[1].is_required())
         parameters = tuple(
@@ -145,8 +137,6 @@ class Tool(NamedTuple):
             name.isidentifier() and not keyword.iskeyword(name) for name in (*self.names, *fields)
         ):
             return "its names are not valid in Python"
-        if (key := {"files": "path", "skills": "name"}.get(self.keeps)) and key not in fields:
-            return f"its results are kept by the argument {key}, which it does not have"
         for function in self.host_functions():
             make_host_function(function._asdict())
         return "" if self.description else "its function has no docstring"
@@ -268,12 +258,12 @@ def read_file(at: Workplace, given: ReadFile) -> str:
 
 
 BUILTIN: tuple[Tool, ...] = (
-    Tool(search_skills, SearchSkills, keeps="searches"),
-    Tool(load_skill, LoadSkill, keeps="skills", also="skill"),
-    Tool(search_code, SearchCode, keeps="searches"),
-    Tool(read_file, ReadFile, keeps="files"),
+    Tool(search_skills, SearchSkills),
+    Tool(load_skill, LoadSkill, also="skill"),
+    Tool(search_code, SearchCode),
+    Tool(read_file, ReadFile),
 )
-BY_MEANING = Tool(search_code, SearchCodeByMeaning, keeps="searches")
+BY_MEANING = Tool(search_code, SearchCodeByMeaning)
 
 _OF_SKILLS = ("search_skills", "load_skill")
 

@@ -35,9 +35,8 @@ from mahtab_tui.kernel.values import Status
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import default_model
 from mahtab_tui.sandbox.base import SandboxError
+from mahtab_tui.search.api import Log, Search
 from mahtab_tui.search.limits import merge_limits
-from mahtab_tui.search.log import Log
-from mahtab_tui.search.search import Search
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend

@@ -221,7 +221,7 @@ def test_readme_tour_works(start: Start, project: Path) -> None:
         )
     )
     screen.wait("RECURSION")
-    screen.wait("1 line has 2 of the words")
+    screen.wait("lines with 2 of the words")
     screen.wait("idle")
     screen.send("\x0f" + written(8, "t"))
     screen.press_until("enter", "Run again", asked="TRANSCRIPT")

@@ -1,5 +1,4 @@
-"""Private variables of several kinds at every door through which text reaches a model or an agent:
-nothing of them goes out."""
+"""Private variables at every door through which text reaches a model or an agent."""
 
 from __future__ import annotations
 
@@ -26,10 +25,8 @@ from tests.trust import trust_project
 from tests.waiting import wait_for
 
 CANARY = "canary-Zq7"
-"""Stands in every text that is private."""
 NUMBER = "424242"
-"""Stands in a private table. Numbers are not covered as texts are, so it is not told only if the
-whole output is held back."""
+"""Numbers are not masked as texts are, so it is hidden only if the whole output is."""
 
 MAKE = f"""
 import pandas as pd
@@ -64,7 +61,6 @@ class Doors(Opened):
         return json.dumps(self.service.asked[before:], ensure_ascii=False)
 
     def allow(self) -> None:
-
         def work() -> None:
             waiting = self.store.wait(tags.APPROVAL, state="waiting")
             self.session.approvals.answer(waiting.attrs["request"], Decision("run"))

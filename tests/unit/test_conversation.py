@@ -1,5 +1,4 @@
-"""The conversation as a model gets it: what is in it, how it fits, and how much of the window it
-takes."""
+"""The conversation as a model gets it."""
 
 from __future__ import annotations
 
