@@ -98,9 +98,6 @@ PICTURE = 'The picture "{name}":'
 NOT_SHOWN = "[A picture that is not shown to you.]"
 
 BEGINNING_OMITTED = "[The beginning of the conversation is left out.]"
-_NO_SUMMARY = (
-    "[What was said between that and what follows is left out, because it could not be summarised.]"
-)
 _SUMMARY = """\
 You keep the memory of a conversation between a person and an assistant who work in one Python session. The assistant will no longer see its
 beginning. Write down what the assistant must still know of it, in at most 300 words: what the person wants and has decided, facts and
@@ -255,9 +252,8 @@ def summary_request(before: str, turns: Sequence[tuple[str, str]], keep: str = "
     return _SUMMARY.format(keep=keep if keep.strip() else "", before=earlier, said=messages)
 
 
-def earlier_conversation(summary: str, *, whole: bool = True) -> str:
+def earlier_conversation(summary: str) -> str:
     text = escape_tags(defuse(escape_for_model(summary)), *_SECTIONS)
-    text = text if whole else f"{text}\n{_NO_SUMMARY}".strip()
     return f"<earlier-conversation>\n{text}\n</earlier-conversation>"
 
 

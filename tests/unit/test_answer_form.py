@@ -166,7 +166,8 @@ def test_answer_is_parsed_as_the_requested_type(wanted: Any, text: str, value: o
         (Decimal, Decimal("1.10"), Decimal("1.1")),
         (bytes, b"\xff", b"\xff"),
         (bytes, "words", b"words"),
-        (UUID, str(ID), ID),
+        (UUID, ID, ID),
+        (dict[UUID, Path], {str(ID): Path("a/b")}, {ID: Path("a/b")}),
         (Path, "a/b", Path("a/b")),
         (set[int], {3, 1}, {1, 3}),
         (frozenset[str], {"a"}, frozenset("a")),
@@ -184,6 +185,7 @@ def test_answer_is_parsed_as_the_requested_type(wanted: Any, text: str, value: o
         (Annotated[int, Field(ge=0)], 3, 3),
         (Annotated[int, Field(ge=0)], -3, WrongForm),
         (list[Annotated[str, "a name"]], ["a"], ["a"]),
+        (Any, numpy.int64(7), 7),
         (numpy.float64, 1.5, numpy.float64(1.5)),
         (numpy.int64, "7", numpy.int64(7)),
         (None, None, None),
@@ -278,6 +280,7 @@ def result(text: str, *, partial: bool = False) -> Result:
 def searching(
     *texts: str | Exception, partial: bool = False
 ) -> tuple[list[str], Callable[[str], Result]]:
+    """A search that answers so, one query after the other, and its queries."""
     queries: list[str] = []
 
     def search(query: str) -> Result:
