@@ -1,4 +1,4 @@
-"""A session whose variables are kept: what the bus, the model and the user know of it."""
+"""A session whose variables are saved."""
 
 from __future__ import annotations
 

@@ -67,8 +67,7 @@ def test_an_answer_with_two_cells_is_undone_in_one_step(
 ) -> None:
     it = open_session(TWICE, COMPLETE, "Done.", approval="auto")
     it.run("items = [1]")
-    it.session.submit("ask", "add two")
-    it.store.wait(tags.AGENT, state="done")
+    it.ask_and_wait("add two")
     while it.session.agent.in_turn:
         time.sleep(0.001)
     assert it.session.undo.last_step() == 2
