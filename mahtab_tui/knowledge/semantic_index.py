@@ -124,7 +124,8 @@ class SemanticIndex:
         if isinstance(answer, Exception):
             self._fail(answer)
             return None
-        return answer
+        vector: np.ndarray[Any, Any] = answer
+        return vector
 
     def _fill(self, corpus: _Corpus) -> None:
         try:
