@@ -24,6 +24,7 @@ from mahtab_tui.search.node import (
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.tui.rows.row import FRAME_RATE, FRAMES, Span, fit_text
 from mahtab_tui.tui.theme import BOLD, Palette
+from mahtab_tui.tui.widgets.bars import short_number
 
 Role = Literal["person", "model", "moon", "good", "bad", "hairline", "muted", "text"]
 
@@ -85,12 +86,6 @@ def span_cells(spans: Sequence[TextSpan], chars: int, width: int) -> tuple[int, 
 def one_line(text: str) -> str:
     """Return the start of an external text on one line."""
     return " ".join(plain(text[:400]).split())
-
-
-def short_number(number: float) -> str:
-    if number >= 999_950:
-        return f"{number / 1e6:.1f}M"
-    return f"{number / 1e3:.1f}k" if number >= 1_000 else str(int(number))
 
 
 def short_time(seconds: float) -> str:
