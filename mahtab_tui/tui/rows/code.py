@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 PYTHON = PythonLexer(stripnl=False, ensurenl=False)
 WRAPPED = "↪ "
-"""Starts a row that continues a line; not copied."""
 _NO_CHARACTER = (sys.maxsize, "")
 
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.transcript.fold import Activities, PendingRequests
 
 NARROW = 100
-"""Columns below which some parts are left out."""
 
 FULL = 0.8
 """Share of the model's window from which to warn."""
@@ -60,7 +59,6 @@ def short_number(number: float) -> str:
 
 
 def environment_name(executable: str) -> str:
-    """Return the name of a virtual environment, or nothing."""
     folder = PurePath(executable).parent
     name = folder.parent.name
     return name if folder.name == "bin" and (name.startswith(".") or "venv" in name) else ""
