@@ -230,6 +230,7 @@ class Drawing:
     def __init__(self, width: int, palette: Palette) -> None:
         self.width = width
         self.palette = palette
+        self._covered: dict[str, tuple[int, list[CoverageCell]]] = {}
 
     def spans(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
         tree, palette = line.tree, self.palette
@@ -252,7 +253,10 @@ class Drawing:
             case "answer":
                 return self._answer(line.node)
             case "bar":
-                cells = tree.coverage.cells(self.bar_width)
+                version, cells = self._covered.get(tree.id, (-1, []))
+                if version != tree.coverage.version:
+                    cells = tree.coverage.cells(self.bar_width)
+                    self._covered[tree.id] = tree.coverage.version, cells
                 seen = (f"{tree.coverage.seen:{_SEEN}.0%}", palette.muted)
                 return [("  ", Style()), *self._marks(map(coverage_mark, cells)), seen]
             case "legend":
