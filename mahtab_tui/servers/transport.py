@@ -74,20 +74,19 @@ class ToolRepairStream(ReceivedStream):
                 continue
             given = tool if isinstance(tool, dict) else {}
             name = repr(given.get("name", tool))[:100]
-            usable = next((each for each in _simpler(given) if _fault(each) is None), None)
-            if usable is None:
+            usable = _simpler(given)
+            if _fault(usable) is not None:
                 self._note(f"[the tool {name} was left out: {fault}]")
             else:
                 self._note(f"[the tool {name} does not follow the protocol: {fault}]")
                 yield usable
 
 
-def _simpler(tool: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _simpler(tool: Mapping[str, Any]) -> dict[str, Any]:
     names = ("name", "title", "description")
     plain = {key: tool[key] for key in names if isinstance(tool.get(key), str)}
-    if isinstance(schema := tool.get("inputSchema"), dict):
-        yield {**plain, "inputSchema": {**schema, **_ANY}}
-    yield {**plain, "inputSchema": _ANY}
+    schema = tool.get("inputSchema")
+    return {**plain, "inputSchema": {**(schema if isinstance(schema, dict) else {}), **_ANY}}
 
 
 def _fault(tool: Any) -> str | None:

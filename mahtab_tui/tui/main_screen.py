@@ -28,7 +28,6 @@ from mahtab_tui.tui.find import FindRow
 from mahtab_tui.tui.greeting import Greeting, GreetingLines
 from mahtab_tui.tui.namespace import NamespacePane
 from mahtab_tui.tui.terminal_app import Fold
-from mahtab_tui.tui.textual_fixes import LayoutEvents
 from mahtab_tui.tui.widgets.bars import HeaderBar, KeyLine, Splitter
 
 if TYPE_CHECKING:
@@ -179,7 +178,6 @@ class Panes(Screen[None]):
         self, session: Session, port: SessionPort, history: History, ui_state: UiState
     ) -> None:
         super().__init__(id="_default")
-        self._compositor = LayoutEvents()
         self._session = session
         self._history = history
         self._ui_state = ui_state
