@@ -488,9 +488,12 @@ class SearchScreen(ListScreen[ScreenResultType, Row]):
             for act in self._waiting:
                 self.act_on_chosen(act)
 
-        self.fetcher.ask(
-            "rows", partial(self.search, self.typed), show, self.show_status, pause=pause
-        )
+        def fail(sentence: str) -> None:
+            self._searching = False
+            self.show_count("")
+            self.show_status(sentence)
+
+        self.fetcher.ask("rows", partial(self.search, self.typed), show, fail, pause=pause)
 
     def find_rows(self, typed: str) -> Sequence[Row]:
         return self.found

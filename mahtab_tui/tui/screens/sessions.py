@@ -98,12 +98,11 @@ _CATCH_UP_S = 0.2
 
 
 class ListResult(NamedTuple):
-    found: Found = Found([], False)
-    total: int = 0
-    open_now: Mapping[str, Holder] = {}
-    waiting: Mapping[str, str] = {}
+    found: Found
+    total: int
+    open_now: Mapping[str, Holder]
+    waiting: Mapping[str, str]
     """Descriptions of kernels without a screen, by session."""
-    problem: str = ""
 
 
 def sessions_screen(session: Session) -> SessionsScreen:
@@ -152,7 +151,7 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         self._switch_problem = switch_problem
         self._mask = mask
         self._all = False
-        self._result = ListResult(problem="Nothing was read yet.")
+        self._result: ListResult
         self._detached: Mapping[str, str] = {}
         self._unindexed = 1
         """As far as known; changed by searches."""
@@ -162,25 +161,18 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         self.show_count("looking…")
         self.find(None, pause=0)
 
-    @property
-    def _scope(self) -> str | None:
-        return None if self._all else self._project
-
     def search(self, typed: str) -> ListResult:
-        path, project = self._database, self._scope
-        try:
-            if self._unindexed:
-                self._unindexed = catch_up(path, _CATCH_UP_S)
-                self._detached = summarize_detached_kernels()
-            if wanted_words(typed):
-                found = find_sessions(path, typed, project, limit=MAX_SESSIONS)
-            else:
-                rows = list_sessions(path, project, limit=MAX_SESSIONS)
-                found = Found([Hit(row, "") for row in rows], False)
-            count, open_now = count_sessions(path, project), locked_sessions()
-        except StoreError as error:
-            return ListResult(problem=str(error))
-        return ListResult(found, count, open_now, self._detached)
+        path, project = self._database, None if self._all else self._project
+        if self._unindexed:
+            self._unindexed = catch_up(path, _CATCH_UP_S)
+            self._detached = summarize_detached_kernels()
+        if wanted_words(typed):
+            found = find_sessions(path, typed, project, limit=MAX_SESSIONS)
+        else:
+            rows = list_sessions(path, project, limit=MAX_SESSIONS)
+            found = Found([Hit(row, "") for row in rows], False)
+        count = count_sessions(path, project)
+        return ListResult(found, count, locked_sessions(), self._detached)
 
     def show_found(self, found: ListResult, cursor: int | None) -> None:
         if cursor is None:  # stay at the session
@@ -190,9 +182,7 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         self._result = found
         super().show_found(found.found.hits, cursor)
         self.show_count(self._count(found))
-        if found.problem:
-            self.show_status(found.problem)
-        elif self._unindexed:
+        if self._unindexed:
             self.call_later(self._index_more)
 
     def _index_more(self) -> None:
@@ -201,8 +191,6 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
 
     def _count(self, answer: ListResult) -> str:
         shown, scope = len(answer.found.hits), "in all folders" if self._all else "in this folder"
-        if answer.problem:
-            return ""
         if self._unindexed:
             return f"{shown:,} found · {self._unindexed:,} still being read"
         if wanted_words(self.typed):
@@ -239,7 +227,7 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
             self._shown = "", ""
             self.fetcher.forget("preview")
             self._preview.show([])
-            return Content("" if self._result.problem else self._empty_text())
+            return Content("" if self._searching else self._empty_text())
         session, typed = row.session, self.typed
         if self._shown != (session.id, typed):
             self._shown = session.id, typed
