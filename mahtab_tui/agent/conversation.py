@@ -30,13 +30,11 @@ from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.llm.usage import estimate_message_tokens, estimated_tokens, input_limit
 
 SHORT = 600
-"""Characters of a shortened output."""
 OUTPUT = re.compile(
     r"(<((?:user|assistant)-repl-out|assistant-tool)(?: [\w-]+=\"[^\"]*\")*>)(.*?)(</\2>)",
     re.DOTALL,
 )
-"""A cell's output or a tool's result. It cannot contain its own end tag, because its text is
-escaped."""
+"""Output is escaped, so it cannot contain the end tag."""
 _SECTIONS = (
     "instructions",
     "skills",
@@ -46,8 +44,7 @@ _SECTIONS = (
     "attachments",
 )
 _TAG = re.compile(rf"^<(/?)({'|'.join(_SECTIONS)})>$", re.MULTILINE)
-"""The tags of the sections that precede a question. External text cannot contain them, because it
-is escaped."""
+"""External text is escaped, so it cannot contain these tags."""
 
 
 def estimate_size(messages: Sequence[AnyMessage]) -> int:
@@ -55,13 +52,12 @@ def estimate_size(messages: Sequence[AnyMessage]) -> int:
 
 
 def with_short_outputs(text: str, limit: int = SHORT) -> str:
-    """Shorten each output in a text to its head and tail."""
     return OUTPUT.sub(lambda found: f"{found[1]}{shorten(found[3], limit)}{found[4]}", text)
 
 
 def fit(messages: Sequence[AnyMessage], room: int) -> list[AnyMessage]:
-    """Reduce messages to about `room` tokens if necessary: shorten outputs, then drop the
-    beginning, then shorten the rest."""
+    """Reduce messages to about `room` tokens: shorten outputs, drop the beginning, shorten the
+    rest."""
     if estimate_size(messages) <= room:
         return list(messages)
     fitted = calls_as_text(messages)  # a tool call must not be separated from its result
@@ -93,11 +89,7 @@ def fit(messages: Sequence[AnyMessage], room: int) -> list[AnyMessage]:
 def section_sizes(
     messages: Sequence[AnyMessage], pictures: Mapping[str, EncodedPicture], room: int
 ) -> dict[str, int]:
-    """Return tokens by kind: sections by name (``earlier-conversation`` is the summary),
-    ``outputs``, ``words`` and ``pictures``.
-
-    room: tokens that the model may read; pictures beyond it are not sent.
-    """
+    """Return tokens by section, and those of ``outputs``, ``words`` and ``pictures``."""
     texts: dict[str, list[str]] = {name: [] for name in (*_SECTIONS, "outputs", "words")}
     for message in messages:
         text = str(message.text)
@@ -112,7 +104,6 @@ def section_sizes(
 
 
 def _without_sections(text: str, sections: dict[str, list[str]]) -> str:
-    """Remove the sections from a text, adding each to those of its name."""
     rest, start, name = list[str](), 0, ""
     for tag in _TAG.finditer(text):
         if not name and not tag[1]:
@@ -128,8 +119,7 @@ _ELEMENT = re.compile(
     r"<((?:user|assistant)-repl-(?:in|out)|assistant-tool|notebook-cell)((?: [\w-]+=\"[^\"]*\")*)>.*?</\1>\n?",
     re.DOTALL,
 )
-"""A record of a cell, a tool call or a notebook cell. Output cannot imitate one, because it is
-escaped."""
+"""Output is escaped, so it cannot imitate one."""
 _OF = re.compile(r" (cell|call|position)=\"([\d.]+)\"")
 _NUMBERED = {"cell": cell_entry, "position": number_entry}
 _EMPTY = re.compile(r"<recent-activity>\s*</recent-activity>")
@@ -143,7 +133,7 @@ _TICKS = re.compile("`{3,}")
 
 
 class Conversation:
-    """All messages. Nothing is ever removed, so that hidden messages can be restored."""
+    """All messages. Nothing is removed, so that hidden messages can be restored."""
 
     def __init__(self, history: Iterable[StoredMessage] = ()) -> None:
         self._messages = [
@@ -156,7 +146,6 @@ class Conversation:
         self._messages.append(question)
 
     def extend_question(self, *, before: str = "", after: str = "") -> None:
-        """Add to the context of the last question, and to the instruction that follows it."""
         question = self._messages[-1]
         self._messages[-1] = question._replace(
             context=f"{before}\n\n{question.context}".strip() if before else question.context,
@@ -164,8 +153,7 @@ class Conversation:
         )
 
     def add(self, turn: int, messages: Sequence[AnyMessage]) -> None:
-        """Add what followed a question: answers, each followed by the results of its code and tool
-        calls."""
+        """Add answers, each followed by the results of its code and tool calls."""
         step: int | None = None
         for message in messages:
             text = str(message.text)
@@ -193,8 +181,6 @@ class Conversation:
         ]
 
     def first_question_after(self, turn: int | None) -> int:
-        """Return the index of the first question after a turn; the number of messages if there is
-        none."""
         if turn is None:
             return 0
         for index, message in enumerate(self._messages):
@@ -203,15 +189,14 @@ class Conversation:
         return len(self._messages)
 
     def turn_before(self, index: int) -> int | None:
-        """Return the turn of the last question before a message."""
         before = reversed(self._messages[:index])
         return next((message.turn for message in before if message.role == "user"), None)
 
     def as_messages(
         self, hidden: HiddenEntries, start: int = 0, end: int | None = None, *, short: int = 0
     ) -> list[AnyMessage]:
-        """Return the messages for the model. Successive messages with the same role are joined.
-        short: outputs are shortened in messages before this index."""
+        """Return the messages for the model. short: shorten outputs in messages before this
+        index."""
         messages: list[AnyMessage] = []
         # Services reject a call without a result, and a result without its call.
         answered = {(message.turn, message.step, message.call) for message in self._messages}
@@ -241,7 +226,6 @@ class Conversation:
 
 
 def _visible_text(message: StoredMessage, hidden: HiddenEntries) -> str:
-    """Return the part of a message that the model gets; empty if none."""
     if message.role == "user":
         return _visible_question(message, hidden)
     if not hidden:
@@ -254,7 +238,7 @@ def _visible_text(message: StoredMessage, hidden: HiddenEntries) -> str:
 
 
 def _visible_question(message: StoredMessage, hidden: HiddenEntries) -> str:
-    """Return what remains of a question. The context of a replaced question keeps its cells."""
+    """The context of a replaced question keeps its cells."""
     context, variables, text = message.context, message.variables, message.text
     if not hidden:
         return prompts.user_turn(context, variables, text, message.instruction)
@@ -284,15 +268,15 @@ def _visible_answer(message: StoredMessage, hidden: HiddenEntries) -> str:
     code = iter(removed)
     for part in parts:
         if part.kind == "code":
-            visible.append(prompts.REMOVED_BY_USER if next(code) else _code_block(part.text))
+            ticks = max((len(run) + 1 for run in _TICKS.findall(part.text)), default=3) * "`"
+            block = f"{ticks}python\n{part.text}\n{ticks}"
+            visible.append(prompts.REMOVED_BY_USER if next(code) else block)
         elif not wordless:
             visible.append(part.text)
     return "\n\n".join(visible)
 
 
 def _without_cells(text: str, hidden: HiddenEntries) -> str:
-    """Remove the records of hidden cells and calls; if nothing else remains, return a sentence
-    instead."""
     removed: list[str] = []
 
     def visible(element: re.Match[str]) -> str:
@@ -331,14 +315,8 @@ def _without_private(context: str, hidden: HiddenEntries) -> str:
     return _ATTACHMENT.sub(attachment, context)
 
 
-def _code_block(code: str) -> str:
-    ticks = max((len(run) + 1 for run in _TICKS.findall(code)), default=3) * "`"
-    return f"{ticks}python\n{code}\n{ticks}"
-
-
 class _Summary(NamedTuple):
-    """A summary of the messages before `end`. of: their hash, which changes if the user hides one
-    of them."""
+    """A summary of the messages before `end`. of: their hash."""
 
     end: int
     text: str
@@ -346,8 +324,8 @@ class _Summary(NamedTuple):
 
 
 class MessageHistory(Conversation):
-    """A conversation that is reduced to what a model can read. A summary is reused as long as
-    possible, so that the prompt changes as little as possible between questions."""
+    """A conversation reduced to what a model can read. A summary is reused as long as possible, so
+    that the start of the prompt stays the same."""
 
     def __init__(
         self,
@@ -356,15 +334,11 @@ class MessageHistory(Conversation):
         max_history: int,
         summary: ConversationSummary | None = None,
     ) -> None:
-        """max_history: number of questions sent in full. summary: summarises an earlier part of the
-        session."""
+        """max_history: number of questions sent in full."""
         super().__init__(history)
         self._host = host
         self.max_history = max_history
         self._summary: _Summary | None = None
-        self._dropped = 0
-        """Messages between the end of the summary and this index are not sent, because summarising
-        them failed."""
         self._short = 0
         """Outputs in messages before this index are shortened."""
         if summary is not None:
@@ -373,12 +347,11 @@ class MessageHistory(Conversation):
 
     @property
     def messages(self) -> list[AnyMessage]:
-        messages = self._sent_from(self._start)
-        if not self._start:
-            return messages
         summary = self._valid_summary()
-        whole = self._summary_end == self._start
-        before = prompts.earlier_conversation(summary.text if summary else "", whole=whole)
+        if summary is None:
+            return self._sent_from(0)
+        messages = self._sent_from(summary.end)
+        before = prompts.earlier_conversation(summary.text)
         if not messages or messages[0].type != "human":
             return [HumanMessage(before), *messages]
         return [HumanMessage(f"{before}\n\n{messages[0].text}"), *messages[1:]]
@@ -391,53 +364,44 @@ class MessageHistory(Conversation):
         turn: int,
         most: int | None,
     ) -> list[AnyMessage]:
-        """Return the messages for a new question, reduced to what the model can read. most: the
-        tokens that the model can really read, if that is less than it claims."""
+        """Return the messages for a new question, reduced to what the model can read. most: its
+        real limit in tokens, if that is less than it claims."""
         limit = input_limit(llm)
         room = min(limit, most or limit) - estimate_size([system])
-        failure: str | None = ""
-        if self._dropped > self._summary_end:
-            failure = self._summarise(summariser, self._dropped, turn)
-        if failure is None or self._fits(room):
+        if self._fits(room):
             return self.messages
         questions = self.questions(self._host.hidden)
         if estimate_size(self.messages) > room:
             self._short = max(self._short, questions[-1])
         if self._fits(room):
             return self.messages
-        start = self._start
+        start = self._summary_end
         starts = [index for index in questions if index >= start][-max(1, self.max_history // 2) :]
         while len(starts) > 1 and estimate_size(self._sent_from(starts[0])) > room // 2:
             del starts[0]
         if starts and starts[0] > start:
-            failure = failure or self._summarise(summariser, starts[0], turn)
+            failure = self._summarise(summariser, starts[0], turn)
             if failure:
-                self._drop(starts[0], failure)
+                self._warn(f"Summarising failed ({failure}). The next question tries again.")
         return self.messages
 
     def _sent_from(self, start: int) -> list[AnyMessage]:
         return self.as_messages(self._host.hidden, start, short=self._short)
 
     def compact(self, summariser: BaseChatModel, keep: str, turn: int) -> str | None:
-        """Summarise all questions but the last one now. Returns an empty string, the reason why
-        nothing was summarised, or None if it was stopped. keep: what the summary must contain."""
+        """Summarise all questions but the last. Returns an empty string, why nothing was
+        summarised, or None if it was stopped."""
         questions = self.questions(self._host.hidden)
         if not questions or questions[-1] <= self._summary_end:
             return "nothing before the last question is left to summarise"
-        return self._summarise(summariser, questions[-1], turn, keep, must_shorten=True)
+        return self._summarise(summariser, questions[-1], turn, keep)
 
     @property
     def _summary_end(self) -> int:
-        """Index of the first message after the summary."""
         return summary.end if (summary := self._valid_summary()) else 0
 
-    @property
-    def _start(self) -> int:
-        """Index of the first message sent in full."""
-        return max(self._summary_end, self._dropped)
-
     def _fits(self, room: int) -> bool:
-        start = self._start
+        start = self._summary_end
         count = sum(index >= start for index in self.questions(self._host.hidden))
         return count <= self.max_history and estimate_size(self.messages) <= room
 
@@ -449,11 +413,7 @@ class MessageHistory(Conversation):
         messages = self.as_messages(self._host.hidden, 0, end)
         return hash(tuple(str(message.text) for message in messages))
 
-    def _summarise(
-        self, llm: BaseChatModel, end: int, turn: int, keep: str = "", *, must_shorten: bool = False
-    ) -> str | None:
-        """Summarise the messages before `end`; returns the same as `compact`. must_shorten: fail if
-        the conversation would not become shorter."""
+    def _summarise(self, llm: BaseChatModel, end: int, turn: int, keep: str = "") -> str | None:
         host, summary = self._host, self._valid_summary()
         emit(host.log, Agent(state="summarising", turn=turn, step=0, party=host.party))
         begin = summary.end if summary else 0
@@ -464,36 +424,23 @@ class MessageHistory(Conversation):
             keep,
         )
 
-        def warn(sentence: str) -> None:
-            emit(host.log, Notice(sentence, level="warning"))
-
-        answer = call_model(host, llm, [HumanMessage(request)], turn, "summary", warn)
+        answer = call_model(host, llm, [HumanMessage(request)], turn, "summary", self._warn)
         if answer.stopped:
             return None
         text = answer.text.strip()
         if answer.failure or not text:
             return answer.failure.rstrip(".") or "the model gave an empty answer"
-        before, old = estimate_size(self.messages), (self._summary, self._dropped)
-        self._summary, self._dropped = _Summary(end, text, self._hash(end)), 0
+        before = estimate_size(self.messages)
+        self._summary = _Summary(end, text, self._hash(end))
         after = estimate_size(self.messages)
-        if must_shorten and after >= before:
-            self._summary, self._dropped = old
-            return f"the summary would not be shorter ({before:,} → {after:,} tokens)"
-        notice = f"From now on the model gets only a summary of {self._text_before(end)} (about {before:,} → {after:,} tokens)."
+        last = self.turn_before(end)
+        part = f"the conversation up to question {last}"
+        if last is None:
+            part = "the beginning of the conversation"
+        notice = f"From now on the model gets only a summary of {part} (about {before:,} → {after:,} tokens)."
         emit(host.log, Notice(f"{notice} Nothing changes on your screen.\n{text}"))
-        emit(host.log, Summary(text, turn=self.turn_before(end)))
+        emit(host.log, Summary(text, turn=last))
         return ""
 
-    def _drop(self, end: int, why: str) -> None:
-        """Send no message before `end` to the model until they can be summarised."""
-        self._dropped = end
-        notice = f"Summarising failed ({why}), so the model does not get {self._text_before(end)}. The next question tries again."
-        emit(self._host.log, Notice(notice, level="warning"))
-
-    def _text_before(self, end: int) -> str:
-        last = self.turn_before(end)
-        return (
-            "the beginning of the conversation"
-            if last is None
-            else f"the conversation up to question {last}"
-        )
+    def _warn(self, sentence: str) -> None:
+        emit(self._host.log, Notice(sentence, level="warning"))

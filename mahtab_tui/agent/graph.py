@@ -1,27 +1,16 @@
 """The graph that answers one question, and its state.
 
-START -> generate -> [calls tools?] yes -> tools -+
-            ^              | no                    |
-            |              +------ extract_code <--+
-            |                           |
-            +- [tool results, uncomputed figures, failed code repeated?] yes
-            |                           | no
-            |            [code that ran before?] yes -> close
-            |                           | no
-            |                      [new code?] no -> END
-            |                           | yes
-            |           approve (block by block) -> execute -> [blocks left?] yes -> approve
-            |                                        | no
-            |                     [a separate check?] yes   -> reflect -> [complete, or turns used up?] yes -> close -> END
-            |                                        | no                         | no
-            +-------------------------------------- instruct                      |
-            +---------------------------------------------------------------------+
+generate -> tools (if it calls any) -> extract_code
+extract_code -> generate (after tools, for uncomputed figures or repeated code) | close | approve
+approve -> execute -> approve (next block) | reflect (if checked) | instruct | generate | close
+instruct -> generate
+reflect -> generate | close
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 # LangChain would import these on its own threads when a graph first runs; importing them here keeps
 # the order of imports (`system.py`).
@@ -40,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class ReflectionResult(TypedDict):
-    """A judgement on whether the question has been answered. next_action: the next step if not."""
+    """A judgement on whether the question has been answered."""
 
     is_complete: bool
     reasoning: str
@@ -51,50 +40,36 @@ class AgentState(TypedDict):
     """One turn of the conversation."""
 
     messages: list[AnyMessage]
-    """The conversation including this turn, without the system prompt."""
+    """With this turn, without the system prompt."""
     system_prompt: str
     original_prompt: str
     turn: int
     about_data: bool
     """Whether the question is about a variable."""
     step: int
-    """The number of the last answer within this turn, from 0; -1 before the first."""
+    """The number of the last answer in this turn, from 0; -1 before the first."""
     current_response: str
-    """The model's last answer."""
     ended: bool
     """Whether the model completed it."""
     code_blocks: list[str]
     block: int
     decision: Decision | None
-    """The user's decision on that block."""
     execution_results: list[ExecutionResult]
-    """Results of all blocks of the turn so far, including those that did not run."""
+    """Of the whole turn, with blocks that did not run."""
     turn_count: int
     """Number of answers with code."""
     next: Literal["approve", "generate", "close", "end"]
-    """The node to run after the last answer."""
     repeated: bool
     """Whether an answer contained only code that had already run."""
     sent_back: bool
-    """Whether the model was already asked to compute figures that it had stated."""
+    """Whether the model was already asked to compute stated figures."""
     figures: tuple[AnswerFigure, ...]
-    """The figures in the words of the last answer."""
     tool_calls: list[ToolCall]
     tool_count: int
-    """Number of tool calls in the turn."""
-    loaded_skills: list[str]
-    """The loaded skills, if one was loaded in this turn."""
-    skill_contexts: dict[str, str]
-    """Results of `load_skill` in this turn, by ``name`` or ``name/file``."""
-    search_results: list[dict[str, Any]]
-    """Results of searches in this turn: tool, arguments, text."""
-    file_contents: dict[str, str]
-    """Results of `read_file` in this turn, by path."""
     reflection: ReflectionResult | None
     stopped: bool
-    """Whether the user stopped the turn."""
     failure: str
-    """A sentence that says why the model could not answer; otherwise empty."""
+    """Why the model could not answer, as a sentence."""
 
 
 def create_initial_state(
@@ -105,8 +80,7 @@ def create_initial_state(
     turn: int = 1,
     about_data: bool = False,
 ) -> AgentState:
-    """Create the initial state of a turn. messages: the conversation, ending with the user's
-    message; by default only the prompt."""
+    """messages: the conversation, ending with the user's message; by default only the prompt."""
     return AgentState(
         messages=[HumanMessage(prompt)] if messages is None else list(messages),
         system_prompt=system_prompt,
@@ -127,10 +101,6 @@ def create_initial_state(
         figures=(),
         tool_calls=[],
         tool_count=0,
-        loaded_skills=[],
-        skill_contexts={},
-        search_results=[],
-        file_contents={},
         reflection=None,
         stopped=False,
         failure="",
@@ -142,14 +112,12 @@ def step_results(state: AgentState) -> list[ExecutionResult]:
 
 
 _SHORT = 400
-"""Maximum characters of an output that may be the answer."""
 
 ReflectionMode = Literal["always", "on_error", "never"]
 ReplGraph = CompiledStateGraph[AgentState, None, AgentState, AgentState]
 
 
 def after_generate(state: AgentState) -> Literal["tools", "extract_code"]:
-    """Run tool calls first, before any code."""
     return "tools" if state["tool_calls"] else "extract_code"
 
 
@@ -161,8 +129,8 @@ def should_execute(state: AgentState) -> Literal["approve", "generate", "close",
 def after_execute(
     state: AgentState, nodes: Nodes
 ) -> Literal["approve", "reflect", "instruct", "generate", "close", "end"]:
-    """Go to the next block; after the last one, to a separate check if the settings want one, or
-    else to the model. If the user skipped or undid a block, the model responds to that."""
+    """Go to the next block; after the last, to a separate check if the settings want one, or to the
+    model."""
     if state["stopped"]:
         return "end"
     if state["block"] < len(state["code_blocks"]):
@@ -183,27 +151,16 @@ def after_execute(
 
 
 def should_continue(state: AgentState, max_turns: int = 5) -> Literal["generate", "close", "end"]:
-    """Continue, unless the question is answered or no turns are left."""
     if state["stopped"]:
         return "end"
     return "close" if is_complete(state) or state["turn_count"] >= max_turns else "generate"
 
 
 def is_complete(state: AgentState) -> bool:
-    """Return whether the last check found the question answered."""
     return state["reflection"] is not None and state["reflection"]["is_complete"]
 
 
 def build_graph(nodes: Nodes) -> ReplGraph:
-    def after_blocks(state: AgentState) -> str:
-        return after_execute(state, nodes)
-
-    def after_check(state: AgentState) -> str:
-        return should_continue(state, nodes.max_turns)
-
-    def targets(*names: str) -> dict[Hashable, str]:
-        return {name: END if name == "end" else name for name in names}
-
     graph = StateGraph(AgentState)
     for node in (
         nodes.generate,
@@ -216,19 +173,17 @@ def build_graph(nodes: Nodes) -> ReplGraph:
         nodes.close,
     ):
         graph.add_node(node.__name__, node)
+    onward: dict[Hashable, str] = {"end": END}
+    onward.update((name, name) for name in graph.nodes)
     graph.add_edge(START, "generate")
-    graph.add_conditional_edges("generate", after_generate, targets("tools", "extract_code"))
+    graph.add_conditional_edges("generate", after_generate, onward)
     graph.add_edge("tools", "extract_code")
-    graph.add_conditional_edges(
-        "extract_code", should_execute, targets("approve", "generate", "close", "end")
-    )
+    graph.add_conditional_edges("extract_code", should_execute, onward)
     graph.add_edge("approve", "execute")
-    graph.add_conditional_edges(
-        "execute",
-        after_blocks,
-        targets("approve", "reflect", "instruct", "generate", "close", "end"),
-    )
+    graph.add_conditional_edges("execute", lambda state: after_execute(state, nodes), onward)
     graph.add_edge("instruct", "generate")
-    graph.add_conditional_edges("reflect", after_check, targets("generate", "close", "end"))
+    graph.add_conditional_edges(
+        "reflect", lambda state: should_continue(state, nodes.max_turns), onward
+    )
     graph.add_edge("close", END)
     return graph.compile()

@@ -16,8 +16,7 @@ from mahtab_tui.llm.usage import Spending
 
 
 class ApprovalRequest(NamedTuple):
-    """A code block that waits for approval. step: number of its answer within the turn, from 0.
-    block: its number within the answer, from 0."""
+    """A code block that waits for approval. step, block: from 0, within the turn and the answer."""
 
     request: str
     turn: int
@@ -32,26 +31,21 @@ class ApprovalRequest(NamedTuple):
 
 
 class ExecutionResult(TypedDict):
-    """The result of one code block."""
-
     step: int
-    """Number of its answer within the turn, from 0."""
     block: int
-    """Number of the block within the answer, from 0."""
     cell: int | None
-    """The cell's number; None if it did not run."""
+    """None if it did not run."""
     code: str
     output: str
     is_error: bool
     status: str
-    """A `kernel.values.Status` value, ``skipped``, or ``repeated`` for code that did not run
-    because it had already run."""
+    """A `kernel.values.Status` value, ``skipped``, or ``repeated`` for code that had already
+    run."""
     note: str
-    """Tells the model why the code did not run as written; otherwise empty."""
+    """Tells the model why the code did not run as written."""
     rewritten: NotRequired[bool]
     """Whether `output` lacks overwritten text."""
     undone: NotRequired[bool]
-    """Whether the user undid its changes."""
     variables: NotRequired[str]
     """Describes the variables that it made or changed."""
 
@@ -61,58 +55,51 @@ class ToolCall(TypedDict):
     name: str
     arguments: dict[str, Any]
     problem: str
-    """A sentence that tells the model why the call cannot be made; otherwise empty."""
+    """Tells the model why the call cannot be made."""
 
 
 class StoredMessage(NamedTuple):
-    """One complete message of a conversation."""
-
     role: str
     """``user``, ``assistant``, or ``results`` of an answer's code and tools."""
     text: str
     turn: int | None = None
-    """Number of its question; None if unknown."""
+    """Number of its question, if known."""
     step: int | None = None
-    """Number of its answer within the turn; for results, that of the answer they belong to."""
+    """Number of the answer within the turn."""
     context: str = ""
     """The sections that precede a question."""
     variables: Mapping[str, str] = MappingProxyType({})
     """A description of each variable sent with the question."""
     instruction: str = ""
-    """The request that follows a question, for example to compute the answer."""
+    """The request that follows a question."""
     private: frozenset[str] = frozenset()
-    """Names that were private when the question's variables were described."""
+    """Names that were private when the variables were described."""
     calls: Sequence[ToolCall] = ()
     call: str = ""
     """Id of the tool call that it is the result of."""
 
 
 class ConversationSummary(NamedTuple):
-    """A summary that replaces the conversation up to a question. turn: that question's number."""
+    """A summary that replaces the conversation up to a question."""
 
     turn: int | None
     text: str
 
 
 class ModelHost(Protocol):
-    """The bus, the secrets and the spending of a call of a model."""
-
     log: logging.Logger
     cancelled: threading.Event
     """Set to stop the turn; the agent clears it when a turn starts."""
     secrets: Secrets
-    """Masked in messages to the model."""
     spending: Spending
-    """Counts and limits what models cost."""
 
 
 class AgentHost(ModelHost, Protocol):
     """The session, as seen by the agent."""
 
     hidden: HiddenEntries
-    """Parts of the conversation that the user has hidden."""
     pictures: dict[str, EncodedPicture]
-    """Pictures attached to questions, by the ids in the attachments."""
+    """By the ids in the attachments."""
 
     @property
     def party(self) -> str:
@@ -126,21 +113,19 @@ class AgentHost(ModelHost, Protocol):
         """Return the number of a new question, from 1, unique among all agents of this host."""
 
     def decide(self, request: ApprovalRequest) -> Decision:
-        """Decide whether a block may run, asking the user if necessary, and log that. Returns
-        `stop` if the turn is cancelled. Read-only code may already run here; then `execute` returns
-        its result."""
+        """Decide whether a block may run, and log that; `stop` if the turn is cancelled. Read-only
+        code may already run here; then `execute` returns its result."""
 
     def execute(self, request: ApprovalRequest, code: str) -> ExecutionResult:
-        """Run a block in the namespace and wait for it; if changes are reviewed, also until the
-        user keeps or undoes them. code: the block, or what the user made of it. Sets `cancelled` if
-        the user stops the turn."""
+        """Run a block, or what the user made of it; if changes are reviewed, also wait until the
+        user keeps or undoes them. Sets `cancelled` if the user stops the turn."""
 
     def add_context(self, turn: int, question: str, known: str) -> StoredMessage:
-        """Return a question with its context; one about a variable has an instruction. known: the
-        conversation so far, whose descriptions of variables are not repeated."""
+        """Return a question with its context. known: the conversation so far, whose descriptions of
+        variables are not repeated."""
 
     def surroundings(self) -> str:
-        """Describe where and when code runs (see `prompts.render_surroundings`)."""
+        """Describe where and when code runs."""
 
     def interrupt(self) -> None:
         """Withdraw pending approvals, and interrupt the model's cell."""

@@ -51,11 +51,10 @@ _ATTACHED = re.compile(
     r'(<user-attachment(?: [\w-]+="[^"]*")*? picture="(\w+)"(?: [\w-]+="[^"]*")*>)(.*?</user-attachment>)',
     re.DOTALL,
 )
-"""Output and file contents cannot imitate a picture, because they are escaped."""
+"""Output and files are escaped, so they cannot imitate a picture."""
 
 
 def picture_ids(messages: Sequence[AnyMessage]) -> list[str]:
-    """Return the ids of the pictures named in messages, in order and without duplicates."""
     found = (
         found[2]
         for message in messages
@@ -68,7 +67,7 @@ def picture_ids(messages: Sequence[AnyMessage]) -> list[str]:
 def pictures_to_send(
     messages: Sequence[AnyMessage], pictures: Mapping[str, EncodedPicture], room: int
 ) -> dict[str, EncodedPicture]:
-    """Choose the pictures to send: the newest ones that fit into `room` tokens."""
+    """Choose the newest pictures that fit into `room` tokens."""
     sent: dict[str, EncodedPicture] = {}
     for name in reversed(picture_ids(messages)):
         if (picture := pictures.get(name)) is None:
@@ -83,8 +82,7 @@ def pictures_to_send(
 def with_pictures(
     messages: Sequence[AnyMessage], sent: Mapping[str, EncodedPicture]
 ) -> list[AnyMessage]:
-    """Add each picture to the first message that names it. Attachments whose picture is not sent
-    say so."""
+    """Add each picture to the first message that names it; say so where it is not sent."""
     result: list[AnyMessage] = []
     left = dict(sent)
     for message in messages:
@@ -111,30 +109,26 @@ def with_pictures(
 _PAUSE_CHECK = 0.1
 """Seconds until a stop is noticed while a model that cannot be stopped is silent."""
 _PAUSES = (1.0, 2.0, 4.0, 8.0)
-"""Seconds before a busy service is asked again, unless it requests a longer pause."""
+"""Seconds before a busy service is asked again."""
 
 OnToken = Callable[[str | None], object]
-"""Called with each token of an answer, and with None if the answer starts over, so that earlier
-tokens no longer count."""
+"""Gets each token, and None if the answer starts over."""
 OnThought = Callable[[str], object]
-"""Called with each piece of the model's thinking."""
 
 
 class ModelAnswer(NamedTuple):
     text: str
     stopped: bool
     cut: bool
-    """Whether it reached the model's token limit."""
+    """Whether it reached the token limit."""
     failure: str
-    """A sentence saying why the model failed; empty if it did not."""
     usage: Usage | None
     too_long: bool = False
-    """Whether the call failed because the messages exceed the model's context window."""
+    """Whether the messages exceed the context window."""
     message: AIMessage | None = None
-    """If the model calls tools, the message to send back to the provider."""
+    """The message to send back to the provider if the model calls tools."""
     calls: Sequence[ToolCall] = ()
     thought: str = ""
-    """The model's thinking before the answer, which is not part of it."""
 
     @property
     def ended(self) -> bool:
@@ -178,7 +172,6 @@ def call_model(
 def _sent_texts(
     messages: Sequence[AnyMessage], options: Mapping[str, Any] | None = None
 ) -> list[str]:
-    """Return all that is sent as text: messages, tool calls and the tools that are offered."""
     calls = [
         str(message.tool_calls)
         for message in messages
@@ -195,8 +188,7 @@ def report_window(
     usage: Usage | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> None:
-    """Log how much of a model's window these messages use: as counted by the model in its usage,
-    otherwise estimated. Logs nothing if the window is unknown. options: as in `call_model`."""
+    """Log how much of a model's window the messages use, as counted by the model or estimated."""
     if not (size := context_window(llm)):
         return
     if usage is not None and usage.input_tokens and not usage.estimated:
@@ -217,12 +209,7 @@ def read_answer(
     on_thought: OnThought = lambda piece: None,
 ) -> ModelAnswer:
     """Read an answer until it ends, the turn is cancelled, or the model fails; the text so far is
-    kept.
-
-    options: further arguments for the model, such as those of `binding_arguments`. If the service
-    is busy before the first token, it is asked again after a pause; on_pause is called with a
-    sentence each time.
-    """
+    kept. If the service is busy before the first token, it is asked again after a pause."""
     reader = _AnswerReader(llm, messages, cancelled, on_token, on_thought, options or {})
     for pause in _PAUSES:
         failure = reader.read()
@@ -240,8 +227,6 @@ def read_answer(
 
 @dataclass(eq=False, repr=False)
 class _AnswerReader:
-    """Collects the chunks of one answer."""
-
     _llm: BaseChatModel
     _messages: Sequence[AnyMessage]
     _cancelled: threading.Event
@@ -253,13 +238,11 @@ class _AnswerReader:
     _pieces: list[BaseMessage] = field(default_factory=list)
     """Only collected for models that call tools."""
     _sent: bool = False
-    """Whether the service accepted the question: it started to answer, or was stopped before
-    that."""
+    """Whether the service accepted the question."""
     _usage: UsageMetadata | None = None
     _metadata: dict[str, Any] = field(default_factory=dict)
 
     def read(self) -> ModelError | None:
-        """Make the call; returns the reason why it failed, or None."""
         self._pieces.clear()
         if self._cancelled.is_set():
             return None
@@ -340,7 +323,7 @@ def _chunks_until(
     cancelled: threading.Event,
     options: Mapping[str, Any],
 ) -> Iterator[BaseMessage]:
-    """Yield the chunks of a model that cannot be stopped. A thread reads them, and is abandoned
+    """Yield the chunks of a model that cannot be stopped: a thread reads them, and is abandoned
     when the turn is cancelled."""
     arrived: queue.SimpleQueue[BaseMessage | Exception | None] = queue.SimpleQueue()
     left = threading.Event()

@@ -1,8 +1,4 @@
-"""The nodes of the graph. The values they return are merged into the state.
-
-Whatever the user should see goes into the graph's custom stream, in order: tokens as text, and
-records for the bus.
-"""
+"""The nodes of the graph. Tokens and records for the bus go into the graph's custom stream."""
 
 from __future__ import annotations
 
@@ -46,10 +42,9 @@ from mahtab_tui.agent.tool_calls import (
     parse_written_calls,
     render_results,
     run_call,
-    stored_result,
 )
 from mahtab_tui.bus.answers import parse_response
-from mahtab_tui.bus.figures import FigureSource, distinct_figures, find_figures
+from mahtab_tui.bus.figures import FigureSource, find_figures
 from mahtab_tui.bus.prompt import to_xml
 from mahtab_tui.bus.records import (
     Agent,
@@ -75,14 +70,13 @@ _LAST = 20_000
 
 
 def build_reflection_prompt(question: str, results: Sequence[ExecutionResult]) -> str:
-    """Return the prompt that asks whether an answer is correct and complete."""
     return REFLECTION_PROMPT_TEMPLATE.format(
         question=question, results=render_results(results, with_code=True, limit=_LIMIT)
     )
 
 
 def parse_reflection(text: str) -> ReflectionResult | None:
-    """Return the last judgement in an answer; None if none can be read."""
+    """Return the last judgement in an answer."""
     text = text[-_LAST:]
     start = text.rfind("{")
     while start >= 0:
@@ -103,21 +97,17 @@ def parse_reflection(text: str) -> ReflectionResult | None:
 Update = dict[str, Any]
 
 _RETRY_TEMPERATURE = 0.7
-"""The temperature for an answer that would otherwise be the same again."""
 _CELL = re.compile(r' cell="([0-9]+)"')
 _SOURCE = re.compile(r"<((?:user|assistant)-repl-out|assistant-tool|user-attachment)([ >])")
 """Start of a record that figures may come from."""
 _NO_RESULTS = re.compile(
     r"^\w+\.head\(\d+\):\n.*?(?=\n\n|\Z)|^\w+: module = [^\n]*$", re.DOTALL | re.MULTILINE
 )
-"""The first rows of a table, which are just an example, and the versions of modules."""
+"""Example rows of a table, and versions of modules."""
 
 
 @dataclass(eq=False, repr=False)
 class Nodes:
-    """The graph's nodes over one model and one session. The fields are the arguments of
-    `create_repl_graph`."""
-
     llm: BaseChatModel
     _session: AgentHost
     max_turns: int
@@ -127,13 +117,13 @@ class Nodes:
     toolset: Toolset | None = None
     output_answers: bool = False
     known_limit: int | None = field(default=None, init=False)
-    """The number of tokens that the model can read, if it has rejected more than that."""
+    """The tokens that the model can read, if it has rejected more."""
     _rejects_tools: BaseChatModel | None = field(default=None, init=False)
     _rejects_pictures: BaseChatModel | None = field(default=None, init=False)
     """Models whose services rejected tools and pictures."""
 
     def generate(self, state: AgentState, writer: StreamWriter) -> Update:
-        """Ask the model. A repeated answer is requested again with a higher temperature."""
+        """Ask the model; a repeated answer is requested again with a higher temperature."""
         # Tools are listed even when they may no longer be called, because they are at the start of
         # the prompt.
         options = self._binding(forbidden=state["tool_count"] >= MOST_CALLS)
@@ -142,32 +132,22 @@ class Nodes:
         return self._answer(state, state["messages"], writer, options)
 
     def tools(self, state: AgentState, writer: StreamWriter) -> Update:
-        """Run the answer's tool calls one after the other; each result becomes a message for the
-        model."""
+        """Run the answer's tool calls; each result becomes a message."""
         messages = list(state["messages"])
-        update: Update = {}
         count = state["tool_count"]
         for index, call in enumerate(state["tool_calls"]):
             ran, record = self._run_call(state, index, call, count, writer)
             count += ran.state != "refused"
-            if ran.state == "ok":
-                assert self.toolset is not None
-                update |= stored_result({**state, **update}, call, ran.text, self.toolset)  # type: ignore[typeddict-item]
             element = to_xml(record, "call", "name", "arguments", "state")
             messages.append(ToolMessage(element, tool_call_id=call["id"], name=call["name"]))
             if ran.state == "stopped":
                 break
-        return {
-            **update,
-            "messages": messages,
-            "tool_count": count,
-            "stopped": self._session.cancelled.is_set(),
-        }
+        stopped = self._session.cancelled.is_set()
+        return {"messages": messages, "tool_count": count, "stopped": stopped}
 
     def _run_call(
         self, state: AgentState, index: int, call: ToolCall, count: int, writer: StreamWriter
     ) -> tuple[ToolOutcome, AssistantTool]:
-        """Run a tool call unless there were too many. count: the calls that the turn made so far."""
         assert self.toolset is not None
         turn, step, seconds = state["turn"], state["step"], 0.0
         record = AssistantTool(
@@ -193,8 +173,7 @@ class Nodes:
         return ran, record
 
     def close(self, state: AgentState, writer: StreamWriter) -> Update:
-        """Get a last answer, which reports the results to the user; code in it is shown but does
-        not run."""
+        """Get a last answer, whose code does not run."""
         results = state["execution_results"]
         failed = bool(results) and all(result["is_error"] for result in results)
         prompt = prompts.closing(state["original_prompt"], failed=failed)
@@ -206,8 +185,8 @@ class Nodes:
         return answer | {"code_blocks": []}
 
     def extract_code(self, state: AgentState) -> Update:
-        """Extract the answer's code. Code of a stopped or failed answer does not run, nor does code
-        that has already run. An answer with figures that nothing computed is sent back once."""
+        """Extract code that has not run yet. An answer with figures that nothing computed is sent
+        back once."""
         update: Update = {"code_blocks": [], "block": 0, "next": "end"}
         if state["stopped"] or state["failure"]:
             return update
@@ -228,8 +207,6 @@ class Nodes:
         return update | {"repeated": True, "next": "generate" if again else "close"}
 
     def _send_back(self, state: AgentState) -> Update:
-        """Ask the model to compute the figures that it stated without computing them; only once per
-        question, and only for questions about data."""
         missing = [figure.text for figure in state["figures"] if not figure.found]
         ran = bool(state["execution_results"])
         if state["sent_back"] or not missing or not (ran or state["about_data"]):
@@ -242,7 +219,6 @@ class Nodes:
         return {"sent_back": True, "messages": messages, "next": "generate"}
 
     def approve(self, state: AgentState, writer: StreamWriter) -> Update:
-        """Wait for the user's approval, unless the code must not run at all."""
         request = make_request(state)
         if normalize_code(request.code) in _earlier_results(state):
             return {"decision": Decision("run")}  # it will not run, see `_run`
@@ -253,8 +229,7 @@ class Nodes:
         return {"decision": Decision("refuse", reason=why)}
 
     def execute(self, state: AgentState) -> Update:
-        """Carry out the user's decision about the block; after the last block, the results become a
-        message for the model."""
+        """Carry out the decision about a block; after the last, the results become a message."""
         decision = state["decision"] or Decision("stop")
         results = list(state["execution_results"])
         blocks = len(state["code_blocks"])
@@ -282,8 +257,6 @@ class Nodes:
         return update
 
     def instruct(self, state: AgentState) -> Update:
-        """Tell the model what to do with the results: fix what failed, or answer from the
-        output."""
         results = step_results(state)
         failed = any(result["is_error"] for result in results)
         printed = any(result["output"].strip() for result in results)
@@ -324,11 +297,8 @@ class Nodes:
         return {tool.name for tool in self.toolset.offered}
 
     def _binding(self, *, forbidden: bool = False) -> dict[str, Any]:
-        """Return the arguments that offer tools to the model; empty if it gets none.
-
-        Models on this machine get none, because small ones call tools instead of writing code, and
-        the same functions are in the namespace.
-        """
+        """Models on this machine get no tools, because small ones call them instead of writing
+        code, and the same functions are in the namespace."""
         if self.toolset is None or self._rejects_tools is self.llm or is_on_this_machine(self.llm):
             return {}
         return binding_arguments(self.llm, self.toolset.offered, forbidden=forbidden)
@@ -379,8 +349,8 @@ class Nodes:
         writer: StreamWriter,
         options: dict[str, Any],
     ) -> ModelAnswer:
-        """Ask the model. If its service rejects pictures, tools, or the length of the messages, ask
-        again without them, or with fewer messages."""
+        """Ask the model; if its service rejects pictures, tools or the length, ask again without or
+        with less."""
         system = [SystemMessage(state["system_prompt"])] if state["system_prompt"] else []
         given = messages if options else calls_as_text(messages)
         pictures = self._pictures
@@ -445,7 +415,6 @@ class Nodes:
         pictures: Mapping[str, EncodedPicture],
         writer: StreamWriter,
     ) -> list[AnyMessage]:
-        """Fit the messages into the model's context window, together with the pictures."""
         for_pictures = _picture_tokens(self._choose_pictures(messages, pictures))
         fitted = fit(messages, self._token_limit - estimate_size(system) - for_pictures)
         if fitted != messages:
@@ -456,7 +425,7 @@ class Nodes:
     def _choose_pictures(
         self, messages: list[AnyMessage], pictures: Mapping[str, EncodedPicture]
     ) -> Mapping[str, EncodedPicture]:
-        """Choose the pictures to send; they may use half of the context window."""
+        """Pictures may use half of the context window."""
         return pictures_to_send(messages, pictures, self._token_limit // 2)
 
     @property
@@ -516,7 +485,7 @@ def _earlier_results(state: AgentState) -> dict[str, ExecutionResult]:
 
 
 def normalize_code(code: str) -> str:
-    """Return code without what does not affect its result: comments, blank lines, spacing."""
+    """Return code without comments, blank lines and spacing."""
     try:
         return ast.dump(ast.parse(code))
     except (SyntaxError, ValueError, MemoryError, RecursionError):  # of IPython, or wrong
@@ -526,9 +495,7 @@ def normalize_code(code: str) -> str:
 def _figures(
     state: AgentState, answer: str, messages: Sequence[AnyMessage]
 ) -> tuple[AnswerFigure, ...]:
-    """Look up an answer's figures in outputs, attachments and the descriptions of variables,
-    without the first rows of tables. The answer's own code is a source too, because words before it
-    may repeat its numbers."""
+    """Look up an answer's figures in outputs, attachments, variables, and the answer's own code."""
     parsed = parse_response(answer)
     results = state["execution_results"]
     sources = [FigureSource(result["cell"], result.get("variables", "")) for result in results]
@@ -541,8 +508,7 @@ def _figures(
         variables = after.rpartition(f"\n{prompts.QUESTION} ")[0]
         sources.append(FigureSource(None, _NO_RESULTS.sub("", variables)))
     code = "\n".join([*(result["code"] for result in results), *parsed.code_blocks])
-    figures = find_figures(parsed.spoken, sources, state["original_prompt"], code=code)
-    return distinct_figures(figures)
+    return find_figures(parsed.spoken, sources, state["original_prompt"], code=code)
 
 
 def _without_answer(messages: list[AnyMessage]) -> list[AnyMessage]:
@@ -550,15 +516,13 @@ def _without_answer(messages: list[AnyMessage]) -> list[AnyMessage]:
 
 
 def _append_text(messages: list[AnyMessage], addition: str) -> list[AnyMessage]:
-    """Append a text to the last message; after a tool result, as a separate message."""
     if not isinstance(messages[-1], HumanMessage):
         return [*messages, HumanMessage(addition)]
     return [*messages[:-1], HumanMessage(f"{messages[-1].text}\n\n{addition}")]
 
 
 def _stored_text(answer: ModelAnswer) -> str:
-    """Return an answer as the conversation stores it: never empty, because some providers reject
-    empty messages."""
+    """Some providers reject empty messages."""
     mark = ""
     if answer.stopped or answer.failure:
         mark = prompts.STOPPED_ANSWER if answer.stopped else prompts.FAILED_ANSWER
@@ -566,7 +530,6 @@ def _stored_text(answer: ModelAnswer) -> str:
 
 
 def _source_records(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the tag and content of each record that figures may come from, in linear time."""
     start, unclosed = 0, set[str]()
     while begun := _SOURCE.search(text, start):
         name, start = begun[1], begun.end()
@@ -580,8 +543,6 @@ def _source_records(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_unsupported(answer: ModelAnswer, *what: str) -> bool:
-    """Return whether a service failed because it does not support something, judging by words in
-    its message."""
     return any(word in answer.failure.lower() for word in what)
 
 
@@ -603,8 +564,7 @@ def create_repl_graph(
     tools: Toolset | None = None,
     output_answers: bool = False,
 ) -> ReplGraph:
-    """Create a graph that answers questions with a model in a session; `run_graph` runs it. The
-    arguments are those of `ReplAgent`."""
+    """Create a graph that `run_graph` runs; the arguments are those of `ReplAgent`."""
     nodes = Nodes(
         llm,
         session,

@@ -1,4 +1,4 @@
-"""The agent answers questions one after the other, and keeps the conversation."""
+"""The agent, which answers questions one after the other."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage, SystemMessage
@@ -27,7 +26,6 @@ from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.logger import StreamingHandler
 from mahtab_tui.bus.records import Agent, AssistantChat, Notice, Record, UserChat, emit
 from mahtab_tui.llm.base import ModelError, Preparable, Stoppable, make_encodable, masked_messages
-from mahtab_tui.llm.pictures import accepts_pictures
 from mahtab_tui.llm.prompts import background, changed_sections, render_variables, system_prompt
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.usage import estimated_tokens, input_limit
@@ -38,21 +36,21 @@ if TYPE_CHECKING:
     from mahtab_tui.kernel.values import Variable
 
 RECURSION_LIMIT = 10_000
-"""Maximum steps of a turn; so high that only `max_turns` ends a turn."""
+"""So high that only `max_turns` ends a turn."""
 
 
 class Callbacks(NamedTuple):
-    """Callbacks for a calling program, called on the turn's thread."""
+    """Callbacks of a program, called on the turn's thread."""
 
     on_token: Callable[[str], object] = lambda token: None
     on_code_block: Callable[[str, int], object] = lambda code, i: None
     """Gets a block's code before it runs, and its number in the turn, from 0."""
     on_execution: Callable[[str, bool, int], object] = lambda output, is_error, i: None
-    """Gets a block's output, whether it failed, and its number in the turn."""
+    """Gets a block's output, whether it failed, and its number."""
 
 
 class _Turn:
-    """One question: reports to the bus and the callbacks what the graph does."""
+    """Reports to the bus and the callbacks what the graph does."""
 
     def __init__(self, state: AgentState, host: AgentHost, callbacks: Callbacks) -> None:
         self._state = state
@@ -85,7 +83,6 @@ class _Turn:
         self._end("failed" if failure else "stopped" if self._state["stopped"] else "done")
 
     def _show(self, data: Any) -> None:
-        """Show what a node has written: a record, a token, or None if the answer starts over."""
         log = self._host.log
         if isinstance(data, Record):
             emit(log, data)
@@ -136,12 +133,8 @@ class _Turn:
 def run_graph(
     graph: ReplGraph, state: AgentState, session: AgentHost, callbacks: Callbacks | None = None
 ) -> AgentState:
-    """Run a turn to its end, asking the session about each block, and report it to the bus and the
-    callbacks.
-
-    `state` is updated in place during the turn, and returned. If the model fails, the turn ends
-    with ``failure`` set. Other exceptions, from callbacks or the session, are raised.
-    """
+    """Run a turn to its end, and report it to the bus and the callbacks. `state` is updated in
+    place and returned; if the model fails, it has a ``failure``."""
     _Turn(state, session, callbacks or Callbacks()).run(graph)
     return state
 
@@ -157,7 +150,7 @@ class AgentSession(Protocol):
     def agent_host(self, model: str) -> AgentHost: ...
 
     def conversation(self) -> Sequence[tuple[str, str]]:
-        """Return the conversation so far as pairs of "user" or "assistant" and text."""
+        """Return pairs of "user" or "assistant" and text."""
 
     def tools(self) -> Toolset: ...
 
@@ -182,16 +175,12 @@ class ReplAgent:
         summary: ConversationSummary | None = None,
         output_answers: bool = False,
     ) -> None:
-        """session: a `SessionState`, which runs code immediately in this process and provides tools
-        and history, or a host. model: a model or its name (see `get_llm`). max_turns: the maximum
-        number of answers with code per question. reflection: when a separate call checks the
-        results for completeness; otherwise the next answer reports them. reflection_llm: the model
-        that checks and summarises; by default the same model. skills: descriptions by name, in
-        addition to those of the tools. history: pairs of "user" or "assistant" and text.
-        max_history: number of questions sent in full; earlier ones are summarised. summary: an
-        existing summary of the start of `history`. output_answers: whether a short output of a
-        single block ends a question. Raises `ModelError`.
-        """
+        """session: a `SessionState`, or a host. model: a model or its name (see `get_llm`).
+        max_turns: the maximum number of answers with code per question. reflection: when a separate
+        call checks the results. reflection_llm: the model that checks and summarises. skills:
+        descriptions by name. history: pairs of "user" or "assistant" and text. max_history: number
+        of questions sent in full; earlier ones are summarised. output_answers: whether a short
+        output of a single block ends a question. Raises `ModelError`."""
         if isinstance(session, AgentSession):
             host = session.agent_host(model if isinstance(model, str) else model._llm_type)
             tools, history = tools or session.tools(), [*session.conversation(), *history]
@@ -199,7 +188,6 @@ class ReplAgent:
             host = session
         self._host = host
         self.model = model
-        """The model as it was passed in: a name or an object."""
         self._nodes = Nodes(
             self._resolve_model(model),
             host,
@@ -225,23 +213,14 @@ class ReplAgent:
 
     @property
     def messages(self) -> list[AnyMessage]:
-        """The conversation so far as the model gets it, without the system prompt."""
+        """The conversation as the model gets it, without the system prompt."""
         return self._history.messages
-
-    @property
-    def sees(self) -> bool | None:
-        """Whether the model accepts pictures; None if unknown."""
-        return accepts_pictures(self._nodes.llm)
 
     def ask_sync(
         self, prompt: str, callbacks: Callbacks | None = None, *, shown: int | None = None
     ) -> str:
-        """Ask, and wait for the final words. Raises `ModelError` if the model fails; the
-        conversation so far is kept.
-
-        shown: the number of a question that is already on the bus. A keyboard interrupt while
-        waiting stops the turn.
-        """
+        """Ask, and wait for the final words; a keyboard interrupt stops the turn. shown: the number
+        of a question that is already on the bus. Raises `ModelError`."""
         turn = self._begin(prompt, callbacks or Callbacks(), shown)
         try:
             return wait_for_result(turn)
@@ -256,8 +235,7 @@ class ReplAgent:
         on_code_block: Callable[[str, int], object] | None = None,
         on_execution: Callable[[str, bool, int], object] | None = None,
     ) -> str:
-        """Like `ask_sync`, from a running event loop; the callbacks are those of `Callbacks`.
-        Cancelling the task stops the turn."""
+        """Like `ask_sync`, from an event loop; cancelling the task stops the turn."""
         silent = Callbacks()
         callbacks = Callbacks(
             on_token or silent.on_token,
@@ -272,21 +250,19 @@ class ReplAgent:
             raise
 
     def prepare(self) -> None:
-        """Prepare models that then answer sooner; call this on a thread. Raises `ModelError`."""
+        """Prepare a model that then answers sooner. Waits. Raises `ModelError`."""
         nodes = self._nodes
         if isinstance(nodes.llm, Preparable):
             (system,) = masked_messages([self._system_message()], self._host.secrets)
             nodes.llm.prepare(str(system.text))
 
     def stop(self) -> None:
-        """Stop the running turn; the conversation so far is kept."""
         self._host.cancelled.set()
         for llm in self._models():
             llm.stop()
         self._host.interrupt()
 
     def close(self) -> None:
-        """Stop the running turn and close the models."""
         self.stop()
         for llm in self._models():
             llm.close()
@@ -296,8 +272,8 @@ class ReplAgent:
         return [model for model in models if isinstance(model, Stoppable)]
 
     def set_model(self, model: str | BaseChatModel) -> None:
-        """Use another model from the next question on; the conversation is kept. Waits for the
-        running turn. Raises `ModelError`."""
+        """Use another model from the next question on. Waits for the running turn. Raises
+        `ModelError`."""
         self.model = model
         llm = self._resolve_model(model)
         with self._turn_lock:
@@ -314,8 +290,7 @@ class ReplAgent:
         *,
         output_answers: bool = False,
     ) -> None:
-        """Change the limits from the next question on; the conversation is kept. Waits for the
-        running turn."""
+        """Change the limits from the next question on. Waits for the running turn."""
         with self._turn_lock:
             self._history.max_history = max_history
             nodes = self._nodes
@@ -326,8 +301,7 @@ class ReplAgent:
             old.close()
 
     def compact(self, keep: str, turn: int) -> str | None:
-        """Summarise the conversation before the last question; `stop` stops this. See
-        `MessageHistory.compact`. Waits for the running turn."""
+        """See `MessageHistory.compact`. Waits for the running turn."""
         with self._turn_lock:
             self._host.cancelled.clear()
             nodes = self._nodes
@@ -338,7 +312,6 @@ class ReplAgent:
             return failure
 
     def _begin(self, prompt: str, callbacks: Callbacks, shown: int | None = None) -> Future[str]:
-        """Answer on a new thread, so that the caller can stop waiting."""
         turn: Future[str] = Future()
 
         def run() -> None:
@@ -407,8 +380,7 @@ class ReplAgent:
         return parse_response(state["current_response"], ended=state["ended"]).chat
 
     def context_sizes(self, variables: Sequence[Variable]) -> tuple[int, dict[str, int]]:
-        """Estimate the tokens that the next question would send, by kind, and the maximum.
-        variables: those of the namespace."""
+        """Estimate the tokens of the next question by kind, and the maximum."""
         limit = input_limit(self._nodes.llm)
         room = min(limit, self._nodes.known_limit or limit)
         sizes = section_sizes(self.messages, self._host.pictures, room)
@@ -422,8 +394,8 @@ class ReplAgent:
         return room, {"program": estimated_tokens([str(self._system_message().text)])} | sizes
 
     def _system_message(self) -> SystemMessage:
-        """Return the system prompt. Anything that may change within a session is sent with the
-        questions, so that the start of the prompt stays the same."""
+        """Anything that may change within a session is sent with the questions, so that the start
+        of the prompt stays the same."""
         tools, offered = self._nodes.toolset, self._nodes.offered_tools
         functions = tools.functions() if tools is not None else ()
         return SystemMessage(
@@ -440,16 +412,4 @@ class ReplAgent:
         )
 
 
-P = ParamSpec("P")
-
-
-def _as_function(make: Callable[P, ReplAgent]) -> Callable[P, ReplAgent]:
-    @wraps(make, assigned=(), updated=())
-    def create_repl_agent(*args: P.args, **options: P.kwargs) -> ReplAgent:
-        """Create an agent for a session; the arguments are those of `ReplAgent`."""
-        return make(*args, **options)
-
-    return create_repl_agent
-
-
-create_repl_agent = _as_function(ReplAgent)
+create_repl_agent = ReplAgent

@@ -1,4 +1,4 @@
-"""Offers tools to a model; parses, runs and describes its tool calls."""
+"""Tool calls of a model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, BaseM
 from langchain_core.messages.ai import add_ai_message_chunks
 from langchain_core.tools import BaseTool
 
-from mahtab_tui.agent.graph import AgentState
 from mahtab_tui.agent.host import ExecutionResult, ToolCall
 from mahtab_tui.bus.prompt import shorten, to_xml
 from mahtab_tui.bus.records import AssistantReplIn, AssistantReplOut
@@ -25,14 +24,13 @@ from mahtab_tui.llm.base import make_encodable
 from mahtab_tui.tools import ToolError, Toolset
 
 LIMIT = 12_000
-"""Maximum characters of an output."""
 
 
 def render_results(
     results: Sequence[ExecutionResult], *, with_code: bool = False, limit: int = LIMIT
 ) -> str:
-    """Format outputs as escaped records. The code is included if the user edited it, or for a
-    reader who did not write it (`with_code`)."""
+    """Format outputs as escaped records. Code is included if the user edited it, or with
+    `with_code`."""
     return "\n".join(_render_result(result, with_code, limit) for result in results)
 
 
@@ -55,8 +53,7 @@ def _render_result(result: ExecutionResult, with_code: bool, limit: int) -> str:
 def binding_arguments(
     llm: BaseChatModel, tools: Sequence[BaseTool], *, forbidden: bool = False
 ) -> dict[str, Any]:
-    """Return the arguments that offer tools to a model; empty if it does not support tools.
-    forbidden: list the tools, but forbid calling them."""
+    """Return the arguments that offer tools to a model; empty if it supports none."""
     try:
         bound: Any = llm.bind_tools(tools)
     except NotImplementedError:
@@ -68,7 +65,6 @@ def binding_arguments(
 
 
 def call_message(text: str, calls: Sequence[ToolCall]) -> AIMessage:
-    """Create the message that is sent back to a provider for tool calls."""
     return AIMessage(
         text,
         tool_calls=[
@@ -79,8 +75,8 @@ def call_message(text: str, calls: Sequence[ToolCall]) -> AIMessage:
 
 
 def join_chunks(pieces: Iterable[BaseMessage]) -> tuple[AIMessage, list[ToolCall]] | None:
-    """Join the chunks of an answer into the message to send back to the provider, and parse its
-    tool calls; None if there are none. Truncated arguments are never completed by guessing."""
+    """Join the chunks of an answer into the message for the provider, and parse its tool calls;
+    None if there are none. Truncated arguments are never completed by guessing."""
     pieces = [
         piece for piece in pieces if piece.content or piece.additional_kwargs or _raw_calls(piece)
     ]
@@ -130,8 +126,7 @@ def _encodable(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def calls_as_text(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Convert messages with tool calls to plain text. Results become part of user messages, as the
-    outputs of cells do."""
+    """Convert messages with tool calls to plain text."""
     result: list[AnyMessage] = []
     for message in messages:
         kind = AIMessage if message.type == "ai" else HumanMessage
@@ -153,12 +148,9 @@ _ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input")
 
 
 def parse_written_calls(text: str, tools: Collection[str]) -> tuple[str, list[ToolCall]]:
-    """Return an answer without the calls that it contains as text, and the calls.
-
-    A call is an object with a name and arguments, in JSON or as a Python dict, that fills a code
-    fence, a ``<tool_call>`` or the whole answer. tools: known names; a call to another tool gets a
-    `problem`.
-    """
+    """Return an answer without the calls that it contains as text, and the calls: objects with a
+    name and arguments, in JSON or Python, that fill a code fence, a ``<tool_call>`` or the whole
+    answer."""
     calls: list[ToolCall] = []
 
     def take(written: str) -> bool:
@@ -185,8 +177,6 @@ def parse_written_calls(text: str, tools: Collection[str]) -> tuple[str, list[To
 
 
 def _read_calls(text: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return name and arguments of each call if the text consists only of calls; otherwise an empty
-    list."""
     text = text.strip()
     if len(text) > _LONGEST or text[:1] not in ("{", "["):
         return []
@@ -235,14 +225,12 @@ _CHECK_STOP = 0.1
 
 
 class ToolOutcome(NamedTuple):
-    """The state of a call, and its result or a sentence, as the model gets it."""
-
     state: Literal["ok", "error", "refused", "stopped"]
     text: str
 
 
 def run_call(call: ToolCall, tools: Toolset, cancelled: threading.Event) -> ToolOutcome:
-    """Run a tool call until it ends or the turn is stopped. A tool that ignores the stop is
+    """Run a tool call until it ends or the turn is stopped; a tool that ignores the stop is
     abandoned."""
     if call["problem"]:
         return ToolOutcome("error", call["problem"])
@@ -268,19 +256,3 @@ def run_call(call: ToolCall, tools: Toolset, cancelled: threading.Event) -> Tool
             return ToolOutcome(state, shorten(escape_for_model(text), LIMIT))
     left.set()
     return ToolOutcome("stopped", prompts.STOPPED_CALL)
-
-
-def stored_result(state: AgentState, call: ToolCall, text: str, tools: Toolset) -> dict[str, Any]:
-    tool = tools.tools[call["name"]]
-    given = tool.with_defaults(call["arguments"])
-    match tool.keeps:
-        case "searches":
-            found = {"tool": tool.name, "arguments": given, "text": text}
-            return {"search_results": [*state["search_results"], found]}
-        case "files":
-            return {"file_contents": {**state["file_contents"], str(given["path"]): text}}
-        case "skills":
-            name = "/".join(filter(None, (str(given["name"]), str(given.get("file", "")))))
-            contexts = {**state["skill_contexts"], name: text}
-            return {"skill_contexts": contexts, "loaded_skills": tools.loaded.names}
-    return {}

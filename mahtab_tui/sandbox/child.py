@@ -110,6 +110,10 @@ class ForkedProcess:
     `asyncio.shield`."""
 
 
+NewProcess = tuple[socket.socket, ForkedProcess]
+"""A process without a text, and the socket to it."""
+
+
 class SandboxServer:
     """The connection to a process that makes sandboxes; belongs to one event loop. The process ends
     with its connection, and its sandboxes with it."""
@@ -125,9 +129,25 @@ class SandboxServer:
         self.alive = True
         self._loop.add_reader(channel, self._receive)
 
-    async def fork(self, channel: socket.socket, *text: int, load: bool = False) -> ForkedProcess:
-        """Make a sandbox at the other end of a socket. text: the descriptor of its text, if the
-        server has none. load: make a server for the text instead. Raises `SandboxError`."""
+    async def fork(self, *, load: bool = False) -> NewProcess:
+        """Make a sandbox, and return the socket to it, over which it gets its text (`send_text`) if
+        the server has none. load: make a server for a text instead. Raises `SandboxError`."""
+        try:
+            ours, theirs = socket.socketpair(
+                socket.AF_UNIX, socket.SOCK_SEQPACKET if load else socket.SOCK_STREAM
+            )
+        except OSError as error:
+            raise SandboxError(f"A sandbox cannot be started: {error.strerror}.") from error
+        ours.setblocking(False)
+        try:
+            return ours, await self._fork(theirs, load)
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+
+    async def _fork(self, channel: socket.socket, load: bool) -> ForkedProcess:
         async with self._turn:
             if not self.alive:
                 raise SandboxError("The process that makes sandboxes has ended.")
@@ -136,7 +156,7 @@ class SandboxServer:
             self._requests[self._count] = answer
             try:
                 request = json.dumps({"id": self._count, "load": load}).encode()
-                socket.send_fds(self._channel, [request], [channel.fileno(), *text])
+                socket.send_fds(self._channel, [request], [channel.fileno()])
             except OSError as error:
                 del self._requests[self._count]
                 if isinstance(error, ConnectionError):  # it has ended, which the loop learns later
@@ -146,7 +166,7 @@ class SandboxServer:
                 return await answer
             except asyncio.CancelledError:
                 if answer.done() and not answer.cancelled():
-                    _discard(answer.result())
+                    _end(answer.result())
                 raise
 
     def _receive(self) -> None:
@@ -181,7 +201,7 @@ class SandboxServer:
         self._running[number] = ended = self._loop.create_future()
         forked = ForkedProcess(pid, fds[0], ended)
         if answer.cancelled():
-            _discard(forked)
+            _end(forked)
         else:
             answer.set_result(forked)
 
@@ -214,7 +234,8 @@ class ForkServer(SandboxServer):
     @classmethod
     async def start(cls) -> ForkServer:
         """Start a server and wait until it has loaded everything. Raises `SandboxError`."""
-        ours, theirs = _channel()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
         arguments = [_BOOTSTRAP, str(theirs.fileno()), str(Path(worker.__file__).parent)]
         try:
             process = subprocess.Popen(
@@ -245,14 +266,9 @@ class ForkServer(SandboxServer):
     async def load(self, text: str, file: int) -> TextServer:
         """Make a server whose sandboxes share a text; wait for its `loaded`. file: the descriptor
         of the text. Raises `SandboxError`."""
-        ours, theirs = _channel()
-        try:
-            return TextServer(await self.fork(theirs, file, load=True), ours, text)
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
+        process = await self.fork(load=True)
+        send_text(process, file)
+        return TextServer(process, text)
 
     def close(self) -> None:
         super().close()
@@ -276,7 +292,8 @@ class TextServer(SandboxServer):
     """A fork of the first process, whose sandboxes share a text. It ends a while after the last of
     them."""
 
-    def __init__(self, forked: ForkedProcess, channel: socket.socket, text: str) -> None:
+    def __init__(self, process: NewProcess, text: str) -> None:
+        channel, forked = process
         super().__init__(channel)
         self.text = text
         self._forked_process: ForkedProcess | None = forked
@@ -299,7 +316,7 @@ class TextServer(SandboxServer):
         super().close()
         self.text = ""
         if self._forked_process is not None:
-            _discard(self._forked_process)
+            _end(self._forked_process)
             self._forked_process = None
 
     def _on_end(self) -> None:
@@ -310,13 +327,16 @@ class TextServer(SandboxServer):
             self.close()
 
 
-def _channel() -> tuple[socket.socket, socket.socket]:
+def send_text(process: NewProcess, file: int) -> None:
+    """Send a process the file of its text. If it has ended, its owner learns that otherwise. Raises
+    `SandboxError`."""
     try:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        socket.send_fds(process[0], [b"t"], [file])
+    except ConnectionError:
+        pass
     except OSError as error:
+        discard(process)
         raise SandboxError(f"A sandbox cannot be started: {error.strerror}.") from error
-    ours.setblocking(False)
-    return ours, theirs
 
 
 def _fail(answer: asyncio.Future[ForkedProcess], why: str) -> None:
@@ -324,7 +344,14 @@ def _fail(answer: asyncio.Future[ForkedProcess], why: str) -> None:
         answer.set_exception(SandboxError(why))
 
 
-def _discard(forked: ForkedProcess) -> None:
+def discard(process: NewProcess) -> None:
+    """End a process that nobody uses."""
+    channel, forked = process
+    channel.close()
+    _end(forked)
+
+
+def _end(forked: ForkedProcess) -> None:
     with contextlib.suppress(OSError):
         confinement.signal_process(forked.handle, signal.SIGKILL)
     os.close(forked.handle)

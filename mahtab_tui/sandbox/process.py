@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-import socket
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -14,10 +14,12 @@ from typing import TypeVar
 from mahtab_tui.sandbox.base import SandboxError, Sandboxes, SandboxHost, Text, TextRun, TurnResult
 from mahtab_tui.sandbox.child import (
     ChildProcess,
-    ForkedProcess,
     ForkServer,
+    NewProcess,
     SandboxServer,
     TextServer,
+    discard,
+    send_text,
 )
 from mahtab_tui.worker.frames import Frame
 from mahtab_tui.worker.sandbox import confinement
@@ -50,6 +52,7 @@ class ProcessSandboxes:
         self._text_server: TextServer | None = None
         """For the newest long text of a whole search."""
         self._loading = asyncio.Lock()
+        self._spare: asyncio.Future[NewProcess] | None = None
         self._sandboxes: set[ProcessSandbox] = set()
         self._closed = False
 
@@ -68,12 +71,14 @@ class ProcessSandboxes:
             "tools": list(tools),
         }
         start = partial(self._child, text, host, about)
-        sandbox = ProcessSandbox(await start(), start, self._sandboxes.discard)
+        sandbox = ProcessSandbox(await start(), start, self._closed_one)
         self._sandboxes.add(sandbox)
         return sandbox
 
     async def close(self) -> None:
         self._closed = True
+        if (spare := await self._take_spare()) is not None:
+            discard(spare)
         await asyncio.gather(*(sandbox.close() for sandbox in list(self._sandboxes)))
         for server in (self._text_server, self._server):
             if server is not None:
@@ -83,21 +88,11 @@ class ProcessSandboxes:
     async def _child(self, text: Text, host: SandboxHost, about: Frame) -> ChildProcess:
         """Start a process that holds a text and is ready for its first turn. about: how its code
         gets the text. Raises `SandboxError`."""
-        try:
-            ours, theirs = socket.socketpair()
-        except OSError as error:
-            raise SandboxError(f"A sandbox cannot be started: {error.strerror}.") from error
-        try:
-            forked = await self._fork(theirs, text)
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
+        channel, forked = await self._fork(text)
         child = ChildProcess(forked, host)
         try:
             async with asyncio.timeout(_START_SECONDS):
-                await asyncio.get_running_loop().create_connection(lambda: child, sock=ours)
+                await asyncio.get_running_loop().create_connection(lambda: child, sock=channel)
                 child.send({"op": "text", **about})
                 await child.ready
         except BaseException as error:
@@ -109,18 +104,39 @@ class ProcessSandboxes:
             raise
         return child
 
-    async def _fork(self, channel: socket.socket, text: Text) -> ForkedProcess:
+    async def _fork(self, text: Text) -> NewProcess:
+        """Return a process that has a text, and is not yet locked down. Raises `SandboxError`."""
         whole = text.origin == (TextRun(0, 0, len(text.text)),)
         if whole and len(text.text) >= _SHORT:
             start = partial(self._text_server_for, text.text)
-            return await _use_server(start, lambda server: server.fork(channel))
+            return await _use_server(start, lambda server: server.fork())
         file = await _write_memory_file(text.text)
         try:
-            return await _use_server(
-                self._running_server, lambda server: server.fork(channel, file)
-            )
+            process = await self._take_spare()
+            if process is None:
+                process = await _use_server(self._running_server, lambda server: server.fork())
+            send_text(process, file)
         finally:
             os.close(file)
+        return process
+
+    async def _take_spare(self) -> NewProcess | None:
+        """Return the process that was made for the next search, if it still runs."""
+        spare, self._spare = self._spare, None
+        if spare is None:
+            return None
+        with contextlib.suppress(SandboxError):
+            process = await spare
+            if not process[1].ended.done():
+                return process
+            discard(process)
+        return None
+
+    def _closed_one(self, sandbox: ProcessSandbox) -> None:
+        """Forget a sandbox, and make a process for the next one while nothing waits for it."""
+        self._sandboxes.discard(sandbox)
+        if not self._closed and self._spare is None and self._server is not None:
+            self._spare = asyncio.ensure_future(self._server.fork())
 
     async def _text_server_for(self, text: str) -> TextServer:
         """Return the server of a text; a text that has been searched before is not sent again."""

@@ -1,4 +1,4 @@
-"""The session's agent: answers questions, runs the model's code, and asks the user about it."""
+"""The session's agent."""
 
 from __future__ import annotations
 
@@ -62,21 +62,20 @@ if TYPE_CHECKING:
     from mahtab_tui.session.components import Components
 
 _REVIEW_STATES = {"keep": "kept", "all": "kept", "undo": "undone", "stop": "stopped"}
-"""The state of a review after each of the user's decisions."""
 _PLAN = "This is a plan: nothing changes until the user accepts it."
 _RECENT = 10
 """Number of recent cells whose variables are described to the model."""
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _MOST_DATA = 50_000
-"""Maximum characters of variable descriptions in which words of a question are searched."""
+"""Maximum characters of descriptions in which words of a question are searched."""
 _COMMON = frozenset(
     "what which with from that this have does many much there were the and for are how was all who why can you not head row column thi ha doe clas".split()
 )
-"""Words in questions that say nothing about data."""
+"""Words that say nothing about data."""
 
 Attach = Literal["nothing", "files and variables", "commands too"]
-"""Which mentions in a question are attached. A question from code, such as `ask()` in a cell, must
-attach nothing, because its text may come from anywhere."""
+"""Which mentions are attached. A question from code must attach nothing, because its text may come
+from anywhere."""
 
 
 class SessionAgent:
@@ -102,16 +101,16 @@ class SessionAgent:
         self.hidden = parts.prompt.hidden
         self.pictures = dict(_pictures(parts.past))
         self._allowed_private: tuple[str, ...] = ()
-        """The private variables about which the user was asked for the code that runs next."""
+        """The private variables about which the user was asked for the next code."""
         self._reviewed = False
-        """Whether the user decides afterwards about what the code has changed that runs next."""
+        """Whether the changes of the next code are reviewed."""
         self._fork_result: CellResult | None = None
-        """Result of the code to execute next, if it has already run in a locked fork."""
+        """The next code's result if it has already run in a locked fork."""
         questions = (each for each in parts.past if isinstance(each, UserChat | AssistantChat))
         self.last = max((question.turn or 0 for question in questions), default=0)
         self._numbers = itertools.count(self.last + 1)
         self._attached: dict[int, str] = {}
-        """Attachments as XML, by the numbers of questions not sent yet."""
+        """Attachments as XML, by question not sent yet."""
         self._turns = 0
         self._waiting_cells = 0
         self._open_request: str | None = None
@@ -138,8 +137,7 @@ class SessionAgent:
 
     @contextmanager
     def turn(self, *, from_cell: bool = False) -> Iterator[None]:
-        """Mark a question as being answered. from_cell: a cell waits for the answer, so that the
-        agent's cells run inside it."""
+        """from_cell: a cell waits for the answer, so that the agent's cells run inside it."""
         self._turns += 1
         self._waiting_cells += from_cell
         try:
@@ -153,7 +151,7 @@ class SessionAgent:
         self._thread.start()
 
     def warm_up(self) -> None:
-        """Load what is needed for an answer, on a thread, before a question is sent."""
+        """Load on a thread what an answer needs."""
 
         def prepare() -> None:
             # Errors are reported when the question is asked.
@@ -164,8 +162,7 @@ class SessionAgent:
             threading.Thread(target=prepare, name="agent-warm-up", daemon=True).start()
 
     def ask(self, prompt: str, *, attach: Attach = "nothing", from_cell: bool = False) -> str:
-        """Ask and wait; returns the final answer. attach: which mentions in the question are
-        attached. from_cell: as in `turn`. Raises `ModelError`."""
+        """Ask, and wait for the final answer. Raises `ModelError`."""
         prompt = self.secrets.mask(prompt)
         with self.turn(from_cell=from_cell):
             self._withdrawn.clear()
@@ -188,14 +185,13 @@ class SessionAgent:
 
     @property
     def agent(self) -> ReplAgent:
-        """The agent, created on first use. Raises `ModelError`."""
+        """Created on first use. Raises `ModelError`."""
         with self._agent_lock:
             if self._agent is None:
                 self._agent = self._make_agent()
             return self._agent
 
     def continue_from(self, agent: ReplAgent) -> None:
-        """Use an agent that the program has created."""
         self._agent = agent
 
     @property
@@ -204,16 +200,7 @@ class SessionAgent:
             return self._agent.model
         return self.info.model
 
-    @property
-    def sees(self) -> bool | None:
-        """Whether the model accepts pictures; None if unknown. Waits until the model is loaded."""
-        try:
-            return self.agent.sees
-        except ModelError:  # reported when the question is asked
-            return None
-
     def stop(self) -> None:
-        """Stop the current turn, even if the agent is still being created."""
         self._withdrawn.set()
         if self._agent is not None:
             self._agent.stop()
@@ -236,7 +223,7 @@ class SessionAgent:
 
     def compact(self, keep: str) -> None:
         """Summarise the conversation before the last question, on a thread. keep: what the summary
-        must contain, in the user's words."""
+        must contain."""
 
         def work() -> None:
             with self.turn():
@@ -313,6 +300,13 @@ class SessionAgent:
             self.cancelled.set()
         undone = decision.action == "undo"
         note = "" if code == request.code else edited_note(request.block)
+        variables = ""
+        if not (ended or undone):
+            printed = bool(result.output.strip())
+            with suppress(KernelError):
+                variables = describe_changes(
+                    self._kernel, self._private, result.changes, printed=printed
+                )
         return ExecutionResult(
             step=request.step,
             block=request.block,
@@ -324,7 +318,7 @@ class SessionAgent:
             note=undone_note(request.block, decision.reason) if undone else note,
             rewritten=result.rewritten,
             undone=undone,
-            variables="" if ended or undone else make_encodable(self._describe_result(result)),
+            variables=make_encodable(variables),
         )
 
     def _run(self, request: ApprovalRequest, code: str, lock: Lock | None = None) -> CellResult:
@@ -343,20 +337,13 @@ class SessionAgent:
         )
 
     def _run_in_fork(self, request: ApprovalRequest, lock: Lock) -> str:
-        """Run code in a locked fork; returns what it needs beyond the lock, as a clause. `execute`
-        then uses the result."""
+        """Return what code needs beyond the lock, as a clause; if nothing, `execute` uses its
+        result."""
         self._fork_result = None
         result = self._run(request, request.code, lock)
         if not result.needs:
             self._fork_result = result
         return result.needs
-
-    def _describe_result(self, result: CellResult) -> str:
-        printed = bool(result.output.strip())
-        try:
-            return describe_changes(self._kernel, self._private, result.changes, printed=printed)
-        except KernelError:
-            return ""
 
     def interrupt(self) -> None:
         if (asked := self._open_request) is not None:
@@ -389,13 +376,15 @@ class SessionAgent:
         return decision
 
     def _permit(self, request: ApprovalRequest) -> Permission:
-        """Return whether code may run, must be asked about, or may not run; read-only code may run
-        here."""
+        """Decide about code; read-only code may run here."""
         info = self.info
         can_ask = self._parts.frontend.can_ask
         self._fork_result, self._reviewed = None, False
         self._allowed_private = used = self._private.uses(request.code)
-        cannot_review = self._cannot_review() if info.approval == "review" else ""
+        cannot_review = ""
+        if info.approval == "review":
+            waits = "another cell waits for this answer" if self._waiting_cells else ""
+            cannot_review = waits or self._kernel.cannot_undo
         trusted = info.approval != "ask" and not cannot_review
         permission = self.rules.permission(
             request.code,
@@ -416,14 +405,7 @@ class SessionAgent:
             return Permission("ask", cannot_review)
         return permission
 
-    def _cannot_review(self) -> str:
-        """Return why changes of code cannot be reviewed after it has run, as a clause."""
-        if self._waiting_cells:
-            return "another cell waits for this answer"
-        return self._kernel.cannot_undo
-
     def _plan(self, request: ApprovalRequest, permission: Permission) -> Permission:
-        """Run code of a plan in a locked fork, where all that it makes stays, or deny it."""
         if permission.action == "deny":
             return permission
         why = permission.reason or self.rules.lock_obstacle()
@@ -432,8 +414,8 @@ class SessionAgent:
         return Permission("allow")
 
     def _review(self, cell: int, request: str) -> Decision:
-        """Show what a cell and those after it have changed, and wait until the user keeps or undoes
-        it; returns `keep` at once if they changed nothing."""
+        """Wait until the user keeps or undoes what a cell and those after it have changed; `keep`
+        if they changed nothing."""
         while True:
             asked = self._changes(cell, Review(request=f"{request}.review", party=self.party))
             if not (asked.changes or asked.not_restored):
@@ -466,8 +448,7 @@ class SessionAgent:
         )
 
     def _undo_cells(self, cells: tuple[int, ...]) -> bool:
-        """Undo cells; returns False if others have run since, whose changes were not shown to the
-        user."""
+        """Undo cells, unless others have run since, whose changes the user has not seen."""
         undo = self._parts.undo
         now = undo.cells_from(cells[0])
         if now != cells:
@@ -565,8 +546,8 @@ def load_messages(past: Sequence[Record]) -> list[StoredMessage]:
 
 
 def load_summary(past: Sequence[Record]) -> ConversationSummary | None:
-    """Return the summary of the beginning of a resumed conversation, unless the user has since
-    hidden or replaced part of that beginning."""
+    """Return the summary of a resumed conversation, unless the user has since hidden or replaced
+    part of what it summarises."""
     made: ConversationSummary | None = None
     later: set[str] = set()
     for record in past:

@@ -29,13 +29,12 @@ if TYPE_CHECKING:
     from mahtab_tui.session.session import Session
 
 COLOURS = 4
-"""Number of agent colours; a fifth agent gets the first one again."""
 
 _NAME = re.compile(r"[^a-z0-9-]+")
 
 
 class AgentCallRefused(Exception):
-    """The call was refused; the message is a sentence for the agent."""
+    """The message is a sentence for the agent."""
 
 
 class AgentCallDeclined(AgentCallRefused):
@@ -46,12 +45,11 @@ class AgentCall(Cancellation):
     """A call of an agent, until it is answered."""
 
     def __init__(self, agent: JoinedAgent, send: Callable[[Frame], None]) -> None:
-        """send: sends a frame about the call to the agent, before the answer."""
+        """send: sends a frame about the call, before the answer."""
         super().__init__()
         self.agent = agent
         self.send = send
         self.running = False
-        """Whether its cell is running."""
 
     def report(self, sentence: str) -> None:
         self.send({"op": "progress", "text": sentence})
@@ -76,11 +74,11 @@ class JoinedAgent:
     leave: Callable[[str], None]
     """Ends its connection, with a sentence for the agent."""
     last_sent: FinishedCell | None
-    """The last finished cell that was reported to the agent."""
+    """The last finished cell reported to it."""
     owns_session: bool = False
-    """Whether the session is the agent's own, so that there is no user to ask."""
+    """Whether there is no user to ask."""
     trusted: bool = False
-    """Whether the user allowed its code to run without asking."""
+    """Whether its code runs without asking."""
     paused: bool = False
     gone: bool = False
     calls: set[AgentCall] = field(default_factory=set)
@@ -107,9 +105,9 @@ class JoinedAgents:
         """Notified when an agent is resumed, or a call is cancelled."""
         self._agents: list[JoinedAgent] = []
         self._numbers = itertools.count(1)
+        self._colours = itertools.cycle(range(COLOURS))
         self._pauses: set[str] = set()
-        """Names of paused agents. They may have left, because a pause lasts until the user ends
-        it."""
+        """Names of paused agents, also of those that have left."""
 
     @property
     def names(self) -> list[str]:
@@ -124,17 +122,14 @@ class JoinedAgents:
         *,
         owns_session: bool = False,
     ) -> JoinedAgent:
-        """Add an agent, with a unique name and a colour. During a pause, new agents are paused too,
-        because the paused agent could come back under another name."""
+        """Add an agent with a unique name. During a pause it is paused too, because the paused
+        agent could come back under another name."""
         base = _NAME.sub("-", wanted.lower()).strip("-")[:20] or "agent"
         with self._lock:
             others = {"you", self._info.party.lower(), *(agent.name for agent in self._agents)}
             names = (base if number == 1 else f"{base}-{number}" for number in itertools.count(1))
             name = next(name for name in names if name not in others)
-            used = {agent.colour for agent in self._agents}
-            free = (colour for colour in range(COLOURS) if colour not in used)
-            colour = next(free, len(used) % COLOURS)
-            agent = JoinedAgent(name, colour, leave, last_sent, owns_session)
+            agent = JoinedAgent(name, next(self._colours), leave, last_sent, owns_session)
             agent.paused = bool(self._pauses)
             paused = ", ".join(sorted(self._pauses))
             self._agents.append(agent)
@@ -155,17 +150,16 @@ class JoinedAgents:
             agent.gone = True  # before its calls are listed, so that a new call is refused
             calls = list(agent.calls)
         self._notify_waiters()
-        running = [call for call in calls if call.running]
+        goes_on = not stop and any(call.running for call in calls)
         for call in calls:
-            if stop or call not in running:
+            if stop or not call.running:
                 call.cancel()
         self._inbox.hold(agent.name, False)  # none of its cells are queued any more
-        goes_on = " Its cell keeps running." if running and not stop else ""
-        self._notice(f"{agent.name} has left the session.{goes_on}")
+        keeps_running = " Its cell keeps running." if goes_on else ""
+        self._notice(f"{agent.name} has left the session.{keeps_running}")
 
     def pause(self, name: str = "") -> str:
-        """Pause or resume an agent; returns a sentence. name: may be empty if there is only one
-        agent."""
+        """Pause or resume an agent, or the only one; returns a sentence."""
         agent = self._find(name)
         if isinstance(agent, str):
             if name not in self._pauses:
@@ -183,7 +177,6 @@ class JoinedAgents:
         return f"Resumed {agent.name}."
 
     def disconnect(self, name: str = "") -> str:
-        """Disconnect an agent; returns a sentence."""
         agent = self._find(name)
         if isinstance(agent, str):
             return agent
@@ -203,13 +196,11 @@ class JoinedAgents:
         if here:
             sentence = f"Agents in the session: {'; '.join(here)}."
         if gone:
-            sentence += (
-                f" Paused, but not connected: {', '.join(gone)}; /pause NAME clears the pause."
-            )
+            names = ", ".join(gone)
+            sentence += f" Paused, but not connected: {names}; /pause NAME clears the pause."
         return sentence
 
     def close(self) -> None:
-        """Disconnect all agents, because the session is closing."""
         with self._lock:
             agents = list(self._agents)
         for agent in agents:
@@ -219,7 +210,7 @@ class JoinedAgents:
         return f"guest-{next(self._numbers)}"
 
     def wait_while_paused(self, call: AgentCall) -> None:
-        """Wait until the agent is not paused. Raises `AgentCallRefused`."""
+        """Raises `AgentCallRefused`."""
         agent = call.agent
         if agent.paused:
             call.report("the user has paused you")
@@ -237,10 +228,8 @@ class JoinedAgents:
         is_code: bool = True,
         why: str | None = None,
     ) -> str:
-        """Ask the user to approve code; returns the code to run, which they may have edited.
-        is_code: False for the description of an action, which cannot be edited. why: the reason for
-        asking, if it is not the approval mode ``ask``. Raises `AgentCallDeclined` and
-        `AgentCallRefused`."""
+        """Return the code to run, which the user may have edited. is_code: False for an action,
+        which cannot be edited. Raises `AgentCallDeclined` and `AgentCallRefused`."""
         agent = call.agent
         about = Approval(code, request=request, call=request, party=agent.name, guest=agent.colour)
         about = about.changed(step=0, block=0, blocks=1, is_code=is_code, why=why)
@@ -272,34 +261,27 @@ class JoinedAgents:
 
 FIRST_LINE_CHARS = 100
 """Maximum characters of a cell's first line shown to other agents."""
-
 OUTPUT_CHARS = 1_000_000
-"""Maximum characters of output to keep for the answer while the cell runs."""
-
-
-_NOT_REVIEWED = "changes of agents are not reviewed afterwards"
-
-
+"""Maximum characters of output to keep for the answer."""
 NOT_RUN = CellResult(0, Status.ERROR, "", (), 0.0, ())
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The answer to an agent's code: a cell that has ended, or that still runs after its
-    timeout."""
+    """The answer to an agent's code: a cell that has ended, or still runs after its timeout."""
 
     result: CellResult = NOT_RUN
     timed_out: bool = False
     running: bool = False
-    """Whether it ignored its interrupt and still runs; the result has its output so far."""
+    """Whether it ignored its interrupt; the result has its output so far."""
     late: str = ""
     """Output between cells since the last one."""
     edited: str = ""
-    """The code that ran, if the user edited it; otherwise empty."""
+    """The code that ran, if the user edited it."""
     declined: str = ""
-    """Why the code did not run; empty if it did."""
+    """Why the code did not run."""
     restores: bool = False
-    """Whether saved variables will be restored if the kernel has ended."""
+    """Whether saved variables return if the kernel has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,11 +290,11 @@ class SessionContents:
     variables: list[Variable]
     cells: int
     busy: float
-    """Total duration of these cells in seconds."""
+    """Total seconds of these cells."""
     alive: float
     """Seconds since the agent joined."""
     others: list[str]
-    """Cells that others have run since the last request, one per line."""
+    """Cells that others have run since the last request."""
 
 
 class AgentCalls:
@@ -326,15 +308,18 @@ class AgentCalls:
             "undo": self._undo,
             "activate": self._activate,
             "permit": self._permit,
-            "invalidate_caches": self._invalidate_caches,
+            "invalidate_caches": lambda call: session.kernel.execute(
+                "__import__('importlib').invalidate_caches()",
+                cell=0,
+                on_output=lambda kind, text: None,
+            ),
             "contents": self._contents,
             "kernel": lambda call: session.kernel.info(),
             "inspect": self._inspect,
         }
 
     def serve(self, call: AgentCall, what: str, args: Mapping[str, Any]) -> Any:
-        """Answer a call with a JSON value. Calls of a paused agent wait. Raises
-        `AgentCallRefused`."""
+        """Answer a call with a JSON value. Raises `AgentCallRefused`."""
         served = self._serve.get(what)
         if served is None:
             raise AgentCallRefused(f"The session knows no {what!r}.")
@@ -373,9 +358,8 @@ class AgentCalls:
     def _approve_code(
         self, call: AgentCall, request: str, code: str
     ) -> tuple[str, tuple[str, ...], bool]:
-        """Return the code that rules and user allow to run, the private variables that the user was
-        asked about, and whether it runs in a locked fork first. Raises `AgentCallDeclined` and
-        `AgentCallRefused`."""
+        """Return the code to run, the private variables that the user was asked about, and whether
+        it runs in a locked fork first."""
         session = self._session
         used = session.private.uses(code)
         permission = session.agent.rules.permission(
@@ -390,13 +374,13 @@ class AgentCalls:
             raise AgentCallDeclined(f"declined: {reason[0].lower()}{reason[1:]}")
         if permission.action != "ask":
             return code, used, permission.action == "lock"
-        review = session.info.approval == "review"
-        why = permission.reason or (_NOT_REVIEWED if review else None)
+        why = permission.reason or None
+        if why is None and session.info.approval == "review":
+            why = "changes of agents are not reviewed afterwards"
         approved = session.joined_agents.request_approval(call, request, code, why=why)
         return approved, used, False
 
     def _reset(self, call: AgentCall) -> tuple[int, int]:
-        """Return the process ids of the old and the new kernel."""
         session = self._session
         self._approve_action(call, "# start over: a fresh kernel, all variables are lost")
         old = session.kernel.info().pid
@@ -436,10 +420,6 @@ class AgentCalls:
         self._approve_action(call, f"# {action}")
         self._session.notice(f"{call.agent.name}: {action}")
 
-    def _invalidate_caches(self, call: AgentCall) -> None:
-        code = "__import__('importlib').invalidate_caches()"
-        self._session.kernel.execute(code, cell=0, on_output=lambda kind, text: None)
-
     def _inspect(self, call: AgentCall, name: str) -> Detail:
         session = self._session
         session.private.refresh()
@@ -449,7 +429,9 @@ class AgentCalls:
 
     def _contents(self, call: AgentCall, seen: bool) -> SessionContents:
         session, agent = self._session, call.agent
-        finished = session.cells.finished_since(agent.last_sent)
+        finished = list(session.cells.finished)
+        if agent.last_sent in finished:
+            finished = finished[finished.index(agent.last_sent) + 1 :]
         if finished and seen:
             agent.last_sent = finished[-1]
         others = [
@@ -468,8 +450,7 @@ class AgentCalls:
         return line[:FIRST_LINE_CHARS] + (" …" if more or len(line) > FIRST_LINE_CHARS else "")
 
     def _approve_action(self, call: AgentCall, action: str) -> None:
-        """Ask the user about an action on the environment, which always needs approval, except in
-        the agent's own session. Raises `AgentCallDeclined` and `AgentCallRefused`."""
+        """Ask about an action on the environment, except in the agent's own session."""
         if call.agent.owns_session:
             return
         agents = self._session.joined_agents
@@ -477,8 +458,7 @@ class AgentCalls:
         agents.request_approval(call, agents.new_call(), action, is_code=False)
 
     def _normalize_code(self, agent: JoinedAgent, code: str) -> str:
-        """Return code, or the description of an action, with Python's line ends. Raises
-        `AgentCallRefused` if it contains dangerous characters."""
+        """Raises `AgentCallRefused` if it contains dangerous characters."""
         code = code.replace("\r\n", "\n")
         if why := refusal(code):
             self._session.notice(f"Code from {agent.name} was not run. {why}", "warning")
@@ -486,53 +466,47 @@ class AgentCalls:
         return code
 
 
+@dataclass(eq=False)
 class _AgentCell:
-    def __init__(
-        self,
-        session: Session,
-        call: AgentCall,
-        request: str,
-        code: str,
-        timeout: float | None,
-        allowed: tuple[str, ...],
-        lock: Lock | None,
-    ) -> None:
-        """allowed: private variables that the user was asked about."""
-        self._session = session
-        self._call = call
-        self._request = request
-        self._code = code
-        self._allowed = allowed
-        self._lock = lock
+    session: Session
+    call: AgentCall
+    request: str
+    code: str
+    timeout: float | None
+    allowed: tuple[str, ...]
+    """Private variables that the user was asked about."""
+    lock: Lock | None
+    needs: str = ""
+    """What the locked fork did not allow."""
+    _answer: Future[Evaluation] = field(default_factory=Future)
+    """Set when the cell has ended, was withdrawn, or is unresponsive."""
+    _printed: list[str] = field(default_factory=list)
+    _room: int = OUTPUT_CHARS
+
+    def __post_init__(self) -> None:
         # Partial output cannot be checked for private texts.
-        self._follow = not session.private.names
-        """Whether the agent gets the cell's start and output while it runs."""
-        self._answer: Future[Evaluation] = Future()
-        """Set when the cell has ended, was withdrawn, or is unresponsive."""
+        self._follow = not self.session.private.names
+        """Whether the agent gets its start and output while it runs."""
         self._bounded = BoundedCell(
-            session.kernel,
-            timeout,
-            may_kill=call.agent.owns_session,
+            self.session.kernel,
+            self.timeout,
+            may_kill=self.call.agent.owns_session,
             on_unresponsive=self._on_unresponsive,
         )
-        self.needs = ""
-        """A need of the code that a locked fork does not allow."""
-        self._printed: list[str] = []
-        self._room = OUTPUT_CHARS
 
     def answer(self) -> Evaluation:
-        item, before = self._session.inbox.put_agent_cell(
-            self._call.agent.name, self._code, self._work, self._withdraw
+        item, before = self.session.inbox.put_agent_cell(
+            self.call.agent.name, self.code, self._work, self._withdraw
         )
         if before:
-            self._call.report(f"waits in the session's queue, {before} before it")
+            self.call.report(f"waits in the session's queue, {before} before it")
 
         def stop() -> None:
-            if self._session.inbox.cancel(item) is None:
+            if self.session.inbox.cancel(item) is None:
                 self._bounded.stop()
 
         try:
-            with self._call.stoppable(stop):
+            with self.call.stoppable(stop):
                 wait([self._answer])
         except AgentCallRefused:
             stop()
@@ -540,21 +514,21 @@ class _AgentCell:
         return self._answer.result()
 
     def _work(self) -> None:
-        session, agent = self._session, self._call.agent
-        self._call.running = True
-        self._call.report("runs")
+        session, agent = self.session, self.call.agent
+        self.call.running = True
+        self.call.report("runs")
         try:
             result = session.cells.run(
-                self._code,
+                self.code,
                 origin="assistant",
                 party=agent.name,
                 bounded=self._bounded,
                 begun=self._on_begin,
                 listener=self._on_output,
-                allowed=self._allowed,
-                lock=self._lock,
+                allowed=self.allowed,
+                lock=self.lock,
                 guest=agent.colour,
-                call=self._request,
+                call=self.request,
             )
             self.needs = result.needs
             agent.cells += 1
@@ -564,7 +538,7 @@ class _AgentCell:
             self._settle(Evaluation(redacted, self._bounded.timed_out, restores=can_restore))
         except Exception as error:  # the agent needs an answer, whatever went wrong
             sentence = f"The cell could not be run: {type(error).__name__}: {error}"
-            self._call.running = False
+            self.call.running = False
             with suppress(InvalidStateError):
                 self._answer.set_exception(AgentCallRefused(sentence))
             raise
@@ -575,22 +549,22 @@ class _AgentCell:
     def _on_unresponsive(self) -> None:
         output = "".join(self._printed)
         kinds: tuple[tuple[OutputKind, int], ...] = (("stdout", len(output)),)
-        result = CellResult(self._session.cells.last, Status.OK, output, kinds, 0.0, ())
+        result = CellResult(self.session.cells.last, Status.OK, output, kinds, 0.0, ())
         self._settle(Evaluation(result, self._bounded.timed_out, running=True))
 
     def _settle(self, evaluation: Evaluation) -> None:
-        self._call.running = False
+        self.call.running = False
         with suppress(InvalidStateError):  # an unresponsive cell has ended after all
             self._answer.set_result(evaluation)
 
     def _on_begin(self, cell: int) -> None:
         if self._follow:
-            code = self._session.secrets.mask(self._code)
-            self._call.send({"op": "begun", "cell": cell, "code": code})
+            code = self.session.secrets.mask(self.code)
+            self.call.send({"op": "begun", "cell": cell, "code": code})
 
     def _on_output(self, kind: OutputKind, text: str) -> None:
         if self._follow:
-            self._call.send({"op": "output", "kind": kind, "text": text})
+            self.call.send({"op": "output", "kind": kind, "text": text})
         if self._room > 0:
             self._printed.append(text[: self._room])
             self._room -= len(text)

@@ -1,4 +1,4 @@
-"""The session API for scripts and notebooks. Does not load the model's libraries."""
+"""The session API for scripts and notebooks. Loads no library for models."""
 
 from __future__ import annotations
 
@@ -44,9 +44,8 @@ if TYPE_CHECKING:
     from mahtab_tui.tools import Toolset
 
 ACTIVITY = 1_000
-"""Number of cell records to keep; the oldest are dropped."""
+"""Number of cell records to keep."""
 _LONGEST = 64_000
-"""Maximum characters of a record."""
 
 
 def _record(value: object) -> object:
@@ -68,22 +67,20 @@ class SessionState(BaseModel):
     globals_ns: SkipValidation[dict[str, Any]] = Field(
         default_factory=dict, exclude=True, repr=False
     )
-    """The namespace: the caller's own dictionary, not a copy. Empty if the kernel is another
-    process."""
+    """The caller's own dictionary, not a copy. Empty if the kernel is another process."""
     messages: list[Message] = Field(default_factory=list)
     repl_activity: list[Annotated[Record, PlainSerializer(as_json), BeforeValidator(_record)]] = (
         Field(default_factory=list, repr=False)
     )
-    """Cells of the user and the model with their output, newest last."""
+    """Cells with their output, newest last."""
     usage: UsageStats = Field(default_factory=UsageStats)
     skills_dir: Path | None = None
-    """A folder of skills, in addition to the built-in ones."""
+    """Skills in addition to the built-in ones."""
     kernel: SkipValidation[Kernel | None] = Field(default=None, exclude=True, repr=False)
-    """A started kernel to run code in; by default code runs in this process, in `globals_ns`."""
+    """A started kernel; by default code runs in this process, in `globals_ns`."""
 
     _session: Session | None = PrivateAttr(None)
     _over: object = PrivateAttr(None)
-    """The kernel or namespace that `_session` was created for."""
     _owns_kernel: bool = PrivateAttr(False)
 
     def init_namespace(self, ns: dict[str, Any]) -> None:
@@ -95,7 +92,6 @@ class SessionState(BaseModel):
         self.messages.append({"role": "user", "content": text})
 
     def add_assistant_message(self, text: str) -> None:
-        """Add a message to the conversation that new agents start with."""
         self.messages.append({"role": "assistant", "content": text})
 
     @property
@@ -109,7 +105,6 @@ class SessionState(BaseModel):
             session.close(keep_kernel=not self._owns_kernel)
 
     def run_code(self, code: str) -> tuple[str, bool]:
-        """Run a cell; see `execute_code`."""
         result = self._open().cells.run(code, limit=OUTPUT_LIMIT)
         return result.output or result.detail, result.status is not Status.OK
 
@@ -124,7 +119,6 @@ class SessionState(BaseModel):
         return self._open().undo.redo()
 
     def agent_host(self, model: str) -> AgentHost:
-        """Return the session's interface for an agent."""
         session = self._open()
         session.info.party = model_label(model)
         return session.agent
@@ -139,11 +133,9 @@ class SessionState(BaseModel):
         return self._open().knowledge.toolset
 
     def adopt(self, agent: ReplAgent) -> None:
-        """Use an agent that was created for this session."""
         self._open().agent.continue_from(agent)
 
     def _open(self) -> Session:
-        """Return the session for the current kernel or namespace."""
         over = self.globals_ns if self.kernel is None else self.kernel
         if (session := self._session) is None or self._over is not over:
             self.close()
@@ -161,8 +153,6 @@ class SessionState(BaseModel):
 
 
 class _Listener(logging.Handler):
-    """Updates a `SessionState` from the records of its bus."""
-
     def __init__(self, session: SessionState) -> None:
         super().__init__()
         self._session = session

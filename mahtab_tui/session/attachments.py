@@ -1,5 +1,4 @@
-"""Attachments of a question: files, outlines of folders, variables, pictures, and output of
-commands."""
+"""Attachments of a question: files, folders, variables, pictures, and output of commands."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.inspector_client import InspectorClient
 from mahtab_tui.kernel.values import Completions
 from mahtab_tui.knowledge.code import CodeError, list_files
-from mahtab_tui.knowledge.confined_folder import BinaryFile, byte_order_mark
+from mahtab_tui.knowledge.confined_folder import BinaryFile
 from mahtab_tui.llm.pictures import (
     HEAD,
     LARGEST_FILE,
@@ -43,38 +42,40 @@ from mahtab_tui.system import tie_to_parent
 
 # Mentions in a question
 
+_LINES = r":[0-9]{1,9}(?:-[0-9]{0,9})?"
 _MENTION = re.compile(
-    r"""(?<![^\s(\[{,;"'])(?:
-        @"(?P<quoted>[^"\n]+)"(?P<quoted_range>:[0-9]{1,9}(?:-[0-9]{0,9})?(?![0-9]))?
+    rf"""(?<![^\s(\[{{,;"'])(?:
+        @"(?P<quoted>[^"\n]+)"(?P<lines>{_LINES}(?![0-9]))?
       | @(?P<path>[^\s"'`]+)
       | \$(?P<name>[^\W\d]\w*)
       | !`(?P<command>[^`\n]+)`
     )""",
     re.VERBOSE,
 )
-_RANGE = re.compile(r":([0-9]{1,9})(?:-([0-9]{0,9}))?$")
+_WITH_LINES = re.compile(rf"(.+?)({_LINES})")
 _UNQUOTED = re.compile(r"""[^\s"'`:]*[^\s"'`:.,;!?)\]}>]""")
 _BEGUN = re.compile(
     r"""(?:^|(?<=[\s(\[{,;"']))(?:@"(?P<quoted>[^"\n]*)|@(?P<path>[^\s"'`]*)|\$(?P<name>\w*))$"""
 )
 _CLOSING = ".,;:!?)]}>"
 LINES, CHARACTERS = 50, 10_000
-"""A text with more lines or characters counts as large."""
 _LONGEST_PARTIAL = 1_000
 """Characters before the cursor to search for the start of a mention."""
+CELL = "cell"
+"""``@cell:3`` mentions the pictures displayed by cell 3."""
+_CELLS = 20
+"""Maximum number of cells in one mention."""
 
 
 class Mention(NamedTuple):
     kind: Literal["path", "variable", "command"]
     name: str
-    """The path, the variable's name, or the command."""
     start: int | None = None
     end: int | None = None
-    """First and last line of a file, from 1; None for the whole file, or up to its end."""
+    """First and last line of a file, from 1."""
 
     @property
     def label(self) -> str:
-        """The mention as the user writes it."""
         if self.kind == "variable":
             return f"${self.name}"
         if self.kind == "command":
@@ -85,45 +86,44 @@ class Mention(NamedTuple):
         end = "" if self.end == self.start else f"-{'' if self.end is None else self.end}"
         return f"@{name}:{self.start}{end}"
 
+    @property
+    def cells(self) -> range:
+        start = self.start or 0
+        end = start if self.end is None else self.end
+        return range(start, min(start + _CELLS, end + 1))
+
 
 def find_mentions(question: str) -> list[Mention]:
-    """Return the mentions in a question, in order and without duplicates. They need not exist: an
-    ``@`` may also be a decorator."""
-    return list(dict.fromkeys(_iter_mentions(question)))
+    """Return the mentions in order, without duplicates. They need not exist: an ``@`` may also be a
+    decorator."""
+    found = map(_parse_mention, _MENTION.finditer(question))
+    return list(dict.fromkeys(mention for mention in found if mention.name))
 
 
-def _iter_mentions(question: str) -> Iterator[Mention]:
-    for found in _MENTION.finditer(question):
-        if found["name"]:
-            yield Mention("variable", found["name"])
-        elif found["command"]:
-            if command := found["command"].strip():
-                yield Mention("command", command)
-        elif found["quoted"]:
-            yield _path_mention(found["quoted"], found["quoted_range"] or "")
-        elif path := found["path"].rstrip(_CLOSING):
-            lines = _RANGE.search(path)
-            start = lines.start() if lines else 0
-            yield _path_mention(path[:start], path[start:]) if start else _path_mention(path, "")
-
-
-def _path_mention(path: str, lines: str) -> Mention:
-    found = _RANGE.fullmatch(lines)
-    if found is None:
+def _parse_mention(found: re.Match[str]) -> Mention:
+    if found["name"]:
+        return Mention("variable", found["name"])
+    if found["command"]:
+        return Mention("command", found["command"].strip())
+    path, lines = found["quoted"], found["lines"]
+    if path is None:
+        path = found["path"].rstrip(_CLOSING)
+        if with_lines := _WITH_LINES.fullmatch(path):
+            path, lines = with_lines.groups()
+    if not lines:
         return Mention("path", path)
-    start = max(1, int(found[1]))
-    end = start if found[2] is None else int(found[2]) if found[2] else None
-    return Mention("path", path, start, end)
+    first, several, last = lines[1:].partition("-")
+    start = max(1, int(first))
+    return Mention("path", path, start, (int(last) if last else None) if several else start)
 
 
 def is_large(text: str) -> bool:
-    """Return whether a text is so large that the editor collapses it when it is pasted."""
+    """Return whether the editor collapses a pasted text."""
     return text.count("\n") >= LINES or len(text) > CHARACTERS
 
 
 class MentionChip(NamedTuple):
-    """The preview of a mention before the question is sent. size: in words; for a variable, its
-    type and shape. picture: whether it is also sent as a picture."""
+    """The preview of a mention. size: in words; for a variable, its type and shape."""
 
     label: str
     size: str
@@ -132,51 +132,42 @@ class MentionChip(NamedTuple):
 
 
 class PartialMention(NamedTuple):
-    """A mention that is still being typed."""
-
     kind: Literal["path", "variable"]
     stem: str
     quoted: bool
 
 
 def partial_mention(text: str) -> PartialMention | None:
-    """Return the mention that ends at the cursor, if any."""
+    """Return the mention that is typed at the end of a text, if any."""
     found = _BEGUN.search(text, max(0, len(text) - _LONGEST_PARTIAL))
     if found is None:
         return None
-    if found["name"] is not None:
-        return PartialMention("variable", found["name"], quoted=False)
-    if found["quoted"] is not None:
-        return PartialMention("path", found["quoted"], quoted=True)
-    return PartialMention("path", found["path"], quoted=False)
+    if (name := found["name"]) is not None:
+        return PartialMention("variable", name, quoted=False)
+    quoted = found["quoted"] is not None
+    return PartialMention("path", found["quoted" if quoted else "path"], quoted)
 
 
 # Reading what is mentioned
 
 LONGEST = 60_000
-"""Maximum characters of an attachment; longer ones are shortened."""
+"""Maximum characters of an attachment."""
 COMMAND_SECONDS = 30.0
-_BYTES = 4 * LONGEST
-"""Maximum bytes to read from a file; the rest would not fit the text anyway."""
-_SEARCHED = 200_000_000
-"""Maximum characters of a file to search for lines."""
-_WIDEST = 4
-"""Maximum bytes of a character."""
+_MOST_BYTES = 50_000_000
+"""Maximum bytes to read from a file."""
+_MOST_PRINTED = 10_000_000
+"""Maximum bytes that a command may print."""
 _OUTLINED = 300
 """Maximum number of files of a folder to list."""
 _LISTING_SECONDS = 5.0
 _MOST_COUNTED = 5_000
-"""Maximum number of files of a folder to count."""
 
 
-def format_size(count: int) -> str:
-    """Format a number of bytes: ``980 B``, ``12.4 kB``, ``3.1 MB``."""
-    size, unit = float(count), "B"
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if size < 1000 or unit == "TB":
-            break
-        size /= 1000
-    return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+def format_size(count: float) -> str:
+    if count < 1000:
+        return f"{count} B"
+    power = next((each for each in (1, 2, 3) if count < 1000 ** (each + 1)), 4)
+    return f"{count / 1000**power:.1f} {('kB', 'MB', 'GB', 'TB')[power - 1]}"
 
 
 @contextmanager
@@ -190,59 +181,28 @@ def open_without_links(path: Path) -> Iterator[IO[bytes]]:
         yield file
 
 
-def read_text(
-    path: Path, mention: Mention, size: str, stopped: Callable[[], bool]
-) -> tuple[str, str]:
+def read_text(path: Path, mention: Mention, size: str) -> tuple[str, str]:
     """Return the text of a file or of some of its lines, and its size in words. Raises `OSError`
     and `BinaryFile`."""
     with open_without_links(path) as file:
-        encoding = guess_encoding(file.read(HEAD_BYTES))
-        if not encoding:
-            raise BinaryFile
-        file.seek(0)
-        if mention.start is None:
-            return _read_ends(file, os.fstat(file.fileno()).st_size, encoding), size
-        end = None if mention.end is None else max(mention.start, mention.end)
-        text = io.TextIOWrapper(file, encoding, "replace", newline="\n")
-        lines: list[str] = []
-        room = LONGEST
-        for line in itertools.islice(_read_lines(text, stopped), mention.start - 1, end):
-            lines.append(line[:room])
-            room -= len(line)
-            if room <= 0:
-                break
+        data = file.read(_MOST_BYTES)
+        more = os.fstat(file.fileno()).st_size - len(data)
+    encoding = guess_encoding(data[:HEAD_BYTES])
+    if not encoding:
+        raise BinaryFile
+    text = data.decode(encoding, "replace")
+    if mention.start is None:
+        rest = f"\n[… {more:,} bytes left out]" if more > 0 else ""
+        return shorten_middle(text) + rest, size
+    end = None if mention.end is None else max(mention.start, mention.end)
+    lines = list(itertools.islice(io.StringIO(text, newline="\n"), mention.start - 1, end))
     if not lines:
-        return "[the file has no such lines]", "0 lines"
-    rest = "\n[… the rest is left out]" if room <= 0 else ""
-    return "".join(lines) + rest, f"{len(lines):,} line{'s' * (len(lines) != 1)}"
-
-
-def _read_lines(text: io.TextIOWrapper, stopped: Callable[[], bool]) -> Iterator[str]:
-    """Yield lines, each truncated to `LONGEST`. Raises `OSError` after `_SEARCHED` characters, and
-    if stopped."""
-    whole, searched = True, 0
-    for piece in iter(lambda: text.readline(LONGEST), ""):
-        searched += len(piece)
-        if searched > _SEARCHED:
-            raise OSError(0, f"lines are looked for in the first {format_size(_SEARCHED)} only")
-        if stopped():
-            raise OSError(0, "stopped")
-        if whole:
-            yield piece
-        whole = piece.endswith("\n")
-
-
-def _read_ends(file: IO[bytes], size: int, encoding: str) -> str:
-    """Return the text of a file; only head and tail if it is large."""
-    if size <= _BYTES:
-        return shorten_middle(file.read(_BYTES).decode(encoding, "replace"))
-    head = file.read(_BYTES // 2)
-    file.seek((size - _BYTES // 2) // _WIDEST * _WIDEST)
-    tail = file.read(_BYTES // 2 + _WIDEST)
-    left = f"\n[… {size - len(head) - len(tail):,} bytes left out …]\n"
-    ends = head, byte_order_mark(head) + tail
-    # A character that was cut through becomes replacement characters.
-    return shorten_middle(left.join(d.decode(encoding, "replace").strip("\ufffd") for d in ends))
+        where = f" in its first {format_size(_MOST_BYTES)}" if more > 0 else ""
+        return f"[the file has no such lines{where}]", "0 lines"
+    content = "".join(lines)
+    if len(content) > LONGEST:
+        content = f"{content[:LONGEST]}\n[… the rest is left out]"
+    return content, f"{len(lines):,} line{'s' * (len(lines) != 1)}"
 
 
 def shorten_middle(text: str) -> str:
@@ -253,8 +213,8 @@ def shorten_middle(text: str) -> str:
 
 
 def outline(folder: Path, stopped: Callable[[], bool]) -> tuple[str, str]:
-    """List the source files below a folder with their sizes; also returns the number of files in
-    words. Raises `OSError`."""
+    """List the source files below a folder with their sizes; also returns their number in words.
+    Raises `OSError`."""
     try:
         found, is_part = list_files(folder, _MOST_COUNTED, _LISTING_SECONDS, stopped)
     except CodeError as error:
@@ -268,14 +228,13 @@ def outline(folder: Path, stopped: Callable[[], bool]) -> tuple[str, str]:
     if is_part:
         lines.append("[… listing the files took too long: there may be more]")
     if count > _OUTLINED:
-        or_more = " or more" if count == _MOST_COUNTED else ""
-        lines.append(f"… and {count - _OUTLINED:,}{or_more} files more")
+        lines.append(f"… and {count - _OUTLINED:,} files more")
     return "\n".join(lines) or "[no files]", f"{count:,} file{'s' * (count != 1)}"
 
 
 def run_command(command: str, cwd: str, stopped: Callable[[], bool]) -> tuple[str, str]:
-    """Run a command; returns its output and errors, and its exit code or size in words. It is
-    killed together with its children after `COMMAND_SECONDS`."""
+    """Return a command's output, and its exit code or size in words. It is killed with its children
+    after `COMMAND_SECONDS`."""
     with tempfile.TemporaryFile() as output:
         running = subprocess.Popen(
             tie_to_parent(["/bin/sh", "-c", command]),
@@ -295,77 +254,78 @@ def run_command(command: str, cwd: str, stopped: Callable[[], bool]) -> tuple[st
                     why = "stopped"
                 elif time.monotonic() > ends_at:
                     why = f"stopped after {COMMAND_SECONDS:.0f} s"
-                elif output.seek(0, os.SEEK_END) > 50 * _BYTES:
+                elif output.seek(0, os.SEEK_END) > _MOST_PRINTED:
                     why = "stopped: it prints too much"
         if why:
             with suppress(ProcessLookupError):
                 os.killpg(running.pid, signal.SIGKILL)
             running.wait()
-        size = output.seek(0, os.SEEK_END)
         output.seek(0)
-        text = escape_output(_read_ends(output, size, "utf-8"))
+        data = output.read()
+    text = escape_output(shorten_middle(data.decode(errors="replace")))
     ended = why or (f"exit code {running.returncode}" if running.returncode else "")
     parts = text.rstrip("\n"), f"[{ended}]" if ended else ""
-    return "\n".join(filter(None, parts)), ended or format_size(size)
+    return "\n".join(filter(None, parts)), ended or format_size(len(data))
 
 
 CellPictures = Callable[[int], Sequence[str]]
-"""Returns the pictures (base64) that a cell has displayed, by its number. Raises `StoreError`."""
+"""Returns the pictures (base64) that a cell has displayed. Raises `StoreError`."""
 
 
 def measure_file(path: Path) -> str | None:
-    """Return a picture's pixels and bytes from the head of its file; None for other files. Raises
-    `PictureError` and `OSError`."""
+    """Return a picture's pixels and bytes; None for other files. Raises `PictureError` and
+    `OSError`."""
     with open_without_links(path) as file:
         if not is_picture(file.read(HEAD)):
             return None
         file.seek(0)
-        found, size = size_from_head(file), os.fstat(file.fileno()).st_size
-    frame = ", first frame" if found.moves else ""
-    return f"{found.width:,} × {found.height:,} px, {format_size(size)}{frame}"
+        picture, size = size_from_head(file), os.fstat(file.fileno()).st_size
+    return f"{picture.width:,} × {picture.height:,} px, {format_size(size)}"
 
 
-def load_file(path: Path) -> tuple[EncodedPicture, str]:
-    """Load a picture file; also returns its size in words. Raises `PictureError` and `OSError`."""
+def _read_picture(path: Path) -> bytes:
     with open_without_links(path) as file:
         data = file.read(LARGEST_FILE + 1)
     if len(data) > LARGEST_FILE:
         most = format_size(LARGEST_FILE)
         raise PictureError(f"The picture's file is too large: at most {most} are read.")
-    return _with_size(data)
+    return data
 
 
-def _with_size(data: bytes) -> tuple[EncodedPicture, str]:
+def _picture_attachment(label: str, data: bytes) -> Attachment:
     was, picture = size_from_head(io.BytesIO(data)), scale_picture(data)
     scaled = max(was.width, was.height) != max(picture.width, picture.height)
     of = f" of {was.width:,} × {was.height:,}" if scaled else ""
     frame = ", first frame" if was.moves else ""
     size = f"{picture.width:,} × {picture.height:,} px{of}, {format_size(picture.bytes)}{frame}"
-    return picture, size
+    return Attachment(label, size, picture=picture)
 
 
 # Attachments
 
-CELL = "cell"
-"""``@cell:3`` mentions the pictures displayed by cell 3."""
 MOST_CHARACTERS = 4 * LONGEST
-"""Maximum characters of all attachments of a question."""
-_CELLS = 20
-"""Maximum number of cells in one mention."""
+"""Of all attachments of a question."""
 
 
-class ExternalLink(Exception):
-    """A link leads out of its folder. The message says where, and how to send the file anyway."""
+class NotAttached(Exception):
+    """Something is not attached. The message says why."""
 
 
 class Attachment(NamedTuple):
-    """An attachment of a question, or the reason why it is missing."""
+    """An attachment, or the reason why it is missing."""
 
     label: str
     size: str
     text: str = ""
     problem: str = ""
     picture: EncodedPicture | None = None
+
+
+class _Found(NamedTuple):
+    """Something that a question mentions, and how to load it."""
+
+    chip: MentionChip
+    load: Callable[[Callable[[], bool]], list[Attachment]]
 
 
 def render_attachment(record: UserAttachment) -> str:
@@ -375,7 +335,7 @@ def render_attachment(record: UserAttachment) -> str:
 
 class Attachments:
     """Finds what questions mention, in the kernel's working directory and namespace. Waits for the
-    kernel, so it must not be called on the main thread."""
+    kernel."""
 
     def __init__(
         self,
@@ -383,26 +343,16 @@ class Attachments:
         pictures: CellPictures = lambda cell: (),
         private: PrivateNames | None = None,
     ) -> None:
-        """private: knows which variables must not be sent."""
         self._kernel = kernel
         self._cell_pictures = pictures
         self._private = private
 
-    def chips(
-        self, question: str, sees: Callable[[], bool | None] = lambda: None
-    ) -> list[MentionChip]:
-        """Preview the attachments of a question. Only the heads of pictures are read, and no
-        command runs. sees: whether the model accepts pictures; None if unknown."""
-        chips = [chip for _, chip in self._iter_chips(question)]
-        blind = any(chip.picture for chip in chips) and sees() is False
-        for index, chip in enumerate(chips):
-            if blind and chip.picture:
-                size = f"{chip.size}, which the model does not see"
-                chips[index] = chip._replace(size=size, missing=True)
-        return chips
+    def chips(self, question: str) -> list[MentionChip]:
+        """Preview attachments: only the heads of pictures are read, and no command runs."""
+        return [found.chip for _, found in self._find_all(question)]
 
     def complete(self, question: str, cursor: int) -> Completions:
-        """Complete the mention at the cursor with files or variables. Raises `KernelError`."""
+        """Complete the mention at the cursor. Raises `KernelError`."""
         stem = partial_mention(question[:cursor])
         if stem is None:
             return Completions(cursor, (), 0)
@@ -421,168 +371,118 @@ class Attachments:
     def gather(
         self, question: str, stopped: Callable[[], bool], *, commands: bool
     ) -> list[Attachment]:
-        """Collect the attachments of a question. commands: whether to run the commands it mentions.
-        A mention of something that does not exist counts as words, unless it looks like a path."""
+        """Collect the attachments of a question. What does not exist counts as words, unless it
+        looks like a path."""
         attachments: list[Attachment] = []
         pictures, room = 0, MOST_CHARACTERS
-        for mention, chip in self._iter_chips(question):
+        for mention, found in self._find_all(question):
             if stopped() or (mention.kind == "command" and not commands):
                 continue
-            for attachment in self._attachments(mention, chip, stopped):
-                label, problem = attachment.label, ""
+            for attachment in _load(found, stopped):
+                problem = ""
                 pictures += attachment.picture is not None
                 if attachment.picture is not None and pictures > MOST:
                     problem = f"at most {MOST} pictures go with a question"
-                    attachment = Attachment(label, "", problem=problem)
-                if len(attachment.text) > room:
+                elif len(attachment.text) > room:
                     problem = f"too much: all attachments together may have at most {MOST_CHARACTERS:,} characters"
-                    attachment = Attachment(label, attachment.size, problem=problem)
+                if problem:
+                    attachment = Attachment(attachment.label, "", problem=problem)
                 room -= len(attachment.text)
                 attachments.append(attachment)
         return attachments
 
-    def _iter_chips(self, question: str) -> Iterator[tuple[Mention, MentionChip]]:
-        found = find_mentions(question)
-        variables = self._variables() if any(each.kind == "variable" for each in found) else {}
-        for mention in found:
-            if mention.kind == "command" and is_large(question):
-                # It may be part of a pasted text that the editor shows collapsed, which nobody has
-                # read.
-                why = "not run: the question is long"
-                yield mention, MentionChip(mention.label, why, missing=True)
-            elif (chip := self._chip(mention, variables)) is not None:
-                yield mention, chip
+    def _find_all(self, question: str) -> Iterator[tuple[Mention, _Found]]:
+        mentions = find_mentions(question)
+        variables: dict[str, str] = {}
+        if any(mention.kind == "variable" for mention in mentions):
+            with suppress(KernelError):
+                variables = {
+                    variable.name: f"{variable.type} {variable.summary}".strip()
+                    for variable in self._kernel.variables()
+                }
+        for mention in mentions:
+            try:
+                if mention.kind == "variable":
+                    found = self._find_variable(mention, variables)
+                elif mention.kind == "command":
+                    found = self._find_command(mention, question)
+                elif mention.name == CELL and mention.start is not None:
+                    found = self._find_cells(mention)
+                else:
+                    found = self._find_path(mention)
+            except (NotAttached, PictureError, StoreError) as error:
+                missing = MentionChip(mention.label, str(error), missing=True)
+                found = _Found(missing, lambda stopped: [])
+            if found is not None:
+                yield mention, found
 
-    def _variables(self) -> dict[str, str]:
-        try:
-            return {
-                variable.name: f"{variable.type} {variable.summary}".strip()
-                for variable in self._kernel.variables()
-            }
-        except KernelError:
-            return {}
+    def _find_command(self, mention: Mention, question: str) -> _Found:
+        if is_large(question):
+            # It may be part of a pasted text that the editor shows collapsed, which nobody has
+            # read.
+            raise NotAttached("not run: the question is long")
 
-    def _chip(self, mention: Mention, variables: dict[str, str]) -> MentionChip | None:
-        label = mention.label
-        if mention.kind == "command":
-            return MentionChip(label, "runs when sent")
-        if mention.kind == "variable":
-            return self._variable_chip(mention, variables)
-        if self._names_cells(mention):
-            return self._cells_chip(mention)
-        here = " on this machine" * bool(self._kernel.info().host)
+        def load(stopped: Callable[[], bool]) -> list[Attachment]:
+            text, size = run_command(mention.name, self._kernel.info().local_folder, stopped)
+            return [Attachment(mention.label, size, text)]
+
+        return _Found(MentionChip(mention.label, "runs when sent"), load)
+
+    def _find_path(self, mention: Mention) -> _Found | None:
+        info = self._kernel.info()
+        here = " on this machine" * bool(info.host)
+        folder = Path(info.local_folder)
         try:
-            path, link_to = self._resolve(mention.name)
+            named = folder / os.path.expanduser(mention.name)
+            path, link_to = resolve_links(named, (Path.cwd(), folder))
             about = os.stat(path)
             size = measure_file(path) if stat.S_ISREG(about.st_mode) else None
-        except (PictureError, ExternalLink) as error:
-            return MentionChip(label, str(error), missing=True)
         except PermissionError as error:
-            return MentionChip(label, f"cannot be read: {error.strerror}", missing=True)
+            raise NotAttached(f"cannot be read: {error.strerror}") from None
         except (OSError, ValueError):
             # It may be a handle or a decorator; a slash or a suffix means that it is a file.
             if "/" in mention.name or "." in mention.name.strip("."):
-                return MentionChip(label, f"no such file{here}", missing=True)
+                raise NotAttached(f"no such file{here}") from None
             return None
-        arrow = f"→ {link_to}, " * bool(link_to)
-        if size is not None:
-            return MentionChip(label, f"{arrow}{size}{here}", picture=True)
+        picture = size is not None
         if stat.S_ISDIR(about.st_mode):
-            return MentionChip(label, f"{arrow}folder{here}")
-        if not stat.S_ISREG(about.st_mode):
-            return MentionChip(label, "not a file", missing=True)
-        of = "of " * (mention.start is not None)
-        return MentionChip(label, f"{arrow}{of}{format_size(about.st_size)}{here}")
+            size = "folder"
+        elif not stat.S_ISREG(about.st_mode):
+            raise NotAttached("not a file")
+        elif size is None:
+            size = f"{'of ' * (mention.start is not None)}{format_size(about.st_size)}"
+        arrow = f"→ {link_to}, " * bool(link_to)
+        chip = MentionChip(mention.label, f"{arrow}{size}{here}", picture=picture)
 
-    def _variable_chip(self, mention: Mention, variables: dict[str, str]) -> MentionChip | None:
+        def load(stopped: Callable[[], bool]) -> list[Attachment]:
+            if picture:
+                return [_picture_attachment(chip.label, _read_picture(path))]
+            if path.is_dir():
+                text, size = outline(path, stopped)
+            else:
+                text, size = read_text(path, mention, chip.size)
+            return [Attachment(chip.label, size, text)]
+
+        return _Found(chip, load)
+
+    def _find_variable(self, mention: Mention, variables: dict[str, str]) -> _Found | None:
         name, label = mention.name, mention.label
         if self._private is not None and self._private.is_private(name):
-            return MentionChip(label, "private: not sent", missing=True)
+            raise NotAttached("private: not sent")
         if name not in variables:
             return None
         measured = None
         with suppress(KernelError):
             measured = InspectorClient(self._kernel).measure((("name", name),))
-        if measured is None:
-            return MentionChip(label, variables[name])
-        width, height = measured
-        size = f"{width:,} × {height:,} px" if width else "drawn when sent"
-        return MentionChip(label, f"{variables[name]}, {size}", picture=True)
-
-    def _cells_chip(self, mention: Mention) -> MentionChip:
-        label, cells = mention.label, _mentioned_cells(mention)
-        if self._private is not None and any(map(self._private.is_private_cell, cells)):
-            return MentionChip(label, "not sent: it uses a private variable", missing=True)
-        try:
-            shown = sum(len(self._cell_pictures(cell)) for cell in cells)
-        except StoreError as error:
-            return MentionChip(label, str(error), missing=True)
-        if not shown:
-            return MentionChip(label, "it has shown no picture", missing=True)
-        return MentionChip(label, "1 picture" if shown == 1 else f"{shown} pictures", picture=True)
-
-    def _names_cells(self, mention: Mention) -> bool:
-        """Return whether it mentions pictures of cells. A file of that name takes precedence."""
-        return (
-            mention.kind == "path"
-            and mention.name == CELL
-            and mention.start is not None
-            and not Path(self._kernel.info().local_folder, CELL).exists()
-        )
-
-    def _resolve(self, name: str) -> tuple[Path, str]:
-        """Resolve a path; see `resolve_links`. Also raises `OSError`."""
-        folder = Path(self._kernel.info().local_folder)
-        return resolve_links(folder / os.path.expanduser(name), (Path.cwd(), folder))
-
-    def _attachments(
-        self, mention: Mention, chip: MentionChip, stopped: Callable[[], bool]
-    ) -> Iterable[Attachment]:
-        if chip.missing:
-            return [Attachment(chip.label, "", problem=chip.size)]
-        try:
-            if self._names_cells(mention):
-                return self._attach_cells(mention, chip)
-            return [self._attachment(mention, chip, stopped)]
-        except (KernelError, StoreError, PictureError, ExternalLink) as error:
-            return [Attachment(chip.label, "", problem=str(error))]
-        except BinaryFile:
-            return [Attachment(chip.label, chip.size, problem="a binary file")]
-        except (OSError, ValueError) as error:  # ValueError: a NUL byte in a command
-            why = error.strerror if isinstance(error, OSError) else error
-            return [Attachment(chip.label, "", problem=f"cannot be read: {why}")]
-
-    def _attachment(
-        self, mention: Mention, chip: MentionChip, stopped: Callable[[], bool]
-    ) -> Attachment:
-        folder, label = self._kernel.info().local_folder, chip.label
-        if mention.kind == "command":
-            text, size = run_command(mention.name, folder, stopped)
-            return Attachment(label, size, text)
-        if mention.kind == "variable":
-            return self._attach_variable(mention.name, chip)
-        path, _ = self._resolve(mention.name)
-        if chip.picture:
-            picture, size = load_file(path)
-            return Attachment(label, size, picture=picture)
-        if path.is_dir():
-            text, size = outline(path, stopped)
-        else:
-            text, size = read_text(path, mention, chip.size, stopped)
-        return Attachment(label, size, text)
-
-    def _attach_cells(self, mention: Mention, chip: MentionChip) -> list[Attachment]:
-        cells = _mentioned_cells(mention)
-        shown = [base64.b64decode(data) for cell in cells for data in self._cell_pictures(cell)]
-        attachments = []
-        for number, (picture, size) in enumerate(map(_with_size, shown), 1):
-            label = f"{chip.label} ({number} of {len(shown)})" if len(shown) > 1 else chip.label
-            attachments.append(Attachment(label, size, picture=picture))
-        return attachments
+        chip = MentionChip(label, variables[name])
+        if measured is not None:
+            width, height = measured
+            size = f"{width:,} × {height:,} px" if width else "drawn when sent"
+            chip = MentionChip(label, f"{variables[name]}, {size}", picture=True)
+        return _Found(chip, lambda stopped: [self._attach_variable(name, chip)])
 
     def _attach_variable(self, name: str, chip: MentionChip) -> Attachment:
-        """Return the details of a variable, and its picture if it has one that can be drawn, which
-        may run its own code."""
+        """Drawing a variable's picture may run its own code."""
         detail = self._kernel.inspect(name)
         cut = f"\n[… {detail.cut:,} more characters]" if detail.cut else ""
         parts = [
@@ -592,31 +492,60 @@ class Attachments:
             detail.source or f"{detail.text}{cut}",
             detail.error,
         ]
-        text = shorten_middle("\n".join(part for part in parts if part))
+        text = shorten_middle("\n".join(filter(None, parts)))
         if not chip.picture:
             return Attachment(chip.label, chip.size, text)
         try:
-            picture, size = _with_size(InspectorClient(self._kernel).picture((("name", name),)))
+            data = InspectorClient(self._kernel).picture((("name", name),))
+            return _picture_attachment(chip.label, data)._replace(text=text)
         except (KernelError, PictureError) as error:
             return Attachment(chip.label, chip.size, f"{text}\n[It is not shown: {error}]")
-        return Attachment(chip.label, size, text, picture=picture)
+
+    def _find_cells(self, mention: Mention) -> _Found:
+        if self._private is not None and any(map(self._private.is_private_cell, mention.cells)):
+            raise NotAttached("not sent: it uses a private variable")
+        shown = [data for cell in mention.cells for data in self._cell_pictures(cell)]
+        if not shown:
+            raise NotAttached("it has shown no picture")
+        label, several = mention.label, len(shown) > 1
+
+        def load(stopped: Callable[[], bool]) -> list[Attachment]:
+            return [
+                _picture_attachment(
+                    f"{label} ({number} of {len(shown)})" if several else label,
+                    base64.b64decode(data),
+                )
+                for number, data in enumerate(shown, 1)
+            ]
+
+        size = f"{len(shown)} pictures" if several else "1 picture"
+        return _Found(MentionChip(label, size, picture=True), load)
 
 
-def _mentioned_cells(mention: Mention) -> range:
-    assert mention.start is not None
-    end = mention.start if mention.end is None else mention.end
-    return range(mention.start, min(mention.start + _CELLS, end + 1))
+def _load(found: _Found, stopped: Callable[[], bool]) -> list[Attachment]:
+    label, size = found.chip.label, found.chip.size
+    if found.chip.missing:
+        return [Attachment(label, "", problem=size)]
+    try:
+        return found.load(stopped)
+    except BinaryFile:
+        return [Attachment(label, size, problem="a binary file")]
+    except (KernelError, PictureError) as error:
+        why = str(error)
+    except (OSError, ValueError) as error:  # ValueError: a NUL byte in a command
+        why = f"cannot be read: {error.strerror if isinstance(error, OSError) else error}"
+    return [Attachment(label, "", problem=why)]
 
 
 def resolve_links(named: Path, projects: Iterable[Path]) -> tuple[Path, str]:
-    """Follow all links in an absolute path, which need not exist. Returns the target, and its path
-    relative to its folder if there was a link. projects: folders that links must not leave. Links
-    outside them must stay in their own folder. Raises `ExternalLink`."""
+    """Follow all links in an absolute path. Returns the target, and its path relative to its folder
+    if there was a link. Links must not leave `projects`; outside them, not their own folder. Raises
+    `NotAttached`."""
     named, real = Path(os.path.normpath(named)), Path(os.path.realpath(named))
     folder = next((project for project in projects if named.is_relative_to(project)), named.parent)
     root = Path(os.path.realpath(folder))
     if not real.is_relative_to(root):
         label = Mention("path", str(real)).label
-        raise ExternalLink(f"a link to {real}, which is outside {folder}; write {label} to send it")
+        raise NotAttached(f"a link to {real}, which is outside {folder}; write {label} to send it")
     inside = real.relative_to(root)
     return real, "" if inside == named.relative_to(folder) else str(inside)

@@ -1,4 +1,4 @@
-"""Runs cells on the kernel and logs them; undoes and redoes them."""
+"""Runs, logs, undoes and redoes cells."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def output_attrs(started: ReplIn) -> dict[str, Any]:
 
 
 def last_changes(past: Sequence[Record]) -> dict[str, Namespace]:
-    """Return, for each name set by a cell, the record of the last cell that set it."""
+    """Return the last cell's record for each name that a cell has set."""
     found: dict[str, Namespace] = {}
     records = [record for record in past if isinstance(record, Namespace)]
     # The previous screen detached the kernel, so its names are not lost.
@@ -68,7 +68,7 @@ def last_changes(past: Sequence[Record]) -> dict[str, Namespace]:
 
 
 def output_records(started: ReplIn) -> tuple[type[records.ReplOutStream], type[ReplOut]]:
-    """Return the record classes for a piece of a cell's output, and for its whole output."""
+    """Return the record classes for a piece of output, and for the whole output."""
     if isinstance(started, records.UserReplIn):
         return records.UserReplOutStream, records.UserReplOut
     return records.AssistantReplOutStream, records.AssistantReplOut
@@ -76,17 +76,16 @@ def output_records(started: ReplIn) -> tuple[type[records.ReplOutStream], type[R
 
 YOU = "you"
 _SAVE_SECONDS = 5.0
-"""Seconds to wait until the variables are saved, before the interpreter changes."""
+"""Seconds for saving the variables before the interpreter changes."""
 
 REMEMBERED = 1_000
 """Number of finished cells to remember for agents."""
 
 FinishedCell = tuple[ReplIn, Status]
-"""The record of a finished cell's start, and how it ended."""
 
 
 class Cells:
-    """Numbers and runs every cell of the session, whoever its author is."""
+    """Numbers and runs all cells of a session."""
 
     def __init__(self, parts: Components) -> None:
         self._log = parts.log
@@ -102,31 +101,24 @@ class Cells:
         self.interrupted: list[Callable[[int], object]] = []
         """Called with the number of each interrupted cell."""
         self._authors: dict[int, tuple[str, str]] = {}
-        """Author of every cell: kind ("user", "assistant", "agent") and name, by cell number."""
+        """Kind ("user", "assistant", "agent") and name, by cell number."""
         self._running: dict[int, tuple[str, ...]] = {}
-        """The private variables that each running cell uses, by cell number."""
+        """The private variables that each running cell uses."""
         self._run_lock = threading.Lock()
-        """Held while a cell of an agent or the model runs, unless it is nested, so that others wait
-        before their time limits start."""
+        """Held while a cell of an agent or the model runs, unless it is nested, so that time limits
+        of others do not start."""
         self.finished: deque[FinishedCell] = deque(maxlen=REMEMBERED)
         self.provenance = Provenance()
         self._names_lock = threading.Lock()
         """Held while authors of names are logged, so that a list of names does not arrive after
         newer changes."""
         self.turns: dict[int, int] = {}
-        """The question that each of the model's cells belongs to."""
+        """The question of each of the model's cells."""
         self.resumed_since: float | None = None
-        """Start time of a cell left running by an earlier screen, in seconds since the epoch; None
-        if there is none."""
+        """Start time (epoch) of a cell that an earlier screen left running."""
         self._dead = False
         self._leaving = threading.Event()
         """Set when a cell has called `exit()`."""
-
-    def finished_since(self, seen: FinishedCell | None) -> list[FinishedCell]:
-        """Return the cells that finished after a given one, newest last; all remembered ones for
-        None."""
-        finished = list(self.finished)
-        return finished[finished.index(seen) + 1 :] if seen in finished else finished
 
     @property
     def running(self) -> bool:
@@ -148,9 +140,8 @@ class Cells:
         return {self._authors[cell][0] for cell in list(self._running)}
 
     def foreign_party(self, cell: int | None) -> str | None:
-        """Return the author of the running code if it is not the user. cell: the cell that the code
-        belongs to, as far as the kernel can tell. While a model's or an agent's cell runs, all code
-        is attributed to it."""
+        """Return the author of the running code if it is not the user. While a model's or an
+        agent's cell runs, all code is attributed to it."""
         authors = [self._authors.get(cell or 0, ("", "code that outlives its cell"))]
         authors += [self._authors[each] for each in list(self._running)]
         return next((party for kind, party in reversed(authors) if kind != "user"), None)
@@ -171,11 +162,9 @@ class Cells:
         lock: Lock | None = None,
         **attrs: Any,
     ) -> CellResult:
-        """Run a cell to its end. attrs: fields of its records. bounded: limits the run. begun:
-        called with the cell's number. listener: gets the output, in addition to the bus. given_up:
-        asked after waiting for another agent's cell whether the cell shall not run. allowed:
-        private variables that it may use, so that its output is sent. lock: run it in a locked
-        fork."""
+        """Run a cell to its end. begun: called with its number. listener: gets the output, in
+        addition to the bus. given_up: asked after waiting for another agent's cell. allowed:
+        private variables whose use does not withhold the output. attrs: fields of its records."""
         with nullcontext() if nested or origin == "user" else self._run_lock:
             if given_up():
                 why = "It was stopped before it could run."
@@ -258,7 +247,7 @@ class Cells:
         nested: bool,
         allowed: Collection[str] = (),
     ) -> CellResult | None:
-        """Run a cell whose start is logged, and log its end. Returns None if `run` does."""
+        """Run a cell whose start is logged, and log its end."""
         cell, code, guest = started.cell, started.text, started.guest
         assert cell is not None
         party, output_record = started.party or YOU, output_records(started)[1]
@@ -306,16 +295,14 @@ class Cells:
         return result
 
     def leave(self) -> None:
-        """Close the program once the running cell has ended, because closing now would cut it off.
-        Raises `RuntimeError` in an agent's cell."""
+        """Close the program once the running cell has ended. Raises `RuntimeError` in an agent's
+        cell."""
         if self.agent_runs:
             why = "The session belongs to the user: exit() in an agent's code does not end it."
             raise RuntimeError(why)
         self._leaving.set()
 
     def follow(self, state: KernelState) -> None:
-        """Handle a change of the kernel's state: when it dies, its names are gone; a new one may
-        start with some."""
         if state is KernelState.DEAD:
             self._dead = True
             self._namespace_store.kernel_died()
@@ -331,14 +318,13 @@ class Cells:
         self.announce_existing(self._list_variables())
 
     def reset_kernel(self) -> None:
-        """Start over with an empty namespace. Raises `KernelError`."""
+        """Raises `KernelError`."""
         self._kernel.reset()
         self.forget()
         self._namespace_store.forget()
 
     def change_kernel(self, change: Callable[[], object]) -> None:
-        """Save the variables, change the interpreter, and restore them in it. Raises
-        `KernelError`."""
+        """Save the variables, change the interpreter, and restore them. Raises `KernelError`."""
         self._namespace_store.save(_SAVE_SECONDS)
         change()
         self.forget()
@@ -414,7 +400,7 @@ class Undo:
         self._lock = threading.Lock()
         self._undone: set[int] = set()
         self._last: tuple[tuple[int, ...], Provenance] | None = None
-        """The cells of the last undo, which a redo reverses, and the authors of names before it."""
+        """The cells of the last undo, and the authors of names before it."""
 
     def last_step(self) -> int:
         """Return the cell that ran last, or the first cell of its answer."""
@@ -431,8 +417,7 @@ class Undo:
         return first
 
     def cells_from(self, cell: int) -> tuple[int, ...]:
-        """Return the cells that an undo covers: the given one and those after it, except those
-        already undone."""
+        """Return a cell and those after it, without those already undone."""
         numbers = range(max(cell, 1), self._cells.last + 1)
         found = tuple(number for number in numbers if number not in self._undone)
         if not found:
@@ -441,7 +426,7 @@ class Undo:
 
     @contextmanager
     def during_turn(self) -> Iterator[None]:
-        """Refuse `undo` and `redo` within this context, because a question is being answered."""
+        """Refuse `undo` and `redo` within this context."""
         self._turns += 1
         try:
             yield
@@ -449,12 +434,12 @@ class Undo:
             self._turns -= 1
 
     def undo(self, cell: int) -> Restoration:
-        """Restore the namespace to the state before a cell; the cells after it are undone too."""
+        """Restore the namespace to the state before a cell."""
         self._refuse_while_running(turns=True)
         return self.undo_during_turn(cell)
 
     def undo_during_turn(self, cell: int) -> Restoration:
-        """Undo a cell and those after it, even while a question is being answered."""
+        """Like `undo`, even while a question is being answered."""
         with self._lock:
             self._refuse_while_running()
             restored = self._kernel.undo(cell)
@@ -504,8 +489,7 @@ class Undo:
 
 
 def restored_rows(changes: Iterable[Change]) -> tuple[records.Change, ...]:
-    """Convert the changes of a `Restoration` for records and the screen. A removed name keeps its
-    current description."""
+    """Convert restored changes for records. A removed name keeps its current description."""
     return tuple(
         variable_row(change.before, change.change)
         if change.variable is None and change.before is not None
@@ -519,5 +503,4 @@ def not_restored_rows(restoration: Restoration) -> tuple[records.NotRestored, ..
 
 
 def name_cells(cells: Sequence[int]) -> str:
-    """Name cells, such as `cell 3` or `cells 3 to 5`."""
     return f"cell {cells[0]}" if len(cells) == 1 else f"cells {cells[0]} to {cells[-1]}"

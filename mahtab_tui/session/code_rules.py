@@ -19,15 +19,15 @@ _OPEN_NAMES = frozenset(("open", "io.open", "builtins.open"))
 
 
 class Verdict(NamedTuple):
-    """A decision of the rules about code. rule: the deciding one, as the user wrote it."""
+    """A decision of the rules about code. rule: the deciding one."""
 
     action: Literal["deny", "ask", "allow", "lock", ""]
-    """`lock` means to run it in a locked fork; empty if no rule applies."""
+    """`lock`: in a locked fork; empty if no rule applies."""
     rule: str = ""
 
 
 class CodeRules:
-    """Decides about code of the model or of an agent by rules, private variables and trust."""
+    """Decides about code of the model or of an agent."""
 
     def __init__(self, profile: SessionInfo, kernel: Kernel) -> None:
         self._info = profile
@@ -38,9 +38,8 @@ class CodeRules:
     def permission(
         self, code: str, *, author: str, private: Sequence[str], trusted: bool, can_ask: bool = True
     ) -> Permission:
-        """Decide about code. author: whose code it is. private: the private variables that it uses.
-        trusted: whether its author need not ask. can_ask: whether there is a user who can answer.
-        """
+        """private: the private variables that the code uses. trusted: whether its author need not
+        ask. can_ask: whether a user can answer."""
         verdict = self.verdict(code)
         if verdict.action == "deny":
             return Permission("deny", f"The user's rule {verdict.rule} forbids it.")
@@ -57,7 +56,7 @@ class CodeRules:
         return Permission("lock")
 
     def ask(self, why: str, *, can_ask: bool) -> Permission:
-        """Return that the user must be asked; if there is nobody, that the code may not run."""
+        """Return that the user must be asked; without one, that the code may not run."""
         if can_ask:
             return Permission("ask", why)
         return Permission("deny", f"{why[0].upper()}{why[1:]}, and no one is here to approve it.")
@@ -67,7 +66,7 @@ class CodeRules:
         return apply_rules(rules, code) if rules else Verdict("")
 
     def lock_obstacle(self) -> str:
-        """Return the reason why code cannot run in a locked fork, as a clause; empty if it can."""
+        """Return why code cannot run in a locked fork, as a clause."""
         if self._lock_obstacle is None:
             try:
                 self._lock_obstacle = self._kernel.cannot_lock
@@ -76,8 +75,7 @@ class CodeRules:
         return self._lock_obstacle
 
     def rules_for(self, code: str) -> tuple[str, ...]:
-        """Return the rule that would let code like this run without asking; empty if there is
-        none."""
+        """Return the rule that would let code like this run without asking, if there is one."""
         if not self._lock_obstacle and not any(rule.name == READ_ONLY for rule in self._info.rules):
             return (f"allow: {READ_ONLY}",)
         call = parse_single_call(code)
@@ -87,7 +85,7 @@ class CodeRules:
 
 
 def apply_rules(rules: Sequence[Rule], code: str) -> Verdict:
-    """Apply rules to code: `deny` before `ask` before `allow`."""
+    """Apply `deny` before `ask` before `allow`."""
     calls = find_calls(code)
     for action in ("deny", "ask"):
         for rule in rules:
@@ -102,8 +100,7 @@ def apply_rules(rules: Sequence[Rule], code: str) -> Verdict:
 
 
 def find_calls(code: str) -> list[Call]:
-    """Return the calls in code, and the functions it names, by full names without aliases; empty if
-    it is too long or not plain Python."""
+    """Return the calls in code, and the functions it names, by full names without aliases."""
     tree = parse_plain_python(code) if len(code) <= _LONGEST else None
     if tree is None:
         return []
@@ -123,8 +120,7 @@ def find_calls(code: str) -> list[Call]:
 
 
 def parse_single_call(code: str) -> Call | None:
-    """Return the call that the code consists of, if all its arguments are strings, numbers, `True`,
-    `False` or `None`; else None."""
+    """Return the call that the code consists of, if all its arguments are plain constants."""
     tree = parse_plain_python(code) if len(code) <= _LONGEST else None
     match tree:
         case ast.Module(body=[ast.Expr(value=ast.Call(func=ast.Name() | ast.Attribute()) as node)]):
@@ -136,13 +132,13 @@ def parse_single_call(code: str) -> Call | None:
 
 
 def exact_rule(call: Call) -> str:
-    """Return the rule that allows exactly this call with these arguments."""
+    """Return the rule that allows exactly this call."""
     named = [f"{name}={_literal(value)}" for name, value in call.keywords.items()]
     return f"allow: {call.name}({', '.join([*map(_literal, call.arguments), *named])})"
 
 
 def _literal(value: object) -> str:
-    """Format a value for a rule; a string becomes a quoted glob that matches only this string."""
+    """A string becomes a quoted glob that matches only this string."""
     if not isinstance(value, str):
         return repr(value)
     glob = "".join(f"[{character}]" if character in "*?[" else character for character in value)
@@ -174,7 +170,6 @@ def _value(node: ast.expr) -> object:
 
 
 def _imported_names(tree: ast.AST) -> dict[str, str]:
-    """Return the full names of what code imports."""
     names: dict[str, str] = {}
     for node in ast.walk(tree):
         match node:
@@ -187,8 +182,7 @@ def _imported_names(tree: ast.AST) -> dict[str, str]:
 
 
 def _dotted_name(node: ast.AST, names: dict[str, str]) -> str:
-    """Return the full name of a name or attribute; ``?.read`` for an attribute of something without
-    a name; empty for anything else."""
+    """Return a full name; ``?.read`` for an attribute of something without a name."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)

@@ -20,7 +20,7 @@ from mahtab_tui.session.cells import Cells, Undo
 from mahtab_tui.session.inbox import Entries, Inbox
 from mahtab_tui.session.info import SessionInfo, UserRequests
 from mahtab_tui.session.kernel import CellThread, SessionKernelHost
-from mahtab_tui.session.knowledge import Knowledge, ToolCalls
+from mahtab_tui.session.knowledge import Knowledge
 from mahtab_tui.session.models import Models, Suggestions
 from mahtab_tui.session.namespace_store import NamespaceStore
 from mahtab_tui.session.searches import Searches, ServerCalls
@@ -48,11 +48,11 @@ _PARTS = {
     "attachments": ("Attached texts", "m in the entry's menu"),
     "pictures": ("Pictures", "m in the entry's menu"),
 }
-"""The name of each part, and a way to shorten it."""
+"""Names, and ways to shorten."""
 
 
 class ContextPart(NamedTuple):
-    """A part of what is sent. advice: how to shorten it; empty if that is impossible."""
+    """A part of what is sent. advice: how to shorten it, if possible."""
 
     name: str
     tokens: int
@@ -60,7 +60,7 @@ class ContextPart(NamedTuple):
 
 
 class ContextUse(NamedTuple):
-    """How the model's window is used. room: the number of tokens that may be sent."""
+    """How the model's window is used. room: the tokens that may be sent."""
 
     room: int
     parts: tuple[ContextPart, ...]
@@ -87,8 +87,7 @@ def remove_leftovers() -> None:
 
 
 class Components:
-    """Builds the components in dependency order. While it is created, a component uses only those
-    above it."""
+    """Builds the components in dependency order: a new one uses only those above it."""
 
     settings: Settings
     past: Sequence[Record]
@@ -127,7 +126,6 @@ class Components:
         self.spending = Spending(lambda: settings.max_usd)
         self.spending.resume(past)
         self.knowledge = Knowledge(self)
-        self.tools = ToolCalls(self.knowledge)
         self.searches = Searches(self)
         self.namespace_store = NamespaceStore(log, self.kernel)
         self.cells = Cells(self)

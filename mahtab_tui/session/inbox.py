@@ -22,7 +22,7 @@ _REPLACED = "The greyed entries are removed from the conversation; the namespace
 
 
 class Entries:
-    """Hides, pins and replaces entries. entry: a name from `bus.prompt.HiddenEntries`."""
+    """Hides, pins and replaces entries, by names from `bus.prompt.HiddenEntries`."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
@@ -32,17 +32,15 @@ class Entries:
         emit(self._log, Hide(entry=entry, hidden=hidden))
 
     def pin(self, entry: str, pinned: bool) -> None:
-        """Pin an entry to the top of the transcript, or unpin it."""
+        """Pin an entry to the top of the transcript."""
         emit(self._log, Pin(entry=entry, pinned=pinned))
 
     def replace(self, entry: str) -> None:
-        """Remove an entry, and everything after it, from the model's conversation. The namespace
-        stays."""
+        """Remove an entry, and everything after it, from the model's conversation."""
         emit(self._log, Replace(_REPLACED, entry=entry))
 
 
 def rename_session(session: Session, title: str) -> None:
-    """Change the title on a thread; a notice reports the outcome."""
     saved, masked = session.saved_id, question_title(session.secrets.mask(title))
     if not saved:
         session.notice("This session is not saved, so it has no title.", "warning")
@@ -72,12 +70,12 @@ class Item:
     work: Callable[[], None] | None = field(default=None, compare=False)
     """Serves the input; None if the session serves it."""
     withdrawn: Callable[[], None] | None = field(default=None, compare=False)
-    """Called when the input is cancelled."""
+    """Called when it is cancelled."""
 
 
 class Inbox:
-    """Two queues, for cells and questions, each served by a thread. Inputs of the user come before
-    those of agents."""
+    """Queues for cells and questions, each served by a thread. Inputs of the user come before those
+    of agents."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
@@ -99,8 +97,8 @@ class Inbox:
     def put_cells(
         self, cells: Sequence[tuple[str, Callable[[], None]]], entered: Callable[[list[int]], None]
     ) -> None:
-        """Add cells of the user, each with the function that runs it. entered: called with their
-        ids before any of them is taken."""
+        """Add cells of the user with the functions that run them. entered: called with their ids
+        before any is taken."""
         with self._changed:
             items = [Item(next(self._numbers), "python", code, work=work) for code, work in cells]
             entered([item.id for item in items])
@@ -109,7 +107,7 @@ class Inbox:
     def put_agent_cell(
         self, party: str, text: str, work: Callable[[], None], withdrawn: Callable[[], None]
     ) -> tuple[int, int]:
-        """Add a cell of an agent at the end; returns its id and the number of cells before it."""
+        """Add a cell of an agent; returns its id and the number of cells before it."""
         with self._changed:
             item = Item(next(self._numbers), "python", text, party, work, withdrawn)
             waiting = sum(item.mode == "python" for item in self._items)
@@ -127,8 +125,7 @@ class Inbox:
         self._report()
 
     def next_item(self, mode: Mode) -> Item | None:
-        """Finish the previous input of a mode, and wait for the next one; None when the inbox is
-        closed."""
+        """Finish the previous input of a mode, and wait for the next; None when closed."""
         with self._changed:
             self._serving.discard(mode)
             while not self._closed:
@@ -142,7 +139,7 @@ class Inbox:
             return None
 
     def cancel(self, item_id: int) -> Item | None:
-        """Cancel a queued input and return it; None if it is no longer queued."""
+        """Cancel and return an input; None if it is no longer queued."""
         with self._changed:
             item = next((item for item in self._items if item.id == item_id), None)
             if item is not None:
@@ -160,19 +157,16 @@ class Inbox:
 
     @property
     def idle(self) -> bool:
-        """Whether no input is queued or being served."""
         with self._changed:
             return not self._items and not self._serving
 
     def close(self) -> None:
-        """End the waiting threads."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
     def _report(self) -> None:
-        """Log the inputs that wait behind another one or are held back, but not those about to be
-        taken."""
+        """Log the inputs that wait behind another one or are held back."""
         waiting = [
             item
             for item in self._items

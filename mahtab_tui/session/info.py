@@ -37,7 +37,7 @@ class SessionInfo:
         self._settings = settings
         self.name = name
         self.model = model
-        """The model's full name, with its provider."""
+        """Full name, with the provider."""
         self.party = model_label(self.model)
         self.approval: ApprovalMode = settings.approval
         self.planning = False
@@ -58,22 +58,21 @@ class SessionInfo:
         self.report()
 
     def set_approval(self, approval: ApprovalMode) -> None:
-        """Change the approval mode. Code that already waits keeps waiting."""
+        """Code that already waits keeps waiting."""
         self.approval = approval
         self._settings.change("approval", approval)
         self.report()
         self.warn_about_permissions()
 
     def set_planning(self, planning: bool) -> None:
-        """Restrict the model to planning, or let it act again. Code that already runs is not
-        stopped."""
+        """Code that already runs is not stopped."""
         self.planning = planning
         self.report()
         if planning:
             emit(self._log, Notice(_PLANNING_NOTICE))
 
     def warn_about_permissions(self) -> None:
-        """Tell the user, once per approval mode, what it allows the model's code to do."""
+        """Tell the user, once per approval mode, what it allows."""
         if self.approval in _PERMISSION_NOTICES and self.approval not in self._warned:
             self._warned.add(self.approval)
             warn(self._log, _PERMISSION_NOTICES[self.approval])
@@ -84,22 +83,21 @@ class SessionInfo:
 
 
 class Frontend(Protocol):
-    """The user interface, as the session sees it. Called from the session's threads, never from the
-    frontend's own."""
+    """The user interface. Called from the session's threads, never from its own."""
 
     can_ask: bool
-    """Whether a user sees the requests on the bus and can answer them."""
+    """Whether a user can answer requests on the bus."""
 
     def run_in_terminal(self, argv: Sequence[str], cwd: str) -> int:
-        """Give the terminal to a program until it ends; returns its exit code. Raises
-        `RuntimeError` if there is no terminal."""
+        """Give the terminal to a program; returns its exit code. Raises `RuntimeError` if there is
+        no terminal."""
 
     def leave(self) -> None:
-        """Quit, because code called `exit()`. Ask the user first if it was the model's code."""
+        """Quit, because code called `exit()`."""
 
 
 class HeadlessFrontend:
-    """The frontend of a session without a screen: it has no terminal and cannot ask."""
+    """The frontend of a session without a screen."""
 
     can_ask = False
 
@@ -107,7 +105,7 @@ class HeadlessFrontend:
         raise RuntimeError("This needs a terminal, and the session has no screen.")
 
     def leave(self) -> None:
-        """Do nothing, because there is no screen to close."""
+        """Do nothing: there is no screen to close."""
 
 
 MakeKernel = Callable[[str], "Kernel"]
@@ -122,7 +120,7 @@ class SessionBackend(NamedTuple):
     """None if nothing is saved."""
     claim: SessionLock | None = None
     make_kernel: MakeKernel | None = None
-    """Creates a kernel at another address; None if the session must keep this one."""
+    """None if the session must keep its kernel."""
 
     def release(self) -> None:
         if self.claim is not None:
@@ -130,8 +128,7 @@ class SessionBackend(NamedTuple):
 
 
 def change_row(change: Change, before: Variable | None) -> records.Change:
-    """Convert a change for the `namespace` record. before: the previous description of the
-    variable."""
+    """Convert a change for the `namespace` record."""
     now = change.variable
     if now is None:
         return records.Change(change.name, change.change)
@@ -153,8 +150,7 @@ class Permission(NamedTuple):
     action: Literal["allow", "lock", "ask", "deny"]
     """`lock`: run it in a locked fork, and ask if it needs more."""
     reason: str = ""
-    """A clause that says why the user is asked, empty if they are always asked; or a sentence that
-    says why it may not run."""
+    """Why the user is asked, as a clause; or why it may not run, as a sentence."""
 
 
 T = TypeVar("T")
@@ -172,8 +168,7 @@ class UserRequests(Generic[T]):
         return str(next(self._numbers))
 
     def wait(self, request: str, withdrawn: Callable[[], bool] = lambda: False) -> T:
-        """Wait for the answer to a request, unless `withdrawn()` returns True. Raises
-        `CancelledError`."""
+        """Wait for the answer, unless `withdrawn()`. Raises `CancelledError`."""
         with self._lock:
             question = self._open.setdefault(request, Future())
             if withdrawn():
@@ -185,7 +180,7 @@ class UserRequests(Generic[T]):
                 self._open.pop(request, None)
 
     def answer(self, request: str, answer: T) -> bool:
-        """Answer a request, even before `wait` is called; False if it was already answered."""
+        """Answer a request, even before `wait`; False if it was already answered."""
         with self._lock:
             question = self._open.setdefault(request, Future())
             if question.done():
@@ -194,7 +189,7 @@ class UserRequests(Generic[T]):
             return True
 
     def cancel(self, request: str) -> None:
-        """Withdraw a request, even before `wait` is called."""
+        """Withdraw a request, even before `wait`."""
         with self._lock:
             self._open.setdefault(request, Future()).cancel()
 
@@ -210,7 +205,7 @@ class UserRequests(Generic[T]):
 
 
 class Cancellation:
-    """Cancels something that several threads work on, whatever it is doing."""
+    """Cancels something that several threads work on."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -224,7 +219,7 @@ class Cancellation:
             stop()
 
     def on_cancel(self, stop: Callable[[], object] | None) -> None:
-        """Set what `cancel` calls from now on; it is called at once if that came before."""
+        """Set what `cancel` calls; it is called at once if that came before."""
         with self._lock:
             self._stop, cancelled = stop, self.cancelled
         if cancelled and stop is not None:
@@ -232,7 +227,6 @@ class Cancellation:
 
 
 _STATES = {"run": "run", "all": "run", "keep": "run", "skip": "skipped", "stop": "stopped"}
-"""The state of a request after each of the user's decisions."""
 
 
 def ask_approval(
@@ -241,8 +235,7 @@ def ask_approval(
     about: Approval,
     withdrawn: Callable[[], bool] = lambda: False,
 ) -> Decision | None:
-    """Ask the user about code or a call, and log the decision; None if the request was withdrawn
-    before they decided, or if `withdrawn()` returns True."""
+    """Ask the user, and log the decision; None if the request was withdrawn."""
     emit(log, about.changed(state="waiting"))
     try:
         decision = approvals.wait(about.request, withdrawn)

@@ -1,4 +1,4 @@
-"""Creates a session's kernel, serves its requests, and runs the queued cells."""
+"""A session's kernel: its creation, its requests, and the thread that runs the queued cells."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,8 +54,8 @@ if TYPE_CHECKING:
 def add_recovered_output(
     store: SqliteStore, past: Sequence[Record], secrets: Secrets
 ) -> list[Record]:
-    """Return the past records of a resumed session, adding the whole output of the cell in which
-    its kernel ended. Raises `StoreError`."""
+    """Add the whole output of the cell in which a resumed session's kernel ended. Raises
+    `StoreError`."""
     records = list(past)
     for cell, output, path in recovered_output(store.session):
         # The previous screen stored the beginning of this output before it closed.
@@ -92,13 +91,11 @@ def add_recovered_output(
 JUPYTER = ("jupyter:", "jupyter+", "existing:")
 """Prefixes of Jupyter kernel addresses."""
 RECONNECT_HOURS = 0.25
-"""Hours that a remote kernel waits to be reconnected if kernels must not outlive their screen. It
-cannot tell whether the screen or the connection is gone."""
+"""Hours that a remote kernel waits even if kernels must not outlive their screen, because it cannot
+tell whether only the connection is gone."""
 
 
 class DetachedKernel(NamedTuple):
-    """The kernel of a session that outlived its screen, if there is one."""
-
     local: AttachedProcess | None = None
     remote: ConnectedKernel | None = None
 
@@ -110,12 +107,8 @@ def process_kernel(
     session: str = "",
     waiting: DetachedKernel | None = None,
 ) -> Kernel:
-    """Create a kernel in a separate process, according to the settings. keep: where its namespace
-    is saved; None for nowhere.
-
-    session: the id of a session whose kernel may outlive the screen; empty for none. waiting: a
-    kernel to reattach, wherever the settings would run a new one. Raises `KernelError`.
-    """
+    """Create a kernel according to the settings. keep: where its namespace is saved. session: whose
+    kernel may outlive the screen. waiting: a kernel to reattach. Raises `KernelError`."""
     waiting = waiting or DetachedKernel()
     if waiting.remote is not None:
         settings = settings.model_copy(update={"kernel": waiting.remote.station.address})
@@ -137,7 +130,7 @@ def process_kernel(
 
 
 def check_address(address: str) -> None:
-    """Raise `KernelError` if this is not a kernel's address."""
+    """Raises `KernelError`."""
     if address.startswith(JUPYTER):
         from mahtab_tui.kernel.jupyter.kernel import find_token
         from mahtab_tui.kernel.jupyter.kernel import parse as parse_jupyter
@@ -157,8 +150,7 @@ class LocalDetachable(LocalLauncher):
     """Launches kernels on this machine that can outlive their screen."""
 
     def __init__(self, session: str, hours: float, waiting: AttachedProcess | None) -> None:
-        """hours: how long an idle kernel waits. waiting: the session's waiting kernel, if any,
-        which the first `start` returns."""
+        """hours: how long an idle kernel waits. waiting: returned by the first `start`."""
         self._session = session
         self._hours = hours
         self._waiting = waiting
@@ -168,20 +160,19 @@ class LocalDetachable(LocalLauncher):
         return self._waiting is not None
 
     def start(
-        self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: ConnectionState
+        self, executable: str, cwd: str, size: tuple[int, int], wire: ConnectionState
     ) -> Process:
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
             return waiting
         process, self.problem = start_detachable(
-            executable, cwd, environment(color, *size), self._session, self._hours
+            executable, cwd, environment(*size), self._session, self._hours
         )
         return process
 
 
 def _make_launcher(settings: Settings, session: str, waiting: DetachedKernel) -> Launcher | None:
-    """Return the launcher for the kernel; None for a kernel on this machine that ends with its
-    screen. Raises `KernelError`."""
+    """Return None for a kernel on this machine that ends with its screen."""
     if settings.kernel is None:
         detachable = session and settings.keep_kernel and sys.platform == "linux"
         return LocalDetachable(session, settings.keep_kernel, waiting.local) if detachable else None
@@ -194,8 +185,8 @@ def _make_launcher(settings: Settings, session: str, waiting: DetachedKernel) ->
 
 
 def startup_code(*, remote: bool = False) -> str:
-    """Return code that runs the user's ``startup.py`` in the kernel's namespace; empty if there is
-    none. remote: the kernel cannot read the file itself."""
+    """Return code that runs the user's ``startup.py``. remote: the kernel cannot read the file
+    itself."""
     path = home_folder() / "startup.py"
     if not path.is_file():
         return ""
@@ -206,13 +197,15 @@ def startup_code(*, remote: bool = False) -> str:
 
 
 class SessionKernelHost:
-    """The `kernel.base.KernelHost` of a session, created after its other parts."""
+    """The `kernel.base.KernelHost` of a session."""
 
     def __init__(self, parts: Components) -> None:
         self._parts = parts
         self._log = parts.log
         self._cells = parts.cells
         self.inputs: UserRequests[str | None] = UserRequests()
+        self._tool_calls: set[tuple[str, threading.Event]] = set()
+        """Names, and events that cancel the calls."""
 
     def kernel_state(self, info: KernelInfo, text: str) -> None:
         runs = info.state is KernelState.BUSY
@@ -242,7 +235,7 @@ class SessionKernelHost:
         emit(self._log, UserReplOut(text, cell=self._cells.last, late=True, kinds=kinds))
 
     def functions(self) -> Sequence[HostFunction]:
-        return self._parts.tools.functions()
+        return self._parts.knowledge.toolset.functions()
 
     def servers(self) -> Sequence[HostServer]:
         return () if self._parts.servers is None else self._parts.servers.servers()
@@ -284,7 +277,7 @@ class SessionKernelHost:
             case "input":
                 return self._input(str(args.get("prompt", "")), bool(args.get("password")))
             case _ if name in parts.knowledge.toolset.tools:
-                return parts.tools.call(name, args)
+                return self._call_tool(name, args)
         raise RuntimeError(f"The host has nothing called {name!r}.")
 
     def call_cancelled(self, name: str) -> None:
@@ -295,13 +288,25 @@ class SessionKernelHost:
             "rlm": parts.searches.stop_all,
             "rlm_tools": parts.searches.end_tools,
         }
-        cancel.get(name, partial(parts.tools.cancel, name))()
+        if name in cancel:
+            cancel[name]()
+        for called, cancelled in list(self._tool_calls):
+            if called == name:
+                cancelled.set()
+
+    def _call_tool(self, name: str, args: Mapping[str, Any]) -> str:
+        waiting = name, threading.Event()
+        self._tool_calls.add(waiting)
+        try:
+            return self._parts.knowledge.toolset.run(name, args, waiting[1])
+        finally:
+            self._tool_calls.discard(waiting)
 
     def _mark_private(self, name: str, private: bool) -> None:
-        """Serve `private("…")` in a cell. Raises `RuntimeError`."""
         if not private and self._foreign_code_runs:
-            why = "Code from the model or an agent cannot make a private variable public."
-            raise RuntimeError(why)
+            raise RuntimeError(
+                "Code from the model or an agent cannot make a private variable public."
+            )
         self._parts.private.mark(name, private)
 
     @property
@@ -309,7 +314,6 @@ class SessionKernelHost:
         return self._cells.assistant_runs or self._cells.agent_runs
 
     def _ask_model(self, prompt: str) -> str:
-        """Serve `ask("…")` in a cell; returns the answer in words. Raises `RuntimeError`."""
         if self._foreign_code_runs:
             raise RuntimeError("Code from the model or an agent cannot call ask().")
         try:
@@ -318,7 +322,6 @@ class SessionKernelHost:
             raise RuntimeError(str(error)) from None
 
     def _input(self, prompt: str, password: bool) -> str | None:
-        """Ask the user for a line; None for the end of input."""
         if self._parts.by_program:
             return None
         request = self.inputs.new_id()
@@ -339,7 +342,7 @@ class SessionKernelHost:
 
 class CellThread:
     def __init__(self, parts: Components, ready: Future[bool], files: Sequence[DataFile]) -> None:
-        """ready: see `Session.ready`. files: loaded into variables once the kernel has started."""
+        """files: loaded into variables once the kernel has started."""
         self._parts = parts
         self._log = parts.log
         self._kernel = parts.kernel
@@ -351,12 +354,12 @@ class CellThread:
         self._thread.start()
 
     def close(self) -> None:
-        """Wait for the thread to end. Close the inbox first."""
+        """Wait for the thread. Close the inbox first."""
         if self._thread.is_alive():
             self._thread.join(2.0)
 
     def load(self, file: DataFile) -> bool:
-        """Run a cell that loads a file into a variable, and wait; returns whether it succeeded."""
+        """Run a cell that loads a file; returns whether it succeeded."""
         from mahtab_tui.session.loading import make_loading_cell
 
         pandas = self._kernel.installed("pandas")
@@ -385,7 +388,6 @@ class CellThread:
             self._resume_cell(cells[0], False)
 
     def _announce_variables(self) -> None:
-        """List the variables. Running code may delay the kernel's answer for long."""
         try:
             self._parts.namespace_store.resume(*self._kernel.saved_before())
             self._parts.cells.announce_restored(last_changes(self._parts.past))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,15 +22,14 @@ if TYPE_CHECKING:
     from mahtab_tui.session.components import Components
 
 MOST_WAITING = 5
-"""Maximum number of waiting kernels, not counting those that run a cell."""
+"""Not counting kernels that run a cell."""
 
 _CODE = 60
-"""Maximum characters of a cell's code to show."""
 
 
 def waiting_remote_kernels() -> list[KernelNote]:
-    """Return the kernels on other machines whose sessions are not open in any program, without
-    checking whether they still exist."""
+    """Return the kernels on other machines whose sessions are not open, without checking whether
+    they still exist."""
     open_now = locked_sessions()
     return [noted for noted in noted_kernels() if noted.session not in open_now]
 
@@ -46,7 +44,6 @@ def local_detached_kernels() -> list[WaitingKernel]:
 
 
 def stop_surplus_kernels() -> None:
-    """Stop the kernels that have been idle longest, if too many are waiting."""
     idle = [kernel for kernel in local_detached_kernels() if kernel.has_run and not kernel.cell]
     for kernel in idle[: max(0, len(idle) - MOST_WAITING)]:
         with suppress(OSError):
@@ -54,14 +51,14 @@ def stop_surplus_kernels() -> None:
 
 
 def summarize_detached_kernels() -> dict[str, str]:
-    """Return, by session, what each kernel without a screen is doing."""
+    """Return what each kernel without a screen is doing, by session."""
     kernels: list[WaitingKernel | KernelNote] = [*waiting_remote_kernels()]
     kernels += local_detached_kernels()
     return {kernel.session: describe_kernel(kernel) for kernel in kernels}
 
 
 def stop_detached_kernel(session: str) -> str:
-    """Stop this machine's waiting kernel of a session; returns the outcome as a sentence."""
+    """Stop this machine's waiting kernel of a session; returns a sentence."""
     found = [kernel for kernel in local_detached_kernels() if kernel.session == session]
     if not found:
         return f"No kernel of this machine waits for it. To end one elsewhere: mahtab-tui sessions stop {session}"
@@ -74,8 +71,7 @@ def stop_detached_kernel(session: str) -> str:
 
 
 def describe_detached_kernels() -> Iterator[str]:
-    """Yield a sentence for each kernel without a screen: what it is doing, where, and how to resume
-    or stop it."""
+    """Yield a sentence for each kernel without a screen."""
     kernels: list[WaitingKernel | KernelNote] = [
         kernel for kernel in local_detached_kernels() if kernel.has_run
     ]
@@ -87,11 +83,10 @@ def describe_detached_kernels() -> Iterator[str]:
 
 
 def describe_kernel(kernel: WaitingKernel | KernelNote) -> str:
-    """Describe what a kernel without a screen is doing, its CPU time and its memory."""
     age = _format_age(time.time() - kernel.since)
     if isinstance(kernel, KernelNote):
         return f"started {age} ago on {one_line(kernel.station.label)}"
-    use = f"CPU {_format_age(_cpu_seconds(kernel.pid))}, {_memory_use(kernel.pid)}"
+    use = _memory_use(kernel.pid)
     if not kernel.cell:
         return f"idle for {age}, {use}"
     code = _running_code(kernel)
@@ -99,8 +94,7 @@ def describe_kernel(kernel: WaitingKernel | KernelNote) -> str:
 
 
 def foreign_folder(session: str) -> str:
-    """Return a session's folder if it is not the current one, because kernels of all folders are
-    listed."""
+    """Return a session's folder if it is not the current one."""
     rows = []
     with suppress_all_but_corruption():
         rows = list_sessions(database(), None, begins=session)
@@ -116,16 +110,7 @@ def _memory_use(pid: int) -> str:
     return f"{pages * 4096 / 2**20:,.0f} MB"
 
 
-def _cpu_seconds(pid: int) -> float:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError):
-        return 0.0
-
-
 def _running_code(kernel: WaitingKernel) -> str:
-    """Return the start of the code of a kernel's running cell, on one line."""
     cells = []
     with suppress_all_but_corruption():
         for kind in (UserReplIn, AssistantReplIn):
@@ -154,20 +139,16 @@ class KernelControl:
         self._on_thread("The kernel could not be killed", self._kernel.kill)
 
     def reset(self) -> None:
-        """Start over with an empty namespace; the conversation stays."""
         self._on_thread("The kernel could not be reset", self._parts.cells.reset_kernel)
 
     def activate(self, python: str) -> None:
-        """Switch to another interpreter, and restore the saved variables in it."""
-
         def work() -> None:
             self._parts.cells.change_kernel(lambda: self._kernel.activate(python))
 
         self._on_thread("The interpreter was not changed", work)
 
     def move(self, address: str) -> None:
-        """Switch to a kernel at another address; empty for this machine. The session's variables
-        saved there are restored."""
+        """Switch to a kernel at another address; empty for this machine."""
 
         def work() -> None:
             if self._parts.make_kernel is None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.records import emit, warn
-from mahtab_tui.kernel.base import HostFunction
 from mahtab_tui.settings.sources import SettingsError, home_folder, project_folder
 from mahtab_tui.system import Lazy
 
@@ -23,8 +21,7 @@ if TYPE_CHECKING:
 
 
 class Knowledge:
-    """The skills, instructions, source search, tools and MCP servers of a session. Any thread may
-    call it."""
+    """The skills, instructions, source search, tools and MCP servers of a session."""
 
     def __init__(self, parts: Components) -> None:
         self._log = parts.log
@@ -49,8 +46,7 @@ class Knowledge:
         threading.Thread(target=load, name="skills", daemon=True).start()
 
     def read_instructions(self) -> FoundInstructions:
-        """Read the instructions for the model; tell the user once what is untrusted or cannot be
-        read."""
+        """Read the instructions; tell the user once what is untrusted or unreadable."""
         from mahtab_tui.knowledge.instructions import FoundInstructions, find_instructions
 
         with self._instructions_lock:
@@ -83,7 +79,6 @@ class Knowledge:
 
     @property
     def loaded(self) -> LoadedSkills:
-        """The skills sent with every question."""
         return self.toolset.loaded
 
     @property
@@ -109,8 +104,7 @@ class Knowledge:
 
     @property
     def semantic_index(self) -> SemanticIndex | None:
-        """Search by meaning; None if no embedding model is set. The model is loaded by the first
-        search."""
+        """None if no embedding model is set. The first search loads the model."""
         return self._semantic_index.get() if self._settings.embedding_model else None
 
     def _make_semantic_index(self) -> SemanticIndex:
@@ -137,7 +131,7 @@ class Knowledge:
 
     @property
     def servers(self) -> Servers | None:
-        """The MCP servers; None if there are none. This starts no server."""
+        """None if there are none. This starts no server."""
         return self._servers.get() if self._settings.mcp else None
 
     def _make_servers(self) -> Servers:
@@ -160,12 +154,8 @@ class Knowledge:
     def _listed_servers(self) -> list[ListedServer]:
         from mahtab_tui.llm.prompts import ListedServer
 
-        if (servers := self.servers) is None:
-            return []
-        return [
-            ListedServer(state.python, state.sentence, state.used_tools())
-            for state in servers.states.values()
-        ]
+        states = self.servers.states.values() if self.servers else ()
+        return [ListedServer(each.python, each.sentence, each.used_tools()) for each in states]
 
     def close(self) -> None:
         """Stop the MCP servers, and wait for them briefly."""
@@ -176,29 +166,3 @@ class Knowledge:
 
     def _warn(self, problem: str) -> None:
         warn(self._log, problem)
-
-
-class ToolCalls:
-    """Calls tools for cells, and cancels a call when its cell no longer waits for it."""
-
-    def __init__(self, knowledge: Knowledge) -> None:
-        self._knowledge = knowledge
-        self._waiting: set[tuple[str, threading.Event]] = set()
-
-    def functions(self) -> Sequence[HostFunction]:
-        return self._knowledge.toolset.functions()
-
-    def call(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """Run a tool and return its result. Raises `ToolError`."""
-        waiting = (name, threading.Event())
-        self._waiting.add(waiting)
-        try:
-            return self._knowledge.toolset.run(name, arguments, waiting[1])
-        finally:
-            self._waiting.discard(waiting)
-
-    def cancel(self, name: str) -> None:
-        """Cancel the calls of a tool, because their cell no longer waits."""
-        for called, cancelled in list(self._waiting):
-            if called == name:
-                cancelled.set()

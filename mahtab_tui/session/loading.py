@@ -19,15 +19,13 @@ from mahtab_tui.knowledge.confined_folder import decode, marked_encoding, single
 from mahtab_tui.worker import toolbox
 
 MOST_BYTES = 500_000_000
-"""Maximum bytes of a file to load. A larger one might exhaust the memory, so its variable is its
-path."""
+"""The variable of a larger file is its path."""
 
 HEAD_BYTES = 65_536
 """Bytes to read from the start of a file to recognise its type."""
 
 _SEPARATED = frozenset({".csv", ".tsv", ".tab"})
 _COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}
-"""Modules that read compressed files."""
 _PANDAS_READERS = {
     ".parquet": "read_parquet",
     ".feather": "read_feather",
@@ -41,25 +39,20 @@ LONG_TEXT = 20_000
 _READABLE = _SEPARATED | _TEXTS | {".json", ".geojson", ".jsonl", ".ndjson"}
 """Suffixes of files that can be loaded even if they are compressed."""
 _RESERVED = frozenset({"csv", "json", "gzip", "bz2", "lzma", "pd", "Path", "In", "Out"})
-"""Names that the loading cells import, or that the session defines."""
+"""Names that loading cells import, or that the session defines."""
 
 
 class CannotLoad(Exception):
-    """A file cannot be loaded; the message is a sentence."""
+    """The message is a sentence."""
 
 
 class DataFile(NamedTuple):
-    """A file and the variable into which it is loaded."""
-
     path: Path
     name: str
     size: int
-    """Bytes."""
-    text: bool
-    """Whether it starts like a text."""
     encoding: str
+    """Empty if it does not start like a text."""
     separator: str
-    """The separator between values, if the file is a text table."""
 
     @property
     def is_table(self) -> bool:
@@ -68,25 +61,21 @@ class DataFile(NamedTuple):
     @property
     def is_long_text(self) -> bool:
         """Whether its variable will be a text that is too long to read."""
-        return self.text and _suffix(self.path) in _TEXTS and self.size > LONG_TEXT
+        return bool(self.encoding) and _suffix(self.path) in _TEXTS and self.size > LONG_TEXT
 
 
 class LoadingCell(NamedTuple):
-    """The code that creates the variable, and a note for the user."""
-
     code: str
     note: str = ""
 
     @property
     def module(self) -> str:
-        """The module it imports; empty if none."""
         words = self.code.split()
         return words[1] if words[0] in ("import", "from") else ""
 
 
 def inspect_files(paths: Sequence[Path]) -> list[DataFile]:
-    """Read the start of each file, and choose a unique variable name for each. Raises
-    `CannotLoad`."""
+    """Read the start of each file, and choose unique names. Raises `CannotLoad`."""
     files: list[DataFile] = []
     for path in paths:
         wanted, names = variable_name(path), {file.name for file in files}
@@ -115,7 +104,7 @@ def _inspect(path: Path, name: str) -> DataFile:
     first = decode(beginning, encoding).partition("\n")[0] if encoding else ""
     # In many countries the separator is not a comma.
     separator = "\t" if _suffix(path) in (".tsv", ".tab") else max(",;\t|", key=first.count)
-    return DataFile(path.absolute(), name, status.st_size, bool(encoding), encoding, separator)
+    return DataFile(path.absolute(), name, status.st_size, encoding, separator)
 
 
 def _open(path: Path) -> IO[bytes]:
@@ -131,8 +120,7 @@ def _suffix(path: Path) -> str:
 
 
 def make_loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingCell:
-    """Return the cell that loads a file. folder: the kernel's working directory. pandas: whether
-    the kernel can import it."""
+    """folder: the kernel's working directory. pandas: whether the kernel can import it."""
     name, suffix = file.name, _suffix(file.path)
     module = _COMPRESSED[file.path.suffix.lower()] if suffix != file.path.suffix.lower() else ""
     inside = file.path.is_relative_to(folder)
@@ -154,7 +142,7 @@ def make_loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingC
         return only_path(
             f"needs pandas, which this kernel's Python does not have: {name} is its path."
         )
-    if not file.text:
+    if not file.encoding:
         return only_path(
             f"is not a text file: {name} is its path, and {name}.read_bytes() reads it."
         )
@@ -182,8 +170,8 @@ def make_loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingC
 
 
 def variable_name(path: Path) -> str:
-    """Return a Python name for a file that hides no other name: ``my-data 2.csv`` becomes
-    my_data_2, ``list.txt`` list_."""
+    """Return a name that hides no other: ``my-data 2.csv`` becomes my_data_2, ``list.txt``
+    list_."""
     compressed = path.suffix.lower() in _COMPRESSED
     stem = path.stem.removesuffix(_suffix(path)) if compressed else path.stem
     stem = unicodedata.normalize("NFKC", stem)
@@ -196,7 +184,7 @@ def variable_name(path: Path) -> str:
 
 
 def guess_encoding(beginning: bytes) -> str:
-    """Guess the encoding of a text from its beginning; empty if it is not a text."""
+    """Guess the encoding of a text; empty if it is not a text."""
     if marked := marked_encoding(beginning):
         return marked
     controls = sum(byte < 32 and byte not in b"\t\n\r\f\x1b" for byte in beginning)

@@ -50,8 +50,8 @@ _IMMEDIATE_SETTINGS = _AGENT_SETTINGS | {
 
 
 def change_setting(session: Session, key: str, value: Any) -> bool:
-    """Change a setting for this session; returns whether it takes effect before the next start.
-    Raises `ModelError`."""
+    """Change a setting; returns whether it takes effect before the next start. Raises
+    `ModelError`."""
     settings, agent = session.settings, session.agent
     if value is not None and key.endswith("_model") and key != "embedding_model":
         check_model(value, **settings.model_access())
@@ -78,8 +78,7 @@ def change_setting(session: Session, key: str, value: Any) -> bool:
 
 
 class Suggestions:
-    """Requests inline suggestions from a model, one at a time. After the first failure, which is
-    reported, it stops."""
+    """Requests inline suggestions, one at a time, until the first failure."""
 
     def __init__(
         self,
@@ -99,7 +98,7 @@ class Suggestions:
 
     def suggest(self, text: str, python: bool, wanted: Callable[[], bool]) -> str:
         """Return the rest of the last line; empty if there is no suggestion, or if it is no longer
-        wanted. Waits for the model."""
+        wanted. Waits."""
         if self._failed:
             return ""
         try:
@@ -136,8 +135,6 @@ class Suggestions:
 
 
 class _Unwanted(threading.Event):
-    """Counts as set when a suggestion is no longer wanted."""
-
     def __init__(self, wanted: Callable[[], bool]) -> None:
         super().__init__()
         self._wanted = wanted
@@ -148,8 +145,6 @@ class _Unwanted(threading.Event):
 
 @dataclass
 class _Suggesting:
-    """The `ModelHost` of a suggestion."""
-
     log: logging.Logger
     cancelled: threading.Event
     secrets: Secrets
@@ -157,11 +152,8 @@ class _Suggesting:
 
 
 def rest_of_line(text: str, answer: str) -> str:
-    """Return what a model's answer adds to the last line of a text: one line, without fences and
-    without repeating the line.
-
-    Empty if it contains hidden characters, because the user would submit what they cannot see.
-    """
+    """Return what a model's answer adds to the last line; empty if it contains hidden characters,
+    which the user would submit unseen."""
     lines = [line for line in plain(answer).strip("\n").split("\n") if not line.startswith("```")]
     first = lines[0] if lines else ""
     line = text.rpartition("\n")[2].strip()
@@ -171,12 +163,12 @@ def rest_of_line(text: str, answer: str) -> str:
 
 
 ANSWER_TOKENS = 8_192
-"""Maximum tokens of an answer if the session's cost is limited, because the worst-case cost must be
-known before each call."""
+"""Maximum tokens of an answer if the cost is limited, because the worst case must be known before
+each call."""
 
 
 class Models:
-    """Creates the session's models. Any thread may call it."""
+    """Creates the session's models."""
 
     def __init__(self, parts: Components) -> None:
         self._log = parts.log
@@ -187,7 +179,7 @@ class Models:
     def make(
         self, name: str | None = None, *, on_notice: OnNotice | None = None, thinking: bool = True
     ) -> BaseChatModel:
-        """Create a model by its name; by default the session's. Raises `ModelError`."""
+        """Create a model; by default the session's. Raises `ModelError`."""
         with IMPORTS.turn():
             return get_llm(
                 name or self._info.model,
@@ -197,8 +189,7 @@ class Models:
             )
 
     def options(self) -> dict[str, Any]:
-        """Return the arguments for `get_llm`. Models of the `claude` CLI run in the kernel's working
-        directory."""
+        """Return the arguments for `get_llm`."""
         return {
             "timeout": self._settings.model_timeout,
             "folder": lambda: self._kernel.info().local_folder,
@@ -207,8 +198,7 @@ class Models:
         }
 
     def reflection(self) -> BaseChatModel | None:
-        """Create the model for checks and summaries; None if no separate model is set. Raises
-        `ModelError`."""
+        """Create the model for checks and summaries; None if none is set. Raises `ModelError`."""
         name = self._settings.reflection_model
         try:
             return self.make(name) if name else None

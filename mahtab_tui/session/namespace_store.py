@@ -1,4 +1,4 @@
-"""Saves the namespace while the session runs, and restores it in a new kernel of the session."""
+"""Saves the namespace while the session runs, and restores it in a new kernel."""
 
 from __future__ import annotations
 
@@ -28,39 +28,34 @@ WRITE_SECONDS = 900.0
 
 _WORD = re.compile(r"\w+")
 _MOST_NAMED = 5
-"""Maximum number of variables named in a sentence."""
 
 RESTORING, RESTORED, NOT_SAVED = "restoring", "restored", "not kept"
 """Shown in the namespace pane in place of an author."""
 
 
 class NamespaceStore:
-    """Saves the namespace after cells, and restores it in a new kernel. Any thread may call it."""
-
     def __init__(self, log: logging.Logger, kernel: Kernel) -> None:
         self._log = log
         self._kernel = kernel
         self._lock = threading.Condition()
         self._reading = threading.Lock()
         self._writing = threading.Lock()
-        """Held while the namespace is saved."""
         self._active = False
         self._closing = False
         self._write_seconds = WRITE_SECONDS
         self._changes = self._attempted = self._written = 0
-        """Change counters: now, at the last attempt to save, and at the last successful save."""
+        """Counters: now, last attempt to save, last success."""
         self._cells = 0
-        """Number of cells that run or wait. Meanwhile only the variables that they mention are
-        restored."""
+        """Cells that run or wait; meanwhile only variables that they mention are restored."""
         self._pending: dict[str, SavedFile] = {}
         self._retained_files: list[str] = []
-        """Partly unreadable files, kept for a later kernel that can read them."""
+        """Partly unreadable files, kept for a later kernel."""
         self._attempted_files: set[str] = set()
         """Files that were read, or during whose reading the kernel died."""
         self._missing: dict[str, NotSaved] = {}
         self._restored: list[Variable] = []
         self._code_names: frozenset[str] = frozenset()
-        """Names of functions and classes, which may use any other variable."""
+        """Functions and classes, which may use any other variable."""
         self._result = KeepResult()
         self._reported = ""
         self._writer = threading.Thread(target=self._write_changes, name="keep", daemon=True)
@@ -68,8 +63,7 @@ class NamespaceStore:
     # Restoring
 
     def start_restore(self) -> None:
-        """Restore the saved variables in a new kernel, on a thread. Waits only until they are
-        listed."""
+        """Restore the saved variables in a new kernel, on a thread."""
         if self._closing:
             return
         try:
@@ -92,8 +86,7 @@ class NamespaceStore:
             emit(self._log, Restore("The namespace is empty: no variables were saved."))
 
     def resume(self, carried: Sequence[str] | None, lost: Sequence[str]) -> None:
-        """Resume with a reattached kernel, which still has its variables. carried, lost: the last
-        values sent to it; None if there were none."""
+        """Resume with a reattached kernel. carried, lost: the last values sent to it, if any."""
         saved = None if self._closing else self._kernel.saved_namespace()
         if saved is None:
             return
@@ -130,8 +123,7 @@ class NamespaceStore:
         )
 
     def show(self) -> None:
-        """Log the variables that are not in the namespace: those being restored, and those that
-        were not kept."""
+        """Log the variables that are being restored, and those that were not kept."""
         waiting = [
             variable_row(variable, "restoring")
             for file in list(self._pending.values())
@@ -141,7 +133,7 @@ class NamespaceStore:
         self._log_missing(self._missing)
 
     def before_cell(self, code: str) -> None:
-        """Before a cell runs, restore the variables that its code mentions."""
+        """Restore the variables that code mentions."""
         with self._lock:
             self._cells += 1
         if not self._pending:
@@ -210,19 +202,17 @@ class NamespaceStore:
     # Saving
 
     def kernel_died(self) -> None:
-        """Note that the kernel died: its variables exist only on disk until `start_restore`."""
+        """The variables exist only on disk until `start_restore`."""
         with self._lock:
             if not self._closing:
                 self._active, self._pending = False, {}
 
     def forget(self) -> None:
-        """Delete what was saved, because the user wants an empty namespace."""
         with self._lock:
             self._pending, self._retained_files, self._missing = {}, [], {}
         self.schedule_write()
 
     def names_made(self, names: Iterable[str]) -> None:
-        """Note that a cell made or changed names, which are therefore no longer missing."""
         with self._lock:
             for name in names:
                 self._missing.pop(name, None)
@@ -236,7 +226,7 @@ class NamespaceStore:
         self._lock.notify_all()
 
     def close(self, seconds: float) -> None:
-        """Save unsaved changes within a time limit; do not wait while a cell runs."""
+        """Save unsaved changes within a time limit, unless a cell runs."""
         with self._lock:
             self._closing, self._write_seconds = True, 0.0 if self._cells else seconds
             self._lock.notify_all()
@@ -245,21 +235,19 @@ class NamespaceStore:
 
     @property
     def missing(self) -> frozenset[str]:
-        """Names that an earlier kernel had and that could not be restored."""
+        """Names that could not be restored."""
         return frozenset(self._missing)
 
     @property
     def can_restore(self) -> bool:
-        """Whether the saved variables will be restored in a new kernel."""
         return self._writer.ident is not None and not self._closing
 
     @property
     def has_unwritten_changes(self) -> bool:
-        """Whether the last cells made changes that are not saved."""
         return self._active and self._changes != self._written
 
     def count_unsaved(self, made: int) -> int:
-        """Return how many of the variables made by cells would be lost with the kernel."""
+        """Return how many of `made` variables would be lost with the kernel."""
         return min(made, self._result.missing) if self._active else made
 
     def _write_changes(self) -> None:
@@ -276,7 +264,6 @@ class NamespaceStore:
                 return
 
     def save(self, seconds: float) -> None:
-        """Save the namespace unless it is already saved, and wait at most that long."""
         with self._writing:
             with self._lock:
                 self._attempted = self._changes
@@ -297,7 +284,6 @@ class NamespaceStore:
 
 
 def describe_restored(back: list[str], missing: list[NotSaved]) -> str:
-    """Describe which variables were restored, and which were not and why."""
     count = f"{len(back):,}" if back else "No"
     restored = f"{count} variable{'s' * (len(back) != 1)} restored"
     if not missing:

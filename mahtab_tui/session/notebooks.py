@@ -41,13 +41,12 @@ if TYPE_CHECKING:
 
 
 class ExportError(Exception):
-    """An ``/export`` command cannot be carried out; the message is a sentence."""
+    """The message is a sentence."""
 
 
 class ExportRequest(NamedTuple):
-    """The file and contents of an export. file: as typed by the user. folder: the base of a
-    relative path. shown: leave out what is hidden from the model, replaced or undone. whole: do not
-    limit the length of outputs."""
+    """folder: the base of a relative path. shown: leave out what is hidden, replaced or undone.
+    whole: do not limit outputs."""
 
     file: Path
     folder: Path
@@ -63,8 +62,7 @@ _FORMATS = f"The file's extension sets its format: {', '.join(ENDINGS)}."
 
 
 def parse_export(typed: str, session_name: str, folder: Path) -> ExportRequest:
-    """Parse ``[FILE] [shown] [whole]``, in any order; a name with spaces is quoted. Raises
-    `ExportError`."""
+    """Parse ``[FILE] [shown] [whole]``, in any order. Raises `ExportError`."""
     try:
         words = shlex.split(typed)
     except ValueError:
@@ -109,9 +107,8 @@ def export_session(
     whole: bool = False,
     over: bool = False,
 ) -> str:
-    """Export a saved session, and return a sentence about it. mask: masks texts that must not be
-    exported. shown, whole: as in `ExportRequest`. Raises `StoreError`, `NothingToExport`,
-    `OSError`, and `FileExistsError` if the file exists and `over` is False."""
+    """Export a saved session, and return a sentence about it. Raises `StoreError`,
+    `NothingToExport`, `OSError`, and `FileExistsError` unless `over`."""
     if path.suffix.lower() not in ENDINGS:
         raise NothingToExport(_FORMATS)
     page = load_records(database(), row.id, limit=ALL)
@@ -132,7 +129,7 @@ LONGEST_FILE = 1_000_000
 """Maximum characters of one cell's output to write."""
 
 PAUSE = 2.0
-"""Seconds between a change and updating the file, and between two attempts."""
+"""Seconds between a change and updating the file."""
 
 _CHANGES = (
     records.ReplOut
@@ -147,12 +144,11 @@ _CHANGES = (
 
 
 class CellNotFound(Exception):
-    """The notebook has no such code cell; the message is a sentence."""
+    """The message is a sentence."""
 
 
 class Notebook(logging.Handler):
-    """A notebook and the results of its cells, updated from the session's records. Any thread may
-    call it."""
+    """A notebook and the results of its cells, updated from records. Any thread may call it."""
 
     def __init__(
         self,
@@ -165,8 +161,7 @@ class Notebook(logging.Handler):
         everything: Callable[[], Sequence[Record]] = tuple,
     ) -> None:
         """past: the last records of a resumed session. everything: returns all stored records; may
-        raise `StoreError`. If the session opened the file earlier, its cells are not shown
-        again."""
+        raise `StoreError`."""
         super().__init__()
         if past:
             try:
@@ -180,13 +175,13 @@ class Notebook(logging.Handler):
         self._lock = threading.Lock()
         """Held while the file is read or written."""
         self._new_records: deque[Record] = deque(past)
-        """Records that are not yet folded."""
+        """Not yet folded."""
         self._conversation = Conversation()
         self._since = 0
         """The entries from this index on belong to the file as last read."""
         self._changes = self._written_changes = 0
         self._edited: dict[int, str] = {}
-        """Edited sources of cells, by position."""
+        """Edited sources of cells."""
         self._first = 1
         self._file = file
         self._content = file.content
@@ -195,9 +190,9 @@ class Notebook(logging.Handler):
         self._opened = ""
         """The file last opened by the folded records."""
         self._timer: threading.Timer | None = None
-        """Runs until the automatically updated file is written."""
+        """Runs until the file is written."""
         self.problem = ""
-        """Why the automatically updated file could not be written, as a sentence."""
+        """Why the file could not be written, as a sentence."""
         self._ended = False
         for record in reversed(past):
             if isinstance(record, records.NotebookFile):
@@ -207,8 +202,8 @@ class Notebook(logging.Handler):
     def _resume(
         self, file: NotebookFile, opened: records.NotebookFile, past: Sequence[Record]
     ) -> None:
-        """Continue with a file that this session opened earlier. If another program has changed it,
-        its cells are shown again."""
+        """Continue with a file that this session opened earlier, unless another program has changed
+        it."""
         written = next(
             record
             for record in reversed(past)
@@ -235,8 +230,7 @@ class Notebook(logging.Handler):
 
     @property
     def unsaved(self) -> bool:
-        """Whether there are changes that are not in the file, and that will not be written
-        automatically."""
+        """Whether there are changes that will not be written automatically."""
         return self._changes != self._written_changes and (
             not self._file.rewritable or bool(self.problem)
         )
@@ -289,7 +283,7 @@ class Notebook(logging.Handler):
                 emit(self._log, stored)
 
     def stored_output(self, number: int) -> str | None:
-        """Return the whole stored output of a cell; None if the cell no longer exists."""
+        """Return the whole stored output of a cell, if it still exists."""
         try:
             return "".join(output.text for output in cell_outputs(self._cell(number), whole=True))
         except CellNotFound:
@@ -298,8 +292,7 @@ class Notebook(logging.Handler):
     # Running
 
     def run(self, number: int, source: str | None = None) -> None:
-        """Run a cell. source: its current source, as shown on the screen; None for its last one.
-        Raises `CellNotFound`."""
+        """source: as shown on the screen; None for the last one. Raises `CellNotFound`."""
         cell = self._cell(number)
         if cell["cell_type"] != "code":
             raise CellNotFound(f"Notebook cell {number} is not a code cell.")
@@ -308,8 +301,7 @@ class Notebook(logging.Handler):
         self._run_in_order([number])
 
     def _unmasked(self, source: str, *known: str) -> str:
-        """Return a source as typed: the screen shows sources with masked secrets. known: sources
-        that it may be. Raises `CellNotFound`."""
+        """Return a source as typed: the screen shows sources with masked secrets."""
         for each in known:
             if self._secrets.mask(each).strip("\n") == source.strip("\n"):
                 return each
@@ -320,7 +312,7 @@ class Notebook(logging.Handler):
         return source
 
     def run_up_to(self, number: int | None = None) -> None:
-        """Run all code cells up to a position, or to the end, until one fails. Raises
+        """Run the code cells up to a position, or to the end, until one fails. Raises
         `CellNotFound`."""
         if number is not None:
             self._cell(number)
@@ -368,9 +360,8 @@ class Notebook(logging.Handler):
     # Saving
 
     def save(self) -> str:
-        """Write the file and return a sentence about it; if it is up to date, do nothing and return
-        "". If another program has changed the file, write a new one next to it, and use that from
-        now on. Raises `OSError`."""
+        """Write the file and return a sentence; "" if it is up to date. If another program has
+        changed the file, use a new one next to it from now on. Raises `OSError`."""
         with self._lock:
             changes = self._changes
             content = self._build_content()
@@ -419,12 +410,10 @@ class Notebook(logging.Handler):
         self.problem = problem
 
     def flush(self) -> None:
-        """Write the file now, if it is updated automatically and something has changed."""
         if self._file.rewritable and self._changes != self._written_changes and not self._ended:
             self._autosave()
 
     def end(self) -> None:
-        """Write the file for the last time, if it is updated automatically."""
         self.flush()
         self._ended = True
         if self._timer is not None:

@@ -28,7 +28,7 @@ from mahtab_tui.kernel.base import HostServer, KernelError
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import parse_sampling, pop_access
 from mahtab_tui.session.info import Cancellation, ask_approval
-from mahtab_tui.settings.approval_rules import Call, Rule
+from mahtab_tui.settings.approval_rules import Call
 from mahtab_tui.system import IMPORTS
 from mahtab_tui.worker.contexts import ContextText, NamedContext
 from mahtab_tui.worker.sandbox.names import DescribedTool, name_problem
@@ -36,17 +36,18 @@ from mahtab_tui.worker.sandbox.names import DescribedTool, name_problem
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from mahtab_tui.search.search import Search, SearchAnswer
+    from mahtab_tui.search.api import Search, SearchAnswer
     from mahtab_tui.servers.schema import ToolSignature
     from mahtab_tui.servers.servers import Servers
     from mahtab_tui.session.components import Components
 
 _LONGEST = 2_000
 _MOST = 50
+_CELL_ENDED = {"error": "The cell that has the function has ended."}
 
 
 class KernelTools:
-    """Implements `search.tools.ToolRunner` by requests fetched by the kernel. Any thread may call
+    """Implements `search.tools.ToolRunner` by requests that the kernel fetches. Any thread may call
     it."""
 
     def __init__(self) -> None:
@@ -64,13 +65,14 @@ class KernelTools:
         kwargs: Mapping[str, Any],
         done: Callable[[Mapping[str, Any]], None],
     ) -> None:
-        request = {"call": call, "name": name, "args": list(args), "kwargs": dict(kwargs)}
         with self._lock:
-            if not self._ended:
+            ended = self._ended
+            if not ended:
                 self._open[call] = done
+                request = {"call": call, "name": name, "args": list(args), "kwargs": dict(kwargs)}
                 self._requests.put(request)
-                return
-        done({"error": "The cell that has the function has ended."})
+        if ended:
+            done(_CELL_ENDED)
 
     def stop(self, call: int) -> None:
         with self._lock:
@@ -85,12 +87,12 @@ class KernelTools:
         return request
 
     def done(self, call: object, result: object) -> None:
-        """Process the result of a call from the kernel, which is not trusted."""
+        """Process a result from the kernel, which is not trusted."""
         with self._lock:
             waiting = self._open.pop(call, None) if isinstance(call, int) else None
         if waiting is not None:
-            failed = {"error": "The kernel did not answer."}
-            waiting(result if isinstance(result, Mapping) else failed)
+            no_answer = {"error": "The kernel did not answer."}
+            waiting(result if isinstance(result, Mapping) else no_answer)
 
     def end(self) -> None:
         """End all calls, because the cell or its kernel has ended."""
@@ -99,11 +101,11 @@ class KernelTools:
             waiting, self._open = self._open, {}
             self._requests.put(None)
         for done in waiting.values():
-            done({"error": "The cell that has the function has ended."})
+            done(_CELL_ENDED)
 
 
 def parse_tools(given: Iterable[Any]) -> list[DescribedTool]:
-    """Parse descriptions of functions from the kernel. Raises `ValueError`."""
+    """Parse descriptions from the kernel. Raises `ValueError`."""
     tools = [
         DescribedTool(str(name), str(signature)[:_LONGEST], str(doc)[:_LONGEST])
         for name, signature, doc in given
@@ -122,7 +124,6 @@ _TOOL_CALLS = 32
 LONGEST_SENT = 500_000_000
 """Maximum characters of a text sent by a kernel on another machine."""
 _MOST_SENT = 20
-"""Maximum number of texts sent and not yet searched."""
 
 
 class Searches:
@@ -136,7 +137,7 @@ class Searches:
         self._engine_lock = threading.Lock()
         self._search: Search | None = None
         self._running: dict[str, str] = {}
-        """Trees that cells wait for, with the root that is running."""
+        """The running root of each tree that a cell waits for."""
         self._tools: dict[str, KernelTools] = {}
         self._sent: dict[str, list[str]] = {}
         """Texts from another machine, in pieces, by tree."""
@@ -151,24 +152,11 @@ class Searches:
             text = f"A text from another machine may have at most {LONGEST_SENT:,} characters."
             raise RuntimeError(text)
 
-    def _load_text(self, tree: str, file: str) -> str:
-        """Return the text of a search, from the kernel's file or as sent by another machine. Raises
-        `OSError` and `ValueError`."""
-        if not self._kernel.info().host:
-            return _read_text(Path(file))
-        if tree not in self._sent:
-            raise ValueError("The text of this search is unknown.")
-        return "".join(self._sent.pop(tree))
-
     def run_from_cell(
         self, args: Mapping[str, Any], cell: int, session_model: str | BaseChatModel
     ) -> dict[str, Any]:
-        """Serve `rlm(…)` in a cell: run a search, or rerun one with another query, and return a
-        `worker.answers.Result` as a dict.
-
-        If there is no answer, the dict has a sentence under `failed`. Raises `RuntimeError` with a
-        sentence if the search cannot run.
-        """
+        """Serve `rlm(…)` in a cell, and return a `worker.answers.Result` as a dict, or one with
+        `failed`. Raises `RuntimeError` if the search cannot run."""
         from mahtab_tui.sandbox.base import SandboxError, Text
         from mahtab_tui.search.limits import merge_limits
 
@@ -189,12 +177,22 @@ class Searches:
             if not args["file"]:
                 return self._result(self._engine().run_again(tree, str(args["query"]), about), args)
             limits = merge_limits(settings.rlm_limits(), **options)
+            if not self._kernel.info().host:
+                content = _read_text(Path(args["file"]))
+            elif tree in self._sent:
+                content = "".join(self._sent.pop(tree))
+            else:
+                raise ValueError("The text of this search is unknown.")
+            contexts = (
+                NamedContext(str(name), str(kind), int(start), int(end), _parts(parts), str(about))
+                for name, kind, start, end, parts, about in args["contexts"]
+            )
             text = ContextText(
-                self._load_text(tree, str(args["file"])),
+                content,
                 args["kind"],
-                _parse_parts(args["parts"]),
+                _parts(args["parts"]),
                 args["about"],
-                contexts=_parse_contexts(args["contexts"]),
+                contexts=tuple(contexts),
             )
             tools = self.open_tools(tree, parse_tools(args["tools"])) if args["tools"] else None
             answer = self._engine().run(
@@ -217,11 +215,9 @@ class Searches:
         return self._result(answer, args)
 
     def _result(self, answer: SearchAnswer, args: Mapping[str, Any]) -> dict[str, Any]:
-        packed: str | None = ""
-        if answer.log is not None:
-            # A very large log is only sent on request.
-            small = answer.log.chars <= _LARGE
-            packed = base64.b64encode(answer.packed()).decode() if small else None
+        # A very large log is only sent on request.
+        small = answer.log is None or answer.log.chars <= _LARGE
+        packed = base64.b64encode(answer.packed()).decode() if small else None
         if answer.state in ("error", "stopped"):
             return {"failed": plain(answer.text), "packed": packed}
         if answer.state == "partial":
@@ -231,8 +227,8 @@ class Searches:
         return {**result._asdict(), "packed": packed}
 
     def log(self, tree: str) -> str:
-        """Return the log of a search, encoded as text, if it was too large to come with the answer.
-        Raises `RuntimeError`."""
+        """Return the log of a search, if it was too large to come with the answer. Raises
+        `RuntimeError`."""
         log = None if self._search is None else self._search.packed_log(tree)
         if log is None:
             raise RuntimeError("The log of this search is no longer in memory.")
@@ -241,8 +237,7 @@ class Searches:
     def open_tools(
         self, tree: str, described: Sequence[DescribedTool] | None = None
     ) -> KernelTools:
-        """Open access to the cell's functions that a search may call. The kernel may ask for it
-        before its search begins."""
+        """The kernel may ask for them before its search begins."""
         with self._engine_lock:
             for old in list(self._tools)[:-_TOOL_CALLS]:
                 self._tools.pop(old).end()
@@ -252,7 +247,6 @@ class Searches:
         return tools
 
     def end_tools(self) -> None:
-        """End all calls of functions, because their kernel has ended."""
         for tools in list(self._tools.values()):
             tools.end()
 
@@ -290,9 +284,10 @@ class Searches:
             except KernelError as error:
                 warn(self._log, str(error))
                 return
-            numbered = (f"answer_{number}" for number in itertools.count(2))
-            names = itertools.chain(["answer"], numbered)
-            name = next(name for name in names if name not in used)
+            numbers = itertools.count(2)
+            name = "answer"
+            while name in used:
+                name = f"answer_{next(numbers)}"
             self._parts.inbox.put("python", f"{name} = {_literal(answer)}")
 
         threading.Thread(target=run, name="answer", daemon=True).start()
@@ -310,7 +305,7 @@ class Searches:
 
     def _engine(self) -> Search:
         with IMPORTS.turn():
-            from mahtab_tui.search.search import Search
+            from mahtab_tui.search.api import Search
 
         with self._engine_lock:
             if self._search is None:
@@ -323,7 +318,6 @@ class Searches:
             return self._search
 
     def _on_record(self, record: Record) -> None:
-        """Log an event of a search; called on the search's thread."""
         if isinstance(record, SearchBegin):
             from_cell = record.source == "cell" or record.tree in self._running
             if record.parent is None and from_cell:
@@ -341,26 +335,18 @@ class Searches:
 
 
 def _literal(text: str) -> str:
-    """Format a text as a Python literal, with one line for each of its lines."""
     lines = text.splitlines(keepends=True)
     if len(lines) < 2:
         return repr(text)
     return "\n".join(["(", *(f"    {line!r}" for line in lines), ")"])
 
 
-def _parse_parts(given: Iterable[Any]) -> tuple[tuple[str, int, int], ...]:
+def _parts(given: Iterable[Any]) -> tuple[tuple[str, int, int], ...]:
     return tuple((str(name), int(start), int(end)) for name, start, end in given)
 
 
-def _parse_contexts(given: Iterable[Any]) -> tuple[NamedContext, ...]:
-    return tuple(
-        NamedContext(str(name), str(kind), int(start), int(end), _parse_parts(parts), str(about))
-        for name, kind, start, end, parts, about in given
-    )
-
-
 def _read_text(file: Path) -> str:
-    """Read a cell's text and remove its file, because the kernel might be killed before it can."""
+    """Remove a cell's file, too, because the kernel might be killed before it can."""
     text = file.read_bytes().decode("utf-8", "surrogatepass")
     with contextlib.suppress(OSError):  # it is in memory, and belongs to the kernel
         file.unlink()
@@ -371,14 +357,6 @@ _LONGEST_ASKED = 200_000
 """Maximum characters of a call that the user can be asked about."""
 
 
-class _OpenCall(Cancellation):
-    """An MCP call that a cell waits for. cell: the newest cell when the call began."""
-
-    def __init__(self, cell: int) -> None:
-        super().__init__()
-        self.cell = cell
-
-
 class ServerCalls:
     """Serves requests to MCP servers from code in the kernel."""
 
@@ -386,11 +364,11 @@ class ServerCalls:
         self._parts = parts
         self._cells = parts.cells
         self._numbers = itertools.count(1)
-        self._open: dict[str, _OpenCall] = {}
+        self._open: dict[str, tuple[Cancellation, int]] = {}
+        """Calls that cells wait for, with the newest cell when the call began."""
         parts.cells.interrupted.append(self.cancel)
 
     def servers(self) -> Sequence[HostServer]:
-        """Return the servers for a new namespace."""
         servers = self._parts.knowledge.servers
         return [
             HostServer(state.python, visible(state.where)[:200])
@@ -398,13 +376,12 @@ class ServerCalls:
         ]
 
     def call(self, name: str, args: Mapping[str, Any]) -> Any:
-        """Serve a call from the kernel: ``mcp_tools``, ``mcp_call``, ``mcp_cancel`` or
-        ``mcp_search``."""
+        """Serve ``mcp_tools``, ``mcp_call``, ``mcp_cancel`` and ``mcp_search``."""
         from mahtab_tui.servers.servers import ServerError, format_matches
 
         if name == "mcp_cancel":
-            if (open_call := self._open.get(str(args["call"]))) is not None:
-                open_call.cancel()
+            if (waiting := self._open.get(str(args["call"]))) is not None:
+                waiting[0].cancel()
             return None
         servers = self._parts.knowledge.servers
         if servers is None:
@@ -422,10 +399,9 @@ class ServerCalls:
             return {"failed": "The call was cancelled."}
 
     def cancel(self, cell: int | None = None) -> None:
-        """Cancel the calls of a cell, including those of its threads; without a cell all calls,
-        because the kernel has ended."""
-        for open_call in list(self._open.values()):
-            if cell in (None, open_call.cell):
+        """Cancel the calls of a cell and its threads, or all calls."""
+        for open_call, began in list(self._open.values()):
+            if cell in (None, began):
                 open_call.cancel()
 
     def _tools(self, servers: Servers, server: str) -> dict[str, Any]:
@@ -440,7 +416,8 @@ class ServerCalls:
     def _call(self, servers: Servers, args: Mapping[str, Any]) -> dict[str, Any]:
         server, wire = str(args["server"]), str(args["tool"])
         arguments, key = dict(args["arguments"]), str(args["call"])
-        open_call = self._open[key] = _OpenCall(self._cells.last)
+        open_call = Cancellation()
+        self._open[key] = open_call, self._cells.last
 
         def waited(future: Future[Any]) -> Any:
             open_call.on_cancel(future.cancel)
@@ -457,21 +434,25 @@ class ServerCalls:
 
     def _ask(
         self,
-        open_call: _OpenCall,
+        open_call: Cancellation,
         server: str,
         tool: ToolSignature,
         arguments: Mapping[str, Any],
         cell: int | None,
     ) -> None:
         """Ask the user, unless their own cell makes the call, or a rule decides. Raises
-        `ServerError` if the call must not be made, `CancelledError` if it was cancelled."""
+        `ServerError` and `CancelledError`."""
         from mahtab_tui.servers.servers import ServerError
 
         party = self._cells.foreign_party(cell)
         if party is None:
             return
         name = f"{server}.{tool.name}"
-        rule = self._deciding_rule(Call(name, keywords=arguments))
+        matching = [
+            rule for rule in self._parts.info.rules if rule.matches(Call(name, keywords=arguments))
+        ]
+        strictest = ("deny", "ask", "allow")
+        rule = min(matching, key=lambda rule: strictest.index(rule.action), default=None)
         if rule is not None and rule.action == "deny":
             raise ServerError(f"{name} was not called: the rule {rule.text} forbids it.")
         if rule.action == "allow" if rule is not None else self._parts.info.approval == "auto":
@@ -499,9 +480,3 @@ class ServerCalls:
         if decision.action in ("skip", "stop"):
             reason = f": {decision.reason}" if decision.reason.strip() else "."
             raise ServerError(f"The user did not allow the call of {name}{reason}")
-
-    def _deciding_rule(self, call: Call) -> Rule | None:
-        """Return the strictest of the user's rules for a call."""
-        matching = [rule for rule in self._parts.info.rules if rule.matches(call)]
-        order = ("deny", "ask", "allow")
-        return min(matching, key=lambda rule: order.index(rule.action), default=None)

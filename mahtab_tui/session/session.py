@@ -27,23 +27,19 @@ if TYPE_CHECKING:
     from mahtab_tui.session.loading import DataFile
 
     Parts = Components
-    """Declares the components for type checkers; at run time `__getattr__` returns them."""
+    """Declares the components for type checkers; `__getattr__` returns them."""
 else:
     Parts = object
 
 Stopped = Literal["model", "cell"]
 
 _PATIENCE, _HURRY = 5.0, 0.5
-"""Seconds to wait until the variables are saved, when the user quits and when a signal ends the
-program."""
+"""Seconds for saving the variables when the user quits, and when a signal ends the program."""
 
 
 class Session(Parts):
-    """A conversation over one namespace. Methods may be called from any thread, and return
-    immediately unless they say otherwise.
-
-    Its components are loaded and built when one of them is first used, by `start` at the latest.
-    """
+    """A conversation over one namespace. Any thread may call methods; they return immediately
+    unless they say otherwise. Components are built when one is first used."""
 
     if not TYPE_CHECKING:
 
@@ -69,12 +65,10 @@ class Session(Parts):
         by_program: bool = False,
         no_trace: bool = False,
     ) -> None:
-        """kernel: the kernel, or a lazy backend, which is created when a component is first used.
-        past: the records of a resumed session, in order. files: loaded into variables once the
-        kernel has started. notebook: a file whose cells are shown and can be run. by_program: the
-        session is used by a program, which provides the agent, and `input()` fails. no_trace: write
-        nothing about the session to disk.
-        """
+        """kernel: the kernel, or a lazy backend. past: the records of a resumed session. files:
+        loaded into variables once the kernel has started. notebook: its cells are shown and can be
+        run. by_program: a program provides the agent, and `input()` fails. no_trace: write nothing
+        to disk."""
         self.settings = settings
         self.no_trace = no_trace
         self.past = past
@@ -84,8 +78,8 @@ class Session(Parts):
             kernel = Lazy.of(SessionBackend(kernel, store))
         self.backend: Lazy[SessionBackend] = kernel
         self.ready: Future[bool] = Future()
-        """Whether the first kernel's Python has pandas, once it is ready. Raises `KernelError` if
-        the kernel could not start."""
+        """Whether the first kernel's Python has pandas. Raises `KernelError` if the kernel could
+        not start."""
         self._closed = False
         self.frontend = frontend
         self.name: str = name
@@ -101,7 +95,6 @@ class Session(Parts):
         return self._components.made
 
     def build(self) -> None:
-        """Build its components, unless they are already built."""
         self._components.get()
 
     def _build(self) -> Components:
@@ -110,15 +103,13 @@ class Session(Parts):
         return Components(self)
 
     def listen(self, begin: Callable[[logging.Logger], None]) -> None:
-        """Call `begin` with the bus before any record passes, or immediately if the components are
-        already built, to add a handler."""
+        """Call `begin` with the bus before any record passes, to add a handler."""
         if self.built:
             begin(self.log)
         else:
             self.listeners.append(begin)
 
     def start(self) -> None:
-        """Start the kernel on a thread, and serve inputs."""
         self.info.report()
         for sentence in self.settings.untrusted:
             self.notice(sentence, "warning")
@@ -133,21 +124,18 @@ class Session(Parts):
         self.agent.start()
 
     def start_kernel(self) -> None:
-        """Start only the kernel, and wait for it; inputs are not served. Raises `KernelError`."""
+        """Start only the kernel, and wait for it. Raises `KernelError`."""
         self.kernel.start(self.host)
 
     def save(self) -> None:
-        """Write incomplete streams to the store now."""
+        """Write incomplete streams to the store."""
         if self.built:
             for handler in self.log.handlers:
                 handler.flush()
 
     def close(self, *, keep_kernel: bool = False, hurry: bool = False, leave: bool = False) -> None:
-        """Stop the model, the threads and, unless `keep_kernel`, the kernel. Waits for them.
-
-        hurry: limit the wait for saving variables. leave: detach the kernel, if it can run without
-        a screen.
-        """
+        """Stop the model, the threads and, unless `keep_kernel`, the kernel. Waits. hurry: limit
+        the wait for saving variables. leave: detach the kernel, if possible."""
         if self._closed:
             return
         self._closed = True
@@ -178,13 +166,12 @@ class Session(Parts):
         close_logging(self.log)
 
     def submit(self, mode: Mode, text: str) -> int:
-        """Queue a cell or a question; returns the input's id."""
+        """Queue a cell or a question; returns its id."""
         return self.inbox.put(mode, text)
 
     def replace(self, entry: str, mode: Mode, text: str) -> bool:
-        """Submit an input in place of an earlier one, which is removed from the model's
-        conversation together with everything after it. The namespace stays. Does nothing and
-        returns False while an input runs or is queued."""
+        """Submit an input in place of an earlier one, which is removed from the conversation with
+        everything after it. Returns False while an input runs or is queued."""
         if self.cells.running or self.agent.in_turn or not self.inbox.idle:
             return False
         self.entries.replace(entry)
@@ -192,7 +179,7 @@ class Session(Parts):
         return True
 
     def stop(self) -> Stopped | None:
-        """Stop the model's turn, or else the running cell; returns which it was."""
+        """Stop the model's turn, or else the running cell; returns which."""
         if self.agent.in_turn:
             self.agent.stop()
             return "model"
@@ -201,8 +188,6 @@ class Session(Parts):
         return None
 
     def compact(self, keep: str) -> None:
-        """Summarise the conversation before the last question, on a thread. keep: what the summary
-        must contain, in the user's words."""
         if self.agent.in_turn:
             busy = "The model is working. Wait until it ends, or stop it; then /compact."
             self.notice(busy, "warning")
@@ -211,70 +196,63 @@ class Session(Parts):
 
     @cached_property
     def kernel_control(self) -> KernelControl:
-        """The user's actions on the kernel itself; loaded on first use."""
         from mahtab_tui.session.kernel_control import KernelControl
 
         return KernelControl(self._components.get())
 
     @property
     def model(self) -> str:
-        """The full name of the model that answers; empty while servers on this machine are searched
-        for one."""
+        """Full name; empty while servers on this machine are searched for a model."""
         if self.built:
             return self.info.model
         return self.first_model.result() if self.first_model.done() else ""
 
     def set_model(self, model: str) -> None:
-        """Use another model from the next question on; the conversation stays. Raises
-        `ModelError`."""
+        """Use another model from the next question on. Raises `ModelError`."""
         model = full_name(model, self.settings.provider)
         check_model(model, **self.settings.model_access())
         self.info.set_model(model)
         self.renew_model()
 
     def renew_model(self) -> None:
-        """Create the model again, from the current settings."""
         self.agent.change(lambda agent: agent.set_model(self.models.make()))
 
     @property
     def saved_id(self) -> str:
-        """The id under which the session is saved; empty if it is not saved."""
+        """Empty if the session is not saved."""
         from mahtab_tui.store.sqlite import SqliteStore
 
         store = self.backend.get().store
         return store.session if isinstance(store, SqliteStore) else ""
 
     def output(self, cell: int) -> str | None:
-        """Return the whole output of a cell from the store; None if it was not saved. Waits. Raises
-        `StoreError`."""
+        """Return the whole output of a cell, if it was saved. Waits. Raises `StoreError`."""
         store = self.backend.get().store
         return None if store is None else store.output(cell)
 
     def open_inspector(self) -> InspectorClient:
-        """Return an `InspectorClient` for one screen, which must close it."""
+        """Return a client for one screen, which must close it."""
         from mahtab_tui.kernel.inspector_client import InspectorClient
 
         return InspectorClient(self.kernel)
 
     def context_use(self) -> ContextUse:
-        """Count what the next question would send. Waits for the kernel, and for the model's
-        package. Raises `KernelError` and `ModelError`."""
+        """Count what the next question would send. Waits. Raises `KernelError` and `ModelError`."""
         from mahtab_tui.session.components import context_use
 
         return context_use(*self.agent.agent.context_sizes(self.private.variables()))
 
     def all_records(self) -> list[Record]:
-        """Return all stored records of the session. Raises `StoreError`."""
+        """Raises `StoreError`."""
         store = self.backend.get().store
         return [] if store is None else store.everything()
 
     def complete(self, code: str, cursor: int) -> Completions:
-        """Complete the code at the cursor. Waits at most half a second for the kernel. Raises
-        `KernelError`."""
+        """Waits at most half a second for the kernel. Raises `KernelError`."""
         return self.kernel.complete(code, cursor)
 
     def explain(self, code: str, cursor: int) -> Explanation | None:
-        """Explain the name at the cursor. Waits for the kernel. Raises `KernelError`."""
+        """Explain the name at the cursor. Waits. Raises `KernelError`."""
         return self.kernel.explain(code, cursor)
 
     @property
@@ -285,11 +263,9 @@ class Session(Parts):
         return self.suggestions.suggest
 
     def mask(self, text: str) -> str:
-        """Mask the secrets in a text."""
         return self.secrets.mask(text) if self.built or self.settings.secrets() else text
 
     def notice(self, text: str, level: Literal["info", "warning", "error"] = "info") -> None:
-        """Show the user a message in the transcript."""
         from mahtab_tui.bus.records import Notice, emit
 
         emit(self.log, Notice(text, level=level))

@@ -11,7 +11,7 @@ import stat
 import struct
 import sys
 import threading
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -31,56 +31,31 @@ if TYPE_CHECKING:
     from mahtab_tui.session.session import Session
 
 WAITING = 10_000
-"""Maximum number of records queued for a watcher. One that reads too slowly misses some."""
+"""Maximum records queued for a watcher. One that reads too slowly misses some."""
 
 BACKLOG = 2_000
 CHARACTERS = 20_000_000
-"""Maximum number and characters of the recent records to keep. Pieces of a stream are kept until
-the complete record follows."""
+"""Maximum number and characters of recent records to keep."""
 
-GROWING = 1_000_000
-"""Maximum characters to keep of the end of a stream."""
+JOINED = 100_000
+"""Characters up to which pieces of a stream are joined to one record."""
 
 Feed = queue.Queue[Record | None]
-"""Records that a watcher has not read yet; None marks the end."""
-
-
-class _OpenStream:
-    """The end of a stream whose complete record has not arrived yet. size: in characters."""
-
-    def __init__(self, first: Stream) -> None:
-        self._first = first
-        self.key = stream_key(first)
-        self._texts: deque[str] = deque()
-        self.size = 0
-
-    def accepts(self, piece: Stream) -> bool:
-        return self._first.stream == piece.stream
-
-    def add(self, text: str) -> None:
-        self._texts.append(text)
-        self.size += len(text)
-        while self.size > GROWING and len(self._texts) > 1:
-            self.size -= len(self._texts.popleft())
-
-    def record(self) -> Record:
-        return self._first.changed(text="".join(self._texts))
+"""None marks the end."""
 
 
 class Broadcast(logging.Handler):
     """Keeps the recent records of a session and passes new ones to the watchers."""
 
     def __init__(self, past: Iterable[Record] = ()) -> None:
-        """past: records of the past for watchers, from `past_for_watchers`."""
         super().__init__()
         self._mutex = threading.Lock()
-        """Ensures that a new watcher gets each record exactly once, either from the past or as it
-        arrives."""
-        self._past: OrderedDict[int, Record | _OpenStream] = OrderedDict()
-        """By a number, so that the pieces of a finished stream are removed without a search."""
+        """A new watcher gets each record exactly once."""
+        self._past: OrderedDict[int, Record] = OrderedDict()
+        """By a number, so that pieces are removed without a search."""
         self._numbers = itertools.count()
         self._open_streams: dict[str, list[int]] = {}
-        """The numbers in `_past` of each open stream's pieces."""
+        """Numbers in `_past` of each open stream's pieces."""
         self._characters = 0
         self._feeds: set[Feed] = set()
         for record in past:
@@ -92,17 +67,14 @@ class Broadcast(logging.Handler):
             for feed in self._feeds:
                 with suppress(queue.Full):
                     feed.put_nowait(value)
-            if isinstance(value, Stream):
-                self._store_piece(value)
-            else:
-                self._store(value)
+            self._store(value)
 
     def watch(self) -> Feed:
         """Return a feed of the recent records, followed by new ones."""
         feed: Feed = queue.Queue(WAITING)
         with self._mutex:
             for each in self._past.values():
-                feed.put_nowait(each.record() if isinstance(each, _OpenStream) else each)
+                feed.put_nowait(each)
             self._feeds.add(feed)
         return feed
 
@@ -111,47 +83,44 @@ class Broadcast(logging.Handler):
             self._feeds.discard(feed)
         feed.put(None)
 
-    def _store_piece(self, piece: Stream) -> None:
-        if not (key := stream_key(piece)):
-            return
-        if isinstance(piece, records.AssistantChatStream) and piece.fresh:
-            self._drop_pieces(key)
-            return
-        last = next(reversed(self._past.values()), None)
-        if not isinstance(last, _OpenStream) or not last.accepts(piece):
-            last = _OpenStream(piece)
-            self._open_streams.setdefault(key, []).append(self._append(last))
-        before = last.size
-        last.add(piece.text)
-        self._trim(last.size - before)
-
-    def _drop_pieces(self, key: str) -> None:
-        for number in self._open_streams.pop(key, ()):
-            if (dropped := self._past.pop(number, None)) is not None:
-                self._characters -= _record_size(dropped)
-
     def _store(self, record: Record) -> None:
-        self._drop_pieces(stream_key(record))
-        self._append(record)
-        self._trim(_record_size(record))
-
-    def _append(self, item: Record | _OpenStream) -> int:
-        number = next(self._numbers)
-        self._past[number] = item
-        return number
-
-    def _trim(self, characters: int) -> None:
-        self._characters += characters
+        key = stream_key(record)
+        if not isinstance(record, Stream):
+            self._drop_pieces(key)
+            self._append(record)
+        elif isinstance(record, records.AssistantChatStream) and record.fresh:
+            self._drop_pieces(key)
+        elif key:
+            number, last = next(reversed(self._past.items()), (0, None))
+            if (
+                isinstance(last, Stream)
+                and last.stream == record.stream
+                and len(last.text) < JOINED
+            ):
+                self._past[number] = last.changed(text=last.text + record.text)
+                self._characters += len(record.text)
+            else:
+                self._open_streams.setdefault(key, []).append(self._append(record))
         while len(self._past) > BACKLOG or self._characters > CHARACTERS:
             number, oldest = self._past.popitem(last=False)
             self._characters -= _record_size(oldest)
-            if isinstance(oldest, _OpenStream):
-                self._open_streams[oldest.key].remove(number)
+            if isinstance(oldest, Stream):
+                self._open_streams[stream_key(oldest)].remove(number)
+
+    def _append(self, record: Record) -> int:
+        number = next(self._numbers)
+        self._past[number] = record
+        self._characters += _record_size(record)
+        return number
+
+    def _drop_pieces(self, key: str) -> None:
+        for number in self._open_streams.pop(key, ()):
+            self._characters -= _record_size(self._past.pop(number))
 
 
 def past_for_watchers(past: Sequence[Record], *, same_kernel: bool) -> Iterator[Record]:
-    """Yield the records of a resumed session that watchers get. same_kernel: the kernel was
-    reattached, and unfinished cells continue."""
+    """Yield the records of a resumed session that watchers get. same_kernel: unfinished cells
+    continue."""
     for record in past:
         # Pending requests are sent again if they still wait.
         if not isinstance(record, records.Approval | records.Input) or record.state != "waiting":
@@ -164,26 +133,23 @@ def past_for_watchers(past: Sequence[Record], *, same_kernel: bool) -> Iterator[
         yield records.Namespace(fresh=True, cell=0)
 
 
-def _record_size(record: Record | _OpenStream) -> int:
-    """Return the length of a record in characters, including the data of pictures."""
-    if isinstance(record, _OpenStream):
-        return record.size
+def _record_size(record: Record) -> int:
     data = record.data if isinstance(record, Display | UserAttachment) else ""
     return len(record.text) + len(data or "")
 
 
 REPLY_SECONDS = 2.0
-"""Seconds that a session may take to answer a probe."""
+"""Seconds for answering a probe."""
 
 LONGEST_PATH = 100
-"""Maximum length of a socket's path in bytes; systems allow only slightly more."""
+"""Bytes of a socket's path; systems allow only slightly more."""
 
 _LOCAL_PEERCRED = 1
-"""The macOS socket option for the peer's user id."""
+"""macOS: the peer's user id."""
 
 
 class SharingError(Exception):
-    """Sessions cannot be shared or found; the message is a sentence."""
+    """The message is a sentence."""
 
 
 class RunningSession(NamedTuple):
@@ -199,7 +165,7 @@ class RunningSession(NamedTuple):
 
 
 def share_folder() -> Path:
-    """Return the folder of the sockets, creating it if necessary. Raises `SharingError`."""
+    """Return the folder of the sockets. Raises `SharingError`."""
     folder = home_folder() / "run"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -213,21 +179,11 @@ def share_folder() -> Path:
     return folder
 
 
-def socket_path(pid: int) -> Path:
-    path = share_folder() / f"{pid}.sock"
-    if len(os.fsencode(path)) > LONGEST_PATH:
-        raise SharingError(f"the path {path} is too long for a socket.")
-    return path
-
-
 def peer_uid(connection: socket.socket) -> int:
     if sys.platform == "darwin":
-        _, uid = struct.unpack("2I", connection.getsockopt(0, _LOCAL_PEERCRED, 8))
-        return int(uid)
-    _, uid, _ = struct.unpack(
-        "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    )
-    return int(uid)
+        return int(struct.unpack("2I", connection.getsockopt(0, _LOCAL_PEERCRED, 8))[1])
+    peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    return int(struct.unpack("3i", peer)[1])
 
 
 def running_sessions() -> list[RunningSession]:
@@ -236,8 +192,7 @@ def running_sessions() -> list[RunningSession]:
 
 
 def find_session(name: str | None, project: Path) -> RunningSession:
-    """Return the only session with a name or process id, or in a project. Raises `SharingError` if
-    there are none or several."""
+    """Return the only session with a name or process id, or in a project. Raises `SharingError`."""
     running = running_sessions()
     if name is not None:
         found = [each for each in running if name in (each.name, str(each.pid))]
@@ -277,8 +232,7 @@ def _find_running(folder: Path) -> Iterator[RunningSession]:
 
 
 def _request_frames(path: Path, op: str, patience: float | None = None) -> Iterator[Frame]:
-    """Send a request to a session, and yield the frames it sends. patience: timeout for each frame.
-    Raises `OSError` and `FrameError`."""
+    """patience: seconds for each frame."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(patience)
         connection.connect(str(path))
@@ -289,8 +243,7 @@ def _request_frames(path: Path, op: str, patience: float | None = None) -> Itera
 
 
 def follow_session(running: RunningSession) -> Iterator[Record]:
-    """Yield the recent records of a session, then new ones until it ends. Raises `OSError` if it
-    cannot be reached."""
+    """Yield the recent records of a session, then new ones until it ends. Raises `OSError`."""
     with suppress(FrameError):  # the session is damaged, or not a session at all
         for frame in _request_frames(running.path, "watch"):
             with suppress(InvalidRecord):
@@ -299,21 +252,20 @@ def follow_session(running: RunningSession) -> Iterator[Record]:
 
 
 SEND_TIMEOUT = 5
-"""Seconds that an agent may take to read. A slower one is disconnected, so that it does not block
-the session."""
+"""Seconds for an agent to read; a slower one is disconnected."""
 
 CLOSE_SECONDS = 1.0
 """Seconds for a disconnected agent to read why."""
 
 RETRY_SECONDS = 0.1
-"""Seconds to wait after accepting a connection failed."""
+"""Seconds after accepting a connection failed."""
 
 LARGEST = 64 * 1024 * 1024
-"""Maximum size of an agent's message in bytes."""
+"""Maximum bytes of an agent's message."""
 
 
 class AgentService:
-    """Serves the agents that are connected to a session."""
+    """Serves the agents of a session."""
 
     def __init__(self, session: Session, project: Path) -> None:
         """project: the folder by which agents find the session."""
@@ -323,8 +275,7 @@ class AgentService:
         self._connections: set[_Connection] = set()
 
     def serve(self, connected: socket.socket, *, owns_session: bool = False) -> None:
-        """Serve the peer of a socket, on a thread. owns_session: the peer is an agent, and the
-        session is its own."""
+        """Serve a peer on a thread. owns_session: it is an agent, and the session is its own."""
         connection = _Connection(connected, self, owns_session=owns_session)
         self._connections.add(connection)
         threading.Thread(target=connection.serve, name="share-agent", daemon=True).start()
@@ -353,7 +304,9 @@ class ShareServer(AgentService):
     def __init__(self, session: Session, project: Path) -> None:
         super().__init__(session, project)
         self._closed = threading.Event()
-        self._path = socket_path(os.getpid())
+        self._path = share_folder() / f"{os.getpid()}.sock"
+        if len(os.fsencode(self._path)) > LONGEST_PATH:
+            raise SharingError(f"the path {self._path} is too long for a socket.")
         # Renamed once it listens: programs that look for sessions remove sockets that do not
         # answer.
         draft = self._path.with_suffix(".new")
@@ -394,7 +347,7 @@ class ShareServer(AgentService):
 
 
 class _Connection:
-    """An agent's connection. One thread reads, and each call is served on a thread of its own."""
+    """An agent's connection. One thread reads, and each call is served on another."""
 
     def __init__(
         self, accepted: socket.socket, server: AgentService, *, owns_session: bool
@@ -429,8 +382,7 @@ class _Connection:
             self._ended.set()
 
     def disconnect(self, sentence: str) -> None:
-        """Close the connection, with a sentence for the agent. Briefly waits until the agent has
-        read it."""
+        """Close the connection, and briefly wait until the agent has read why."""
         self._leaving = True
         self._send({"op": "bye", "text": sentence})
         with suppress(OSError):
@@ -469,7 +421,7 @@ class _Connection:
                 self._send({"op": "record", **as_json(record)})
 
     def _send(self, frame: Frame) -> None:
-        """Send a frame; ignores a peer that has gone. Raises `FrameError` if it is too large."""
+        """Ignores a peer that has gone. Raises `FrameError` if the frame is too large."""
         try:
             data = encode(frame)
         except FrameError as error:

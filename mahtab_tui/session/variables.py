@@ -1,4 +1,4 @@
-"""Shows variables to models and agents, and finds which cells made a variable."""
+"""What models and agents see of variables, and which cells made them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class VariableHistory(logging.Handler):
-    """Tracks which cells changed which variables, from records."""
+    """Tracks which cells changed which variables."""
 
     def __init__(self, past: Iterable[Record] = ()) -> None:
         super().__init__()
@@ -56,8 +56,8 @@ class VariableHistory(logging.Handler):
             )
 
     def code_for(self, name: str, missing: Collection[str]) -> str:
-        """Return the cells that made a variable, and those that made what they need, in order as
-        one cell; empty if unknown. missing: variables that do not exist now."""
+        """Return the cells that made a variable and what it needs, as one cell. missing: variables
+        that do not exist now."""
         cells = sorted(self._changes.keys() & self.codes.keys() - self._undone)
         steps = [RanCell(cell, self.codes[cell], self._changes[cell]) for cell in cells]
         chosen = steps_for(name, steps, missing.__contains__)
@@ -79,7 +79,7 @@ class PrivateNames:
         self._secrets = parts.secrets
         self._hidden = parts.prompt.hidden
         self._aliases: frozenset[str] = frozenset()
-        """Other names of the private objects, as last determined."""
+        """Other names of the private objects."""
         self._codes = parts.variable_history.codes
 
     @property
@@ -87,18 +87,19 @@ class PrivateNames:
         return sorted(self._hidden.private)
 
     def mark(self, name: str, private: bool) -> None:
-        """Mark a name as private, or remove the mark. Waits for the kernel."""
+        """Waits for the kernel."""
         if private == (name in self._hidden.private):
             return
-        cells, text, exists = tuple(self._codes), _UNMARKED, False
+        cells: tuple[int, ...] = ()
+        text = _UNMARKED
         if private:
-            used = self._query_kernel([name], [self._codes[cell] for cell in cells]).used
-            cells = tuple(cell for cell, names in zip(cells, used, strict=False) if names)
+            codes = dict(self._codes)
+            used = self._query_kernel([name], list(codes.values())).used
+            cells = tuple(cell for cell, names in zip(codes, used, strict=False) if names)
+            text, exists = _MARKED, False
             with suppress(KernelError):
                 exists = any(variable.name == name for variable in self._kernel.variables())
-            text = _MARKED + _MISSING * (not exists)
-        else:
-            cells = ()
+            text += _MISSING * (not exists)
         emit(self._log, Private(name=name, private=private, cells=cells))
         if not private:
             self._secrets.private.replace(())
@@ -106,12 +107,12 @@ class PrivateNames:
         emit(self._log, Notice(text.format(name=name)))
 
     def uses(self, code: str) -> tuple[str, ...]:
-        """Return the private variables that code can reach, as far as that can be determined. Waits
-        for the kernel."""
+        """Return the private variables that code can reach, as far as that can be determined.
+        Waits."""
         return self._query_kernel(self.names, [code]).used[0] if self.names else ()
 
     def refresh(self) -> None:
-        """Ask the kernel again what the private variables refer to. Waits for the kernel."""
+        """Ask the kernel what the private variables refer to. Waits."""
         if names := self.names:
             found = self._query_kernel(names, [])
             self._aliases = frozenset(found.aliases)
@@ -120,11 +121,10 @@ class PrivateNames:
             self._aliases = frozenset()
 
     def is_private(self, name: str) -> bool:
-        """Return whether a variable is private, or another name of a private one."""
         return name in self._hidden.private or name in self._aliases
 
     def is_private_cell(self, cell: int) -> bool:
-        """Return whether a cell uses a private variable, so that its output is withheld."""
+        """Return whether a cell's output is withheld."""
         return self._hidden.is_private(cell_entry(cell))
 
     def variables(self) -> list[Variable]:
@@ -133,9 +133,8 @@ class PrivateNames:
         return [self.redact_variable(variable) for variable in self._kernel.variables()]
 
     def unrelated(self, names: Sequence[str], data: Iterable[str]) -> list[str]:
-        """Return the variables that contain nothing private, and that no cell has used together
-        with a private one, as far as the code shows. data: variables through which values may have
-        passed. Waits for the kernel."""
+        """Return the variables that contain nothing private, and that no cell has used with a
+        private one. data: variables through which values may have passed. Waits."""
         if not self.names:
             return list(names)
         data, related = frozenset(data), {*self.names, *self._aliases}
@@ -148,29 +147,28 @@ class PrivateNames:
         return [name for name, private in found if not private and name not in related]
 
     def redact_result(self, result: CellResult) -> CellResult:
-        """Return the result of a cell as models and agents see it."""
-        result = replace(result, changes=tuple(map(self._redact_change, result.changes)))
+        redact = self.redact_variable
+        changes = tuple(
+            replace(
+                change,
+                variable=change.variable and redact(change.variable),
+                before=change.before and redact(change.before),
+            )
+            for change in result.changes
+        )
+        result = replace(result, changes=changes)
         if not self.is_private_cell(result.cell):
             return result
-        hidden = replace(result, output=PRIVATE_CELL, displays=(), frames=())
-        return replace(hidden, kinds=(("stdout", len(PRIVATE_CELL)),))
+        result = replace(result, output=PRIVATE_CELL, displays=(), frames=())
+        return replace(result, kinds=(("stdout", len(PRIVATE_CELL)),))
 
     def redact_variable(self, variable: Variable) -> Variable:
-        """Return a variable as models and agents see it."""
         if self.is_private(variable.name):
             return replace(variable, type="private", summary="")
         return variable
 
-    def _redact_change(self, change: Change) -> Change:
-        now, before = change.variable, change.before
-        return replace(
-            change,
-            variable=now and self.redact_variable(now),
-            before=before and self.redact_variable(before),
-        )
-
     def _query_kernel(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
-        """Ask the kernel; if it does not answer, use only the names in the code."""
+        """If the kernel does not answer, use only the names in the code."""
         try:
             return self._kernel.private_use(names, codes)
         except KernelError:
@@ -183,7 +181,6 @@ class PrivateNames:
 
 
 def explain_approval(names: Sequence[str], party: str) -> str:
-    """Explain, as a clause, why code that uses private variables needs approval."""
     return f"it uses {_join_names(names)}; {party} would see its output"
 
 
@@ -200,13 +197,12 @@ ROOM = 4_500
 
 _MOST = 12
 _MOST_CHANGED = 8
-"""Maximum number of described variables of a cell."""
 _MADE_CHANGES = ("added", "rebound", "changed")
 _LEAST = 200
 """Minimum characters to start a description."""
 _WORD = re.compile(r"\w+")
 _WHOLE = frozenset({"int", "float", "complex", "bool", "NoneType", "private"})
-"""Types that a single line describes completely, or as far as allowed."""
+"""Types that a single line describes completely."""
 _FRAMES = frozenset({"DataFrame", "LazyFrame", "Series", "Table"})
 _PREFIXES = frozenset({"df"})
 """Parts of names that nobody says, as in ``df_cars``."""
@@ -219,13 +215,9 @@ def describe_for_model(
     recent_codes: Sequence[str],
     known: str = "",
 ) -> dict[str, str]:
-    """Return the text that the model gets for each variable: relevant ones are described in detail,
-    others in one line.
-
-    recent_codes: the code of the last cells, newest last. known: the conversation so far, which is
-    not repeated. Private variables, and those that cells have used together with them, are not
-    described in detail. Raises `KernelError`.
-    """
+    """Return the text that the model gets for each variable: details of the relevant ones, a line
+    of others. known: the conversation so far. Private variables, and those used with them, get no
+    details. Raises `KernelError`."""
     variables = private.variables()
     chosen = choose_described(variables, question, recent_codes)[:_MOST]
     described = _describe(kernel, private, variables, chosen, ROOM // 2)
@@ -237,7 +229,7 @@ def describe_changes(
     kernel: Kernel, private: PrivateNames, changes: Sequence[Change], *, printed: bool
 ) -> str:
     """Return the variables that a cell made or changed: one line each if it printed something,
-    otherwise described in detail. Raises `KernelError`."""
+    otherwise with details. Raises `KernelError`."""
     changed = [
         private.redact_variable(each.variable)
         for each in changes
@@ -268,8 +260,8 @@ def _describe(
 def choose_described(
     variables: Sequence[Variable], question: str, recent_codes: Sequence[str]
 ) -> list[str]:
-    """Return the names worth describing in detail, most important first: those in the question,
-    those in recent code, tables."""
+    """Return the names worth details: those in the question, those in recent code (newest last),
+    tables."""
     newest = [v for v in reversed(variables) if not v.underscored and not _is_whole(v)]
     names = sorted(newest, key=lambda v: v.kind != "data")
     chosen = dict.fromkeys(_in_question([v.name for v in names], question))
@@ -281,7 +273,6 @@ def choose_described(
 
 
 def _is_whole(variable: Variable) -> bool:
-    """Return whether a variable's line says everything that a detailed description would."""
     return (
         variable.kind == "module"
         or variable.type in _WHOLE
@@ -290,7 +281,7 @@ def _is_whole(variable: Variable) -> bool:
 
 
 def _in_question(names: Sequence[str], question: str) -> Iterator[str]:
-    """Yield the names mentioned by a question, in the order of their mentions."""
+    """Yield the names mentioned by a question, in order."""
     words = [word for word in _WORD.findall(question) if word not in ("a", "I")]
     positions: dict[str, int] = {}
     for position, word in enumerate(words):
@@ -322,7 +313,6 @@ def _split_name(name: str) -> list[str]:
 
 
 def _singular_forms(word: str) -> set[str]:
-    """Return a word, and the words it may be the plural of."""
     forms = {word}
     if len(word) > 3 and word.endswith("s"):
         forms.add(word[:-1])
@@ -334,7 +324,6 @@ def _singular_forms(word: str) -> set[str]:
 
 
 def _fit(described: dict[str, str]) -> dict[str, str]:
-    """Return as many descriptions as fit; the last one may be truncated after a line."""
     room = ROOM
     fitted: dict[str, str] = {}
     for name, text in described.items():

@@ -11,6 +11,7 @@ import re
 import sqlite3
 import time
 import unicodedata
+import zlib
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -69,6 +70,10 @@ create virtual table if not exists word
 identity of the database, which may be replaced."""
 _TAGS = ", ".join(sorted({f"'{tag}'" for (tag, _), kind in KINDS.items() if kind.indexed}))
 _NEW = f"from record where number > ? and tag in ({_TAGS})"
+_NEW_RECORDS = (
+    "select number, session, time, tag, attrs, text, (select project from session where id = record.session)"
+    f" {_NEW} order by number limit ?"
+)
 
 _BEHIND = (
     "select session.id from session left join digest on digest.session = session.id where coalesce(digest.upto, 0)"
@@ -106,6 +111,12 @@ def indexed_words(record: Record | None) -> str:
     if record is None or (isinstance(record, records.ReplOut) and record.private):
         return ""
     return words(shortened(record.text, record.indexed)).strip()
+
+
+def folder_word(project: str | bytes) -> str:
+    """Return the word that marks each record of a folder, and occurs in no text. project: as
+    stored."""
+    return f"§{zlib.crc32(project.encode() if isinstance(project, str) else project):x}"
 
 
 def shortened(text: str, longest: int) -> str:
@@ -163,10 +174,8 @@ def catch_up(path: Path, seconds: float, pause: float = 0.0) -> int:
                 raise
         while time.monotonic() < ends_at:
             began = time.monotonic()
-            query = f"select number, session, time, tag, attrs, text {_NEW} order by number limit ?"
-            rows = connection.execute(
-                query, (index.run(partial(_upto, file)) or 0, STEP)
-            ).fetchall()
+            upto = index.run(partial(_upto, file)) or 0
+            rows = connection.execute(_NEW_RECORDS, (upto, STEP)).fetchall()
             if not rows or not index.run(partial(_add_words, file, rows)):
                 break
             if pause:
@@ -186,8 +195,12 @@ def _upto(file: str, index: sqlite3.Connection) -> int:
 def _add_words(file: str, rows: Sequence[tuple[Any, ...]], index: sqlite3.Connection) -> bool:
     """Write the words of records. It does no harm if another program has written them."""
     added = [
-        (number, session, indexed_words(readable_record((moment, tag, attrs, text))))
-        for number, session, moment, tag, attrs, text in rows
+        (
+            number,
+            session,
+            f"{folder_word(project or '')} {indexed_words(readable_record(tuple(stored)))}",
+        )
+        for number, session, *stored, project in rows
     ]
     with transaction(index):
         index.executemany(

@@ -23,7 +23,7 @@ from mahtab_tui.store.database import (
     encode_text,
     transaction,
 )
-from mahtab_tui.store.session_index import hidden_entries, open_words, words
+from mahtab_tui.store.session_index import folder_word, hidden_entries, open_words, words
 from mahtab_tui.store.sqlite import SESSION_COLUMNS, SessionRow, readable_record, session_row
 
 _TABLE = """
@@ -122,12 +122,11 @@ def find_sessions(path: Path, typed: str, project: str | None = None, *, limit: 
         contextlib.closing(connect(path)) as connection,
         open_words(path) as index,
     ):
-        query = " ".join(f'"{word}"' for word in wanted) + (" *" if len(wanted[-1]) > 1 else "")
         folder = None if project is None else encode_text(project)
-        about = {
-            row[0]: words(" ".join(decode_text(each or "") for each in row))
-            for row in connection.execute(_ABOUT, (folder, folder))
-        }
+        query = " ".join(f'"{word}"' for word in wanted) + (" *" if len(wanted[-1]) > 1 else "")
+        if folder is not None:
+            query = f'"{folder_word(folder)}" {query}'
+        about = {row[0]: _about_words(row) for row in connection.execute(_ABOUT, (folder, folder))}
         newest: dict[str, int] = {}
         """The newest matching record of each session; 0 for what it is about."""
         hidden: dict[str, HiddenEntries] = {}
@@ -156,6 +155,12 @@ def find_sessions(path: Path, typed: str, project: str | None = None, *, limit: 
         hits = [_hit(connection, session, newest[session], wanted) for session in newest]
     hits.sort(key=lambda hit: -hit.session.last)
     return Found(hits[:limit], more or len(hits) > limit)
+
+
+@functools.lru_cache(maxsize=20_000)
+def _about_words(stored: tuple[str | None, ...]) -> str:
+    """Return the words of a session's id, name, folder and title."""
+    return words(" ".join(decode_text(each or "") for each in stored))
 
 
 def _has_words(text: str, wanted: Sequence[str]) -> bool:

@@ -202,9 +202,7 @@ class Panes(Screen[None]):
                         session.explain,
                         session.suggest,
                         lambda question, cursor: session.attachments.complete(question, cursor),
-                        lambda question: session.attachments.chips(
-                            question, lambda: session.agent.sees
-                        ),
+                        lambda question: session.attachments.chips(question),
                         id="editor",
                     )
             yield Splitter("vertical", id="side-splitter")

@@ -11,13 +11,11 @@ from mahtab_tui.llm.providers import get_llm
 from tests.services import Protocol, Reply, Service
 
 PATIENCE = 30.0
-"""Seconds after which something that must come counts as lost."""
 
 
 def ask(
     service: Service, protocol: Protocol, *replies: Reply, timeout: float = PATIENCE
 ) -> ModelAnswer:
-    """One question to a service that answers so."""
     service.replies = list(replies)
     return read_answer(
         get_llm(protocol.spec, timeout=timeout), [HumanMessage("hi")], threading.Event()
@@ -25,5 +23,4 @@ def ask(
 
 
 def get_key(protocol: Protocol) -> str:
-    """The variable of a provider's key."""
     return str(getattr(get_llm(protocol.spec), "key", ""))

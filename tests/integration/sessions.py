@@ -16,8 +16,6 @@ DEADLINE = 60.0
 
 
 class Watched(MemoryStore):
-    """A store on which one can wait for a record."""
-
     def __init__(self) -> None:
         super().__init__()
         self._changed = threading.Condition()
@@ -28,7 +26,7 @@ class Watched(MemoryStore):
             self._changed.notify_all()
 
     def wait(self, tag: str, text: str | None = None, **attrs: Any) -> Record:
-        """The first record of a tag with this text and these attributes, as soon as it is there."""
+        """Wait for the first record of a tag with this text and these attributes."""
 
         def found() -> Record | None:
             wanted = (
@@ -49,14 +47,12 @@ class Watched(MemoryStore):
 
 
 class Opened:
-    """A session with the store that it writes to."""
-
     def __init__(self, session: Session, store: Watched) -> None:
         self.session = session
         self.store = store
 
     def run(self, *cells: str) -> UserReplOut:
-        """Run cells of the user's, and wait until they are over; returns the last one's output."""
+        """Run cells of the user, and return the last one's output."""
         output = UserReplOut()
         for code in cells:
             number = self.session.cells.last + 1
@@ -67,10 +63,13 @@ class Opened:
         wait_for(lambda: not self.session.cells.running)
         return output
 
+    def ask_and_wait(self, question: str) -> None:
+        turn = self.session.agent.last + 1
+        self.session.submit("ask", question)
+        self.store.wait(tags.AGENT, state="done", turn=turn)
+
     def value(self, expression: str) -> str:
-        """The value of an expression, as it is printed."""
         return self.session.cells.run(expression).output.strip()
 
 
 OpenSession = Callable[..., Opened]
-"""The fixture `open_session`, and those that do more."""

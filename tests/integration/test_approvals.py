@@ -1,4 +1,4 @@
-"""Code that waits, runs by rules, runs before it is reviewed, or only plans."""
+"""Code that waits, runs by rules, is reviewed, or only plans."""
 
 from __future__ import annotations
 
@@ -187,7 +187,6 @@ def test_code_needing_more_is_refused_when_nobody_can_be_asked(
 
 
 def by_an_agent(it: Opened, code: str) -> Future[dict[str, object]]:
-    """Let an agent run code, on a thread."""
     agent = it.session.joined_agents.join("codex", lambda sentence: None, None)
     done: Future[dict[str, object]] = Future()
     call = AgentCall(agent, lambda message: None)
@@ -382,29 +381,22 @@ def test_each_block_is_reviewed_and_keep_all_ends_reviews(
     assert it.value("items") == "[1, 2, 3]"
 
 
+@pytest.mark.parametrize("in_the_row", [True, False])
 def test_stop_keeps_the_changes_which_can_still_be_undone(
-    open_session: OpenSession,
+    open_session: OpenSession, in_the_row: bool
 ) -> None:
     it = open_session(TWO, "Never said.", approval="review")
     ask(it)
-    it.session.approvals.answer(waiting(it).request, Decision("stop"))
+    request = waiting(it).request
+    if in_the_row:
+        it.session.approvals.answer(request, Decision("stop"))
+    else:
+        assert it.session.stop() == "model"
     end(it, "stopped")
     assert reviews(it) == ["waiting", "stopped"]
     assert it.value("items") == "[1, 2]"
     it.session.undo.undo(2)
     assert it.value("items") == "[1]"
-
-
-def test_escape_outside_the_row_stops_the_turn_and_withdraws_the_question(
-    open_session: OpenSession,
-) -> None:
-    it = open_session(TWO, "Never said.", approval="review")
-    ask(it)
-    waiting(it)
-    assert it.session.stop() == "model"
-    end(it, "stopped")
-    assert reviews(it) == ["waiting", "stopped"]
-    assert it.value("items") == "[1, 2]"
 
 
 @pytest.mark.parametrize("block", ["1 + 1", "print(len(items))", "items[:]"])
@@ -533,18 +525,10 @@ def test_kernel_reset_during_a_review_leaves_nothing_to_undo(
 def test_agent_code_asks_first(open_session: OpenSession) -> None:
     it = open_session(approval="review")
     it.run("items = [1]")
-    agent = it.session.joined_agents.join("codex", lambda sentence: None, None)
-    answers: list[object] = []
-    serve = AgentCalls(it.session).serve
-    thread = threading.Thread(
-        target=lambda: answers.append(
-            serve(AgentCall(agent, lambda message: None), "evaluate", {"code": "items.append(2)"})
-        )
-    )
-    thread.start()
+    answer = by_an_agent(it, "items.append(2)")
     asked = it.store.wait(tags.APPROVAL, state="waiting")
     assert isinstance(asked, records.Approval)
     assert asked.why == "changes of agents are not reviewed afterwards"
     it.session.approvals.answer(asked.request, Decision("run"))
-    thread.join(60)
-    assert (len(answers), reviews(it)) == (1, [])
+    assert answer.result(60)
+    assert reviews(it) == []

@@ -14,8 +14,8 @@ from PIL import Image
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.llm.pictures import MOST, SIDE
-from mahtab_tui.session.attachments import Attachments, MentionChip
+from mahtab_tui.llm.pictures import MOST, SIDE, accepts_pictures
+from mahtab_tui.session.attachments import Attachments, MentionChip, _load
 from tests import tags
 from tests.integration.kernels import Cells
 from tests.integration.sessions import Opened, OpenSession
@@ -158,11 +158,6 @@ def test_model_without_vision_gets_text_and_the_user_a_notice(
     service.replies = [BLIND.reply("I see nothing.")]
     (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
     it = asked(BLIND)
-    (project / "notes.txt").write_text("sugar")
-    chip, text = it.session.attachments.chips("@a.png @notes.txt", lambda: it.session.agent.sees)
-    assert (chip.label, chip.missing) == ("@a.png", True)
-    assert chip.size.endswith("which the model does not see")
-    assert text == MentionChip("@notes.txt", "5 B")
     ask(it, "what is @a.png?")
     assert images(service.asked[0]) == []
     assert "[A picture that is not shown to you.]" in json.dumps(service.asked[0])
@@ -171,7 +166,7 @@ def test_model_without_vision_gets_text_and_the_user_a_notice(
     ask(it, "and now?", 2)
     assert len(notices(it)) == 1
     it.session.set_model(OPENAI.spec)
-    wait_for(lambda: it.session.agent.sees is True)
+    wait_for(lambda: accepts_pictures(it.session.agent.agent._nodes.llm))
     ask(it, "and you?", 3)
     assert len(images(service.asked[-1])) == 1, "another model sees what was asked before"
 
@@ -288,10 +283,9 @@ def test_picture_vanishing_before_reading_is_reported_as_missing(
     question = "what is @a.png?"
     found = Attachments(cells.kernel)
     assert not found.chips(question)[0].missing
-    chips = found._iter_chips(question)
-    mention, chip = next(chips)
+    [(_, picture)] = found._find_all(question)
     path.unlink()
-    [gone] = found._attachments(mention, chip, lambda: False)
+    [gone] = _load(picture, lambda: False)
     assert gone.problem == "cannot be read: No such file or directory"
     [later] = found.gather(question, lambda: False, commands=False)
     assert later.problem == "no such file"
@@ -339,10 +333,8 @@ def test_pictures_of_several_cells_are_sent_individually(
     for cell in (1, 2):
         it.session.submit("python", f"{DRAWS}\ndisplay(im, im.resize(({cell}0, 10)))")
         it.store.wait(tags.USER_REPL_OUT, cell=cell)
-    assert it.session.attachments.chips("@cell:1-2 @cell:9", lambda: it.session.agent.sees) == [
-        MentionChip(
-            "@cell:1-2", "4 pictures, which the model does not see", missing=True, picture=True
-        ),
+    assert it.session.attachments.chips("@cell:1-2 @cell:9") == [
+        MentionChip("@cell:1-2", "4 pictures", picture=True),
         MentionChip("@cell:9", "it has shown no picture", missing=True),
     ]
     found = it.session.attachments.gather("@cell:1-2", lambda: False, commands=False)
@@ -352,9 +344,6 @@ def test_pictures_of_several_cells_are_sent_individually(
         ("@cell:1-2 (3 of 4)", "64 × 48"),
         ("@cell:1-2 (4 of 4)", "20 × 10"),
     ]
-    (project / "cell").write_text("one\ntwo\n")
-    [file] = it.session.attachments.gather("@cell:2", lambda: False, commands=False)
-    assert file.text == "two\n"
 
 
 def test_question_includes_a_limited_number_of_pictures(cells: Cells, project: Path) -> None:

@@ -1,5 +1,4 @@
-"""Private variables of several kinds at every door through which text reaches a model or an agent:
-nothing of them goes out."""
+"""Private variables at every door through which text reaches a model or an agent."""
 
 from __future__ import annotations
 
@@ -26,10 +25,8 @@ from tests.trust import trust_project
 from tests.waiting import wait_for
 
 CANARY = "canary-Zq7"
-"""Stands in every text that is private."""
 NUMBER = "424242"
-"""Stands in a private table. Numbers are not covered as texts are, so it is not told only if the
-whole output is held back."""
+"""Numbers are not masked as texts are, so it is hidden only if the whole output is."""
 
 MAKE = f"""
 import pandas as pd
@@ -48,29 +45,22 @@ NAMES = ("word", "numbers", "by_name", "df", "failure", "long")
 
 
 class UserFace(HeadlessFrontend):
-    """Somebody sits at the screen, and can be asked."""
-
     can_ask = True
 
 
 class Doors(Opened):
-    """A session with private variables, and the service that hears what its models are asked."""
-
     service: Service
 
     def asked(self) -> str:
         return json.dumps(self.service.asked, ensure_ascii=False)
 
     def ask(self, question: str, *answers: str) -> str:
-        """Ask a question, and return all that the model was sent for it."""
         before = len(self.service.asked)
         self.service.replies = [OPENAI.reply(answer) for answer in answers or ("Fine.",)]
         self.session.agent.ask(question, attach="commands too")
         return json.dumps(self.service.asked[before:], ensure_ascii=False)
 
     def allow(self) -> None:
-        """Allow the next code that waits."""
-
         def work() -> None:
             waiting = self.store.wait(tags.APPROVAL, state="waiting")
             self.session.approvals.answer(waiting.attrs["request"], Decision("run"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import signal
 import sys
 import zoneinfo
 from contextlib import suppress
@@ -120,17 +121,6 @@ async def test_closed_or_replaced_stream_is_restored_in_the_next_turn(
     assert await printed(sandbox, "print('b')") == "b\n"
     await run(sandbox, "sys.stdout.detach()")
     assert await printed(sandbox, "print('c')") == "c\n"
-
-
-async def test_context_has_its_original_type(
-    sandboxes: ProcessSandboxes, node: RecordingNode
-) -> None:
-    text = Text.root("ab\ncd", kind="dict", parts=[("first", 0, 2), ("second", 3, 5)])
-    sandbox = await sandboxes.start(text, node)
-    assert (
-        await printed(sandbox, "{name: str(part) for name, part in context.items()}")
-        == "{'first': 'ab', 'second': 'cd'}\n"
-    )
 
 
 async def test_any_text_arrives_unchanged(sandboxes: ProcessSandboxes, node: RecordingNode) -> None:
@@ -337,7 +327,6 @@ async def test_dying_process_reports_how_and_is_replaced(sandbox: Sandbox) -> No
 async def test_server_is_restarted_if_it_ends(
     sandboxes: ProcessSandboxes, node: RecordingNode, known: bool
 ) -> None:
-    """Whether or not the loop has heard of its end."""
     sandbox = await sandboxes.start(Text.root("a"), node)
     server = sandboxes._server
     assert server is not None
@@ -355,8 +344,8 @@ async def test_server_is_restarted_if_it_ends(
 async def test_start_without_free_descriptors_fails_and_a_later_one_works(
     sandboxes: ProcessSandboxes, node: RecordingNode
 ) -> None:
-    """Whichever of those that a start needs is the one that is lacking."""
     await (await sandboxes.start(Text.root("x"), node)).close()
+    first = await sandboxes.start(Text.root("x"), node)  # the process that was made ahead
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 256), hard))
     descriptors: list[int] = []
@@ -377,19 +366,21 @@ async def test_start_without_free_descriptors_fails_and_a_later_one_works(
     sandbox = await sandboxes.start(Text.root("later"), node)
     assert await printed(sandbox, "context") == "'later'\n"
     await sandbox.close()
+    await first.close()
 
 
 async def test_server_without_free_descriptors_reports_it_and_survives(
     sandboxes: ProcessSandboxes, node: RecordingNode
 ) -> None:
     await (await sandboxes.start(Text.root("x"), node)).close()
+    first = await sandboxes.start(Text.root("x"), node)  # the process that was made ahead
     server = sandboxes._server
     assert server is not None
     pid = server._process.pid
     limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     used = {int(fd.name) for fd in Path(f"/proc/{pid}/fd").iterdir()}
     free = [number for number in range(limits[0]) if number not in used]
-    for room in range(3):
+    for room in range(2):
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (free[room], limits[1]))
         with pytest.raises(SandboxError, match="Too many open files"):
             await sandboxes.start(Text.root("x"), node)
@@ -398,18 +389,23 @@ async def test_server_without_free_descriptors_reports_it_and_survives(
     assert sandboxes._server is server
     assert await printed(sandbox, "context") == "'later'\n"
     await sandbox.close()
+    await first.close()
 
 
-async def test_many_sandboxes_run_concurrently(sandboxes: ProcessSandboxes) -> None:
-    async def one(number: int) -> str:
-        sandbox = await sandboxes.start(Text.root(str(number)), RecordingNode())
-        text = await printed(sandbox, "print(context * 2)")
+async def test_next_sandbox_is_a_process_made_ahead_unless_that_has_died(
+    sandboxes: ProcessSandboxes, node: RecordingNode
+) -> None:
+    for dies in (False, True):
+        await (await sandboxes.start(Text.root("before"), node)).close()
+        assert sandboxes._spare is not None
+        _, forked = await sandboxes._spare
+        if dies:
+            os.kill(forked.pid, signal.SIGKILL)
+            await asyncio.shield(forked.ended)
+        sandbox = await sandboxes.start(Text.root("later"), node)
+        assert await printed(sandbox, "context") == "'later'\n"
+        assert (sandbox._child._forked is forked) is not dies
         await sandbox.close()
-        return text
-
-    assert await asyncio.gather(*map(one, range(20))) == [
-        f"{number}{number}\n" for number in range(20)
-    ]
 
 
 async def test_starts_cancelled_at_any_point_leave_no_process_and_do_not_affect_later_ones(
@@ -420,9 +416,9 @@ async def test_starts_cancelled_at_any_point_leave_no_process_and_do_not_affect_
     assert server is not None
     running = set(server._running)
     for steps in range(-1, 12):
-        before = len(server._running)
+        before, spare = len(server._running), sandboxes._spare
         start = asyncio.create_task(sandboxes.start(Text.root("a"), node))
-        while steps >= 0 and len(server._running) == before:
+        while steps >= 0 and len(server._running) == before and sandboxes._spare is spare:
             await asyncio.sleep(0)
         for _ in range(steps):
             await asyncio.sleep(0)
@@ -433,8 +429,14 @@ async def test_starts_cancelled_at_any_point_leave_no_process_and_do_not_affect_
             await start.result().close()
         assert await printed(await following, "context") == "'b'\n"
         await following.result().close()
-    while not set(server._running) <= running or server._requests:
+    assert sandboxes._spare is not None
+    _, spare_process = await sandboxes._spare
+    while any(
+        number not in running and ended is not spare_process.ended
+        for number, ended in server._running.items()
+    ):
         await asyncio.sleep(0.01)
+    assert not server._requests
 
 
 async def test_cancelled_start_with_a_large_text_leaves_no_file(

@@ -1,5 +1,4 @@
-"""A session without a screen, on a real kernel and a replayed model; bounded cells, and copies of a
-session."""
+"""A session without a screen, on a real kernel and a replayed model."""
 
 from __future__ import annotations
 
@@ -56,9 +55,7 @@ COMPLETE = {
 
 def test_cells_run_in_order_and_changes_are_reported(open_session: OpenSession) -> None:
     it = open_session()
-    it.session.submit("python", "x = 1")
-    it.session.submit("python", "x + 1")
-    ended = it.store.wait(tags.USER_REPL_OUT, cell=2)
+    ended = it.run("x = 1", "x + 1")
     assert ended.text == "2\n"
     changes = it.store.wait(tags.NAMESPACE, cell=1).attrs["changes"]
     assert changes == [
@@ -83,20 +80,9 @@ def test_a_question_runs_code_after_approval_and_shares_the_namespace(
     assert waiting.text == "made = 6 * 7\nprint(made)"
     assert it.session.approvals.answer(waiting.attrs["request"], Decision("run"))
     it.store.wait(tags.AGENT, state="done")
-    it.session.submit("python", "made")
-    assert it.store.wait(tags.USER_REPL_OUT, cell=2).text == "42\n"
+    assert it.run("made").text == "42\n"
     answers = [record.text for record in it.store.records if record.tag == tags.ASSISTANT_CHAT]
     assert answers[-1] == "It is 42."
-
-
-def test_stopping_while_code_waits_ends_the_turn(open_session: OpenSession) -> None:
-    it = open_session(CODE)
-    it.session.submit("ask", "make it")
-    it.store.wait(tags.APPROVAL, state="waiting")
-    assert it.session.stop() == "model"
-    it.store.wait(tags.AGENT, state="stopped")
-    it.session.submit("python", "'made' in globals()")
-    assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == "False\n"
 
 
 def test_question_can_be_stopped_while_the_agent_is_being_created(
@@ -117,8 +103,7 @@ def test_question_can_be_stopped_while_the_agent_is_being_created(
     assert it.session.stop() == "model"
     made.set()
     it.store.wait(tags.AGENT, state="stopped")
-    it.session.submit("ask", "and now?")
-    it.store.wait(tags.AGENT, state="done")
+    it.ask_and_wait("and now?")
     messages = [
         (record.tag, record.text)
         for record in it.store.records
@@ -231,14 +216,12 @@ def test_skill_loaded_by_a_cell_is_sent_with_the_next_question(
     stream = ChatReplay._stream
     monkeypatch.setattr(ChatReplay, "_stream", record_stream)
     it = open_session("One.", "Two.", "Three.")
-    for index, step in enumerate(("skill('tidy').splitlines()[0]", None, "unload")):
+    for step in ("skill('tidy').splitlines()[0]", None, "unload"):
         if step == "unload":
             it.session.knowledge.loaded.unload("tidy")
         elif step:
-            it.session.submit("python", step)
-            assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == "Put things away.\n"
-        it.session.submit("ask", "go")
-        it.store.wait(tags.AGENT, state="done", turn=index + 1)
+            assert it.run(step).text == "Put things away.\n"
+        it.ask_and_wait("go")
     assert included == [True, False, False], "once, until it changes"
     assert [record.attrs["loaded"] for record in it.store.records if record.tag == tags.SKILL] == [
         True,
@@ -259,14 +242,12 @@ def test_ask_in_a_cell_returns_the_answer_and_its_code_runs_inside(
     open_session: OpenSession,
 ) -> None:
     it = open_session(CODE, COMPLETE, "It is 42.", approval="auto")
-    it.session.submit("python", "answer = ask('make it'); print(answer, made)")
-    assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == "It is 42. 42\n"
+    assert it.run("answer = ask('make it'); print(answer, made)").text == "It is 42. 42\n"
 
 
 def test_ask_in_the_models_code_is_a_clear_error(open_session: OpenSession) -> None:
     it = open_session("```python\nask('more')\n```", COMPLETE, "No.", approval="auto")
-    it.session.submit("ask", "go")
-    it.store.wait(tags.AGENT, state="done")
+    it.ask_and_wait("go")
     assert (
         "Code from the model or an agent cannot call ask()"
         in it.store.wait(tags.ASSISTANT_REPL_OUT).text
@@ -283,23 +264,11 @@ def test_input_is_requested_and_answered(open_session: OpenSession) -> None:
     assert changes[0]["summary"] == "'Ada'"
 
 
-def test_dead_kernel_is_replaced_with_an_empty_namespace(
-    open_session: OpenSession,
-) -> None:
-    it = open_session()
-    it.session.submit("python", "import os; os._exit(3)")
-    assert it.store.wait(tags.USER_REPL_OUT, cell=1).attrs["status"] == "died"
-    it.store.wait(tags.NAMESPACE, fresh=True)
-    it.session.submit("python", "1 + 1")
-    assert it.store.wait(tags.USER_REPL_OUT, cell=2).text == "2\n"
-
-
 def test_kernel_killed_while_idle_is_replaced_with_one_notice(
     open_session: OpenSession,
 ) -> None:
     it = open_session()
-    it.session.submit("python", "import os; x = os.getpid(); x")
-    pid = int(it.store.wait(tags.USER_REPL_OUT, cell=1).text)
+    pid = int(it.run("import os; x = os.getpid(); x").text)
     it.store.wait(tags.NAMESPACE, cell=1, fresh=False)
     os.kill(pid, signal.SIGKILL)
     it.store.wait(tags.KERNEL, text="Started a new kernel; its namespace is empty.", state="idle")
@@ -319,7 +288,6 @@ def test_reset_is_reported_once(open_session: OpenSession) -> None:
 
 
 def notes(records: Sequence[Record]) -> list[str]:
-    """Return the lines of the transcript besides cells and words."""
     transcript = Transcript(0.0)
     transcript.fold(records)
     return [entry.text for entry in transcript.entries if isinstance(entry, Note)]
@@ -344,11 +312,9 @@ def test_overwritten_output_is_sent_in_its_final_form(
     open_session: OpenSession,
 ) -> None:
     it = open_session("It is done.", COMPLETE)
-    it.session.submit(
-        "python",
-        "for n in range(300):\n    print(f'outer {n}\\n\\rinner {n}', end='\\x1b[A\\r')\n1 / 0",
+    ended = it.run(
+        "for n in range(300):\n    print(f'outer {n}\\n\\rinner {n}', end='\\x1b[A\\r')\n1 / 0"
     )
-    ended = it.store.wait(tags.USER_REPL_OUT, cell=1)
     first, second, *traceback = ended.text.splitlines()
     assert (first, second) == ("outer 299", "inner 299")
     assert traceback[0].startswith("Traceback")
@@ -434,8 +400,7 @@ OpenSaved = Callable[..., Session]
 
 @pytest.fixture
 def open_saved(project: Path) -> Iterator[OpenSaved]:
-    """Open a session that is saved: a new one, or the one with an id. All are closed with the
-    test."""
+    """Open a session that is saved: a new one, or the one with an id."""
     opened: list[Session] = []
     replay = project / "replay.jsonl"
     replay.write_text(
@@ -479,7 +444,6 @@ def value(session: Session, expression: str) -> str:
 
 
 def texts(id: str) -> list[str]:
-    """Return the inputs of a session, and its notice about being a copy."""
     kinds = (records.UserReplIn, records.UserChat, records.Branch)
     return [
         record.text

@@ -1,11 +1,11 @@
-"""The models of a session: the first one, ready before the question, settings that change,
-suggestions."""
+"""The models of a session: the first one, changed settings, suggestions."""
 
 from __future__ import annotations
 
 import logging
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from mahtab_tui.bus import records
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm import providers
 from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.pictures import accepts_pictures
 from mahtab_tui.llm.usage import estimated_tokens
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
@@ -112,7 +113,6 @@ def test_autoreload_is_switched_on_and_off_in_a_running_kernel(project: Path, ce
 
 
 def write_later(path: Path, text: str, seconds: int) -> None:
-    """Write a file that was changed some seconds after it was."""
     moment = path.stat().st_mtime + seconds
     path.write_text(text)
     os.utime(path, (moment, moment))
@@ -125,29 +125,17 @@ def test_cost_limit_and_history_length_change_during_a_session(
     it = open_session(
         {"match": "keep the memory", "text": "Little.", **cost}, {"text": "Yes.", **cost}
     )
-    for turn, question in enumerate(("first?", "second?", "third?"), 1):
-        it.session.submit("ask", question)
-        it.store.wait(tags.AGENT, state="done", turn=turn)
+    for question in ("first?", "second?", "third?"):
+        it.ask_and_wait(question)
     assert change_setting(it.session, "max_history", 2)
     wait_for(lambda: it.session.agent.agent._history.max_history == 2)
-    it.session.submit("ask", "fourth?")
-    it.store.wait(tags.AGENT, state="done", turn=4)
+    it.ask_and_wait("fourth?")
     assert "Little." in it.store.wait(tags.SUMMARY, turn=3).text
     assert change_setting(it.session, "max_usd", 1.0)
     it.session.submit("ask", "fifth?")
     assert "(max_usd)" in it.store.wait(tags.NOTICE, level="error").text
     assert change_setting(it.session, "max_usd", None)
-    it.session.submit("ask", "sixth?")
-    it.store.wait(tags.AGENT, state="done", turn=6)
-
-
-def test_changed_limits_leave_the_agent_its_tools(open_session: OpenSession) -> None:
-    it = open_session()
-    tools = it.session.agent.agent._nodes.toolset
-    assert tools is not None
-    assert change_setting(it.session, "max_turns", 2)
-    wait_for(lambda: it.session.agent.agent._nodes.max_turns == 2)
-    assert it.session.agent.agent._nodes.toolset is tools
+    it.ask_and_wait("sixth?")
 
 
 @pytest.mark.parametrize(("key", "value"), [("max_usd", 2.0), ("model_timeout", 7.0)])
@@ -205,7 +193,7 @@ def test_model_without_a_provider_uses_the_current_one(
     assert it.session.agent.party == "gpt-4o"
     assert change_setting(it.session, "provider", None)
     it.session.renew_model()
-    assert it.session.agent.agent.sees is True, "what was chosen stays what it is"
+    assert accepts_pictures(it.session.models.make()), "what was chosen stays what it is"
 
 
 # The model of a session for which none is set.
@@ -242,33 +230,22 @@ def fake(project: Path, install_claude: InstallClaude) -> FakeClaude:
     return install_claude("answers", answers=["One.", "Two."])
 
 
-def test_process_starts_while_a_question_is_typed_and_answers_it(fake: FakeClaude) -> None:
-    store = Watched()
-    it = Opened(
-        Session(
-            load_settings(model="claude", reflection="never"),
-            ProcessKernel(),
-            HeadlessFrontend(),
-            store=store,
-        ),
-        store,
-    )
-    it.session.start()
-    try:
-        it.session.agent.warm_up()
-        wait_for(lambda: fake.starts)
-        assert fake.prompts == []
-        it.session.agent.warm_up()
-        for turn, question in enumerate(("first?", "second?"), 1):
-            it.session.submit("ask", question)
-            it.store.wait(tags.ASSISTANT_CHAT, turn=turn)
-        assert len(fake.starts) == 1
-        os.kill(fake.starts[0]["pid"], 9)
-        wait_for(lambda: not _runs(fake.starts[0]["pid"]))
-        it.session.agent.warm_up()
-        wait_for(lambda: len(fake.starts) == 2)
-    finally:
-        it.session.close()
+def test_process_starts_while_a_question_is_typed_and_answers_it(
+    fake: FakeClaude, open_session: OpenSession
+) -> None:
+    it = open_session(model="claude", reflection="never")
+    it.session.agent.warm_up()
+    wait_for(lambda: fake.starts)
+    assert fake.prompts == []
+    it.session.agent.warm_up()
+    for turn, question in enumerate(("first?", "second?"), 1):
+        it.session.submit("ask", question)
+        it.store.wait(tags.ASSISTANT_CHAT, turn=turn)
+    assert len(fake.starts) == 1
+    os.kill(fake.starts[0]["pid"], 9)
+    wait_for(lambda: not _runs(fake.starts[0]["pid"]))
+    it.session.agent.warm_up()
+    wait_for(lambda: len(fake.starts) == 2)
 
 
 def _runs(pid: int) -> bool:
@@ -282,8 +259,6 @@ def _runs(pid: int) -> bool:
 
 
 class Windows(logging.Handler):
-    """The records of a session about the model's window."""
-
     def __init__(self, it: Opened) -> None:
         super().__init__()
         self.reported: list[records.Window] = []
@@ -365,62 +340,46 @@ def test_rest_of_the_line_is_suggested(text: str, suggestion: str, rest: str) ->
     assert rest_of_line(text, suggestion) == rest
 
 
-def session_with(project: Path, line: str, store: Watched) -> Session:
+Suggest = Callable[[str, bool, Callable[[], bool]], str]
+
+
+def suggesting(open_session: OpenSession, project: Path, line: str) -> tuple[Watched, Suggest]:
     (project / "cheap.jsonl").write_text(line + "\n", "utf-8")
-    settings = load_settings(model="demo", suggestion_model=f"replay:{project / 'cheap.jsonl'}")
-    return Session(settings, ProcessKernel(), HeadlessFrontend(), store=store, name="test")
+    it = open_session(model="demo", suggestion_model=f"replay:{project / 'cheap.jsonl'}")
+    assert it.session.suggest is not None
+    return it.store, it.session.suggest
 
 
-def test_suggestions_use_their_own_model_and_are_counted(project: Path) -> None:
-    store = Watched()
-    session = session_with(project, '{"text": "m(y)", "repeat": true}', store)
-    session.start()
-    try:
-        assert session.suggest is not None
-        assert session.suggest("x = su", True, lambda: True) == "m(y)"
-        store.wait(tags.USAGE, source="suggestion")
-        assert session.suggest("x = su", True, lambda: False) == ""
-    finally:
-        session.close()
+def test_suggestions_use_their_own_model_and_are_counted(
+    open_session: OpenSession, project: Path
+) -> None:
+    store, suggest = suggesting(open_session, project, '{"text": "m(y)", "repeat": true}')
+    assert suggest("x = su", True, lambda: True) == "m(y)"
+    store.wait(tags.USAGE, source="suggestion")
+    assert suggest("x = su", True, lambda: False) == ""
 
 
 def test_claude_suggests_without_thinking_and_within_the_cost_limit(
-    project: Path, install_claude: InstallClaude
+    open_session: OpenSession, install_claude: InstallClaude
 ) -> None:
     fake = install_claude(
         "answers",
         answers=["m(y)"],
         watched=["CLAUDE_CODE_DISABLE_THINKING", "CLAUDE_CODE_MAX_OUTPUT_TOKENS"],
     )
-    session = Session(
-        load_settings(model="demo", suggestion_model="claude:haiku", max_usd=5.0),
-        ProcessKernel(),
-        HeadlessFrontend(),
-        store=Watched(),
-    )
-    session.start()
-    try:
-        assert session.suggest is not None
-        assert session.suggest("x = su", True, lambda: True).strip() == "m(y)"
-        assert fake.starts[0]["env"] == {
-            "CLAUDE_CODE_DISABLE_THINKING": "1",
-            "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "8192",
-        }
-    finally:
-        session.close()
+    session = open_session(model="demo", suggestion_model="claude:haiku", max_usd=5.0).session
+    assert session.suggest is not None
+    assert session.suggest("x = su", True, lambda: True).strip() == "m(y)"
+    assert fake.starts[0]["env"] == {
+        "CLAUDE_CODE_DISABLE_THINKING": "1",
+        "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "8192",
+    }
 
 
-def test_failing_suggestion_model_is_reported_once(project: Path) -> None:
-    store = Watched()
-    session = session_with(project, '{"text": "m(y)"}', store)
-    session.start()
-    try:
-        assert session.suggest is not None
-        answers = [session.suggest("x = su", True, lambda: True) for _ in range(4)]
-        assert answers == ["m(y)", "", "", ""]
-        store.wait(tags.NOTICE, level="warning")
-        assert (
-            len([record for record in store.records if "Suggestions are off" in record.text]) == 1
-        )
-    finally:
-        session.close()
+def test_failing_suggestion_model_is_reported_once(
+    open_session: OpenSession, project: Path
+) -> None:
+    store, suggest = suggesting(open_session, project, '{"text": "m(y)"}')
+    assert [suggest("x = su", True, lambda: True) for _ in range(4)] == ["m(y)", "", "", ""]
+    store.wait(tags.NOTICE, level="warning")
+    assert len([each for each in store.records if "Suggestions are off" in each.text]) == 1

@@ -53,7 +53,6 @@ CELLS = (
 
 
 def exported(it: Opened, typed: str, folder: Path) -> Path:
-    """Export as ``/export`` does, and wait for it."""
     order = parse_export(typed, "demo", folder)
     export(it.session, order)
     wait_for(
@@ -66,7 +65,6 @@ def exported(it: Opened, typed: str, folder: Path) -> Path:
 
 
 def texts(notebook: nbformat.NotebookNode) -> list[str]:
-    """Return the output and value of each cell."""
     return [
         "".join(
             output.get("text") or output.get("data", {}).get("text/plain", "")
@@ -148,6 +146,7 @@ def test_quoted_name_may_contain_spaces(project: Path) -> None:
     ("name", "why"),
     [
         ("~nobody-of-this-name/x.md", "No such file or directory"),
+        ("nowhere/x.md", "No such file or directory"),
         (f"{'x' * 300}.md", "File name too long"),
     ],
 )
@@ -199,13 +198,6 @@ def test_saved_session_is_exported_without_private_texts_from_its_cells(
     message = export_session(find_session(None, project), project / f"it{ending}", str)
     assert message.endswith("Left out: 2 that use a private variable.")
     assert "private text" not in (project / f"it{ending}").read_text()
-
-
-def test_missing_folder_gives_one_sentence(open_session: OpenSession, project: Path) -> None:
-    it = open_session()
-    it.run("x = 1")
-    export(it.session, parse_export("nowhere/x.md", "demo", project))
-    it.store.wait(tags.NOTICE, "nowhere/x.md cannot be written: No such file or directory.")
 
 
 def test_stored_session_exports_all_its_records(home: Path, project: Path) -> None:
@@ -410,8 +402,7 @@ def test_model_receives_notebook_cells_without_stored_outputs(
     notebook.run(3, "'ran'")
     it.store.wait(tags.USER_REPL_OUT, cell=1)
     it.session.entries.hide("place 5", True)
-    it.session.submit("ask", "What is here?")
-    it.store.wait(tags.AGENT, state="done", turn=1)
+    it.ask_and_wait("What is here?")
     sent = str(it.session.agent.agent.messages[0].text)
     assert "it.ipynb: cells 1 to 7, as in the file. None of them has run here." in sent
     assert '<notebook-cell position="2" kind="code">x = 41\nprint(\'made\')</notebook-cell>' in sent
@@ -425,8 +416,7 @@ def test_nothing_in_a_notebook_can_forge_a_record(open_session: OpenSession, pro
     it, _, _ = opened(
         open_session, project, cells=[new_code_cell(evil), new_markdown_cell("\x1b[2J" + evil)]
     )
-    it.session.submit("ask", "What is here?")
-    it.store.wait(tags.AGENT, state="done", turn=1)
+    it.ask_and_wait("What is here?")
     sent = str(it.session.agent.agent.messages[0].text)
     assert sent.count("</notebook-cell>") == 2
     assert "<user-chat>Delete" not in sent
@@ -445,15 +435,13 @@ def test_autosaved_notebook_runs_from_scratch_with_the_same_outputs(
         "x",
         "for n in range(2):\n    print(n)\nx + 1",
     )
-    it.session.submit("ask", "What is x?")
-    it.store.wait(tags.AGENT, state="done", turn=1)
+    it.ask_and_wait("What is x?")
     wait_for(lambda: path.exists() and len(nbformat.read(path, as_version=4).cells) == 6)
     before = nbformat.read(path, as_version=4)
     nbformat.validate(before)
     after = NotebookClient(nbformat.from_dict(before), kernel_name="python3", timeout=60).execute()
     assert texts(after) == texts(before) == ["", "made\n", "6", "0\n1\n7", "", ""]
-    it.session.submit("python", "last = 1")
-    it.store.wait(tags.USER_REPL_OUT, cell=5)
+    it.run("last = 1")
     it.session.close()
     assert nbformat.read(path, as_version=4).cells[-1].source == "last = 1"
 

@@ -1,4 +1,4 @@
-"""A session whose variables are kept: what the bus, the model and the user know of it."""
+"""A session whose variables are saved."""
 
 from __future__ import annotations
 
@@ -33,14 +33,11 @@ def saved_namespace(
 
 
 def again(open_session: OpenSession, saved_namespace: SavedSession, it: Opened) -> Opened:
-    """Leave a session and continue it."""
     it.session.close()
     return open_session(keep=saved_namespace.location, past=it.store.records)
 
 
 def states(it: Opened) -> list[tuple[str, str, str]]:
-    """Which names were told to be away or back: the name, the change, and what stands in place of
-    an author."""
     return [
         (change.name, change.change, record.party or "")
         for record in it.store.records

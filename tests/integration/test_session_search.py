@@ -1,5 +1,4 @@
-"""rlm() in a cell, also with the cell's functions: a real kernel, a real sandbox, a replayed
-model."""
+"""rlm() in a cell, also with the cell's functions."""
 
 from __future__ import annotations
 
@@ -27,10 +26,7 @@ PART = {"match": "Count them here", "text": "five"}
 
 
 def ask(it: Opened, code: str) -> str:
-    """Run a cell over the log; its whole output."""
-    it.session.submit("python", LOG)
-    it.session.submit("python", code)
-    return it.store.wait(tags.USER_REPL_OUT, cell=2).text
+    return it.run(LOG, code).text
 
 
 def events(it: Opened, tag: str) -> list[dict[str, Any]]:
@@ -58,10 +54,10 @@ def test_answer_returns_to_the_cell_and_every_event_is_on_the_bus(
 def test_documents_and_tables_keep_their_names(open_session: OpenSession) -> None:
     look = {"text": "```python\nFINAL(type(context).__name__ + ' ' + ', '.join(context))\n```"}
     it = open_session(look)
-    it.session.submit(
-        "python", "rlm('Which are there?', {'one.txt': 'a' * 20_000, 'two.txt': 'b' * 20_000})"
+    assert (
+        it.run("rlm('Which are there?', {'one.txt': 'a' * 20_000, 'two.txt': 'b' * 20_000})").text
+        == "dict one.txt, two.txt\n"
     )
-    assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == "dict one.txt, two.txt\n"
 
 
 def test_answer_in_a_cell_is_clean_unless_requested_raw(
@@ -70,8 +66,7 @@ def test_answer_in_a_cell_is_clean_unless_requested_raw(
     look = {"text": "```python\nFINAL('a' + chr(27) + ']52;c;eA==' + chr(7) + 'b')\n```"}
     it = open_session(look)
     assert "27" not in ask(it, "[ord(letter) for letter in rlm('Find it', log)]")
-    it.session.submit("python", "[ord(letter) for letter in rlm('Find it', log, raw=True)]")
-    assert "27" in it.store.wait(tags.USER_REPL_OUT, cell=3).text
+    assert "27" in it.run("[ord(letter) for letter in rlm('Find it', log, raw=True)]").text
 
 
 FORM = """
@@ -91,22 +86,22 @@ def test_answer_has_the_type_requested_by_the_cell(
         "text": "```python\nFINAL([{'line': hit.line} for hit in grep('needle')])\n```",
     }
     it = open_session(right, wrong)
-    it.session.submit("python", FORM)
-    it.session.submit("python", LOG)
-    it.session.submit(
-        "python",
-        "found = rlm('Find the needles', log, returns=list[Needle])\nfound.value[0], found.state, found.usage.calls, found[:1]",
-    )
     assert (
-        it.store.wait(tags.USER_REPL_OUT, cell=3).text == "(Needle(line=8), 'answered', 2, '[')\n"
+        it.run(
+            FORM,
+            LOG,
+            "found = rlm('Find the needles', log, returns=list[Needle])\nfound.value[0], found.state, found.usage.calls, found[:1]",
+        ).text
+        == "(Needle(line=8), 'answered', 2, '[')\n"
     )
-    it.session.submit("python", "rlm('x', log, returns=len)")
     assert (
         "TypeError: returns: <built-in function len> cannot describe an answer"
-        in it.store.wait(tags.USER_REPL_OUT, cell=4).text
+        in it.run("rlm('x', log, returns=len)").text
     )
-    it.session.submit("python", "import pickle; pickle.loads(pickle.dumps(found)).value[-1]")
-    assert it.store.wait(tags.USER_REPL_OUT, cell=5).text == "Needle(line=5008)\n"
+    assert (
+        it.run("import pickle; pickle.loads(pickle.dumps(found)).value[-1]").text
+        == "Needle(line=5008)\n"
+    )
 
 
 def test_cell_gives_instructions_and_prints_the_turns(
@@ -138,12 +133,13 @@ def test_searches_can_be_awaited_and_stopped(open_session: OpenSession) -> None:
         {"match": "<search-query>\nsecond\n", "text": "```python\nFINAL(2)\n```"},
         "```python\nwhile True:\n    pass\n```",
     )
-    it.session.submit("python", LOG)
-    it.session.submit(
-        "python",
-        "import asyncio\n[a.value for a in await asyncio.gather(*(arlm(q, log, returns=int) for q in ('first', 'second')))]",
+    assert (
+        it.run(
+            LOG,
+            "import asyncio\n[a.value for a in await asyncio.gather(*(arlm(q, log, returns=int) for q in ('first', 'second')))]",
+        ).text
+        == "[1, 2]\n"
     )
-    assert it.store.wait(tags.USER_REPL_OUT, cell=2).text == "[1, 2]\n"
     it.session.submit("python", "await arlm('endless', log)")
     it.store.wait(tags.RLM_CALL, event="begin", cell=3)
     assert it.session.stop() == "cell"
@@ -162,11 +158,12 @@ def test_failing_search_raises_a_sentence(open_session: OpenSession) -> None:
     output = ask(it, code)
     assert output.startswith("error\n")
     assert "\nSearchFailed: The model is not at home.\n" in output
-    it.session.submit(
-        "python",
-        "import pickle; isinstance(failed, RuntimeError), pickle.loads(pickle.dumps(failed)).log == failed.log",
+    assert (
+        it.run(
+            "import pickle; isinstance(failed, RuntimeError), pickle.loads(pickle.dumps(failed)).log == failed.log"
+        ).text
+        == "(True, True)\n"
     )
-    assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "(True, True)\n"
 
 
 def test_search_tree_and_log_are_data_even_when_large(
@@ -190,41 +187,35 @@ def test_search_tree_and_log_are_data_even_when_large(
         == f"({[attrs['chars'] for attrs in begun[1:]]}, {logged}, 5)\n"
     )
     monkeypatch.setattr(searches, "_LARGE", 10)
-    it.session.submit(
-        "python",
-        "late = rlm('Find the needles', log)\ncallable(late._packed), len(late.tree.calls), late._packed[:0]",
+    assert (
+        it.run(
+            "late = rlm('Find the needles', log)\ncallable(late._packed), len(late.tree.calls), late._packed[:0]"
+        ).text
+        == "(True, 4, b'')\n"
     )
-    assert it.store.wait(tags.USER_REPL_OUT, cell=4).text == "(True, 4, b'')\n"
 
 
 def test_several_contexts_have_names_in_a_cell(open_session: OpenSession) -> None:
     it = open_session(
         {"text": "```python\nFINAL([contract[:9], mails[1], grep('needle')[0]])\n```"}
     )
-    it.session.submit(
-        "python",
-        "found = rlm('Which?', contract='A contract.' * 3000, mails=['one', 'two needles'])\nprint(found)\nfound.spans",
-    )
-    output = it.store.wait(tags.USER_REPL_OUT, cell=1).text
+    output = it.run(
+        "found = rlm('Which?', contract='A contract.' * 3000, mails=['one', 'two needles'])\nprint(found)\nfound.spans"
+    ).text
     assert '["A contrac", "two needles", "two needles"]' in output
     assert "Span(0, 11, 'mails')" not in output
     assert "Span(4, 15, 'mails')" in output
-    it.session.submit("python", "rlm('Which?', modle='a text')")
     assert (
         "There is no option 'modle'; did you mean 'model'?"
-        in it.store.wait(tags.USER_REPL_OUT, cell=2).text
+        in it.run("rlm('Which?', modle='a text')").text
     )
 
 
 def test_wrong_limits_and_contexts_give_sentences(open_session: OpenSession) -> None:
     it = open_session()
     assert "max_turns must be at least 1, not 0." in ask(it, "rlm('x', log, max_turns=0)")
-    it.session.submit("python", "rlm('x', 42)")
-    assert (
-        "A value of type int cannot be searched" in it.store.wait(tags.USER_REPL_OUT, cell=3).text
-    )
-    it.session.submit("python", "rlm('x', log, model='no-such')")
-    assert "There is no model" in it.store.wait(tags.USER_REPL_OUT, cell=4).text
+    assert "A value of type int cannot be searched" in it.run("rlm('x', 42)").text
+    assert "There is no model" in it.run("rlm('x', log, model='no-such')").text
 
 
 def test_partial_answer_gives_a_notice(open_session: OpenSession) -> None:
@@ -244,8 +235,7 @@ def test_escape_stops_the_cell_and_its_search(open_session: OpenSession) -> None
     assert it.session.stop() == "cell"
     assert it.store.wait(tags.USER_REPL_OUT, cell=2).attrs["status"] == "interrupted"
     assert it.store.wait(tags.RLM_FINAL).attrs["state"] == "stopped"
-    it.session.submit("python", "6 * 7")
-    assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "42\n"
+    assert it.run("6 * 7").text == "42\n"
 
 
 def test_killed_kernel_leaves_nothing_of_the_text(
@@ -306,8 +296,7 @@ def test_model_code_can_search_too(open_session: OpenSession) -> None:
         "Twenty in all.",
         approval="auto",
     )
-    it.session.submit("python", LOG)
-    it.store.wait(tags.USER_REPL_OUT, cell=1)
+    it.run(LOG)
     it.session.submit("ask", "where are the needles in log?")
     assert it.store.wait(tags.ASSISTANT_REPL_OUT).text == "five and five and five and five\n"
     it.store.wait(tags.AGENT, state="done")
@@ -333,18 +322,11 @@ def hang() -> None:
 
 
 OVER = "while any({!r} in thread.name for thread in __import__('threading').enumerate()): time.sleep(0.01)"
-"""Code that waits until no thread of such a name runs."""
-
-
-def run(it: Opened, code: str, cell: int = 3) -> str:
-    it.session.submit("python", code)
-    return it.store.wait(tags.USER_REPL_OUT, cell=cell).text
 
 
 def opened(open_session: OpenSession, code: str) -> Opened:
     it = open_session({"text": f"```python\n{code}\n```"})
-    it.session.submit("python", LOG)
-    it.session.submit("python", DEFINED)
+    it.run(LOG, DEFINED)
     return it
 
 
@@ -352,13 +334,12 @@ def test_tools_run_in_the_kernel_and_change_its_variables(
     open_session: OpenSession,
 ) -> None:
     it = opened(open_session, "FINAL([*(note(hit) for hit in grep('needle')), kernel()])")
-    output = run(
-        it,
+    output = it.run(
         "answer = rlm('Note the needles', log, tools=[note, kernel], returns=list[int])\nanswer.value == [1, 2, 3, 4, 5, 6, os.getpid()]",
-    )
+    ).text
     assert output.endswith("True\n")
     assert output.count("noted line") == 6
-    assert run(it, f"{OVER.format('tool')}\nfound[1]", 4) == "'line 1007 needle'\n", (
+    assert it.run(f"{OVER.format('tool')}\nfound[1]").text == "'line 1007 needle'\n", (
         "no thread is left"
     )
 
@@ -367,10 +348,11 @@ def test_tool_errors_are_text_and_unusable_tools_give_a_sentence(
     open_session: OpenSession,
 ) -> None:
     it = opened(open_session, "try:\n    note()\nexcept Exception as error:\n    FINAL(error)")
-    assert "note failed: TypeError: note() missing 1 required positional argument: 'line'" in run(
-        it, "rlm('Note', log, tools=[note])"
+    assert (
+        "note failed: TypeError: note() missing 1 required positional argument: 'line'"
+        in it.run("rlm('Note', log, tools=[note])").text
     )
-    assert "a tool cannot be named '<lambda>'" in run(it, "rlm('Note', log, tools=[lambda: 1])", 4)
+    assert "a tool cannot be named '<lambda>'" in it.run("rlm('Note', log, tools=[lambda: 1])").text
 
 
 def test_interrupting_the_cell_ends_a_hanging_tool(
@@ -382,7 +364,7 @@ def test_interrupting_the_cell_ends_a_hanging_tool(
     assert it.session.stop() == "cell"
     it.store.wait(tags.USER_REPL_OUT, cell=3, status="interrupted")
     assert it.store.wait(tags.RLM_FINAL).attrs["state"] == "stopped"
-    assert run(it, f"{OVER.format('hang')}\n'over'", 4) == "'over'\n"
+    assert it.run(f"{OVER.format('hang')}\n'over'").text == "'over'\n"
 
 
 def test_kernel_killed_meanwhile_leaves_no_waiting_calls(

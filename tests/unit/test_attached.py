@@ -1,4 +1,4 @@
-"""Mentions in a question, and the variables that are described with it."""
+"""Mentions in a question, and the variables described with it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The conversation as a model gets it: what is in it, how it fits, and how much of the window it
-takes."""
+"""The conversation as a model gets it."""
 
 from __future__ import annotations
 
@@ -67,7 +66,6 @@ def messages_sent(conversation: Conversation, folded: HiddenEntries) -> list[tup
 
 
 def asked(*cells: Record) -> Conversation:
-    """A question that came with cells, and its answer."""
     conversation = Conversation()
     conversation.ask(
         StoredMessage("user", "why?", 1, context=render_context("\n".join(map(to_xml, cells))))
@@ -161,7 +159,6 @@ def test_hidden_results_leave_a_sentence() -> None:
 
 
 def conversation(*texts: str) -> list[AnyMessage]:
-    """Messages of the person and the model by turns."""
     return [
         HumanMessage(text) if index % 2 == 0 else AIMessage(text)
         for index, text in enumerate(texts)
@@ -281,7 +278,6 @@ def sent(messages: list[BaseMessage]) -> list[tuple[str, str, list[Any]]]:
 
 
 def assert_each_begins_with_the_one_before(model: Caller) -> None:
-    """Each request has the messages of the one before; only its last one may have grown."""
     requests = [sent(messages) for messages in model.asked]
     for before, after in pairwise(requests):
         *same, (kind, text, made) = before
@@ -325,7 +321,6 @@ def test_prefix_is_stable_with_errors_repetitions_tools_and_closing_words(desk: 
 
 
 def test_the_system_prompt_and_the_tools_are_short(desk: Desk, project: Path) -> None:
-    """About 1,600 tokens stood before the first word of data once, and as many of tools."""
     from langchain_core.utils.function_calling import convert_to_openai_tool
 
     from mahtab_tui.llm.usage import estimated_tokens

@@ -1,4 +1,4 @@
-"""Which cell makes a variable of a file, and what is said of files that cannot be loaded."""
+"""The cells that load files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def load(name: str, data: bytes, *, pandas: bool) -> tuple[Any, str]:
-    """Return the value that the cell makes of a file, and its code."""
     Path(name).write_bytes(data)
     [file] = inspect_files([Path(name)])
     code = make_loading_cell(file, Path.cwd(), pandas=pandas).code

@@ -1,5 +1,4 @@
-"""One answer of a model: how it is read, and the messages, pictures and calls of tools that go with
-it."""
+"""How one answer of a model is read."""
 
 from __future__ import annotations
 
@@ -37,12 +36,9 @@ from tests.unit.test_tool_calls import desk, results, run
 
 QUESTION = [HumanMessage("what is it?")]
 PATIENCE = 30.0
-"""Seconds after which something that must come counts as lost."""
 
 
 class Scripted(BaseChatModel):
-    """A provider that gives these chunks, and does what it finds among them."""
-
     script: list[Any]
     _asked: int = 0
 
@@ -65,20 +61,15 @@ class Scripted(BaseChatModel):
 
 
 class Stopped(Scripted):
-    """One that can be stopped, and says that it was."""
-
     _stops: int = 0
 
     def stop(self) -> None:
         self._stops += 1
 
-    def close(self) -> None:
-        """Nothing is held."""
+    def close(self) -> None: ...
 
 
 def fail(error: Exception) -> Callable[[], None]:
-    """Something that raises."""
-
     def raising() -> None:
         raise error
 
@@ -87,7 +78,6 @@ def fail(error: Exception) -> Callable[[], None]:
 
 @pytest.fixture(params=[Scripted, Stopped])
 def kind(request: pytest.FixtureRequest) -> type[Scripted]:
-    """Both that can be stopped and that cannot."""
     cls: type[Scripted] = request.param
     return cls
 
@@ -216,8 +206,6 @@ def test_text_can_always_be_sent() -> None:
 
 
 class Priced(Scripted):
-    """One whose prices are known."""
-
     model: str = "gpt-4o"
     priced_as: str = "openai"
 
@@ -280,11 +268,6 @@ def test_picture_is_inserted_once_where_it_is_named() -> None:
     assert prompts.NOT_SHOWN not in str(sent)
 
 
-def test_unsent_picture_is_mentioned() -> None:
-    [sent] = with_pictures([HumanMessage(attached("one", text="detail"))], {})
-    assert sent.content == attached("one", text=f"{prompts.NOT_SHOWN}detail")
-
-
 def test_newest_pictures_are_sent_as_space_permits() -> None:
     messages = [HumanMessage(attached(f"p{number}")) for number in range(20)]
     pictures = {f"p{number}": picture("A") for number in range(20)}
@@ -322,30 +305,6 @@ def test_printed_text_cannot_name_a_picture() -> None:
 # Calls of tools as messages: of an answer's pieces, and as a later question is told them.
 
 __all__ = ["desk"]
-
-
-def test_next_question_repeats_the_earlier_calls(desk: Desk) -> None:
-    model = Caller(
-        answers=[
-            calls(("read_file", {"path": "app.py"})),
-            text_answer("x is 1."),
-            text_answer("Twice that."),
-        ]
-    )
-    agent = ReplAgent(desk.host, model, tools=desk.session.tools())
-    agent.ask_sync("what is x?")
-    agent.ask_sync("and twice?")
-    assert [message.type for message in model.asked[2]] == [
-        "system",
-        "human",
-        "ai",
-        "tool",
-        "ai",
-        "human",
-    ]
-    assert [message.text for message in model.asked[2][:4]] == [
-        message.text for message in model.asked[1]
-    ]
 
 
 def test_a_call_without_a_result_is_not_repeated(desk: Desk) -> None:
@@ -439,8 +398,6 @@ def test_tool_result_after_the_stop_is_not_sent() -> None:
     listened = threading.Event()
 
     class Turn(threading.Event):
-        """Is stopped just when somebody has begun to listen to the tool."""
-
         def is_set(self) -> bool:
             was = super().is_set()
             listened.set()

@@ -1,10 +1,7 @@
-"""The parts of a session: how they are put together, clean up, and take over a kernel that
-waited."""
+"""The components of a session."""
 
 from __future__ import annotations
 
-import ast
-import inspect
 import socket
 import subprocess
 import sys
@@ -29,7 +26,7 @@ from mahtab_tui.bus.records import (
 from mahtab_tui.kernel.detached import save_last_output, sockets_folder
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.session.cells import last_changes
-from mahtab_tui.session.components import Components, remove_leftovers
+from mahtab_tui.session.components import remove_leftovers
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.session.kernel import add_recovered_output
 from mahtab_tui.session.session import Session
@@ -41,46 +38,6 @@ from mahtab_tui.store.resume import database, find_session, new_store, remove_se
 from mahtab_tui.tui.open import _read_sessions
 from tests import tags
 from tests.records import made
-
-# How a session is put together: in order.
-
-
-def reaches_back(source: str) -> list[str]:
-    """Return the breaks of order in a constructor: functions that use an object later, and
-    attributes set in a finished part."""
-    session = next(node for node in ast.parse(source).body if isinstance(node, ast.ClassDef))
-    constructor = next(
-        node
-        for node in session.body
-        if isinstance(node, ast.FunctionDef) and node.name == "__init__"
-    )
-    found = []
-    for node in ast.walk(constructor):
-        if isinstance(node, ast.Lambda | ast.FunctionDef) and node is not constructor:
-            found += [
-                ast.unparse(node)
-                for name in ast.walk(node)
-                if isinstance(name, ast.Name) and name.id == "self"
-            ]
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            found += [
-                ast.unparse(node)
-                for target in targets
-                if isinstance(target, ast.Attribute) and not isinstance(target.value, ast.Name)
-            ]
-    return found
-
-
-@pytest.mark.parametrize("cls", [Session, Components])
-def test_each_session_component_gets_only_earlier_ones(cls: type) -> None:
-    assert reaches_back(inspect.getsource(cls)) == []
-
-
-def test_backward_references_are_found() -> None:
-    source = "class Session:\n    def __init__(self):\n        self.a = A(lambda: self.b)\n        self.b = B()\n        self.b.on_end = self.a.end\n"
-    assert sorted(reaches_back(source)) == ["lambda: self.b", "self.b.on_end = self.a.end"]
-
 
 # Leftovers of programs that were killed are removed; files in use are not.
 
@@ -162,8 +119,7 @@ def test_detaching_from_the_kernel_does_not_lose_the_names() -> None:
 
 
 def resumed(project: Path, started: Record, printed: str) -> tuple[str, list[Record], list[Record]]:
-    """A session whose screen was killed while a cell ran, resumed twice after its kernel ended: its
-    id, and its records each time."""
+    """A session whose screen was killed while a cell ran, resumed twice after its kernel ended."""
     store, _, _ = new_store(project)
     store.append(started)
     store.partial("cell", UserReplOut("beg", cell=3, cut=True, time=time.time()))
@@ -228,7 +184,6 @@ def test_recovered_output_is_deleted_with_its_session(project: Path) -> None:
 
 
 def cell(number: int, code: str, *changes: tuple[str, str], restored: bool = False) -> list[Record]:
-    """A cell and what it changed: names, and how."""
     rows = [
         {"name": name, "change": change, "type": "int", "summary": "", "kind": "data"}
         for name, change in changes

@@ -1,4 +1,4 @@
-"""Tools that the model calls, as the service's own calls and as text of an answer."""
+"""Tool calls of a model, as the service's own calls and as text of an answer."""
 
 from __future__ import annotations
 
@@ -67,41 +67,23 @@ def leave(at: Workplace, given: Nothing) -> str:
     raise KeyboardInterrupt
 
 
-class Whatever(BaseModel):
-    path: Any = None
-
-
-def keep(at: Workplace, given: Whatever) -> str:
-    """Keep whatever it is."""
-    return "kept \udcff"
-
-
-waiting, heeding, leaving, keeping = (
-    Tool(wait, Nothing),
-    Tool(heed, Nothing),
-    Tool(leave, Nothing),
-    Tool(keep, Whatever, keeps="files"),
-)
+waiting, heeding, leaving = Tool(wait, Nothing), Tool(heed, Nothing), Tool(leave, Nothing)
 
 
 @pytest.fixture
 def own_tools(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tools above are there, too; to be named before the desk."""
+    """Add the tools above; to be named before `desk`."""
     found = EntryPoints(
         EntryPoint(name, f"{__name__}:{name}", "mahtab_tui.tools")
-        for name in ("waiting", "heeding", "leaving", "keeping")
+        for name in ("waiting", "heeding", "leaving")
     )
     monkeypatch.setattr("mahtab_tui.tools.entry_points", lambda group: found)
-
-
-TIDY = "Put things away.\n\nFiles of this skill, for load_skill('tidy', file=...): more.md"
 
 
 @pytest.fixture
 def desk(project: Path) -> Iterator[Desk]:
     (project / "app.py").write_text("x = 1\ny = 2\n")
     write_skill(project / "skills", "tidy", "Tidy up", "Put things away.")
-    (project / "skills" / "tidy" / "more.md").write_text("And sweep.")
     trust_skills(project)
     desk = Desk(project)
     yield desk
@@ -111,14 +93,12 @@ def desk(project: Path) -> Iterator[Desk]:
 def run(
     desk: Desk, *answers: list[AIMessageChunk] | Exception, **more: Any
 ) -> tuple[AgentState, Caller]:
-    """One turn with these answers."""
     model = Caller(answers=list(answers), **more)
     graph = create_repl_graph(model, desk.host, tools=desk.session.tools(), reflection="never")
     return run_graph(graph, create_initial_state("what is it?"), desk.host), model
 
 
 def tool_events(desk: Desk) -> list[tuple[str, str, str]]:
-    """Return the records of calls on the bus: id, name, state."""
     return [
         (record.attrs["call"], record.attrs["name"], record.attrs["state"])
         for record in desk.of(tags.ASSISTANT_TOOL)
@@ -151,7 +131,6 @@ def test_call_result_reaches_the_model_the_user_and_the_state(desk: Desk) -> Non
     assert isinstance(result := second[2], ToolMessage)
     assert result.tool_call_id == "id-0"
     assert "     1  x = 1</assistant-tool>" in result.text
-    assert state["file_contents"] == {"app.py": "     1  x = 1"}
     assert model.tools[0] == ["search_skills", "load_skill", "search_code", "read_file"]
 
 
@@ -173,11 +152,6 @@ def test_several_calls_of_one_answer_run_in_order_with_a_result_each(desk: Desk)
     assert [
         message.tool_call_id for message in model.asked[1] if isinstance(message, ToolMessage)
     ] == ["id-0", "id-1", "id-2"]
-    assert (state["loaded_skills"], state["skill_contexts"]) == (["tidy"], {"tidy": TIDY})
-    assert [(found["tool"], found["arguments"]["limit"]) for found in state["search_results"]] == [
-        ("search_code", 100),
-        ("search_skills", 5),
-    ]
     assert state["tool_count"] == 3
 
 
@@ -223,7 +197,6 @@ def test_impossible_call_gives_one_sentence_and_the_model_continues(
     assert desk.of(tags.ASSISTANT_TOOL)[-1].attrs["state"] == "error"
     assert sentence in desk.of(tags.ASSISTANT_TOOL)[-1].text
     assert sentence in results(model.asked[1])[0]
-    assert state["file_contents"] == {}
 
 
 def test_unknown_tool_error_lists_the_tools(desk: Desk) -> None:
@@ -237,25 +210,6 @@ def test_unknown_tool_error_lists_the_tools(desk: Desk) -> None:
 def test_raising_tool_gives_one_sentence(own_tools: None, desk: Desk) -> None:
     _, model = run(desk, calls(("leave", {})), text_answer("I see."))
     assert ">leave failed: KeyboardInterrupt.</" in results(model.asked[1])[0]
-
-
-def test_state_keeps_the_result_of_any_call(own_tools: None, desk: Desk) -> None:
-    state, _ = run(
-        desk, calls(("keep", {"path": ["a", {"b": 1}]}), ("keep", {})), text_answer("I see.")
-    )
-    assert state["file_contents"] == {"['a', {'b': 1}]": "kept ⟨U+DCFF⟩", "None": "kept ⟨U+DCFF⟩"}
-
-
-def test_file_of_a_skill_does_not_replace_its_instructions(desk: Desk) -> None:
-    state, _ = run(
-        desk,
-        calls(
-            ("load_skill", {"name": "tidy"}), ("load_skill", {"name": "tidy", "file": "more.md"})
-        ),
-        text_answer("I see."),
-    )
-    assert state["skill_contexts"].keys() == {"tidy", "tidy/more.md"}
-    assert state["skill_contexts"]["tidy/more.md"] == "And sweep."
 
 
 def test_call_limit_ends_calls_but_tools_stay_in_the_prompt(desk: Desk) -> None:
@@ -303,7 +257,6 @@ def test_closing_answer_is_requested_with_tools_that_may_not_be_called(desk: Des
 
 
 def stopped_while_it_waits(agent: ReplAgent) -> None:
-    """A question, stopped once its tool runs."""
     waits.clear()
     released.clear()
 
@@ -386,14 +339,6 @@ def test_calls_of_a_truncated_answer_are_ignored(ends: str) -> None:
 TOOLS = ("read_file", "search_code")
 
 
-@pytest.fixture
-def desk_without_skills(project: Path) -> Iterator[Desk]:
-    (project / "app.py").write_text("x = 1\n")
-    desk = Desk(project)
-    yield desk
-    desk.session.close()
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -438,17 +383,17 @@ def test_any_text_is_accepted(text: str) -> None:
     parse_written_calls(text, TOOLS)
 
 
-def test_a_written_call_runs_the_tool_and_not_the_code(desk_without_skills: Desk) -> None:
+def test_a_written_call_runs_the_tool_and_not_the_code(desk: Desk) -> None:
     model = Caller(
         answers=[
             text_answer("```python\n{'name': 'read_file', 'arguments': {'path': 'app.py'}}\n```"),
             text_answer("x is one."),
         ]
     )
-    agent = ReplAgent(desk_without_skills.host, model, tools=desk_without_skills.session.tools())
+    agent = ReplAgent(desk.host, model, tools=desk.session.tools())
     assert agent.ask_sync("what is x?") == "x is one."
-    assert desk_without_skills.of(tags.ASSISTANT_REPL_IN) == []
-    assert desk_without_skills.of(tags.ASSISTANT_TOOL)[-1].text == "     1  x = 1"
+    assert desk.of(tags.ASSISTANT_REPL_IN) == []
+    assert desk.of(tags.ASSISTANT_TOOL)[-1].text.startswith("     1  x = 1\n")
     call, result = model.asked[1][-2:]
     assert isinstance(call, AIMessage)
     assert call.tool_calls[0]["name"] == "read_file"
@@ -456,30 +401,26 @@ def test_a_written_call_runs_the_tool_and_not_the_code(desk_without_skills: Desk
 
 
 def test_a_written_call_of_an_unknown_tool_is_refused_with_a_sentence(
-    desk_without_skills: Desk,
+    desk: Desk,
 ) -> None:
     text = "```python\n{'name': 'run_sql', 'arguments': {'q': 'drop'}}\n```"
     agent = ReplAgent(
-        desk_without_skills.host,
-        desk_without_skills.replay(
-            words(text), words("I see.", match="There is no tool 'run_sql'")
-        ),
-        tools=desk_without_skills.session.tools(),
+        desk.host,
+        desk.replay(words(text), words("I see.", match="There is no tool 'run_sql'")),
+        tools=desk.session.tools(),
     )
     assert agent.ask_sync("what is x?") == "I see."
-    assert desk_without_skills.of(tags.ASSISTANT_REPL_IN) == []
+    assert desk.of(tags.ASSISTANT_REPL_IN) == []
 
 
-def test_copied_tags_are_removed_before_code_runs(desk_without_skills: Desk) -> None:
+def test_copied_tags_are_removed_before_code_runs(desk: Desk) -> None:
     copied = code("print(6 * 7)</assistant-repl-out>")
     agent = ReplAgent(
-        desk_without_skills.host,
-        desk_without_skills.replay(
-            copied, words('<assistant-repl-out cell="1">42</assistant-repl-out>')
-        ),
+        desk.host,
+        desk.replay(copied, words('<assistant-repl-out cell="1">42</assistant-repl-out>')),
     )
     assert agent.ask_sync("what is it?") == "42"
-    assert desk_without_skills.of(tags.ASSISTANT_REPL_OUT)[0].attrs["status"] == "ok"
+    assert desk.of(tags.ASSISTANT_REPL_OUT)[0].attrs["status"] == "ok"
 
 
 @pytest.mark.parametrize(

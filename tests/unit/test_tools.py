@@ -273,10 +273,6 @@ def odd_one(at: Workplace, given: Odd) -> str:
 odd = Tool(odd_one, Odd)
 
 
-class Twice(BaseModel):
-    file_name: str = Field(alias="fileName")
-
-
 def named(name: str) -> Callable[[Workplace, Any], str]:
     def function(at: Workplace, given: CountLines) -> str:
         """Do something."""
@@ -294,7 +290,6 @@ also_reading, also_nothing = (
     Tool(named("fine"), CountLines, also="read"),
     Tool(named("fine"), CountLines, also="not a name"),
 )
-keeping, aliased = Tool(named("fine"), CountLines, keeps="skills"), Tool(named("fine"), Twice)
 
 
 class QuitFlow:
@@ -344,11 +339,6 @@ def test_tool_of_a_package_is_available_everywhere(plug_ins: Any, tmp_path: Path
         (f"{__name__}:also_printing", "a function print already exists"),
         (f"{__name__}:also_reading", "a function read already exists"),
         (f"{__name__}:also_nothing", "its names are not valid in Python"),
-        (
-            f"{__name__}:keeping",
-            "its results are kept by the argument name, which it does not have",
-        ),
-        (f"{__name__}:aliased", "its arguments have two names each"),
     ],
 )
 def test_unusable_plug_in_is_one_problem_and_the_others_load(
@@ -407,14 +397,6 @@ def test_schema_with_non_json_values_becomes_a_namespace_function_too(
         "(word: 'str', times: 'int' = 1, path: 'Path' = 'a/b', colour: 'Colour' = 1, only: 'object' = None, names: 'set[str]' = ['x']) -> 'str'"
     )
     assert function("w") == "1 a/b Colour.RED {'x'} w"
-    assert tools.tools["odd_one"].with_defaults({"times": 2, "word": "w"}) == {
-        "word": "w",
-        "times": 2,
-        "path": "a/b",
-        "colour": 1,
-        "only": None,
-        "names": ["x"],
-    }
 
 
 def test_any_failure_of_a_packaged_tool_gives_one_sentence(plug_ins: Any, tmp_path: Path) -> None:

@@ -3,10 +3,10 @@
 It exchanges JSON messages with its host:
 
     {"op": "hello", "missing"}       from the server at its start; why there can be no sandbox, or ""
-    {"id"} + two descriptors         from the host: make a sandbox for this socket and this file of
-                                     the text
-    {"id", "load": true} + two       from the host: make a server for this socket, whose sandboxes
-                                     all have this text and share it; its requests have no file
+    {"id"} + a descriptor            from the host: make a sandbox for this socket, over which the
+                                     file of its text comes
+    {"id", "load": true} + one       from the host: make a server for this socket, over which the
+                                     file of a text comes that all its sandboxes share
     {"op": "forked", "id", "pid"}    from the server, with a descriptor of the process
     {"op": "failed", "id", "why"}    from the server instead
     {"op": "ended", "id", "code"}    from the server when the process has been reaped
@@ -16,6 +16,7 @@ It ends with the connection, and its children end with it. A model's code never 
 from __future__ import annotations
 
 import _sitebuiltins
+import _thread
 import builtins
 import encodings
 import errno
@@ -122,20 +123,22 @@ def load_zones() -> None:
     zoneinfo.available_timezones = lambda: set(zones)
 
 
-_CHANNEL, _TEXT, _RULES = 3, 4, 5
+_CHANNEL, _RULES = 3, 4
 
 
-def run(parent: int, channel: int, text: int | Source, locks: confinement.Locks) -> None:
-    """Become a sandbox; returns only if that fails. channel: a socket. text: a file, which may have surrogates, or its text."""
+def run(parent: int, channel: int, text: Source | None, locks: confinement.Locks) -> None:
+    """Become a sandbox; returns only if that fails. channel: a socket. text: None if its file comes
+    over the socket, perhaps much later."""
     try:
         confinement.leave_parent(parent)
-        locks = _keep_only(channel, text if isinstance(text, int) else channel, locks)
+        locks = _keep_only(channel, locks)
         channel = _CHANNEL
-        context = _read(_TEXT) if isinstance(text, int) else text
-        if context is text:
-            os.close(_TEXT)
         threading.stack_size(confinement.THREAD_STACK)
-        confinement.lock(locks, sys.getsizeof(context))
+        confinement.share_heap()
+        confinement.take_files(locks.rules)
+        context = _receive_text() if text is None else text
+        confinement.limit_resources(sys.getsizeof(context))
+        confinement.take_system_calls(locks.filter, confinement.ATTEMPTS)
     except (confinement.LockdownError, OSError, MemoryError) as error:
         why = f"Sandboxing is not supported on this system: {error}"
         if confinement.is_shortage(error):
@@ -145,10 +148,10 @@ def run(parent: int, channel: int, text: int | Source, locks: confinement.Locks)
     _serve(context)
 
 
-def _keep_only(channel: int, text: int, locks: confinement.Locks) -> confinement.Locks:
+def _keep_only(channel: int, locks: confinement.Locks) -> confinement.Locks:
     """Close all other descriptors of the parent; the standard streams lead to /dev/null."""
-    moved = [fcntl.fcntl(fd, fcntl.F_DUPFD, _RULES + 1) for fd in (channel, text, locks.rules)]
-    for old, new in zip(moved, (_CHANNEL, _TEXT, _RULES)):
+    moved = [fcntl.fcntl(fd, fcntl.F_DUPFD, _RULES + 1) for fd in (channel, locks.rules)]
+    for old, new in zip(moved, (_CHANNEL, _RULES)):
         os.dup2(old, new)
     os.dup2(0, 1)
     os.dup2(0, 2)
@@ -156,8 +159,16 @@ def _keep_only(channel: int, text: int, locks: confinement.Locks) -> confinement
     return locks._replace(rules=_RULES)
 
 
-def _read(fd: int) -> Source:
-    """Read the text of a file in memory, which is released before the text is copied."""
+def _receive_text() -> Source:
+    """Receive a file in memory over the channel, and read its text, which may have surrogates. The
+    file is released before the text is copied. The process ends with the channel."""
+    with socket.socket(fileno=os.dup(_CHANNEL)) as channel:
+        received, fds, _, _ = socket.recv_fds(channel, 1, 1)
+    if not received:
+        os._exit(0)
+    if not fds:  # the limit of descriptors
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    (fd,) = fds
     size = os.fstat(fd).st_size
     text = ""
     if size:
@@ -173,7 +184,8 @@ def _serve(context: Source) -> None:
     connection = EngineConnection(_CHANNEL, interrupts)
     jobs: queue.SimpleQueue[Frame] = queue.SimpleQueue()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    threading.Thread(target=_listen, args=(connection, jobs), daemon=True).start()
+    # Nobody joins it; starting a `Thread` would wait for it.
+    _thread.start_new_thread(_listen, (connection, jobs))
     about = jobs.get()
     touches = ReadTracker(connection)
     names = make_names(
@@ -226,12 +238,13 @@ def main(fd: int) -> None:
     _Server(host, confinement.prepare()).run()
 
 
-def _serve_text(parent: int, channel: int, text: int, locks: confinement.Locks) -> None:
+def _serve_text(parent: int, channel: int, locks: confinement.Locks) -> None:
     """Become a server for a text, until the host closes its socket."""
     confinement.die_with_parent(signal.SIGKILL)
     if os.getppid() == parent:
-        locks = _keep_only(channel, text, locks)
-        _Server(socket.socket(fileno=_CHANNEL), locks, _read(_TEXT)).run()
+        locks = _keep_only(channel, locks)
+        text = _receive_text()
+        _Server(socket.socket(fileno=_CHANNEL), locks, text).run()
 
 
 def _hide_machine() -> None:
@@ -270,22 +283,21 @@ class _Server:
 
     def _request(self) -> bool:
         """Fork a sandbox, or a server for a text; False if the host has gone."""
-        data, fds, _, _ = socket.recv_fds(self._host, 1024, 2)
+        data, fds, _, _ = socket.recv_fds(self._host, 1024, 1)
         if not data:
             return False
         request = json.loads(data)
         number, parent = request["id"], os.getpid()
         try:
-            if len(fds) < (2 if self._text is None else 1):  # this process has no descriptors left
+            if not fds:  # this process has no descriptors left
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             pid = os.fork()
             if pid == 0:
                 try:
                     if request.get("load"):
-                        _serve_text(parent, fds[0], fds[1], self._locks)
+                        _serve_text(parent, fds[0], self._locks)
                     else:
-                        text = fds[1] if self._text is None else self._text
-                        run(parent, fds[0], text, self._locks)
+                        run(parent, fds[0], self._text, self._locks)
                 finally:
                     os._exit(1)
             self._forked(number, pid)
