@@ -209,10 +209,10 @@ class Servers:
         """folder: where programs run. logins: by default forgotten with the session. reserved:
         names that no server may have."""
         self._configured = configured
-        self._folder = folder
-        self._report = report
-        self._logins = logins or SavedLogins(None, lambda secret: None)
-        self._start_seconds = start_seconds
+        self.folder = folder
+        self.report = report
+        self.logins = logins or SavedLogins(None, lambda secret: None)
+        self.start_seconds = start_seconds
         self.states: dict[str, ServerState] = {}
         """By the name in the namespace."""
         for name, server in configured.items():
@@ -284,9 +284,7 @@ class Servers:
                 raise ServerError(
                     f"The server {state.name} could not be started: {error.args[0]}"
                 ) from None
-            self._connections[python] = Connection(
-                state, server, self._folder, self._logins, self._report, self._start_seconds
-            )
+            self._connections[python] = Connection(self, state, server)
         return self._connections[python]
 
 
