@@ -210,7 +210,6 @@ class MahtabApp(TerminalApp[int]):
         guard: StdioRedirect,
         history: History,
         *,
-        keymap: dict[str, str] | None = None,
         collector: Collector | None = None,
         keeps_namespace: bool = False,
     ) -> None:
@@ -227,13 +226,10 @@ class MahtabApp(TerminalApp[int]):
         session.listen(self.record_pump.begin)
         self.saves_crash = not session.no_trace
         self.history = history
-        if session.model:
-            self.ui_state.remember_model(session.model)
-        else:
-            self.call_after_first_picture(lambda: self.ui_state.remember_model(session.model))
+        self.call_after_first_picture(lambda: self.ui_state.remember_model(session.model))
         if session.settings.kernel is not None:
             self.ui_state.remember_kernel(session.settings.kernel)
-        self.settings = LiveSettings(self, session, self.ui_state, keymap or {})
+        self.settings = LiveSettings(self, session, self.ui_state)
         self.keeps_namespace = keeps_namespace
         self._window_focused = True
         self._keys = KeyOrder(self, super().on_event, self._before_key)

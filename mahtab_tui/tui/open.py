@@ -256,15 +256,9 @@ def open_screen(
 
     try:
         with StdioRedirect(on_line) as guard, report_thread_failures(on_line):
-            app = MahtabApp(
-                session,
-                guard,
-                history,
-                keymap=settings.keymap,
-                collector=collector,
-                keeps_namespace=keeps_namespace,
+            frontend.app = app = MahtabApp(
+                session, guard, history, collector=collector, keeps_namespace=keeps_namespace
             )
-            frontend.app = app
             app.call_after_first_picture(report_first_notices)
             if settings.share:
                 app.call_after_first_picture(sharing.start)

@@ -26,13 +26,11 @@ if TYPE_CHECKING:
 
 
 class LiveSettings:
-    def __init__(
-        self, app: TerminalApp[int], session: Session, choices: UiState, keymap: dict[str, str]
-    ) -> None:
+    def __init__(self, app: TerminalApp[int], session: Session, choices: UiState) -> None:
         self._app = app
         self.session = session
         self._ui_state = choices
-        self.keymap = keymap
+        self.keymap = session.settings.keymap
 
     def apply(self) -> None:
         self._app.set_keymap(self.keymap)

@@ -131,18 +131,15 @@ class LateImports:
     """Imports modules while an application is on the screen."""
 
     def __init__(
-        self,
-        app: MessagePump,
-        session: Sequence[str] = (),
-        begin: Sequence[Callable[[], object]] = (),
+        self, app: MessagePump, first: Sequence[str], steps: Sequence[Callable[[], object]]
     ) -> None:
-        """session: modules to import first. begin: functions to call then."""
-        self._app = app
-        first, last = (
-            [partial(import_module, each) for each in names]
-            for names in (session, TRANSCRIPT_MODULES)
+        """first: modules to import before the steps."""
+        before, after = (
+            [partial(import_module, name) for name in names]
+            for names in (first, TRANSCRIPT_MODULES)
         )
-        self._steps: Iterator[Callable[[], object]] = iter([*first, *begin, *last])
+        self._app = app
+        self._steps: Iterator[Callable[[], object]] = iter([*before, *steps, *after])
 
     def begin(self) -> None:
         """Call it when the application is mounted and before threads start."""
