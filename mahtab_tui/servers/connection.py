@@ -45,7 +45,6 @@ from mahtab_tui.settings.model import SettingsError
 Stored = TypeVar("Stored", bound=BaseModel)
 
 _PATIENCE = 5.0
-"""Seconds for a server to answer."""
 MOST_TOOLS = 2_000
 _MOST_PAGES = 100
 _FAILURES = (
@@ -280,7 +279,6 @@ def _about(client: Client) -> str:
 
 
 def _describe_error(error: BaseException) -> str:
-    """Return a reason without a full stop; of a group, that of its first exception."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, ValidationError):

@@ -28,7 +28,6 @@ _PLAIN_KEYWORDS = (
 _OPEN_KEYWORDS = frozenset(
     {"$ref", "allOf", "anyOf", "dependentSchemas", "if", "oneOf", "patternProperties"}
 )
-"""Keywords that may allow other arguments."""
 
 
 class ArgumentsError(Exception):
@@ -109,7 +108,6 @@ class Parameter(NamedTuple):
     annotation: str
     required: bool
     default: Any = None
-    """A number, text or boolean."""
 
 
 class ToolSignature(NamedTuple):
@@ -155,7 +153,6 @@ def identifier(name: str, used: Container[str] = (), *, private: str = "tool") -
 
 
 def with_required(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Add required properties that a schema does not describe."""
     properties, required = schema.get("properties"), schema.get("required")
     if not isinstance(properties, Mapping) or not isinstance(required, list):
         return schema
@@ -167,7 +164,6 @@ def with_required(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 def build_signature(
     wire: str, schema: Any, description: str, *, read_only: bool, name: str
 ) -> ToolSignature:
-    """Describe a tool. name: its Python name."""
     schema = schema if isinstance(schema, Mapping) else {}
     properties, others = schema.get("properties"), schema.get("additionalProperties")
     closed = others is False or (

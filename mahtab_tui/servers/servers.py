@@ -114,12 +114,9 @@ class ServerState:
         self.login = ""
         """Where the user has to log in now."""
         self.ran = False
-        """Since the user last started it."""
         self.about = ""
-        """Its own words, one line."""
         self.stale = False
         self.tools: Mapping[str, ToolSignature] = {}
-        """By the server's own names."""
         self.revision = 0
         self.used: dict[str, None] = {}
         """Called tools; a model's prompt changes seldom, so in the order of their first call."""
@@ -127,13 +124,11 @@ class ServerState:
 
     @property
     def sentence(self) -> str:
-        """Its line for the model."""
         if self.revision:
             return f"{self.about or self.name} ({len(self.tools):,} tools)"
         return "" if self.name == self.python else self.name
 
     def used_tools(self) -> list[str]:
-        """Describe the tools that were called; of many, the last."""
         tools = (self.tools.get(wire) for wire in list(self.used)[-_USED:])
         lines = (f"{tool.name}{tool.written}: {tool.summary}" for tool in tools if tool is not None)
         return [line[:_LONGEST_LINE] for line in lines]
@@ -189,13 +184,10 @@ def format_matches(
 T = TypeVar("T")
 
 START_SECONDS = 60.0
-"""Seconds; a server that is installed first takes its time."""
 _CLOSE_SECONDS = 5.0
 
 
 class Servers:
-    """Starts servers when they are first used."""
-
     def __init__(
         self,
         configured: Mapping[str, McpServer],
@@ -214,7 +206,6 @@ class Servers:
         self.logins = logins or SavedLogins(None, lambda secret: None)
         self.start_seconds = start_seconds
         self.states: dict[str, ServerState] = {}
-        """By the name in the namespace."""
         for name, server in configured.items():
             python = identifier(name, {*self.states, *reserved}, private="server")
             self.states[python] = ServerState(name, python, str(server))

@@ -104,7 +104,6 @@ LONGEST = 32 * 1024 * 1024
 TOO_LONG = f"it sent a message of more than {LONGEST // 2**20} MB"
 TOO_MUCH = f"it sent a message with more than {MOST_OUTSIDE_TEXTS // 2**20} MB outside its texts"
 GRACE = 0.5
-"""Seconds for a server to end after its stdin was closed, and after SIGTERM."""
 _LOOK_AGAIN = 0.01
 # A tool may take as long as it likes; the user can stop it.
 _HTTP_TIMEOUT = httpx2.Timeout(30.0, read=None)
@@ -136,10 +135,8 @@ class PipeTransport:
         self._closed = closed
         self._tasks: list[asyncio.Task[None]] = []
         self._waiting: dict[str, RequestId] = {}
-        """Requests without an answer."""
         self._process: asyncio.subprocess.Process
         self._ends = False
-        """Whether we end it."""
 
     async def __aenter__(self) -> Streams:
         self._process = await asyncio.create_subprocess_exec(
@@ -257,7 +254,6 @@ class PipeTransport:
 async def http_transport(
     server: McpServer, login: httpx2.Auth | None, messages: ServerMessages
 ) -> AsyncIterator[Streams]:
-    """An address, as the SDK's `Transport`."""
     headers = {"accept-encoding": "identity", **server.headers}  # so that their size is known
 
     async def limit(response: httpx2.Response) -> None:

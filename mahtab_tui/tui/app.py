@@ -57,12 +57,9 @@ SECOND_STOP_S = 2.0
 """Within which a second stop offers to kill the kernel."""
 
 REACTION_S = 0.4
-"""For a cell to end before the user learns how to kill the kernel."""
 
 
 class Interrupter:
-    """Stops the model or the cell."""
-
     def __init__(self, app: TerminalApp[int], session: Session) -> None:
         self._app = app
         self._session = session
@@ -104,7 +101,6 @@ class QuitFlow:
     def __init__(
         self, app: TerminalApp[int], session: Session, panes: Panes, *, keeps_namespace: bool
     ) -> None:
-        """keeps_namespace: whether the namespace outlives the screen."""
         self._app = app
         self._session = session
         self._panes = panes

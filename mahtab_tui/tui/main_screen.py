@@ -76,7 +76,6 @@ class PaneLayout(BaseModel):
         )
 
     def resized(self, how: Direction, width: int, namespace: int) -> PaneLayout:
-        """Change a size by one step. namespace: its current height in percent."""
         step = STEP_PERCENT if how in ("wider", "taller") else -STEP_PERCENT
         if how in ("wider", "narrower"):
             shown = math.ceil(100 * self.side_columns(width) / max(1, width))
@@ -101,7 +100,6 @@ class PaneLayout(BaseModel):
         return layout.changed(show_namespace=True, show_recursion=True)
 
     def toggled(self, pane: Literal["namespace", "recursion"], width: int) -> PaneLayout:
-        """Hide or show one of the side panes; showing one also shows the side."""
         field = f"show_{pane}"
         if getattr(self, field) and self.shows_side(width):
             return self.changed(**{field: False})
@@ -303,7 +301,6 @@ class Panes(Screen[None]):
 
     @property
     def is_covered(self) -> bool:
-        """Whether another screen is on top."""
         return len(self.app.screen_stack) > 1
 
     @property

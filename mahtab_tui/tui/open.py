@@ -320,7 +320,6 @@ def _watch(app: WatchApp) -> int:
 
 
 def _share(session: Session, project: Path, servers: list[ShareServer]) -> None:
-    """Let agents join a session."""
     from mahtab_tui.session.sharing import ShareServer, SharingError
 
     try:

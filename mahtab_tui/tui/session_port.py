@@ -133,7 +133,6 @@ class SessionPort:
             self._restore_input(mode, text)
 
     def _is_masked(self, mode: Mode, text: str) -> bool:
-        """Return whether code contains a masked secret, which the user has to fill in."""
         from mahtab_tui.bus.masking import MASK
 
         masked = mode == "python" and MASK in text

@@ -61,11 +61,9 @@ class Collector:
 
 
 RATE = 1 / 30
-"""Seconds between two ticks."""
 SHARE = 1 / 4
 """Share of the main thread's time above which a tick is skipped."""
 MAX_DELAY = 0.2
-"""Seconds by which records are delayed at most."""
 
 Fold = Callable[[Sequence["Record"]], None]
 
@@ -84,7 +82,6 @@ class RecordPump:
         log.addHandler(self._handler)
 
     def tick(self) -> None:
-        """Pass on new records, unless drawing keeps the thread too busy."""
         passed, worked = monotonic() - self._last, thread_time() - self._worked
         if passed >= MAX_DELAY or worked <= passed * SHARE:
             self.flush()
@@ -133,7 +130,6 @@ class LateImports:
     def __init__(
         self, app: MessagePump, first: Sequence[str], steps: Sequence[Callable[[], object]]
     ) -> None:
-        """first: modules to import before the steps."""
         before, after = (
             [partial(import_module, name) for name in names]
             for names in (first, TRANSCRIPT_MODULES)
@@ -159,7 +155,6 @@ T = TypeVar("T")
 
 RIGHT_BUTTON = 3
 BRIEF = 60
-"""Maximum characters to read in three seconds."""
 
 
 class TerminalApp(App[T]):

@@ -121,7 +121,6 @@ class StdioRedirect:
 
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:
-        """Give descriptors 1 and 2 to another program, and restore the terminal's attributes."""
         self._connect(*self._terminal)
         try:
             attributes = termios.tcgetattr(1)
@@ -198,7 +197,6 @@ class TerminalDriver(LinuxDriver):
         super().write(filter_output(data))
 
     def send(self, data: str) -> None:
-        """Write this application's own output; never external text."""
         super().write(data)
 
     def stop_application_mode(self) -> None:
@@ -251,7 +249,6 @@ class TerminalDriver(LinuxDriver):
             before, wait = False, _SILENCE
 
     def _take_reply(self, sequence: str) -> bool:
-        """Read a reply of the terminal; returns False for a key."""
         is_reply, question = self.answers.read(sequence)
         if question:
             self.send(question)
@@ -280,7 +277,6 @@ class TerminalDriver(LinuxDriver):
 
     @property
     def cell_size(self) -> tuple[int, int] | None:
-        """Width and height of a cell in pixels."""
         with contextlib.suppress(OSError):
             rows, columns, width, height = struct.unpack(
                 "4H", fcntl.ioctl(self.fileno, termios.TIOCGWINSZ, bytes(8))
@@ -303,7 +299,7 @@ _RESTORE_SEQUENCE = "".join(
         "\x1b\\",  # ends any truncated sequence
         "\x1b[?2026l",  # synchronized updates off
         "\x1b[?2004l",  # bracketed paste off
-        "\x1b[?7h",  # reports of size, mouse and focus off
+        "\x1b[?7h",
         "\x1b[?2048l\x1b[?1016l\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1004l",  # no reports of size, mouse, focus
         "\x1b[<u",  # keyboard protocol off
         "\x1b[?1049l\x1b[?25h\x1b[0m",  # main screen, with its cursor and default colours

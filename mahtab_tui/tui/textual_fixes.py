@@ -87,7 +87,6 @@ class KeyParser(XTermParser):
                     yield Paste(whole.replace("\x00", ""))
 
     def flush_pending(self) -> Iterable[Message]:
-        """Parse the start of a sequence as keys, because nothing followed."""
         self._silent = True
         if self._pasted is None:
             pending, self._pending = self._pending, ""
@@ -171,7 +170,6 @@ class KeyOrder:
         return key if len(text) == 1 else Key("typed", "".join(text))
 
     async def _deliver_keys(self, waited: int = 0) -> None:
-        """Deliver keys until one has to wait. waited: how often the first has."""
         while self._queue:
             event = self._queue[0]
             first = self._busy_receiver(event)
@@ -228,7 +226,6 @@ def _is_letter(key: Key) -> bool:
 
 
 def is_being_removed(widget: Widget) -> bool:
-    """Return whether a widget is being removed, or the application is ending."""
     return widget._pruning or widget._closing or widget.app._exit
 
 
@@ -252,7 +249,6 @@ class Options(OptionList):
             event.prevent_default()
 
     def render_line(self, y: int) -> Strip:
-        """Draw muted text of the row at the cursor in the row's colour."""
         strip = super().render_line(y)
         lines, at = self._lines, self.scroll_offset.y + y
         if not 0 <= at < len(lines) or lines[at][0] != self.highlighted:

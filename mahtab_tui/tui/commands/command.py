@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CommandContext:
-    """The parts of the application that commands use."""
-
     app: TerminalApp[int]
     session: Session
     history: History
@@ -39,13 +37,11 @@ class CommandContext:
         return copy_selection(self.app, self.panes.selected_text)
 
     def refuse(self, why: str, entered: str) -> None:
-        """Explain why an input was refused, and put it back into the editor."""
         self.app.notify(why, "warning")
         if self.panes.editor.is_empty:
             self.panes.editor.text = entered
 
     def with_value(self, value: str, title: str, use: Callable[[str], None], present: str) -> None:
-        """Call `use` with the value, or ask for one."""
         from mahtab_tui.tui.screens.dialog import Prompt, ask
 
         if value:
@@ -61,7 +57,6 @@ class PaneCommand:
     id: str
     """Named by the user's keymap."""
     action: str
-    """`action_…` without the prefix."""
     keys: str
     title: str
     help: str

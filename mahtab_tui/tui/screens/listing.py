@@ -69,7 +69,6 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         self._option_numbers: list[int] = []
         """Positions of the rows among the options, which include headings."""
         self.companion: Widget | None = None
-        """Beside the list."""
         self.below: Widget = Static(classes="listing-about", markup=False)
 
     def compose(self) -> ComposeResult:
@@ -93,11 +92,9 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         raise NotImplementedError
 
     def heading(self, row: Row) -> str:
-        """Return the heading of a row's group."""
         return ""
 
     def describe(self, row: Row | None) -> Content:
-        """Return the text below the list about the row at the cursor."""
         return Content("Nothing matches." if row is None else "")
 
     def action_select(self) -> None:
@@ -229,7 +226,6 @@ class ChooseTheme(ChooseOne):
 
 
 def short_path(path: str, project: Path) -> str:
-    """Abbreviate the project's folder to `.` and the home folder to `~`."""
     for folder, short in ((project, "."), (Path.home(), "~")):
         if path.startswith(f"{folder}/"):
             return f"{short}{path.removeprefix(str(folder))}"
@@ -240,8 +236,6 @@ _TITLE_WIDTH, _KEYS_WIDTH = 20, 16
 
 
 class CommandPalette(ListScreen[str | None, Command]):
-    """Returns the action of the chosen command."""
-
     heading_text = "Commands"
     hint = "Enter runs it · ↑ ↓ choose · Esc cancels"
 
@@ -363,7 +357,6 @@ class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
     hint = "Enter switches · or type ssh://host · Esc cancels"
 
     def __init__(self, present: KernelChoice, find: Callable[[], Sequence[KernelChoice]]) -> None:
-        """find: returns the other kernels; waits."""
         super().__init__()
         self._current = present
         self._find_others = find
@@ -457,7 +450,6 @@ def _other_kernels(info: KernelInfo, recent: tuple[str, ...]) -> list[KernelChoi
 
 
 PAUSE = 0.05
-"""Seconds without a key press before a search starts."""
 
 
 class SearchScreen(ListScreen[ScreenResultType, Row]):

@@ -68,7 +68,6 @@ class Preview(Container):
         self.transcript: PreviewTranscript | None = None
 
     def show(self, records: Sequence[Record], wanted: Sequence[str] = ()) -> None:
-        """Show records, scrolled to the newest match of the words."""
         focused = self.transcript is not None and self.transcript.has_focus
         self.remove_children()
         self.transcript = transcript = PreviewTranscript()
@@ -94,7 +93,6 @@ MAX_SESSIONS = 100
 _WIDE_COLUMNS = 70
 _SIZE = len("999 KB")
 _CATCH_UP_S = 0.2
-"""Maximum seconds that each search spends on indexing."""
 
 
 class ListResult(NamedTuple):
@@ -117,8 +115,6 @@ def sessions_screen(session: Session) -> SessionsScreen:
 
 
 class SessionsScreen(SearchScreen[str | None, Hit]):
-    """Returns the session to open."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         ("f1", "help", "Keys"),
         ("f2", "act('rename')", "Rename"),
@@ -154,7 +150,6 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         self._result: ListResult
         self._detached: Mapping[str, str] = {}
         self._unindexed = 1
-        """As far as known; changed by searches."""
         self._shown: tuple[str, str] = "", ""
 
     def on_mount(self) -> None:

@@ -311,7 +311,6 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         return f"Removed {key} from the file. {_effect_time(at_once)}"
 
     def _winner(self, key: str, file: Path) -> str:
-        """Name the source that overrides the file at the next start."""
         try:
             origin = self._settings.origin(key)
         except SettingsError as error:

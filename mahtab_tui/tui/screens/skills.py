@@ -117,7 +117,6 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
         self._fill(cursor)
 
     def search(self, wanted: str) -> tuple[list[SkillRow], int]:
-        """Return the matches, best first, with invalid files, and their number."""
         if self._was_edited:
             self._was_edited = False
             self._library.invalidate()
