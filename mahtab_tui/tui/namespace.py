@@ -340,10 +340,13 @@ class NamespacePane(RowsView, can_focus=True):
 
     def fold(self, records: Sequence[Record]) -> None:
         if self.variables.fold(records):
-            self._refresh_rows()
+            self._show_rows()
 
     def _refresh_rows(self) -> None:
         self.variables.arrange()
+        self._show_rows()
+
+    def _show_rows(self) -> None:
         self.cursor = max(0, min(self.cursor, len(self.variables.shown) - 1))
         self.refresh_view()
 
