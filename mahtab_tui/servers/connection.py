@@ -65,7 +65,6 @@ class Connection:
         self._state = state
         self._server = server
         self._turn = asyncio.Lock()
-        """Held by the one who starts or ends the server."""
         self._living: asyncio.Task[None] | None = None
         self._started: asyncio.Future[None]
         """Of the newest life: done when it is ready."""
@@ -74,7 +73,6 @@ class Connection:
         self._limit: asyncio.Timeout | None = None
         self._listed: dict[str, types.Tool] = {}
         self._restarts = 0
-        """Since it last answered a call."""
 
     async def ready(self) -> None:
         """Start the server, if it does not run. Raises `ServerError`."""
@@ -313,8 +311,6 @@ def login_to(url: str, logins: SavedLogins, ask: Callable[[str], None]) -> OAuth
 
 
 class _Login:
-    """The SDK's `TokenStorage`, and its two handlers."""
-
     def __init__(self, url: str, logins: SavedLogins, ask: Callable[[str], None]) -> None:
         self._url = url
         self._logins = logins
@@ -323,7 +319,6 @@ class _Login:
         self.port: int = login.get("port") or _free_port()
         """A server knows the program with this port."""
         self.expires: float | None = login.get("expires")
-        """The token's end, in seconds since 1970."""
         self._leads_to = ""
         self._state = ""
         self._answer: asyncio.Future[AuthorizationCodeResult]

@@ -104,7 +104,6 @@ _LONGEST_NAME = 60
 class Parameter(NamedTuple):
     name: str
     wire: str
-    """For the server."""
     annotation: str
     required: bool
     default: Any = None
@@ -113,14 +112,11 @@ class Parameter(NamedTuple):
 class ToolSignature(NamedTuple):
     name: str
     wire: str
-    """For the server."""
     parameters: tuple[Parameter, ...]
     open: bool
-    """Whether it takes other arguments."""
     doc: str
     summary: str
     read_only: bool
-    """As the server says."""
 
     @property
     def written(self) -> str:

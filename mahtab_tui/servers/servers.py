@@ -110,9 +110,7 @@ class ServerState:
         self.where = where
         self.phase: Literal["not started", "starting", "running", "ended"] = "not started"
         self.why = ""
-        """Why it has ended: a sentence."""
         self.login = ""
-        """Where the user has to log in now."""
         self.ran = False
         self.about = ""
         self.stale = False

@@ -46,17 +46,13 @@ TINY_LINES = 8
 
 SIDE_PERCENT, MAX_SIDE_PERCENT = 34, 70
 MAIN_COLUMNS = 126
-"""For the transcript with its edges and the splitter, by default."""
 NAMESPACE_PERCENT = 55
-"""By default, after the first search."""
 STEP_PERCENT = 4
 
 Direction = Literal["wider", "narrower", "taller", "shorter"]
 
 
 class PaneLayout(BaseModel):
-    """Sizes in percent, and which panes are hidden."""
-
     model_config = ConfigDict(frozen=True)
 
     side: int | None = Field(default=None, ge=15, le=70)
@@ -122,8 +118,6 @@ def _put_first(name: str, names: Sequence[str]) -> tuple[str, ...]:
 
 
 class UiState(BaseModel):
-    """Saved in ``~/.mahtab/screen.json``."""
-
     theme: str = "mahtab"
     layout: PaneLayout = Field(default_factory=PaneLayout)
     models: tuple[str, ...] = ()
@@ -155,7 +149,6 @@ class UiState(BaseModel):
 
 LETTERS = {"t": "#transcript", "e": "#editor", "n": "#namespace", "r": "#recursion"}
 PROMPT_ROWS = ("ApprovalRow", "ReviewRow", "FanOutRow", "InputRow")
-"""In the order in which they must be answered."""
 PROMPT_LETTER = "w"
 
 EXAMPLE = Content.assemble(
@@ -211,7 +204,6 @@ class Panes(Screen[None]):
         yield KeyLine()
 
     async def mount_prompt_rows(self) -> list[Fold]:
-        """Mount the prompt rows; returns the functions that fold their records."""
         from mahtab_tui.tui.widgets.approval_row import ApprovalRow
         from mahtab_tui.tui.widgets.question_rows import FanOutRow, InputRow, QueueRow, ReviewRow
 
@@ -352,7 +344,6 @@ class Panes(Screen[None]):
 
     @property
     def _is_ready(self) -> bool:
-        """False before mounting and while the application closes."""
         return bool(self.query("#side"))
 
     @property

@@ -46,7 +46,6 @@ class Crash(NamedTuple):
     error: str
     traceback: str
     file: Path | None
-    """Where the traceback is; None if it could not be written."""
 
     def report(self, advice: str = "") -> str:
         if self.file:
@@ -174,7 +173,6 @@ class ScreenResult(NamedTuple):
     code: int
     next_session: str
     running_cell: int = 0
-    """The cell that its kernel still runs; 0 for none."""
 
 
 def open_screen(

@@ -75,8 +75,6 @@ class Picture:
 
 
 class PicturePart(NamedTuple):
-    """Some rows of a picture, and the cell of the widget or screen at which they start."""
-
     picture: Picture
     x: int
     y: int
@@ -394,7 +392,6 @@ def _paints(update: RenderableType, region: Region) -> bool:
 def _encode_part(
     part: PicturePart, graphics: _Graphics, number: int
 ) -> tuple[_EncodedPicture, str]:
-    """Also returns the data to send to the terminal first."""
     from PIL.Image import Resampling
 
     picture, (across, down) = part.picture, graphics.cell

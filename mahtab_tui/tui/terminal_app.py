@@ -125,8 +125,6 @@ TRANSCRIPT_MODULES = (
 
 
 class LateImports:
-    """Imports modules while an application is on the screen."""
-
     def __init__(
         self, app: MessagePump, first: Sequence[str], steps: Sequence[Callable[[], object]]
     ) -> None:
@@ -163,7 +161,6 @@ class TerminalApp(App[T]):
     def __init__(
         self, *, theme: str = "", guard: StdioRedirect | None = None, **options: Any
     ) -> None:
-        """guard: keeps other output off the screen."""
         super().__init__(**options)
         for each in (MAHTAB, MAHTAB_DAY):
             self.register_theme(each)
@@ -251,6 +248,5 @@ class TerminalApp(App[T]):
 
 
 def cell_size(app: App[Any]) -> tuple[int, int]:
-    """Width and height of a cell in pixels, or the usual proportion."""
     terminal = app.terminal if isinstance(app, TerminalApp) else None
     return (terminal and terminal.cell_size) or (1, 2)

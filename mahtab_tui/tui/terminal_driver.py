@@ -39,12 +39,9 @@ _COMMANDS = re.compile(
     r"|\x07|\x1b\]22;[a-z-]*\x07"  # bell, pointer shape
     r"|\x1b\]52;c;[A-Za-z0-9+/=]*\x07"  # clipboard
 )
-"""Other commands that Textual writes, each as a separate piece."""
 
 
 class TextOnly(LineFilter):
-    """Removes control characters and links from the text of widgets."""
-
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         text = "".join([segment.text for segment in segments])
         if text.isprintable() and not any(
@@ -175,7 +172,6 @@ def report_thread_failures(report: Callable[[str], None]) -> Iterator[None]:
 
 _CHUNK = 4096
 _SILENCE = 0.1
-"""Seconds after which the start of a sequence counts as a key."""
 
 
 class TerminalDriver(LinuxDriver):
@@ -270,7 +266,6 @@ class TerminalDriver(LinuxDriver):
 
     @property
     def graphics(self) -> Protocol | None:
-        """None for half blocks."""
         if self.pictures == "auto":
             return None if self.answers.awaited else self.answers.protocol
         return None if self.pictures == "blocks" else self.pictures
@@ -414,7 +409,6 @@ class TerminalAnswers:
         return QUESTIONS
 
     def read(self, sequence: str) -> tuple[bool, str]:
-        """Return whether this was a reply, and further queries to send."""
         answer = _ANSWER.fullmatch(sequence) if self.awaited else None
         if answer is None:
             return False, ""

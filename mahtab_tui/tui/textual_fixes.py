@@ -43,7 +43,6 @@ _MOUSE = re.compile(r"\x1b\[<\d+;-?\d+;-?\d+[Mm]")
 _FINALS = {keys[-1] for keys in ANSI_SEQUENCES_KEYS if keys.startswith("\x1b[")} | set(
     "u~ABCDEFHPQRSIOty["
 )
-"""Final characters of sequences for keys, the focus, sizes and modes."""
 _LONE_KEY = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\x1b\[[\d;:]*[u~]")
 
 
@@ -130,7 +129,6 @@ def _is_possible(size: Resize) -> bool:
 
 
 _BURST = 16
-"""Queue length that nobody types."""
 _MOST_WAITS = 10
 """How often a key may wait for the focused widget, which may get messages forever."""
 

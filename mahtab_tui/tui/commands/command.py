@@ -31,7 +31,6 @@ class CommandContext:
     settings: LiveSettings
 
     def copy_selection(self) -> bool:
-        """Copy what is selected; returns False if nothing is."""
         from mahtab_tui.tui.external import copy_selection
 
         return copy_selection(self.app, self.panes.selected_text)
@@ -52,10 +51,7 @@ class CommandContext:
 
 @dataclass(frozen=True)
 class PaneCommand:
-    """Acts in one pane or screen, by an action of the widget."""
-
     id: str
-    """Named by the user's keymap."""
     action: str
     keys: str
     title: str
@@ -65,7 +61,6 @@ class PaneCommand:
     menu: bool = False
     """Whether its key works only in a menu, because letters elsewhere go to the editor."""
     confirm: bool = False
-    """Whether its key in the menu only selects it."""
     priority: bool = False
 
 
@@ -100,15 +95,12 @@ Group = Literal["Input", "Session", "Panes", "Screen"]
 
 @dataclass(frozen=True, kw_only=True)
 class Command(PaneCommand):
-    """Runs by its key, from the palette, or as ``/slash argument``."""
-
     run: Callable[[CommandContext, str], None]
     slash: str
     argument: str
     over_screens: bool
     over_questions: bool
     available: Callable[[CommandContext], bool]
-    """If not, the footer hides it."""
 
 
 def command(

@@ -48,7 +48,6 @@ class Dialog(ModalScreen[ScreenResultType]):
 
 
 def ask(app: App[Any], dialog: Dialog[Answer | None], then: Callable[[Answer], object]) -> None:
-    """Show a dialog, and call `then` with its answer, if there is one."""
 
     def answered(answer: Answer | None) -> None:
         if answer is not None:

@@ -67,7 +67,6 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         self._options = Options(compact=True, markup=False)
         self._options.can_focus = False
         self._option_numbers: list[int] = []
-        """Positions of the rows among the options, which include headings."""
         self.companion: Widget | None = None
         self.below: Widget = Static(classes="listing-about", markup=False)
 
@@ -98,7 +97,6 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         return Content("Nothing matches." if row is None else "")
 
     def action_select(self) -> None:
-        """By default, return the row."""
         self.act_on_chosen(self.dismiss)  # type: ignore[arg-type]
 
     def find(self) -> None:
@@ -109,7 +107,6 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
             act(row)
 
     def action_act(self, name: str) -> None:
-        """Call the method of this name with the row at the cursor."""
         self.act_on_chosen(getattr(self, name))
 
     @property
@@ -210,8 +207,6 @@ class ChooseOne(ListScreen[str | None, str]):
 
 
 class ChooseTheme(ChooseOne):
-    """Previews each theme at once."""
-
     def __init__(self, themes: Sequence[str], present: str) -> None:
         super().__init__("Theme", themes, present)
 
@@ -261,8 +256,6 @@ _MODEL_WIDTH = 26
 
 
 class ModelPicker(ListScreen[str | None, ModelChoice]):
-    """Returns a model's name; any can be typed."""
-
     heading_text = "Model"
     hint = "Enter chooses · any name can be typed · Esc cancels"
 
@@ -348,7 +341,6 @@ class KernelChoice(NamedTuple):
     kind: str
     """"here", "python" (an interpreter), "address", or "session" (its waiting kernel)."""
     name: str
-    """The interpreter, the address, or the session's id."""
     about: str
 
 
@@ -464,7 +456,6 @@ class SearchScreen(ListScreen[ScreenResultType, Row]):
         self._waiting: list[Callable[[Row], object]] = []
 
     def search(self, typed: str) -> Any:
-        """Called on a thread."""
         raise NotImplementedError
 
     def show_found(self, found: Any, cursor: int | None) -> None:

@@ -121,7 +121,6 @@ MAX_READ = 10_000_000
 class Code(NamedTuple):
     text: str
     line: range | None
-    """The characters of the frame's line; None if there is no such line."""
 
 
 def frame_cell(frame: TracebackFrame) -> int | None:
@@ -411,7 +410,6 @@ class PicturesScreen(OutputScreen):
         client: InspectorClient,
         folder: Path,
     ) -> None:
-        """pictures: type and base64."""
         super().__init__(client, folder)
         self._cell = cell
         self._pictures = pictures

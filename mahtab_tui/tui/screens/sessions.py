@@ -100,7 +100,6 @@ class ListResult(NamedTuple):
     total: int
     open_now: Mapping[str, Holder]
     waiting: Mapping[str, str]
-    """Descriptions of kernels without a screen, by session."""
 
 
 def sessions_screen(session: Session) -> SessionsScreen:
