@@ -1,15 +1,7 @@
-"""Processes, programs, folders, waiting, and importing beside the main thread.
-
-Python locks each module while it imports it. If a package imports a part of itself and another
-thread imports that part, each waits for the other, and one fails with `_DeadlockError`. Three rules
-exclude that:
-
-1. After its first picture, the main thread imports its modules itself, one between two messages
-   (`tui/late_imports.py`).
-2. Other threads import the models' libraries in their `turn`: one thread at a time, and after the
-   main thread.
-3. Later, the main thread imports from no library that others import; our own modules have no import
-   cycles."""
+"""Processes, programs, folders, waiting, and importing beside the main thread. Two threads that
+import a package and a part of it can deadlock. So the main thread imports its modules itself after
+its first picture, and other threads import the models' libraries in their `turn`: one at a time,
+and after the main thread."""
 
 from __future__ import annotations
 
@@ -18,6 +10,7 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +30,6 @@ def langsmith_variable() -> str:
 
 
 def disable_langsmith() -> None:
-    """Send nothing to LangSmith from this process and its children."""
     for name in _VARIABLES:
         if os.environ.get(name):
             os.environ[name] = "false"
@@ -51,7 +43,6 @@ def safe_path() -> str:
 
 
 def find_program(name: str) -> str | None:
-    """Return the file of a program on the PATH, or a file that is named, if there is one."""
     return shutil.which(name, path=safe_path())
 
 
@@ -78,8 +69,8 @@ def start_thread(name: str, work: Callable[..., object], *args: object) -> None:
 
 
 def existing_folder(path: str) -> str:
-    """Return the nearest folder that can be entered, from this one upwards; the home folder for a
-    relative path."""
+    """Return the nearest folder upwards that can be entered; the home folder for a relative
+    path."""
     if not os.path.isabs(path):
         return str(Path.home())
     return next(
@@ -93,18 +84,41 @@ def moved_message(gone: str, now: str) -> str:
     return f"The {f'working directory {gone}' if gone else 'old working directory'} can no longer be used; it is now {now}."
 
 
+def replace_file(path: Path, text: str, *, mode: int | None = None) -> None:
+    """Write a file in one step. A link stays a link. mode: of a new file. Raises `OSError`."""
+    target = os.path.realpath(path)
+    try:
+        handle, draft = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".mahtab-")
+    except OSError as error:
+        error.filename = str(path)  # not the temporary file's name
+        raise
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(handle)
+        if mode is None:
+            mask = os.umask(0o077)
+            os.umask(mask)
+            mode = 0o666 & ~mask
+        os.chmod(draft, os.stat(target).st_mode & 0o7777 if os.path.exists(target) else mode)
+        os.replace(draft, target)
+    except BaseException:
+        os.unlink(draft)
+        raise
+
+
 SHELL_CODE = 128
 """A shell adds it to the number of the signal that ended a program."""
 
 
 def signal_group(leader: int, number: int) -> None:
-    """Send a signal to a process and its children, if they still run. leader: its process id."""
+    """Send a signal to a process and its children, if they still run."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, number)
 
 
 def exit_by_signal(number: int) -> NoReturn:
-    """End the process by a signal. Any thread may call it."""
     try:
         import ctypes
 
@@ -130,12 +144,9 @@ if os.getppid() == int(parent):
 
 
 def tie_to_parent(command: Sequence[str], number: signal.Signals = signal.SIGKILL) -> list[str]:
-    """Return a command whose process gets a signal when the *thread* that starts it ends, so also
-    when this program is killed; only on Linux. The thread must live as long as the process. The
-    exit code is 127 if the program cannot be run.
-
-    `preexec_fn` would fork, which copies this program's memory tables: 11 ms for all threads.
-    """
+    """Return a command whose process gets a signal when the *thread* that starts it ends; only on
+    Linux. The thread must live as long as the process. The exit code is 127 if the program cannot
+    be run."""
     if sys.platform != "linux":
         return list(command)
     return [sys.executable, "-I", "-S", "-c", _TIED, str(os.getpid()), str(int(number)), *command]
@@ -145,8 +156,7 @@ T = TypeVar("T")
 
 
 class Lazy(Generic[T]):
-    """Makes a value once, for the first thread that wants it; others wait. An error of `make` is
-    raised each time."""
+    """Makes a value once, for the first thread that wants it; others wait."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
@@ -155,7 +165,6 @@ class Lazy(Generic[T]):
 
     @classmethod
     def of(cls, value: T) -> Lazy[T]:
-        """Wrap a value that exists already."""
         later = cls(lambda: value)
         later.get()
         return later
@@ -165,7 +174,6 @@ class Lazy(Generic[T]):
         return bool(self._values)
 
     def get(self) -> T:
-        """Return the value; make it the first time."""
         with self._lock:
             if not self._values:
                 self._values.append(self._make())
@@ -173,8 +181,6 @@ class Lazy(Generic[T]):
 
 
 class ImportOrder:
-    """Decides who may import when, for the whole process."""
-
     def __init__(self) -> None:
         self._screen_is_done = threading.Event()
         self._screen_is_done.set()  # without a screen nobody waits for one
@@ -182,7 +188,6 @@ class ImportOrder:
         self._lock = threading.RLock()
 
     def screen_begins(self) -> None:
-        """Let others wait, because the main thread has modules to import."""
         self._screen_thread = threading.get_ident()
         self._screen_is_done.clear()
 

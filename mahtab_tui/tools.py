@@ -62,17 +62,14 @@ class ToolError(Exception):
 
 @dataclass(frozen=True)
 class Workplace:
-    """Objects that a tool can use."""
-
     code: CodeSearcher
     """The project's source; files outside its folder are refused."""
     skills: SkillLibrary
     loaded: LoadedSkills
     """The skills that stay loaded in the session."""
     cancelled: threading.Event
-    """Set when nobody waits for the result."""
     parts: CodeParts | None = None
-    """Finds parts of the project's source by words and meaning; None without an embedding model."""
+    """None without an embedding model."""
 
 
 class Tool(NamedTuple):
@@ -81,7 +78,6 @@ class Tool(NamedTuple):
     function: Callable[[Workplace, Any], str]
     """Its name is the tool's name, its docstring the description for models. Raises `ToolError`."""
     arguments: type[BaseModel]
-    """The schema; the model sees the descriptions of its fields."""
     also: str = ""
     """A second name in the namespace."""
 
@@ -115,7 +111,6 @@ class Tool(NamedTuple):
             raise ToolError(f"{self.name} failed: {_format_error(error)}") from error
 
     def host_functions(self) -> list[HostFunction]:
-        """Return the tool as functions for the namespace, one for each of its names."""
         fields = sorted(self.arguments.model_fields.items(), key=lambda it: not it[1].is_required())
         parameters = tuple(
             (
@@ -130,7 +125,7 @@ class Tool(NamedTuple):
         return [HostFunction(name, self.name, parameters, doc) for name in self.names]
 
     def problem(self) -> str:
-        """Return what is wrong with the definition, as the end of a sentence; empty if nothing."""
+        """Return what is wrong with the definition, as the end of a sentence."""
         function, arguments = cast(Any, self.function), cast(Any, self.arguments)
         if not hasattr(function, "__name__") or not (
             isinstance(arguments, type) and issubclass(arguments, BaseModel)
@@ -141,8 +136,6 @@ class Tool(NamedTuple):
             name.isidentifier() and not keyword.iskeyword(name) for name in (*self.names, *fields)
         ):
             return "its names are not valid in Python"
-        if any(field.validation_alias for field in fields.values()):
-            return "its arguments have two names each"
         for function in self.host_functions():
             make_host_function(function._asdict())
         return "" if self.description else "its function has no docstring"
@@ -157,7 +150,6 @@ def _default(field: FieldInfo) -> Any:
 
 
 def _annotation(annotation: Any) -> str:
-    """Return a type as written in code, if possible."""
     if annotation is type(None):
         return "None"
     written = str(annotation).replace("typing.", "")
@@ -271,7 +263,6 @@ BUILTIN: tuple[Tool, ...] = (
     Tool(read_file, ReadFile),
 )
 BY_MEANING = Tool(search_code, SearchCodeByMeaning)
-"""`search_code` with an embedding model."""
 
 _OF_SKILLS = ("search_skills", "load_skill")
 
@@ -320,9 +311,8 @@ class Toolset:
         servers: Callable[[], Sequence[ListedServer]] = tuple,
         meaning: SemanticIndex | None = None,
     ) -> None:
-        """on_problem: called with a sentence for each unusable plug-in. instructions: returns what
-        the model is always told, by file. servers: describes the MCP servers for the model.
-        meaning: None to search by words alone."""
+        """instructions: returns what the model is always told, by file. servers: describes the MCP
+        servers for the model. meaning: None to search by words alone."""
         self.skills = skills
         self.loaded = loaded
         self.instructions = instructions
@@ -350,8 +340,7 @@ class Toolset:
     def run(
         self, name: str, arguments: Mapping[str, Any], cancelled: threading.Event | None = None
     ) -> str:
-        """Run a tool and return its result. cancelled: set when nobody waits for it. Raises
-        `ToolError`."""
+        """Run a tool and return its result. Raises `ToolError`."""
         tool = self.tools.get(name)
         if tool is None:
             raise ToolError(f"There is no tool {name!r}. Tools: {', '.join(self.tools)}.")
@@ -398,8 +387,8 @@ class Toolset:
 
 
 def _short_schema(arguments: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON schema of a tool's arguments with what a model needs to call it, because it
-    goes with every request: no limits and defaults, and only required arguments are described."""
+    """Return the JSON schema with what a model needs to call the tool, because it goes with every
+    request."""
     schema = arguments.model_json_schema()
     required = schema.get("required", [])
     properties = {}

@@ -117,7 +117,7 @@ def evidence_of_sub_calls(text: str) -> None:
 
 
 def lines_with_words_of_a_query(text: str) -> None:
-    from mahtab_tui.search.query_lines import find_query_lines
+    from mahtab_tui.search.prompts import find_query_lines
 
     find_query_lines(text, text)
     find_query_lines(text[:50], f"head\n{text}", header=True)

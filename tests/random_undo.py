@@ -1,9 +1,7 @@
-"""Random programs over nested containers, arrays and frames, with sharing and cycles: run, undo,
-and compare all of it with what it was before.
+"""Random programs over nested containers, arrays and frames: run, undo, and compare.
 
-``nice python -m tests.random_undo 2000`` makes 2,000 programs. Says which seeds differ, and exits
-with 1 then.
-"""
+``nice python -m tests.random_undo 2000`` runs 2,000 programs, prints the seeds that differ, and
+exits with 1 then."""
 
 from __future__ import annotations
 
@@ -23,13 +21,11 @@ _HERE = "__import__('undo_program')"
 
 
 def prepared(cells: Cells, verbose: bool = False) -> Cells:
-    """A kernel that knows how to change things at random."""
     cells.text(_LOAD + f"\nprobe.verbose = {verbose}")
     return cells
 
 
 def difference(cells: Cells, seed: int, verbose: bool = False) -> str:
-    """Return the differences after a program was undone; empty if there are none."""
     rng = random.Random(seed)
     cells.text(
         f"[globals().pop(name, None) for name in {_HERE}.NAMES]; {_HERE}.Plain.shared = None; {_HERE}.change(globals(), {seed}, {rng.randrange(5, 40)})"
@@ -76,7 +72,7 @@ def difference(cells: Cells, seed: int, verbose: bool = False) -> str:
 
 
 def _digest(cells: Cells) -> str:
-    """Asked beside the cells: a cell would end what can be redone."""
+    """Read while no cell runs: a cell would end what can be redone."""
     found = cells.kernel.inspect("probe")
     assert not found.error, found.error
     return found.text

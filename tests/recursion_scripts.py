@@ -17,8 +17,8 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from mahtab_tui.bus.records import Record
 from mahtab_tui.llm.prompts import LAST_CALL, QUERY
 from mahtab_tui.sandbox.base import Sandbox, SandboxHost, Text, TurnResult
+from mahtab_tui.search.api import Asking, Search, SearchAnswer
 from mahtab_tui.search.limits import Limits
-from mahtab_tui.search.search import Search, SearchAnswer
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.worker.sandbox.text import Final
 from tests import tags
@@ -260,16 +260,18 @@ class Bench:
         return search
 
     def run(
-        self, reply: Reply, turns: Mapping[str, Turn], text: Any = TEXT, **limits: Any
+        self,
+        reply: Reply | ScriptedModel,
+        turns: Mapping[str, Turn],
+        text: Any = TEXT,
+        *,
+        asking: Asking = "run",
+        **limits: Any,
     ) -> SearchAnswer:
         """A tree whose models all answer so; no text is too small for it."""
-        return self.search(turns).run(
-            "what?",
-            text,
-            model=ScriptedModel(reply=reply),
-            limits=Limits(**{"small": 0, "max_depth": 3, **limits}),
-            asking="run",
-        )
+        model = reply if isinstance(reply, ScriptedModel) else ScriptedModel(reply=reply)
+        within = Limits(**{"small": 0, "max_depth": 3, **limits})
+        return self.search(turns).run("what?", text, model=model, limits=within, asking=asking)
 
     def start(
         self, reply: Reply, turns: Mapping[str, Turn], text: Any = TEXT, **limits: Any

@@ -295,28 +295,18 @@ OPENROUTER = Protocol(
     _data(_ROUTED, error={"code": 502, "message": "Overloaded"}, choices=[]),
 )
 
+_OLLAMA_END: dict[str, Any] = {
+    "message": {"role": "assistant", "content": ""},
+    "done": True,
+    "prompt_eval_count": 1000,
+    "eval_count": 100,
+}
 OLLAMA = Protocol(
     "ollama:llama3.2",
     lambda words: _line(message={"role": "assistant", "content": words}, done=False),
     [],
-    [
-        _line(
-            message={"role": "assistant", "content": ""},
-            done=True,
-            done_reason="stop",
-            prompt_eval_count=1000,
-            eval_count=100,
-        )
-    ],
-    [
-        _line(
-            message={"role": "assistant", "content": ""},
-            done=True,
-            done_reason="length",
-            prompt_eval_count=1000,
-            eval_count=100,
-        )
-    ],
+    [_line(**_OLLAMA_END, done_reason="stop")],
+    [_line(**_OLLAMA_END, done_reason="length")],
     b'{"error": "overloaded"}\n',
     "application/x-ndjson",
 )

@@ -1,5 +1,5 @@
-"""Runs in a kernel: random changes to everything in a namespace, and a digest of all of it. Imports
-nothing of the tests."""
+"""Random changes to everything in a kernel's namespace, and a digest of it. Imports nothing of the
+tests."""
 
 from __future__ import annotations
 
@@ -20,14 +20,10 @@ NAMES = [f"v{number}" for number in range(8)]
 
 
 class Plain:
-    """An object with attributes."""
-
     shared: Any = None
 
 
 class Slotted:
-    """An object with slots."""
-
     __slots__ = ("left", "right")
 
     left: Any
@@ -39,12 +35,10 @@ class Items(list[Any]):
 
 
 def ours(namespace: dict[str, Any]) -> dict[str, Any]:
-    """The names that random programs use."""
     return {name: namespace[name] for name in NAMES if name in namespace}
 
 
 def change(namespace: dict[str, Any], seed: int, steps: int) -> None:
-    """So many random changes. What a change may not do is not done."""
     rng = random.Random(seed)
     for _ in range(steps):
         try:
@@ -237,7 +231,6 @@ def _changes_of(thing: Any) -> list[Callable[[Any, random.Random, list[Any]], ob
 
 
 def _things(namespace: dict[str, Any]) -> list[Any]:
-    """Everything that can be changed, in the order in which it is met."""
     found: dict[int, Any] = {}
     pending = list(ours(namespace).values())
     while pending:
@@ -274,7 +267,7 @@ def _inside(thing: Any) -> list[Any]:
 
 
 class Probe:
-    """Its text is the digest, so that it can be asked for while no cell runs."""
+    """Its text is the digest, so that it can be read while no cell runs."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         self.namespace = namespace
@@ -286,8 +279,7 @@ class Probe:
 
 
 def digest(namespace: dict[str, Any]) -> str:
-    """Everything: values, types, what is the same object, which arrays share memory, and at which
-    addresses the names' objects are."""
+    """Return values, types, identities, shared memory, and the addresses of the names' objects."""
     lines: list[str] = [
         f"{name} {id(value) if _is_mutable(value) else ''}"
         for name, value in sorted(ours(namespace).items())

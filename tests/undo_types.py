@@ -1,5 +1,5 @@
-"""Runs in a kernel: makes an object of each type of the standard library, changes them, and digests
-them. Imports nothing of the tests, and uses nothing of undo."""
+"""Makes an object of each type of the standard library in a kernel, changes and digests them.
+Imports nothing of the tests."""
 
 from __future__ import annotations
 
@@ -50,7 +50,6 @@ _NEEDED = {
     "struct": "struct.Struct('i')",
     "weakref": "weakref.WeakValueDictionary() | weakref.WeakSet()",
 }
-"""Types that cannot be made without arguments."""
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 _CHANGES: tuple[Any, ...] = (
     *(
@@ -77,7 +76,6 @@ _CHANGES: tuple[Any, ...] = (
 
 
 def make() -> dict[str, Any]:
-    """Return an object of each type, by a name."""
     found: dict[str, Any] = {}
     warnings.simplefilter("ignore")
     for module_name in sorted({*sys.stdlib_module_names, *_NEEDED} - _EXCLUDED):
@@ -111,7 +109,6 @@ def _made(module: types.ModuleType, module_name: str) -> Iterator[tuple[str, Any
 
 
 def change(value: Any) -> None:
-    """Change an object in all ways that it allows."""
     each: Any
     for each in _CHANGES:
         with contextlib.suppress(Exception):
@@ -148,7 +145,6 @@ _DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 
 
 def digest(value: Any, depth: int = 3) -> str:
-    """Return a text for what can be seen of an object."""
     if value is None or (
         isinstance(value, (bool, int, float, str, bytes)) and type(value).__module__ == "builtins"
     ):
@@ -212,6 +208,5 @@ def digest(value: Any, depth: int = 3) -> str:
 
 
 def write(values: dict[str, Any], path: str) -> None:
-    """Write the digests into a file, because undo would restore a variable."""
     with open(path, "w", encoding="utf-8", errors="replace") as file:
         json.dump({name: digest(value) for name, value in values.items()}, file)

@@ -44,7 +44,7 @@ from mahtab_tui.agent.tool_calls import (
     run_call,
 )
 from mahtab_tui.bus.answers import parse_response
-from mahtab_tui.bus.figures import FigureSource, distinct_figures, find_figures
+from mahtab_tui.bus.figures import FigureSource, find_figures
 from mahtab_tui.bus.prompt import to_xml
 from mahtab_tui.bus.records import (
     Agent,
@@ -505,8 +505,7 @@ def _figures(
         variables = after.rpartition(f"\n{prompts.QUESTION} ")[0]
         sources.append(FigureSource(None, _NO_RESULTS.sub("", variables)))
     code = "\n".join([*(result["code"] for result in results), *parsed.code_blocks])
-    figures = find_figures(parsed.spoken, sources, state["original_prompt"], code=code)
-    return distinct_figures(figures)
+    return find_figures(parsed.spoken, sources, state["original_prompt"], code=code)
 
 
 def _without_answer(messages: list[AnyMessage]) -> list[AnyMessage]:

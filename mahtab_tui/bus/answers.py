@@ -21,7 +21,8 @@ from typing import Literal, NamedTuple
 _LANGUAGE = re.compile(r"[{.\s]*([\w+#-]*)")
 _PYTHON = frozenset(("python", "python3", "py", "py3"))
 MOST_PASSED = 8
-"""Closing fences skipped inside a docstring at most: each requires another scan of the code."""
+"""Maximum number of closing fences that are skipped inside a docstring; each scans the code
+again."""
 
 _STRINGS = re.compile(
     r"""#[^\n]*"""
@@ -31,7 +32,6 @@ _STRINGS = re.compile(
 )
 
 LONGEST = 300
-"""Maximum characters of a fence line."""
 
 _MARGIN = r"[ \t]*(?:>[ \t]*)*"
 _OPENING = re.compile(
@@ -46,19 +46,13 @@ _QUOTATION = re.compile(r"[ \t]*(?:>[ \t]?)+")
 
 
 def is_python(info: str, also: Collection[str] = ()) -> bool:
-    """Return whether an info string such as ``Python3 {.x}`` or ``{.python}`` names Python.
-
-    also: other names of Python, in lower case.
-    """
+    """Return whether a fence's info string names Python. also: its other names, in lower case."""
     found = _LANGUAGE.match(info)
     return found is not None and (found[1].lower() in _PYTHON or found[1].lower() in also)
 
 
 def in_docstring(code: str) -> bool:
-    """Return whether code ends inside a triple-quoted string.
-
-    Python's own parser warns about escapes, and its tokenizer fails on what is not quite Python.
-    """
+    """Return whether code, which need not be valid Python, ends inside a triple-quoted string."""
     return any(found["open"] is not None for found in _STRINGS.finditer(code))
 
 
@@ -67,7 +61,6 @@ class OpenFence:
     marks: str
     info: str
     indent: int
-    """Maximum indentation of the block's lines, after a quotation mark."""
     quoted: bool
 
     def closed_by(self, line: str) -> bool:
@@ -75,8 +68,7 @@ class OpenFence:
         return closing is not None and closing["marks"].startswith(self.marks)
 
     def margin(self, line: str) -> int:
-        """Return the number of characters at the start of a line that are the fence's indentation,
-        not code."""
+        """Return how many characters at a line's start are the fence's indentation, not code."""
         quotation = _QUOTATION.match(line) if self.quoted else None
         start = quotation.end() if quotation else 0
         blanks = len(line) - start - len(line[start:].lstrip(" "))
@@ -84,7 +76,6 @@ class OpenFence:
 
 
 def opening(line: str) -> OpenFence | None:
-    """Return the fence that a complete line opens."""
     found = _OPENING.fullmatch(line) if len(line) <= LONGEST else None
     if found is None or (found["marks"][0] == "`" and "`" in found["info"]):
         return None
@@ -107,8 +98,8 @@ class Fence(NamedTuple):
 
 
 def fences(text: str) -> Iterator[Fence]:
-    """Yield the fenced blocks of a Markdown text, whose lines end with ``\\n``. A fence inside a
-    docstring does not close a Python block if a later one does."""
+    """Yield the fenced blocks of a Markdown text. A fence inside a docstring does not close a
+    Python block if a later one does."""
     lines = text.split("\n")
     start = 0
     while start < len(lines):
@@ -141,7 +132,6 @@ def fences(text: str) -> Iterator[Fence]:
 
 
 def may_open(line: str) -> bool:
-    """Return whether a line that starts like this could still open a fence."""
     return len(line) <= LONGEST and (
         _PARTIAL_OPENING.fullmatch(line) is not None or opening(line) is not None
     )
@@ -179,7 +169,6 @@ class AnswerSplitter:
     def __init__(self, *, fences: bool = True) -> None:
         self._fences = fences
         self._pending, self._at = "", 0
-        """Text, and the position up to which it has been processed."""
         self._before = ""
         self._final = False
         self._line_start = True
@@ -194,7 +183,6 @@ class AnswerSplitter:
 
     @property
     def in_tag(self) -> bool:
-        """Whether a tag has started code that is still open."""
         return self._step == self._tag and self._block_has_code
 
     def feed(self, token: str) -> list[AnswerPiece]:
@@ -225,13 +213,14 @@ class AnswerSplitter:
             if not whole and may_open(line):
                 return False
             if fence := opening(line):
-                self._open_fence(fence, line)
+                self._fence, self._fence_code, self._passed = fence, [], 0
+                self._step = self._in_fence
+                self._fence_line(line)
                 return True
         self._emit("chat", self._up_to("<"))
         return True
 
     def _tag_in_words(self) -> bool | None:
-        """Process one of our tags; None if it is none."""
         if (self._pending[self._at - 1] if self._at else self._before) == "`":
             return None
         if thought := _THOUGHT.match(self._pending, self._at):
@@ -252,7 +241,7 @@ class AnswerSplitter:
         return True
 
     def _begin_thought(self, tag: re.Match[str]) -> None:
-        """Start a thought; an unmatched end tag ends one that the prompt started."""
+        """An unmatched end tag ends a thought that the prompt started."""
         self._emit("thought", tag.end())
         self._line_start = True
         if not tag["end"]:
@@ -270,39 +259,27 @@ class AnswerSplitter:
         self._emit("thought", self._up_to("<"))
         return True
 
-    def _open_fence(self, fence: OpenFence, line: str) -> None:
-        self._fence, self._fence_code, self._passed = fence, [], 0
-        self._step = self._python if is_python(fence.info) else self._foreign
-        self._fence_line(line)
-
-    def _foreign(self) -> bool:
+    def _in_fence(self) -> bool:
         assert self._fence is not None
-        if self._line_start:
-            line, whole = self._line()
-            if not whole and may_close(line):
-                return False
-            if self._fence.closed_by(line):
-                self._step = self._words
-        self._emit("chat", self._up_to("\n"))
-        return True
-
-    def _python(self) -> bool:
-        assert self._fence is not None
+        python = is_python(self._fence.info)
         if self._line_start:
             line, whole = self._line()
             if not whole and may_close(line):
                 return False
             if self._fence.closed_by(line):
                 self._passed += 1
-                if self._passed > MOST_PASSED or not in_docstring("".join(self._fence_code)):
+                if not python:
+                    self._step = self._words
+                elif self._passed > MOST_PASSED or not in_docstring("".join(self._fence_code)):
                     self._fence_line(line)
                     self._end_block()
                     return True
-            if self._fences:
+            if python and self._fences:
                 self._at += self._fence.margin(line)
         end = self._up_to("\n")
-        self._fence_code.append(self._pending[self._at : end])
-        self._emit("code" if self._fences else "chat", end)
+        if python:
+            self._fence_code.append(self._pending[self._at : end])
+        self._emit("code" if python and self._fences else "chat", end)
         return True
 
     def _tag_begins(self) -> bool:
@@ -339,14 +316,12 @@ class AnswerSplitter:
         return True
 
     def _line(self) -> tuple[str, bool]:
-        """Return the pending part of the line, and whether it is complete."""
         end = self._pending.find("\n", self._at)
         if end < 0:
             return self._pending[self._at :], self._final
         return self._pending[self._at : end], True
 
     def _up_to(self, sign: str) -> int:
-        """Return the end of the line with its newline, or an earlier `sign` after this one."""
         end = self._pending.find("\n", self._at) + 1 or len(self._pending)
         found = self._pending.find(sign, self._at + 1, end)
         return end if found < 0 or sign == "\n" else found
@@ -408,12 +383,10 @@ class ParsedResponse:
 
     @property
     def chat(self) -> str:
-        """The words, including thoughts."""
         return "\n\n".join(part.text for part in self.parts if part.kind != "code")
 
     @property
     def spoken(self) -> str:
-        """The words without thoughts."""
         return "\n\n".join(part.text for part in self.parts if part.kind == "chat")
 
 
@@ -423,8 +396,7 @@ def parse_response(text: str, *, ended: bool = True, also: Collection[str] = ())
 
 
 def strip_copied_tags(text: str) -> str:
-    """Remove tags that a model copied from its prompt, at the start or end of a line, so that code
-    about such tags is not changed."""
+    """Remove tags at the start or end of a line that a model copied from its prompt."""
     text = _COPIED.sub("", text)
     return text if "<assistant-repl-in" in text else _COPIED_END.sub("", text)
 
@@ -449,8 +421,7 @@ def _parts(text: str, also: Collection[str]) -> Iterator[AnswerPart]:
 
 
 def _count_leading_thoughts(stretches: Sequence[tuple[Kind, str]]) -> int:
-    """Count the stretches before an unmatched ``</think>`` on a line of its own: the prompt began
-    these thoughts."""
+    """Count the stretches before an unmatched ``</think>`` on a line of its own."""
     texts = ["", *(text for _, text in stretches), ""]
     return max(
         (

@@ -1,10 +1,6 @@
-"""Converts records to JSON values and back, and assembles streams into records.
-
-Format 1, used since 0.1.0, has a tag, a text, a time and the other fields by name. Input may be
-damaged, hostile, or from a newer version: each field is checked against its declared type, and
-unknown fields are ignored. If a field changes its meaning, introduce format 2 and let `decode`
-translate older ones.
-"""
+"""Converts records to JSON values and back, and assembles streams into records. Input may be
+hostile or from a newer version: fields are checked against their types, and unknown ones
+ignored."""
 
 from __future__ import annotations
 
@@ -20,11 +16,10 @@ from mahtab_tui.bus.records import KINDS, Record, encode
 FORMAT = 1
 
 _WHOLE = 2**63
-"""Limit of integers: SQLite's have 64 bits."""
 
 
 class InvalidRecord(ValueError):
-    """The JSON value is not a record, or a field has a value of the wrong type."""
+    """The value is not a record, or a field has a value of the wrong type."""
 
 
 def as_json(record: Record) -> dict[str, Any]:
@@ -50,7 +45,6 @@ def decode(tag: str, text: str, attrs: object, time: float) -> Record | None:
 
 
 def from_json(value: object) -> Record | None:
-    """Reverse `as_json`. See `decode`."""
     if not isinstance(value, dict):
         raise InvalidRecord("A record must be an object.")
     tag, text, time = (
@@ -77,19 +71,16 @@ _PLAIN: dict[Any, tuple[Callable[[Any], bool], str]] = {
     bool: (lambda value: isinstance(value, bool), "neither true nor false"),
     type(None): (lambda value: value is None, "not null"),
 }
-"""Tests the values of a type, and says how they are wrong."""
 
 
 @cache
 def _shape(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Return the origin of a type and its arguments, without marks."""
     if typing.get_origin(hint) is Annotated:
         hint = typing.get_args(hint)[0]
     return typing.get_origin(hint) or hint, typing.get_args(hint)
 
 
 def _read(hint: Any, value: Any) -> Any:
-    """Convert a JSON value to a declared type."""
     origin, args = _shape(hint)
     if origin in _PLAIN:
         is_valid, problem = _PLAIN[origin]
@@ -122,16 +113,16 @@ def _read(hint: Any, value: Any) -> Any:
 
 
 LIMIT = 64_000_000
-"""Characters of a partial record at most."""
+"""Maximum characters of a partial record."""
 
 StoredStream = (
     records.UserReplOutStream | records.AssistantReplOutStream | records.AssistantChatStream
 )
-"""A piece of a stream whose complete record is stored on disk."""
+"""A piece of a stream whose complete record is stored."""
 
 
 def stream_key(record: Record) -> str:
-    """Return the key of an output's or answer's pieces and complete record; empty for others."""
+    """Return the key that a stream's pieces share with its complete record; empty for others."""
     match record:
         case records.ReplOut() | records.ReplOutStream():
             of_user = isinstance(record, records.UserReplOut | records.UserReplOutStream)
@@ -149,7 +140,6 @@ class Partial:
         self._length = 0
         self._kinds: list[tuple[str, int]] = []
         self.fresh = False
-        """Whether a piece arrived since it was last stored."""
 
     def add(self, piece: StoredStream) -> None:
         if self._length >= LIMIT:

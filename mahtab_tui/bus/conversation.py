@@ -22,10 +22,9 @@ from mahtab_tui.bus.terminal_screen import collapse
 @dataclass(kw_only=True, eq=False)
 class Entry:
     texts: ClassVar[tuple[str, ...]] = ("text",)
-    """Fields with text, which are masked before they are written to a file."""
+    """Fields that are masked before they are written to a file."""
 
     version: int = 0
-    """Increases with every visible change."""
     gap: bool = True
     joined: bool = False
     """Whether it continues the entry above: the bar runs through the gap."""
@@ -41,7 +40,6 @@ class Entry:
 
     @property
     def plain_text(self) -> str:
-        """Its text to copy and to search."""
         raise NotImplementedError
 
 
@@ -75,7 +73,6 @@ class Words(Entry):
     """Increases when `source` is replaced rather than extended."""
     thought: bool = False
     named: bool = True
-    """Whether the author's name comes first."""
     mark: str = ""
     """Either "stopped", or "cut off" if the program was killed."""
     figures: Sequence[AnswerFigure] = ()
@@ -106,7 +103,6 @@ class Cell(Entry):
     status: str = ""
     """A `kernel.values.Status` value, or "cut off" if the program was killed."""
     duration: float | None = None
-    """Seconds."""
     approval: str = ""
     """One of "waiting", "skipped", "stopped" and "refused"; after a crash, "cut off" and "not
     run"."""
@@ -124,9 +120,7 @@ class Cell(Entry):
     undone: bool = False
     changes: Sequence[Change] = ()
     cell_number: int | None = None
-    """The number of its cell in the notebook."""
     ran_as: int | None = None
-    """The execution count stored in the notebook."""
 
     @property
     def plain_text(self) -> str:
@@ -134,7 +128,7 @@ class Cell(Entry):
 
     @property
     def own_frame(self) -> int:
-        """Index of the last frame of a shown file outside libraries; else of the last frame."""
+        """Index of the last shown frame outside libraries; else of the last frame."""
         shown = [
             index
             for index, (*_, row) in enumerate(self.frames)
@@ -144,7 +138,6 @@ class Cell(Entry):
 
     @property
     def exception(self) -> str:
-        """The first lines of the traceback after the last frame; empty if unknown."""
         rows = range(self.frames[-1][-1] - 1, 0, -1) if self.frames else range(0)
         texts = [line.text for row in rows[:20] if (line := self.output.from_end(row)) is not None]
         while texts and (not texts[0] or texts[0][0].isspace()):
@@ -208,7 +201,6 @@ _NOTES: Mapping[type[Record], Callable[[Any], tuple[str, str]]] = {
         + (f"loaded ({record.chars:,} characters)" if record.loaded else "no longer loaded"),
     ),
 }
-"""Level and text of a record's note, if any."""
 
 PieceT = TypeVar("PieceT", bound=Words | Cell)
 
@@ -228,7 +220,6 @@ class Conversation:
         self._pieces: dict[Step, list[Words | Cell]] = {}
         """Entries of the current question's answers."""
         self._marked: set[int | None] = set()
-        """Turns whose entries say that the answer was stopped."""
         self._folds: dict[type[Record], Callable[[Any], None]] = {
             **dict.fromkeys(_NOTES, self._note),
             records.UserReplIn: self._user_code,
@@ -260,7 +251,6 @@ class Conversation:
         """Mark an entry as changed."""
 
     def touch_output(self, cell: Cell) -> None:
-        """Mark a cell as changed that now has output."""
         self.touch(cell)
 
     # Cells
@@ -290,7 +280,6 @@ class Conversation:
         return cell
 
     def _block(self, record: records.Approval | records.AssistantReplIn) -> Cell | None:
-        """Return the code entry of a record that has not run yet."""
         blocks = code_blocks(self._pieces.get(answer_step(record), ()))
         if record.block is None or not 0 <= record.block < len(blocks):
             return None
@@ -337,7 +326,7 @@ class Conversation:
         cell.duration = record.duration
 
     def _find_cell(self, number: int | None, *, late: bool = False) -> Cell | None:
-        """Return a cell; for late output without a number, the last one."""
+        """Find a cell; for late output without a number, the last one."""
         cell = None if number is None else self._cells.get(number)
         return self._last_cell if cell is None and late else cell
 
@@ -366,7 +355,6 @@ class Conversation:
             self.touch(question)
 
     def _answer(self, record: records.AssistantChat) -> None:
-        """Correct the streamed entries by the complete answer."""
         pieces = self._pieces.setdefault(answer_step(record), [])
         left = list(pieces)
         for is_code, text in _split_code(self._answer_parts(record.text)):
@@ -519,7 +507,6 @@ def answer_step(record: AnswerRecord) -> Step:
 
 
 def _split_code(parts: Sequence[AnswerPart]) -> Iterator[tuple[bool, str]]:
-    """Yield code blocks and stretches of words, as while streaming."""
     for is_code, group in groupby(parts, key=lambda part: part.kind == "code"):
         texts = [part.text for part in group]
         if is_code:
@@ -529,7 +516,6 @@ def _split_code(parts: Sequence[AnswerPart]) -> Iterator[tuple[bool, str]]:
 
 
 def code_blocks(pieces: Sequence[Words | Cell]) -> list[Cell]:
-    """Return an answer's code blocks; their positions name them until they run."""
     return [piece for piece in pieces if isinstance(piece, Cell) and not piece.hidden]
 
 
@@ -554,8 +540,8 @@ class RanCell(NamedTuple):
 
 
 def steps_for(name: str, steps: Sequence[RanCell], follow: Callable[[str], bool]) -> list[RanCell]:
-    """Return the cells that gave a variable its value, and those that made what they read; empty if
-    none made it. follow: returns whether to look for a name, too."""
+    """Return the cells that gave a variable its value, and those that made what they read. follow:
+    returns whether to look for a name, too."""
     always = set[str]()
     while True:
         chosen, later = _chosen(name, always, steps, follow)
@@ -584,8 +570,8 @@ def _chosen(
 
 
 def _read(code: str) -> tuple[set[str], set[str]]:
-    """Return the names that code reads, and those read in functions, which may run at any time; of
-    other languages, all words."""
+    """Return the names that code reads, and those read in functions; of other languages, all
+    words."""
     tree = parse_plain_python(code)
     if tree is None:
         words = set(_WORD.findall(code))
@@ -609,7 +595,6 @@ def _names(tree: ast.AST) -> set[str]:
 
 
 def parse_plain_python(code: str) -> ast.AST | None:
-    """Parse a cell's code; None if it is not plain Python."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings about escapes go to stderr

@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.answers import AnswerPiece, AnswerSplitter
@@ -17,15 +17,11 @@ from mahtab_tui.bus.records import AssistantChatStream, Notice, Record, Stream, 
 
 
 class DisplayHandler(logging.Handler):
-    """Collects the records to display. Pieces of a stream are joined as they arrive."""
-
     def __init__(self) -> None:
         super().__init__()
         self._records: list[Record] = []
         self._pieces: list[str] = []
-        """Texts of the growing stream."""
         self._stream: Stream | None = None
-        """Its first piece."""
 
     def emit(self, record: logging.LogRecord) -> None:
         value = get_record(record)
@@ -39,7 +35,6 @@ class DisplayHandler(logging.Handler):
         self._pieces.append(value.text)
 
     def pop_records(self) -> list[Record]:
-        """Return the records since the last call, in order."""
         self.acquire()
         self._end_stream()
         records, self._records = self._records, []
@@ -56,7 +51,6 @@ INTERVAL = 1.0
 """Seconds between two writes of growing streams, and between two attempts after a failure."""
 
 BACKLOG = 32_000_000
-"""Characters kept in memory while the store is failing."""
 
 
 class Store(Protocol):
@@ -83,8 +77,7 @@ class Store(Protocol):
 
 
 class StoreHandler(logging.Handler):
-    """Stores the records of a session. While the store fails, they wait in memory (up to
-    `BACKLOG`)."""
+    """Stores the records of a session. While the store fails, they wait in memory."""
 
     def __init__(self, store: Store, log: logging.Logger) -> None:
         super().__init__()
@@ -96,10 +89,8 @@ class StoreHandler(logging.Handler):
         self._lost = 0
         self._partials: dict[str, Partial] = {}
         self._saved: set[str] = set()
-        """Keys of the partial records in the store."""
         self._failing = False
         self._leaves_out = False
-        """Whether a record could never be stored."""
         self._news: list[tuple[str, str]] = []
         self._timer: threading.Timer | None = None
 
@@ -129,8 +120,8 @@ class StoreHandler(logging.Handler):
             self._write(partials=True)
 
     def close(self) -> None:
-        """Write all records and close the store. A later record opens it again: `logging.config`
-        closes the handlers of running sessions, too."""
+        """Close the store; a later record opens it again, because `logging.config` closes the
+        handlers of running sessions, too."""
         self.flush()
         with self._guard:
             if self._timer is not None:
@@ -174,7 +165,7 @@ class StoreHandler(logging.Handler):
                 growing.fresh = False
 
     def _store_record(self, write: Callable[[], None]) -> None:
-        """Write a record, or skip it if it can never be stored. Raises `StoreError`."""
+        """Write a record, or skip it if it can never be stored."""
         try:
             write()
         except StoreError:
@@ -231,12 +222,10 @@ class StreamingHandler:
         self._emit(self._splitter.feed(token))
 
     def restart(self) -> StreamingHandler:
-        """Discard what was logged; returns the handler for the new answer."""
         emit(self._log, self._answer.changed(fresh=True))
         return StreamingHandler(self._log, self._answer.turn, self._answer.step, self._answer.party)
 
     def flush(self) -> None:
-        """Log the remaining text."""
         self._emit(self._splitter.end())
 
     def _emit(self, pieces: Iterable[AnswerPiece]) -> None:
@@ -245,28 +234,20 @@ class StreamingHandler:
             emit(self._log, self._answer.changed(text=text, kind=shown, block=block))
 
 
-NAME = "mahtab"
-
-
 class BusLogger(logging.Logger):
-    """A logger of its own, which passes every record to all handlers in the same order.
-    `logging.disable`, `dictConfig` and the process's record factory do not affect it. It does not
-    look up the caller's line, which would cost more than everything else."""
+    """A logger of its own, which passes every record to all handlers in the same order."""
 
     def __init__(self) -> None:
-        super().__init__(NAME, logging.INFO)
+        super().__init__("mahtab", logging.INFO)
         self.propagate = False
-        self.manager = logging.Manager(logging.RootLogger(logging.DEBUG))
-        self.manager.loggerDict[NAME] = self
         self._order = threading.RLock()
         self._waiting: deque[logging.LogRecord] = deque()
         self._handing_on = False
 
     def handle(self, record: logging.LogRecord) -> None:
-        """Pass a record to all handlers; one that a handler logs waits."""
         with self._order:
             self._waiting.append(record)
-            if self._handing_on:
+            if self._handing_on:  # a handler has logged it: it waits
                 return
             self._handing_on = True
             try:
@@ -275,81 +256,17 @@ class BusLogger(logging.Logger):
             finally:
                 self._handing_on = False
 
-    def findCaller(
-        self, stack_info: bool = False, stacklevel: int = 1
-    ) -> tuple[str, int, str, str | None]:
-        return "", 0, "", None
-
-    def makeRecord(
-        self,
-        name: str,
-        level: int,
-        fn: str,
-        lno: int,
-        msg: object,
-        args: Any,
-        exc_info: Any,
-        func: str | None = None,
-        extra: Any = None,
-        sinfo: str | None = None,
-    ) -> logging.LogRecord:
-        record = logging.LogRecord(name, level, fn, lno, msg, args, exc_info, func, sinfo)
-        if extra:
-            record.__dict__.update(extra)
-        return record
-
-
-class Bridge(logging.Handler):
-    """Passes records of the process's logger ``mahtab`` to the newest open session."""
-
-    def __init__(self, outer: logging.Logger) -> None:
-        super().__init__()
-        self._before = (outer.level, outer.propagate)
-        self.sessions: list[logging.Logger] = []
-        outer.setLevel(logging.INFO)
-        outer.propagate = False
-        outer.addHandler(self)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if self.sessions:
-            self.sessions[-1].handle(record)
-
-    def remove(self, outer: logging.Logger) -> None:
-        outer.removeHandler(self)
-        self.close()
-        level, outer.propagate = self._before
-        outer.setLevel(level)
-
-
-_BRIDGING = threading.Lock()
-
-
-def _bridge() -> Bridge | None:
-    handlers = logging.getLogger(NAME).handlers
-    return next((handler for handler in handlers if isinstance(handler, Bridge)), None)
-
 
 def setup_logging(store: Store | None = None) -> tuple[logging.Logger, PromptHandler]:
-    """Create a session's bus with the handlers of the prompt and, if given, the store. Until it is
-    closed, `logging.getLogger("mahtab")` passes its records to the newest session."""
+    """Create a session's bus with the handlers of the prompt and, if given, the store."""
     log, prompt = BusLogger(), PromptHandler()
     if store is not None:
         log.addHandler(StoreHandler(store, log))
     log.addHandler(prompt)
-    with _BRIDGING:
-        bridge = _bridge() or Bridge(logging.getLogger(NAME))
-        bridge.sessions.append(log)
     return log, prompt
 
 
 def close_logging(log: logging.Logger) -> None:
-    """Close a session's bus and its handlers. A second call does nothing."""
-    with _BRIDGING:
-        bridge = _bridge()
-        if bridge is not None and log in bridge.sessions:
-            bridge.sessions.remove(log)
-            if not bridge.sessions:
-                bridge.remove(logging.getLogger(NAME))
     for handler in list(log.handlers):
         log.removeHandler(handler)
         handler.close()

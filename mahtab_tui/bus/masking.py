@@ -1,8 +1,5 @@
-"""Masks secrets in everything that is displayed, stored or sent to models and agents.
-
-A secret is a key from the configuration, or a line that the user typed hidden (`getpass`).
-`SecretMatcher` finds secrets in a text.
-"""
+"""Masks secrets in everything that is displayed, stored or sent to models and agents. A secret is a
+configured key, or a line that the user typed hidden (`getpass`)."""
 
 from __future__ import annotations
 
@@ -37,9 +34,7 @@ SHORTEST_WORD = 4
 PART = 20
 """Characters of a secret's start or end that are found even if the rest was cut off."""
 _SHORT = 100
-"""Maximum characters of a text that is compared with short secrets as a whole."""
 REACH = 4_096
-"""Characters of a text's end in which the start of a secret is searched."""
 
 _SINGLE = (
     r"\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but \t and \n, DEL, C1
@@ -64,8 +59,6 @@ class SecretSpan(NamedTuple):
 
 
 class SecretMatcher:
-    """Finds secrets in any form, in linear time."""
-
     def __init__(self, secrets: Sequence[str]) -> None:
         self.secrets = tuple(secrets)
         long = [secret for secret in secrets if len(secret) >= LONG]
@@ -109,8 +102,8 @@ class SecretMatcher:
         return _merged(found)
 
     def find_partial(self, text: str) -> tuple[int, int]:
-        """Find the longest start of a secret at the end of a text: its position (the text's length
-        if there is none), and how many of its characters may be displayed before more is known."""
+        """Find the longest start of a secret at the end of a text: its position, and how many of
+        its characters may be displayed before more is known."""
         start, shown = len(text), 0
         near = max(0, len(text) - REACH)
         removed = _ReducedText(_NOISE_IN_LINE, text[near:])
@@ -142,8 +135,8 @@ class _ReducedText:
 
     @cached_property
     def _removals(self) -> tuple[list[int], list[int]]:
-        """The positions in `bare` where something was removed, and how many characters before each
-        of them, and in total."""
+        """The positions in `bare` where something was removed, and how many characters before
+        each."""
         at, removed = [], [0]
         for found in self._noise.finditer(self.text):
             at.append(found.start() - removed[-1])
@@ -221,7 +214,6 @@ def _quoted(secret: str) -> list[str]:
 
 
 def _escaped(secret: str) -> Iterator[str]:
-    """Yield a secret as Python and JSON literals, and as written in markup and URLs."""
     yield secret
     if secret.isascii() and secret.isalnum():
         return
@@ -268,23 +260,16 @@ def mask_spans(text: str, spans: Sequence[SecretSpan]) -> str:
 
 
 def mask_slice(text: str, spans: Sequence[SecretSpan], start: int, end: int) -> str:
-    """Mask a part of a text by spans of the whole."""
-    if not spans or start >= end:
-        return text[start:end]
     pieces: list[str] = []
     for span in spans:
-        if start < span.end and span.start < end:
-            pieces += (
-                text[start : span.start],
-                MASK,
-                "\n" * text.count("\n", span.start, span.end),
-            )
+        if start < end and start < span.end and span.start < end:
+            lines = text.count("\n", span.start, span.end)
+            pieces += (text[start : span.start], MASK, "\n" * lines)
             start = span.end
     return "".join([*pieces, text[start:end]])
 
 
 _SHORT_TEXT = 8
-"""Shorter texts would be found everywhere."""
 _LONG = 16
 """Characters of the pieces by which a long text is found: 31 of it contain a complete piece."""
 _WHOLE = 2 * _LONG
@@ -292,7 +277,7 @@ _WHOLE = 2 * _LONG
 
 
 class PrivateTexts:
-    """The private texts known so far. Any thread may call it. Searching takes linear time."""
+    """Finds private texts in linear time. Any thread may call it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -300,13 +285,11 @@ class PrivateTexts:
         self._whole: dict[str, dict[int, set[str]]] = {}
         """Lines that are only found as a whole, by first characters and length."""
         self._pieces: dict[str, list[tuple[str, int]]] = {}
-        """Pieces of longer lines, with the line and the position within it."""
 
     def __bool__(self) -> bool:
         return bool(self._known)
 
     def replace(self, texts: Iterable[str]) -> None:
-        """Search for these texts only from now on."""
         with self._lock:
             self._known, self._whole, self._pieces = set(), {}, {}
         self.add(texts)
@@ -335,7 +318,6 @@ class PrivateTexts:
                     owners.append((line, start))
 
     def spans(self, text: str, *, words: bool = True) -> list[SecretSpan]:
-        """Return positions in order, without overlaps."""
         if not self._known:
             return []
         found: list[SecretSpan] = []
@@ -352,7 +334,6 @@ class PrivateTexts:
         return found
 
     def _longest_match_at(self, text: str, start: int) -> SecretSpan | None:
-        """Return the longest span of known text that starts or contains a complete piece here."""
         lengths = self._whole.get(text[start : start + _SHORT_TEXT], {})
         ends = [
             start + length
@@ -389,7 +370,6 @@ def _mask_fields(record: Record, forms: SecretMatcher) -> dict[str, Any]:
 
 
 def _mask_field(value: Any, hint: Any, forms: SecretMatcher) -> Any:
-    """Mask the texts in a field of a declared type, except the program's own words."""
     args = typing.get_args(hint)
     if type(None) in args or NULL in args:
         return None if value is None else _mask_field(value, args[0], forms)
@@ -412,7 +392,6 @@ def _mask_field(value: Any, hint: Any, forms: SecretMatcher) -> Any:
 
 
 _STREAMS = 64
-"""Streams whose ends are remembered at the same time."""
 
 _STRUCTURE = frozenset(
     "op party call kind kinds status picture mime state request id mode change model source approval entry level tree node event parent "
@@ -426,10 +405,8 @@ _FOREIGN = "arguments"
 
 
 class Secrets:
-    """The secrets of one session. Any thread may call it."""
-
     def __init__(self, configured: Callable[[], Iterable[str]] = tuple) -> None:
-        """configured: returns the configured keys, which may change; a former key stays a secret."""
+        """configured: returns the configured keys; a former key stays a secret."""
         self.private = PrivateTexts()
         """Texts of private variables, hidden from models and agents, but not from the user."""
         self._configured = configured
@@ -437,34 +414,30 @@ class Secrets:
         self._forms = SecretMatcher(())
 
     def add(self, typed: str) -> None:
-        """Add a line typed hidden by the user."""
         for secret in (typed, typed.strip()):
             if secret:
                 self._known[secret] = None
 
     def mask(self, text: str) -> str:
-        """Replace each secret in a text by `MASK`. Line ends within a secret stay."""
         return mask_spans(text, self.spans(text))
 
     def redact_for_model(self, text: str) -> str:
-        """Return the text for models and agents: without secrets and texts of private variables."""
+        """Remove secrets and texts of private variables."""
         text = self.mask(text)
         return mask_spans(text, self.private.spans(text))
 
     @property
     def may_redact(self) -> bool:
-        """Whether `redact_for_model` may change a text."""
         return bool(self.forms.secrets or self.private)
 
     def spans(self, text: str) -> list[SecretSpan]:
         return self.forms.spans(text)
 
     def mask_value(self, value: Any) -> Any:
-        """Mask the secrets in the texts of a JSON value. Keys of dicts and identifiers stay."""
+        """Mask the texts of a JSON value. Keys of dicts and identifiers stay."""
         return _masked(value, self.forms)
 
     def redact_value(self, value: Any) -> Any:
-        """Return a JSON value for models and agents."""
         value = self.mask_value(value)
         return _masked(value, self.private) if self.private else value
 
@@ -493,17 +466,12 @@ class Secrets:
 
 
 class MaskedStream:
-    """Masks secrets in a text that arrives in pieces, even if a piece ends within a secret."""
-
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
         self._tail = ""
-        """The text's end, if it could be the start of a secret."""
         self._shown = 0
-        """Characters of the tail that were already returned, too few to reveal it."""
 
     def feed(self, text: str) -> str:
-        """Add a piece; return the text that can be displayed now."""
         text, shown = self._tail + text, self._shown
         forms = self._secrets.forms
         spans = forms.spans(text)
@@ -515,14 +483,11 @@ class MaskedStream:
         return mask_slice(text, spans, shown, end)
 
     def finish(self) -> str:
-        """Return the remaining text, because the text has ended."""
         text, shown, self._tail, self._shown = self._tail, self._shown, "", 0
         return mask_slice(text, self._secrets.spans(text), shown, len(text))
 
 
 class MaskingFilter(logging.Filter):
-    """Masks secrets in every record of a session's logger."""
-
     def __init__(self, secrets: Secrets) -> None:
         super().__init__()
         self._secrets = secrets
@@ -538,8 +503,8 @@ class MaskingFilter(logging.Filter):
         return bool(after.text) or not (before.text and isinstance(before, Stream))
 
     def mask_record(self, record: Record) -> Record:
-        """Return a record with the secrets masked. Only the complete record has the text that a
-        stream held back at its end."""
+        """Mask a record. Only the complete record has the text that a stream held back at its
+        end."""
         if record.text and isinstance(record, Stream):
             return record.changed(text=self._stream(record.stream).feed(record.text))
         return self._secrets.mask_record(record)

@@ -13,7 +13,6 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.terminal_screen import (
     HEIGHT,
     Pen,
-    PrintedLine,
     Screen,
     collapse,
     leaves_line,
@@ -26,13 +25,11 @@ HEAD, TAIL = 200, 800
 RICH_DISPLAYS = 40
 """Tables, pictures and Markdown texts of one output at most."""
 LIVE = 50_000
-"""Characters at a piece's end whose cursor movements are emulated, until the final output comes."""
+"""Characters at a piece's end whose cursor movements are emulated."""
 LINE_HEAD, LINE_TAIL = 3_000, 1_000
-"""Characters to keep at the start and at the end of a line."""
 HELP = 20_000
 
 LOCATION = re.compile(r'^(\s*File )(".*?"|\S+)(, line )(\d+)(.*)$')
-"""A traceback line that names a location."""
 
 
 @dataclass(slots=True, eq=False)
@@ -49,11 +46,9 @@ class OutputLine:
 
     @property
     def state(self) -> tuple[object, ...]:
-        """All that its rows depend on."""
         return self.text, self.frame
 
     def extend(self, text: str) -> None:
-        """Append text. A carriage return moves back to the start of the line."""
         text = self.text + text
         if (start := text.rfind("\r")) > 0:
             text = collapse(text[:start]) + text[start:]
@@ -75,7 +70,6 @@ class DisplayLine(OutputLine):
     offset: int = 0
     """Columns of a wide table that the user has scrolled past."""
     unreadable: bool = False
-    """Whether drawing the picture has failed."""
 
     @property
     def state(self) -> tuple[object, ...]:
@@ -87,22 +81,18 @@ class DisplayLine(OutputLine):
 
 @dataclass(slots=True, eq=False)
 class OutputBuffer:
-    """The stored lines of a cell's output. Feeding takes linear time."""
+    """A cell's output. Feeding takes linear time."""
 
     received: int = 0
     omitted: int = 0
-    """Lines that were not kept."""
     head: list[OutputLine] = field(default_factory=list)
     tail: list[OutputLine] = field(default_factory=list)
     _open: OutputLine | None = None
-    """The last line, until it ends."""
     _pen: Pen = ""
     _above: int = 0
-    """Lines between the cursor and the last one."""
     _column: int | None = None
-    """The cursor's column; None for the end of its line."""
+    """None for the end of the line."""
     _unfinished: str = ""
-    """The start of an incomplete sequence."""
 
     def __len__(self) -> int:
         return len(self.head) + len(self.tail)
@@ -155,7 +145,6 @@ class OutputBuffer:
             self.omitted += over
 
     def _feed_lines(self, kind: str, text: str) -> None:
-        """Add text after a line end."""
         if text.count("\n") > HEAD + TAIL:
             beginning, text = self._split_long(text)
             for line in beginning:
@@ -189,7 +178,6 @@ class OutputBuffer:
                 line.drop_value()
 
     def _split_long(self, text: str) -> tuple[list[str], str]:
-        """Split a long text into lines for the head, and the text of the last `TAIL` lines."""
         wanted = HEAD - len(self.head)
         beginning = text.split("\n", wanted)[:wanted] if wanted > 0 else []
         middle = text[sum(len(line) + 1 for line in beginning) :]
@@ -215,7 +203,6 @@ class OutputBuffer:
         self._open, self._above, self._column = None, 0, None
 
     def _end_prints(self) -> None:
-        """End the line, because output of another kind follows."""
         self._end_line()
         self._unfinished = ""
 
@@ -225,20 +212,20 @@ class OutputBuffer:
         if (over := len(text) - LIVE) > 0:
             self.omitted += text.count("\n", 0, over)
         lines = self._pop_screenful()
-        rows = [PrintedLine(line.text, "", "") for line in lines]
+        rows = [line.text for line in lines]
         if self._open is None or not rows:
-            rows.append(PrintedLine("", "", ""))
+            rows.append("")
         screen = Screen(
             rows, above=min(self._above, len(rows) - 1), column=self._column, pen=self._pen
         )
         screen.feed(text[-LIVE:])
         rows = screen.rows()
-        begun = bool(screen.above or rows[-1].text)
+        begun = bool(screen.above or rows[-1])
         for number, row in enumerate(rows if begun else rows[:-1]):
             line = lines[number] if number < len(lines) else OutputLine("stdout", "")
-            if (drawn := row.start + row.text) != line.text:
+            if row != line.text:
                 line.text, line.cut = "", 0
-                line.extend(drawn)
+                line.extend(row)
             (self.tail.append if self.omitted else self._append)(line)
         self._open = (self.tail or self.head)[-1] if begun else None
         self._above, self._column = (0, None) if screen.at_end else (screen.above, screen.column)
@@ -261,9 +248,7 @@ class OutputBuffer:
 
 
 _SPAN = 1_000
-"""Columns or rows that a cell spans at most."""
 _CELLS = 100_000
-"""Cells at most, with spanned ones."""
 
 # `html.parser` raises on some broken markup, and takes minutes for other. This looks at each
 # character once.
@@ -306,7 +291,6 @@ class HtmlTable(NamedTuple):
 
 
 def numeric_columns(lines: Sequence[Sequence[TableCell]]) -> list[bool]:
-    """Return whether all values of each column are numbers."""
     width = max(map(len, lines), default=0)
     return [
         all(column >= len(line) or is_number(line[column].text) for line in lines)
@@ -315,7 +299,6 @@ def numeric_columns(lines: Sequence[Sequence[TableCell]]) -> list[bool]:
 
 
 def read_table(source: str) -> HtmlTable | None:
-    """Parse the first table; None if there is no table with a line."""
     reader = _TableReader()
     reader.read(source)
     lines = [line for line in reader.lines if line]

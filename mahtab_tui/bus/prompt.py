@@ -27,7 +27,6 @@ class HiddenEntries:
         self._hidden: set[str] = set()
         self._replaced: set[str] = set()
         self.private: set[str] = set()
-        """Names of variables."""
         self._uses: dict[str, set[str]] = {}
         """Private variables of each cell."""
 
@@ -53,25 +52,22 @@ class HiddenEntries:
         return bool(self._hidden or self._replaced or self.private)
 
     def is_private(self, entry: str) -> bool:
-        """Return whether a cell uses a private variable."""
         return not self.private.isdisjoint(self._uses.get(entry, ()))
 
     def __contains__(self, entry: str) -> bool:
         return entry in self._hidden or entry in self._replaced
 
     def is_replaced(self, entry: str) -> bool:
-        """Return whether no trace of the entry remains in the conversation."""
         return entry in self._replaced
 
     def hides_code(self, turn: int | None, step: int | None, block: int) -> bool:
-        """Return whether a code block is hidden, or its cell."""
         name = code_entry(turn, step, block)
         return name in self or self._ran.get(name, "") in self
 
 
 _OURS = tuple(tag for tag, _ in KINDS if "-" in tag)
-"""Tags that content must not forge. Others are only escaped in their own record: ``<input>`` is
-also HTML."""
+"""Tags that content must not forge; others, such as ``<input>``, are only escaped in their own
+record."""
 
 _IN_ATTRIBUTE = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;", "\t": "&#9;"}
 
@@ -98,7 +94,6 @@ def defuse(text: str, tag: str = records.UserReplOut.tag) -> str:
 
 
 def restore(text: str, tag: str = records.UserReplOut.tag) -> str:
-    """Undo `defuse`."""
     return _patterns(tag)[1].sub(lambda found: "<" if found[0].lower() == "&lt;" else "&", text)
 
 
@@ -108,7 +103,6 @@ def _tags(names: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def escape_tags(text: str, *names: str) -> str:
-    """Escape the ``<`` of prompt tags."""
     return _tags(names).sub("&lt;", text)
 
 
@@ -117,8 +111,8 @@ _MAYBE_TAG = re.compile(rf"<[\s/{UNSEEN}]*+[\w{UNSEEN}-]*+")
 
 
 def escape_unseen_tags(text: str, *names: str) -> str:
-    """Escape the ``<`` of our and the given tags that contain unseen characters, which `defuse` and
-    `escape_tags` would not recognise."""
+    """Escape the ``<`` of tags with unseen characters, which `defuse` and `escape_tags` do not
+    recognise."""
     if not _UNSEEN.search(text):
         return text
     tag = _tags((*_OURS, *names))
@@ -131,8 +125,7 @@ def escape_unseen_tags(text: str, *names: str) -> str:
 
 
 def attributes(attrs: Mapping[str, Any]) -> str:
-    """Format attributes as XML, each with a preceding space. None, lists and mappings are left
-    out."""
+    """Format attributes as XML, each with a preceding space. None and collections are left out."""
     parts = []
     for name, value in attrs.items():
         if value is None or isinstance(value, list | tuple | dict) or not name.isidentifier():
@@ -156,13 +149,10 @@ LONGEST = 4_000
 """Characters of one record."""
 
 RECORDS = 1_000
-"""Records remembered; older ones are only counted."""
 
 _RAW = 32_000
-"""Characters remembered at each end of a record."""
 
 RESUMED = "The session was resumed here with a new kernel: the variables of what ran before are gone, but for those that are said to be back."
-"""A note to the model after the cells of the earlier kernel."""
 
 _MESSAGES = (
     records.UserChat
@@ -212,9 +202,8 @@ class PromptHandler(logging.Handler):
         self._count += 1
 
     def get_context(self, max_chars: int = MAX_CHARS) -> str:
-        """Return the newest records since `clear` as XML; long ones are shortened, omitted ones
-        counted. Hidden records do not count towards the limit, because the user may show them
-        again."""
+        """Return the newest records since `clear` as XML. Hidden records do not count towards the
+        limit, because the user may show them again."""
         self.acquire()
         remembered, count = list(self._records), self._count
         self.release()
@@ -240,7 +229,6 @@ class PromptHandler(logging.Handler):
 
 
 def shorten(text: str, limit: int) -> str:
-    """Return the head and tail, with the number of omitted characters."""
     if len(text) <= limit:
         return text
     head, tail = limit * 2 // 3, limit - limit * 2 // 3

@@ -1,11 +1,5 @@
-"""The records of the bus, one class for each tag.
-
-`cell` is the number of a cell in the session. `guest` is an agent's colour index, from 0; None for
-cells of the user and the model.
-
-Import this as a module, because some classes share their names with other things:
-``records.Kernel(state="idle")``.
-"""
+"""The records of the bus, one class for each tag. Import this as a module, because some classes
+share their names with other things: ``records.Kernel(state="idle")``."""
 
 from __future__ import annotations
 
@@ -19,18 +13,11 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, dataclas
 
 
 class Decision(NamedTuple):
-    """The user's decision about a code block.
-
-    - Before it runs: ``run``, ``skip``, ``stop``, or ``all`` (run this one, and everything from now
-      on without asking).
-    - Without asking: ``refuse`` (the code must not run).
-    - Afterwards: ``keep``, ``undo``, ``stop``, or ``all`` (keep this, and run everything from now
-      on without asking).
-    """
+    """The user's decision about a code block. With ``all``, everything from now on runs without
+    asking."""
 
     action: Literal["run", "skip", "all", "stop", "refuse", "keep", "undo"]
     code: str | None = None
-    """Edited code to run instead."""
     reason: str = ""
     """Why it was skipped, refused or undone, for the model."""
 
@@ -54,19 +41,17 @@ Data = Annotated[str, PICTURE]
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 @dataclass(frozen=True, eq=False, repr=False)
 class Record:
-    """An event of a session. Panes, prompt and store are derived from records. Subclasses become
-    frozen dataclasses, and say with their keywords what happens to them."""
+    """An event of a session. Subclasses become frozen dataclasses, and say with their keywords what
+    happens to them."""
 
     tag: ClassVar[str]
     """The kind of record in JSON, in the store and in prompts."""
     event: ClassVar[str] = ""
-    """Distinguishes records with the same tag."""
     in_prompt: ClassVar[bool] = False
     """Whether the model gets it with the user's next question."""
     in_store: ClassVar[bool] = True
     indexed: ClassVar[int] = 0
-    """Maximum characters of its text whose words are indexed: half from the start, half from the
-    end."""
+    """Maximum characters of its text to index, from both ends."""
 
     text: str = ""
     time: float = field(default=0.0, kw_only=True)
@@ -91,12 +76,10 @@ class Record:
 
     @property
     def entry_name(self) -> str:
-        """The name of its entry; empty if the model does not get it."""
         return ""
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """All fields except text and time, as JSON values."""
         return encode(self)
 
     def changed(self, **changes: Any) -> Self:
@@ -133,7 +116,6 @@ def answer_entry(turn: int | None, step: int | None) -> str:
 
 
 def code_entry(turn: int | None, step: int | None, block: int) -> str:
-    """Return the name of a code block until it runs."""
     return "" if turn is None or step is None else f"code {turn}.{step}.{block}"
 
 
@@ -146,7 +128,6 @@ def number_entry(number: int) -> str:
 
 
 KINDS: dict[tuple[str, str], type[Record]] = {}
-"""The classes of records by tag and event."""
 
 
 def encode(record: Record) -> dict[str, Any]:
@@ -217,7 +198,6 @@ class CellRecord(Record):
     guest: int | None = None
     call: Word | None = None
     position: int | None = None
-    """The position of the notebook's cell that runs."""
 
     @property
     def entry_name(self) -> str:
@@ -245,13 +225,11 @@ class ReplOut(CellRecord, indexed=_OUTPUT):
     kinds: tuple[tuple[Word, int], ...] | None = None
     """Kinds of output with their lengths in characters, in order; None if all was printed."""
     detail: str | None = None
-    """A further sentence about how the cell ended."""
     frames: tuple[Frame, ...] | None = None
     private: tuple[Name, ...] | None = None
     """Private variables that the code uses and the user has not allowed: models do not get the
     output."""
     rewritten: Flag = False
-    """Whether overwritten output is missing in the text."""
     late: Flag = False
     """Whether it came after the cell had ended (from a thread), or before the first cell."""
     cut: Flag = False
@@ -284,10 +262,8 @@ class AssistantReplOutStream(ReplOutStream, tag="assistant-repl-out-stream", in_
 
 
 OUTPUTS = (UserReplOut.tag, AssistantReplOut.tag)
-"""Tags of the whole output of a cell."""
 
 PICTURES = frozenset(("image/png", "image/jpeg"))
-"""MIME types of a `Display` that are pictures."""
 
 
 class Display(Record, tag="display"):
@@ -297,7 +273,6 @@ class Display(Record, tag="display"):
     cell: int | None = None
     mime: Word
     data: Data
-    """Base64 for pictures."""
     value: Word = ""
     """The key with which the kernel opens the value; empty if it cannot."""
 
@@ -325,7 +300,6 @@ class Namespace(Record, tag="namespace"):
     """0 for the kernel's start."""
     party: Word | None = None
     fresh: bool = False
-    """Whether the namespace was cleared first."""
     changes: tuple[Change, ...] = ()
     guest: int | None = None
     restored: Flag = False
@@ -342,14 +316,12 @@ class NotebookFile(Record, tag="notebook-file", in_prompt=True):
     """Position of its first cell. Positions continue when a file is read again."""
     cells: int
     rewritable: Flag = False
-    """Whether the file is updated automatically."""
 
 
 class NotebookCell(Record, tag="notebook-cell", in_prompt=True, indexed=_INPUT):
     """A cell stored in the notebook, which has not run. Text: its source."""
 
     position: int
-    """Its position in the session, from 1."""
     kind: Word
     """One of "code", "markdown" and "raw"."""
 
@@ -364,9 +336,7 @@ class NotebookOutput(Record, tag="notebook-output", indexed=_OUTPUT):
 
     position: int
     kind: Word = "stdout"
-    """See `ReplOutStream`."""
     mime: Word = ""
-    """Empty if the output is only text."""
     data: Data = ""
 
 
@@ -396,25 +366,21 @@ class UserAttachment(Record, tag="user-attachment"):
     """As written by the user, such as "@notes.txt:1-20"."""
     size: str = ""  # in words
     problem: str = ""
-    """Why it is not attached, as a sentence."""
     picture: Word | None = None
     """The id of a picture, whose first record also has the following fields."""
     mime: Word | None = None
     data: Data | None = None
-    """Base64."""
     width: int | None = None
     height: int | None = None
 
 
 class AnswerFigure(NamedTuple):
-    """A number, date, time or quoted value of an answer."""
+    """A number, ISO date or quoted value of an answer."""
 
     text: str
-    """As written in the answer, with quotation marks and units."""
     found: bool
     """Whether it occurs in an output, an attachment or the question; else it was not computed."""
     cell: int | None = None
-    """The cell whose output contains it, if any."""
 
 
 class AssistantChat(Record, tag="assistant-chat", in_prompt=True, indexed=_INPUT):
@@ -443,7 +409,6 @@ class AssistantChatStream(Stream, tag="assistant-chat-stream", in_store=False):
     kind: Word = "chat"
     """ "chat" or "code"."""
     block: int | None = None
-    """Index of the code block; for words, of the next one."""
     fresh: Flag = False
     """Whether the answer starts over: earlier pieces must be dropped, and there is no text."""
 
@@ -512,7 +477,6 @@ class Approval(Record, tag="approval"):
     """First "waiting", then "run", "edited", "skipped" or "stopped"; "refused" for code that must
     not run."""
     reason: str = ""
-    """Why it was skipped."""
     why: str | None = None
     """Why it waits, although the approval mode does not ask about all code."""
     party: Word | None = None
@@ -526,9 +490,7 @@ class NotRestored(NamedTuple):
     """Something that an undo does not restore."""
 
     name: Name
-    """The variable or file; empty if it concerns several."""
     reason: str
-    """A sentence."""
 
 
 class Review(Record, tag="review"):
@@ -540,7 +502,6 @@ class Review(Record, tag="review"):
     state: Word = ""
     """First "waiting", then "kept", "undone", or "stopped": the changes stay, and the turn ends."""
     reason: str = ""
-    """Why it was undone."""
     party: Word | None = None
     changes: tuple[Change, ...] = ()
     not_restored: tuple[NotRestored, ...] = ()
@@ -550,7 +511,6 @@ class Summary(Record, tag="summary", indexed=_INPUT):
     """A summary of the beginning of the conversation; empty if summarising failed."""
 
     turn: int | None = None
-    """The last question covered."""
 
 
 class Window(Record, tag="window", in_store=False):
@@ -559,7 +519,6 @@ class Window(Record, tag="window", in_store=False):
     tokens: int = 0
     """Tokens of the last request as counted by the model, or an estimate for the next one."""
     size: int = 0
-    """Tokens that the model can read."""
     estimated: Flag = False
 
 
@@ -567,11 +526,9 @@ class Usage(Record, tag="usage"):
     """The usage of one model call."""
 
     tree: Word | None = None
-    """See `SearchRecord`, like node and seq."""
     node: Word | None = None
     seq: int | None = None
     turn: int | None = None
-    """The question, or the turn of a search's node."""
     model: Word = ""
     """The provider's name for the model; for an embedding model, with the provider ("openai:…")."""
     input_tokens: int = 0
@@ -584,7 +541,6 @@ class Usage(Record, tag="usage"):
     source: Word | None = None
     """One of "agent", "reflection", "summary", "suggestion", "embedding" and "rlm"."""
     estimated: Flag = False
-    """Whether the model did not report its usage."""
 
 
 Spans = tuple[tuple[int, int], ...]
@@ -599,7 +555,6 @@ class SearchRecord(Record):
     node: Word
     """ "1" is the root, "1.3" its third child."""
     seq: int | None = None
-    """The event's number in its tree, from 0; None for streamed pieces."""
 
 
 class SearchBegin(SearchRecord, tag="rlm-call", event="begin"):
@@ -610,15 +565,12 @@ class SearchBegin(SearchRecord, tag="rlm-call", event="begin"):
     kind: Word = "rlm"
     """ "rlm", or "llm" for a plain call."""
     batch: Word | int | None = None
-    """The parent's batch of calls, with this call's index and their number."""
     index: int = 0
     of: int = 0
     spans: Spans = ()
-    """Parts of the root's text passed to the node."""
     chars: int = 0
     model: Word = ""
     replaces: Annotated[Word | None, NULL] = None
-    """The node that this one reruns."""
     limits: Mapping[str, float | None] | None = None
     """Named as in `search.limits.Limits`; like the next two fields, only for the root."""
     cell: int | None = None
@@ -630,7 +582,6 @@ class SearchTurn(SearchRecord, tag="rlm-call", event="turn"):
 
     turn: int | None = None
     turns: int = 0
-    """Their maximum."""
 
 
 class SearchBackOff(SearchRecord, tag="rlm-call", event="back-off"):
@@ -646,11 +597,9 @@ class SearchFanOut(SearchRecord, tag="rlm-call", event="fan-out"):
     batch: Word | int | None = None
     calls: int | None = None
     tokens: int | None = None
-    """Their maximum."""
     usd: Annotated[float | None, NULL] = None
     """Maximum cost in US dollars; None if the price is unknown."""
     made: int | None = None
-    """Calls of the search so far."""
     state: Word = ""
     """First "waiting", then "run" or "refused"."""
 
@@ -682,7 +631,6 @@ class SearchChat(SearchRecord, tag="rlm-chat"):
 
     turn: int | None = None
     cut: bool = False
-    """Whether text after the code was dropped."""
 
 
 class SearchReplIn(SearchRecord, tag="rlm-repl-in"):
@@ -698,7 +646,6 @@ class SearchReplOut(SearchRecord, tag="rlm-repl-out"):
     status: Word = ""
     duration: float | None = None  # seconds
     chars: int = 0
-    """Length of the whole output."""
 
 
 class SearchFinal(SearchRecord, tag="rlm-final"):
@@ -726,12 +673,10 @@ class Kernel(Record, tag="kernel"):
     state: Word | None = None
     """A `kernel.base.KernelState` value."""
     python: str | None = None
-    """Its version."""
     executable: str | None = None
     cwd: str | None = None
     pid: int | None = None
     cell: Annotated[int | None, NULL] = None
-    """The running cell."""
     since: float | None = None
     """When the cell started on an earlier screen, in seconds since the epoch."""
     host: str | None = None
@@ -759,7 +704,6 @@ class QueueItem(NamedTuple):
     code: str
     mode: Word
     party: Word = ""
-    """An agent; empty for the user."""
 
 
 class Queue(Record, tag="queue", in_store=False):
@@ -773,7 +717,6 @@ class Session(Record, tag="session", in_store=False):
 
     name: Name
     model: Word
-    """As chosen by the user."""
     approval: Word
     """One of "ask", "review" and "auto"; "plan" while the model only plans."""
 
@@ -791,7 +734,6 @@ class Private(Record, tag="private", in_prompt=True):
     name: Name
     private: bool = False
     cells: tuple[int, ...] = ()
-    """Earlier cells whose code uses it."""
 
 
 class Replace(Record, tag="replace", in_prompt=True):
@@ -824,7 +766,6 @@ class Branch(Record, tag="branch"):
     """A session is a copy of another one, up to an entry. Text: a sentence for the user."""
 
     origin: Word
-    """The original's id."""
     copy: Word
     cell: int
     """The cell before which it branches off; 0 before a question."""
@@ -837,14 +778,16 @@ class Skill(Record, tag="skill"):
     loaded: bool
     chars: int
     budget: int
-    """Maximum characters of all loaded skills."""
 
 
 def emit(log: logging.Logger, record: Record) -> None:
     """Log a record. Any thread may call it."""
     if not record.time:  # the only change ever made to a record
         object.__setattr__(record, "time", time.time())
-    log.info(record.text, extra={"record": record})
+    # Not by `log.info`, which `logging.disable` and a record factory of the process change.
+    logged = logging.LogRecord(log.name, logging.INFO, "", 0, record.text, None, None)
+    logged.__dict__["record"] = record
+    log.handle(logged)
 
 
 def warn(log: logging.Logger, text: str) -> None:

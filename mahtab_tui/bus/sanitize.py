@@ -1,16 +1,7 @@
-"""Makes external text harmless for a terminal, and readable for a model.
-
-Text from a model, a cell or a file may be hostile: an OSC 52 sequence writes the clipboard, others
-rename the window, clear the screen or make the terminal type; bidirectional controls make code read
-differently than it runs. The results of `plain` and `styled` contain no control characters except
-newline and tab.
-
-A character is *hidden* if a screen draws nothing for it, draws a blank other than a plain space, or
-interprets it: control, bidirectional, zero-width and tag characters, variation selectors, blanks of
-other widths, private-use and unassigned code points. Letters that look like one of Python's quotes,
-and combining marks without a letter to combine with, also count as hidden. Characters that writing
-needs do not: the joiners and selectors of emoji, and the joiners inside words of scripts whose
-letters join, such as Persian and Hindi."""
+"""Makes external text, which may be hostile, harmless for a terminal and readable for a model. A
+character is *hidden* if a screen draws nothing or an odd blank for it, or interprets it, or if it
+looks like one of Python's quotes. Joiners and selectors that emoji and scripts need are not
+hidden."""
 
 from __future__ import annotations
 
@@ -75,12 +66,10 @@ _SWITCHES = {1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "reverse", 9: 
 _OFF = {22: ("bold", "dim"), 23: ("italic",), 24: ("underline",), 27: ("reverse",), 29: ("strike",)}
 _COLOURS = {30: "foreground", 40: "background"}
 _LONGEST = 200
-"""Longer sequences are noise."""
 
 
 @lru_cache(maxsize=4096)
 def apply_sgr(graphic: Graphic, parameters: str) -> Graphic:
-    """Apply the text between ``ESC [`` and ``m``. Unknown codes are ignored."""
     if len(parameters) > _LONGEST:
         return graphic
     codes = [-1 if ":" in part else int(part or 0) for part in parameters.split(";")]
@@ -104,7 +93,6 @@ def apply_sgr(graphic: Graphic, parameters: str) -> Graphic:
 
 
 def _simple(code: int) -> dict[str, Any]:
-    """Return the fields that a code sets."""
     if code in _SWITCHES:
         return {_SWITCHES[code]: True}
     if code in _OFF:
@@ -156,13 +144,10 @@ _LOOKALIKES = frozenset(map(chr, (0x2B9, 0x2BA, 0x2BC, 0x2EE, 0x374, 0x37E, 0xFF
 """Characters that look like ``'``, ``"`` or ``;``."""
 _ZWNJ, _ZWJ, _KEYCAP = "\u200c", "\u200d", "\u20e3"
 _SELECTORS = "\ufe0e\ufe0f"
-"""Select text or picture style for the preceding emoji."""
 _NEEDED = frozenset((_ZWNJ, _ZWJ, _KEYCAP, *_SELECTORS))
 _JOINING = "\u1161-\u11ff\ud7b0-\ud7ff"
 _LONG = 100_000
-"""Characters of a text in which each hidden character is looked up."""
 _MOST_MARKS = 4
-"""Maximum combining marks per letter."""
 
 _REFUSED = re.compile(
     r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]|\r(?!\n)"  # all controls but tab, line end and form feed, which are blanks for Python
@@ -193,7 +178,6 @@ def symbols(text: str) -> set[str]:
 
 
 def visible(text: str) -> str:
-    """Replace hidden characters by symbols."""
     parts: list[str] = []
     done = 0
     for offset, symbol in hidden_characters(text):
@@ -203,8 +187,7 @@ def visible(text: str) -> str:
 
 
 def refusal(code: str) -> str:
-    """Return why code must not run, as a sentence for its author and the user; empty if it may.
-    Other hidden characters are drawn as symbols."""
+    """Return why code must not run, as a sentence for its author and the user; empty if it may."""
     found = _REFUSED.search(code)
     if found is None:
         return ""
@@ -217,7 +200,6 @@ def refusal(code: str) -> str:
 
 
 def _is_needed(text: str, offset: int) -> bool:
-    """Return whether a joiner or selector is part of an emoji or a word."""
     char, before, after = text[offset], text[offset - 1 : offset], text[offset + 1 : offset + 2]
     if char in _SELECTORS:
         return (
@@ -258,7 +240,6 @@ def _has_keycap(char: str) -> bool:
 
 
 def _is_arabic(char: str) -> bool:
-    """Return whether it is a letter of a joining right-to-left script."""
     return bool(char) and char.isalpha() and unicodedata.bidirectional(char) == "AL"
 
 
@@ -279,12 +260,10 @@ def _code_point(char: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _joins(char: str) -> bool:
-    """Return whether it is drawn over the character before."""
     return unicodedata.category(char).startswith("M") or re.match(f"[{_JOINING}]", char) is not None
 
 
 def _stray(text: str, offset: int) -> bool:
-    """Return whether a mark has no letter, or follows too many others."""
     start = max(0, offset - _MOST_MARKS)
     base = next((at for at in range(offset - 1, start - 1, -1) if not _joins(text[at])), None)
     return base is None or not text[base].isalnum()

@@ -1,17 +1,6 @@
-r"""Computes how a terminal would show a text that moves the cursor, for screens and models.
-
-    \r  \b                       moves to the start of the line, one to the left
-    ESC [ n A B C D              moves up, down, right, left
-    ESC [ n E F G H              moves to a line, a column, both
-    ESC [ J K                    erases parts of the screen, of the line
-
-The screen consists of the last `HEIGHT` lines of a text, above which the cursor cannot move. Lines
-are not wrapped.
-
-Control, bidirectional and tag characters become symbols (``␛``, ``⟨U+202E⟩``). Other invisible
-characters (zero-width characters, soft hyphens) are used by many languages and stay, except within
-anything that looks like a tag, where they could form the end of a record that only the model
-sees."""
+"""Computes how a terminal would show a text that moves the cursor, for screens and models.
+Control, bidirectional and tag characters become symbols; zero-width characters stay, except within
+anything that looks like a tag."""
 
 from __future__ import annotations
 
@@ -21,46 +10,35 @@ from collections.abc import Sequence
 from functools import lru_cache, reduce
 from itertools import groupby
 from operator import itemgetter
-from typing import NamedTuple
 
 from mahtab_tui.bus.sanitize import CONTROL, SURROGATE, plain, visible
 
 Pen = str
 """The colour and style sequences in effect."""
 _MOST_STYLES, _LONGEST = 16, 200
-"""Sequences of a pen at most. Longer sequences, and more zero-width text in a cell, are noise."""
 
 
 @lru_cache(maxsize=4096)
 def next_pen(pen: Pen, sequence: str) -> Pen:
-    """Return the pen after a sequence ``ESC [ … m``."""
     if len(sequence) > _LONGEST:
         return pen
     parameters = sequence[2:-1].lstrip("0")
     if not parameters.strip("0;"):
         return ""
-    if parameters.startswith(";"):
-        return sequence
     pen = pen.replace(sequence, "") + sequence
     return pen if pen.count("\x1b") <= _MOST_STYLES else pen[pen.index("\x1b", 1) :]
 
 
 def read_pen(pen: Pen, text: str) -> Pen:
-    """Return the pen after a text."""
     return reduce(next_pen, SGR.findall(text), pen) if "\x1b" in text else pen
 
 
 class ScreenLine:
     """A line that can be overwritten. Columns count from 0."""
 
-    __slots__ = ("_cells", "_start")
-
     def __init__(self) -> None:
         self._cells: list[tuple[str, Pen]] = []
-        """Characters with the zero-width text after them (combining characters, and sequences that
-        are not emulated); a wide character is followed by an empty cell."""
-        self._start = ""
-        """Zero-width text at the start."""
+        """Characters with the combining ones after them; a wide one is followed by an empty cell."""
 
     def __len__(self) -> int:
         return len(self._cells)
@@ -70,25 +48,13 @@ class ScreenLine:
         if text.isascii() or all(width(char) == 1 for char in set(text)):
             return self._put([(char, look) for char in text], column)
         for char in text:
-            columns = width(char)
-            if columns == 0:
-                self.mark(char, column)
-            else:
+            if columns := width(char):
                 column = self._put([(char, look), ("", look)][:columns], column)
+            elif 0 < column <= len(self._cells):
+                index = column - (1 if self._cells[column - 1][0] else 2)
+                cell, its_look = self._cells[index]
+                self._cells[index] = (cell + char)[:_LONGEST], its_look
         return column
-
-    def mark(self, text: str, column: int) -> None:
-        """Insert zero-width text before a column."""
-        index = min(column, len(self._cells)) - 1
-        while index > 0 and not self._cells[index][0]:
-            index -= 1
-        cell, look = self._cells[index] if index >= 0 else (self._start, "")
-        if len(cell) > _LONGEST:
-            return
-        if index < 0:
-            self._start = cell + text
-        else:
-            self._cells[index] = cell + text, look
 
     def erase(self, start: int, end: int | None = None) -> None:
         """Erase columns; `end` is exclusive, or the line's end."""
@@ -99,9 +65,8 @@ class ScreenLine:
             self._halve(end)
             self._cells[start:end] = [_BLANK] * (end - start)
 
-    def render(self) -> str:
-        """Return the text with escape sequences, from and to the default style."""
-        parts, before = [self._start], ""
+    def __str__(self) -> str:
+        parts, before = list[str](), ""
         for look, cells in groupby(self._cells, itemgetter(1)):
             parts.append(style_change(before, look))
             parts += (cell for cell, _ in cells)
@@ -117,7 +82,6 @@ class ScreenLine:
         return end
 
     def _halve(self, column: int) -> None:
-        """Replace a wide character that a column would split by blanks."""
         if 0 < column < len(self._cells) and not self._cells[column][0]:
             self._cells[column - 1 : column + 1] = [_BLANK] * 2
 
@@ -126,7 +90,6 @@ _BLANK = (" ", "")
 
 
 def style_change(before: Pen, now: Pen) -> str:
-    """Return the sequence between two styles."""
     if before == now:
         return ""
     return f"\x1b[0m{now}" if before else now
@@ -140,72 +103,55 @@ def width(char: str) -> int:
 
 
 HEIGHT = 100
-"""Lines of the screen. Programs see the height of a pane, which is less."""
+"""Programs see the height of a pane, which is less."""
 WIDTH = 1_000
 """Clamp for cursor moves, not for printing."""
 BLANKS, BLANKS_EACH = 1_000_000, 4
-"""Blanks that moving right may create, in total and per character of input."""
+"""Blanks that moves may create, in total and per character."""
 
-MOVES = r"\x1b\[(?:[0-9;]*[A-HJ]|[0-2]?K|\?25[hl])"
+MOVES = r"\x1b\[(?:[0-9;]*[A-DGHJ]|[0-2]?K|\?25[hl])"
 """Emulated sequences, and ``?25``, which is ignored."""
-LINE_END = re.compile(r"(?<!\r)\r+\n")
+_LINE_END = re.compile(r"(?<!\r)\r+\n")
 
 _MOVES = re.compile(MOVES)
-_LEAVES_LINE = re.compile(r"\x1b\[[0-9;]*[ABEFHJ]")
+_LEAVES_LINE = re.compile(r"\x1b\[[0-9;]*[ABHJ]")
 SGR = re.compile(r"\x1b\[[0-9;:]*m")
 _TOKEN = re.compile(
     r"(?P<text>[^\x00-\x1f\x7f]+)"
-    r"|(?P<control>[\r\b\t])"
-    rf"|(?P<move>{MOVES})"
+    rf"|(?P<move>[\r\b\t]|{MOVES})"
     rf"|(?P<sgr>{SGR.pattern})"
-    r"|(?P<other>\x1b\[[0-?]*[ -/]*[@-~]?|\x1b\][^\x1b\x07\n]*(?:\x07|\x1b\\)?|[\x00-\x1f\x7f])"
+    r"|\x1b\[[0-?]*[ -/]*[@-~]?|\x1b\][^\x1b\x07\n]*(?:\x07|\x1b\\)?|[\x00-\x1f\x7f]"
 )
 _UNFINISHED = re.compile(r"(?:\r|\x1b(?:\[[0-9;?]*)?)\Z")
-_BEGINNING = 16
-"""Characters of an incomplete sequence that is held back."""
 LONGEST = 100_000
 """Columns after which an overwritten line is broken."""
-_TAB = 8
 
 
 def rewrites(text: str) -> bool:
-    """Return whether a terminal would show the text differently."""
-    return _moves(LINE_END.sub("\n", text) if "\r" in text else text)
+    text = _unix_ends(text)
+    return "\r" in text or "\b" in text or ("\x1b" in text and _MOVES.search(text) is not None)
+
+
+def _unix_ends(text: str) -> str:
+    return _LINE_END.sub("\n", text) if "\r" in text else text
 
 
 def leaves_line(text: str) -> bool:
-    """Return whether the text may move the cursor to another line."""
     return "\x1b" in text and _LEAVES_LINE.search(text) is not None
 
 
 def split_unfinished(piece: str) -> tuple[str, str]:
-    """Split before an incomplete sequence or line end."""
-    found = _UNFINISHED.search(piece, max(0, len(piece) - _BEGINNING))
+    found = _UNFINISHED.search(piece, max(0, len(piece) - 16))
     return (piece, "") if found is None else (piece[: found.start()], found[0])
 
 
 def collapse(text: str) -> str:
     """Return the lines as a terminal finally shows them, with their colours."""
     if not rewrites(text):
-        return LINE_END.sub("\n", text) if "\r" in text else text
+        return _unix_ends(text)
     screen = Screen()
     screen.feed(text)
     return screen.pop_above() + screen.text()
-
-
-def _moves(line: str) -> bool:
-    return "\r" in line or "\b" in line or ("\x1b" in line and _MOVES.search(line) is not None)
-
-
-class PrintedLine(NamedTuple):
-    """A line that was not overwritten."""
-
-    text: str
-    start: Pen
-    end: Pen
-
-
-_EMPTY = PrintedLine("", "", "")
 
 
 class Screen:
@@ -214,155 +160,114 @@ class Screen:
 
     def __init__(
         self,
-        rows: Sequence[PrintedLine] = (_EMPTY,),
+        rows: Sequence[str] = ("",),
         *,
         above: int = 0,
         column: int | None = None,
         pen: Pen = "",
     ) -> None:
-        """rows: the lines so far. above: number of lines from the cursor to the last one. column:
-        the cursor's column; None for the end of its line."""
-        self._rows: list[PrintedLine | ScreenLine] = list(rows)
+        """above: lines from the cursor to the last one. column: None for the end of its line."""
+        self._rows: list[str | ScreenLine] = list(rows)
         self._row = len(self._rows) - 1 - above
         self._top = max(0, len(self._rows) - HEIGHT)
         self.column = column
         self.pen = pen
-        """The style of newly written text."""
-        self._look = ""
-        """The style at the end of the last line returned."""
         self._blanks = BLANKS
 
     @property
     def above(self) -> int:
-        """Number of lines from the cursor to the last one."""
         return len(self._rows) - 1 - self._row
 
     @property
     def at_end(self) -> bool:
-        """Whether the cursor is at the end of the text."""
-        row = self._rows[-1]
-        return self.above == 0 and (
-            self.column is None
-            or self.column == len(row if isinstance(row, ScreenLine) else row.text)
-        )
+        return self.above == 0 and self.column in (None, len(self._rows[-1]))
 
-    def rows(self) -> list[PrintedLine]:
-        """Return all lines, without the empty ones below the cursor."""
-        while self.above and not plain(_settled(self._rows[-1]).text).strip():
+    def rows(self) -> list[str]:
+        while self.above and not plain(str(self._rows[-1])).strip():
             del self._rows[-1]
-        return [_settled(row) for row in self._rows]
+        return list(map(str, self._rows))
 
     def pop_above(self) -> str:
-        """Remove the lines above the screen, and return their text."""
-        left = [self._joined(_settled(row)) + "\n" for row in self._rows[: self._top]]
+        left = "".join(_closed(str(row)) + "\n" for row in self._rows[: self._top])
         del self._rows[: self._top]
         self._row -= self._top
         self._top = 0
-        return "".join(left)
+        return left
 
     def text(self) -> str:
-        """Return the text of the remaining lines, and a sequence that sets the current style."""
-        return "\n".join(map(self._joined, self.rows())) + style_change(self._look, self.pen)
-
-    def _joined(self, row: PrintedLine) -> str:
-        before, self._look = self._look, row.end
-        return style_change(before, row.start) + row.text
+        return "\n".join(map(_closed, self.rows())) + self.pen
 
     def feed(self, text: str) -> None:
         """Add text, which must not end within a sequence."""
         self._blanks += BLANKS_EACH * len(text)
-        for number, line in enumerate(LINE_END.sub("\n", text).split("\n")):
+        for number, line in enumerate(_unix_ends(text).split("\n")):
             if number:
                 self._feed_line()
             if not line:
                 continue
-            row = self._rows[self._row]
-            # Appending to it would copy it each time.
-            if isinstance(row, PrintedLine) and len(row.text) > LONGEST:
+            if len(self._rows[self._row]) > LONGEST:
                 self._feed_line()
-                row = self._rows[self._row]
-            if (
-                _moves(line)
-                or isinstance(row, ScreenLine)
-                or (self.column is not None and (self.column or row.text))
-            ):
+            row = self._rows[self._row]
+            inside = self.column is not None and (self.column or row)
+            if rewrites(line) or inside or isinstance(row, ScreenLine):
                 self._process_line(_visible_passes(line))
             else:
-                start, self.column = row.start if row.text else self.pen, None
+                self._rows[self._row], self.column = (row or self.pen) + line, None
                 self.pen = read_pen(self.pen, line)
-                self._rows[self._row] = PrintedLine(row.text + line, start, self.pen)
 
     def _feed_line(self) -> None:
         self._row += 1
         self.column = 0
         if self._row == len(self._rows):
-            self._rows.append(_EMPTY)
+            self._rows.append("")
         if self._row == self._top + HEIGHT:
-            self._rows[self._top] = _settled(self._rows[self._top])
+            self._rows[self._top] = str(self._rows[self._top])
             self._top += 1
 
-    def _process_line(self, line: str) -> None:
-        for token in _TOKEN.finditer(line):
+    def _process_line(self, text: str) -> None:
+        for token in _TOKEN.finditer(text):
             found = token[0]
             match token.lastgroup:
                 case "text":
-                    self._write(found)
+                    line, column = self._current_line()
+                    if (missing := column - len(line)) > 0:
+                        column = column if missing <= self._blanks else len(line)
+                        self._blanks -= column - len(line)
+                    self.column = line.write(found, column, self.pen)
                 case "sgr":
                     self.pen = next_pen(self.pen, found)
-                case "control":
-                    self._control(found)
                 case "move":
-                    self._move(found)
-                case _:
-                    cells, column = self._current_line()
-                    cells.mark(found, column)
+                    self._move(found[-1], found[2:-1])
 
     def _current_line(self) -> tuple[ScreenLine, int]:
-        """Return the cursor's line, ready to be overwritten, and the cursor's column."""
-        number, column = self._row, self.column
-        cells = self._rows[number]
-        if isinstance(cells, PrintedLine):
-            pen, self.pen = self.pen, cells.start
+        number, column, cells = self._row, self.column, self._rows[self._row]
+        if isinstance(cells, str):
+            pen, self.pen, self.column = self.pen, "", 0
             self._rows[number] = made = ScreenLine()
-            self.column = 0
-            self._process_line(cells.text)
+            self._process_line(cells)
             self.pen, self._row = pen, number
             if column is not None:
                 self.column = column
             cells = made
         return cells, self.column or 0
 
-    def _write(self, text: str) -> None:
-        line, column = self._current_line()
-        if len(line) > LONGEST:
-            self._feed_line()
-            line, column = self._current_line()
-        if (missing := column - len(line)) > 0:
-            column = column if missing <= self._blanks else len(line)
-            self._blanks -= column - len(line)
-        self.column = line.write(text, column, self.pen)
-
-    def _control(self, control: str) -> None:
-        if control == "\r":
+    def _move(self, letter: str, numbers: str) -> None:
+        if letter == "\r":
             self.column = 0
-            return
-        _, column = self._current_line()
-        self.column = max(0, column - 1) if control == "\b" else column + _TAB - column % _TAB
-
-    def _move(self, sequence: str) -> None:
-        letter, numbers = sequence[-1], sequence[2:-1]
-        if numbers.startswith("?"):
+        if letter in "\rhl":
             return
         line, column = self._current_line()
-        first, second = _numbers(numbers)
+        first, second, *_ = (max(1, int(each[:4] or 1)) for each in f"{numbers};".split(";"))
         match letter:
-            case "A" | "F":
+            case "\t":
+                self.column = column + 8 - column % 8
+            case "A":
                 self._row = max(self._top, self._row - first)
-            case "B" | "E":
+            case "B":
                 self._go_to(self._row - self._top + first)
             case "C":
                 self.column = max(column, min(column + first, WIDTH))
-            case "D":
+            case "\b" | "D":
                 self.column = max(0, column - first)
             case "G":
                 self.column = min(first - 1, WIDTH)
@@ -373,22 +278,18 @@ class Screen:
                 self._erase_in_line(line, column, numbers)
             case "J":
                 if numbers in ("1", "2"):
-                    self._rows[self._top : self._row] = [_EMPTY] * (self._row - self._top)
+                    self._rows[self._top : self._row] = [""] * (self._row - self._top)
                 if numbers in ("", "0", "2"):
                     del self._rows[self._row + 1 :]
                 if numbers != "3":  # the lines above the screen
                     self._erase_in_line(line, column, numbers)
-        if letter in "EF":
-            self.column = 0
 
     def _go_to(self, row: int) -> None:
-        """Move to a line of the screen, from 0."""
         self._row = self._top + min(row, HEIGHT - 1)
-        self._rows += [_EMPTY] * (self._row + 1 - len(self._rows))
+        self._rows += [""] * (self._row + 1 - len(self._rows))
 
     def _erase_in_line(self, line: ScreenLine, column: int, part: str) -> None:
-        """Erase after the cursor (0), up to it (1), or all (2). New blanks count towards the
-        limit."""
+        """Erase after the cursor (0), up to it (1), or all (2)."""
         if part in ("", "0"):
             line.erase(column)
         elif part == "2":
@@ -399,63 +300,46 @@ class Screen:
 
 
 def _visible_passes(line: str) -> str:
-    """Keep only the passes over a line that may still be visible: those longer than all later
-    ones."""
-    if (
-        line.count("\r") < 16
-        or not line.replace("\r", "").isprintable()
-        or not all(width(char) == 1 for char in set(line))
-    ):
+    """Keep only the passes over a line that are longer than all later ones."""
+    passes = line.split("\r")
+    is_plain = all(char.isprintable() and width(char) == 1 for char in {*line} - {"\r"})
+    if len(passes) < 16 or not is_plain:
         return line
     seen: list[str] = []
-    longest = -1
-    for written in reversed(line.split("\r")):
-        if len(written) > longest:
+    for written in reversed(passes):
+        if not seen or len(written) > len(seen[-1]):
             seen.append(written)
-            longest = len(written)
     return "\r".join(reversed(seen))
 
 
-def _settled(row: PrintedLine | ScreenLine) -> PrintedLine:
-    return PrintedLine(row.render(), "", "") if isinstance(row, ScreenLine) else row
-
-
-def _numbers(text: str) -> tuple[int, int]:
-    """Return two numbers; a missing one or 0 becomes 1."""
-    first, second, *_ = (
-        max(1, int(number[:4])) if number.isdigit() else 1 for number in f"{text};".split(";")
-    )
-    return first, second
+def _closed(line: str) -> str:
+    return line + style_change(read_pen("", line), "")
 
 
 _CONTROL = rf"{CONTROL}{SURROGATE}\U000e0000-\U000e0fff"
-"""With tag characters and variation selectors, which can encode a whole text."""
+"""With tag characters and variation selectors."""
 _UNSEEN = r"\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
 UNSEEN = _CONTROL + _UNSEEN
-"""Characters that a model may read over, for a set of a pattern."""
+"""Characters that a model may read over."""
 _SHOWN = re.compile(rf"[{_CONTROL}]")
 _ANY_UNSEEN = re.compile(rf"[{_UNSEEN}]")
 _TAG = re.compile(rf"<[\s/{_UNSEEN}]*+[\w{_UNSEEN}-]*+")
 _PLAYED = re.compile(rf"({MOVES}|\x1b\[[0-9;:]*m)|(?![\r\b])[{_CONTROL}]")
-"""A sequence that `collapse` keeps, or a control character that it drops."""
 
 OVERWRITTEN = "[Text that was written over in its line is left out.]"
-"""A note to the model after output with overwritten lines, such as progress bars."""
 
 
 def escape_for_model(text: str) -> str:
-    """Return text for a model, with ``\\n`` as line ends."""
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text  # same result as the patterns, but twenty times as fast
-    text = _SHOWN.sub(_visible, LINE_END.sub("\n", text))
+    text = _SHOWN.sub(_visible, _unix_ends(text))
     return _TAG.sub(_visible, text) if _ANY_UNSEEN.search(text) else text
 
 
 def escape_output(text: str, *, rewritten: bool = False) -> str:
     """Return output for a model: overwritten lines in their final form, with a note. rewritten:
     whether they are already."""
-    text = LINE_END.sub("\n", text)
-    played = _PLAYED.sub(lambda found: found[1] or visible(found[0]), text)
+    played = _PLAYED.sub(lambda found: found[1] or visible(found[0]), _unix_ends(text))
     collapsed = collapse(played)
     if not rewritten and collapsed == played:
         return escape_for_model(collapsed)

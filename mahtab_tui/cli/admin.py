@@ -315,8 +315,7 @@ ClientName = Literal["claude-code", "codex"]
 
 _SERVER_NAME = "mahtab"
 _CODEX_SECONDS = 86_400
-"""Seconds that Codex waits for a call. Its default of 60 is too short for a long cell, or for a
-user to answer."""
+"""Codex's default of 60 is too short for a long cell, or for a user to answer."""
 
 
 class InstallError(Exception):
@@ -324,11 +323,9 @@ class InstallError(Exception):
 
 
 def write_plugin() -> Path:
-    """Write the plug-in for Claude Code and return its folder. Raises `InstallError`.
-
-    Its ``.mcp.json`` is generated instead of shipped, because it names the program by its full
-    path: a client whose PATH lacks the program shows no error and has no tools.
-    """
+    """Write the plug-in for Claude Code and return its folder. Its ``.mcp.json`` names the program
+    by its full path: a client whose PATH lacks it would show no error and have no tools. Raises
+    `InstallError`."""
     folder = home_folder() / "claude-plugin"
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -346,20 +343,14 @@ def write_plugin() -> Path:
 
 
 def server_command() -> list[str]:
-    """Return the command that starts the server, with full paths: the installed program, or else
-    this interpreter."""
     if program := find_program("mahtab-tui"):
         return [os.path.abspath(program), "mcp"]
     return [sys.executable, "-P", "-m", "mahtab_tui", "mcp"]
 
 
 def render_configuration(client: ClientName, words: list[str]) -> str:
-    """Return the entry for a client's configuration file.
-
-    Codex queries its model before an optional server has listed its tools, so the server is marked
-    as required; it also abandons a call after a minute by default. Claude Code hides tools behind a
-    search unless they are always loaded.
-    """
+    """Return the entry for a client's configuration file. Codex needs a required server and a
+    longer time limit; Claude Code hides tools that are not always loaded."""
     if client == "codex":
         # TOML basic strings have the syntax of JSON strings.
         quoted = [json.dumps(word, ensure_ascii=False) for word in words]
@@ -372,7 +363,6 @@ def render_configuration(client: ClientName, words: list[str]) -> str:
 
 
 def configuration_file(client: ClientName, project: Path) -> Path:
-    """Return a client's configuration file: the project's for Claude Code, the user's for Codex."""
     if client == "codex":
         return Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex", "config.toml")
     return project / ".mcp.json"

@@ -38,7 +38,6 @@ _WIDTH = 12
 _SERVER_SECONDS = 1.0
 _MOST_NAMED = 5
 _ROOM = 10
-"""MiB of free space below which a disk counts as full."""
 
 
 def _line(name: str, found: str, advice: str = "") -> str:
@@ -47,19 +46,17 @@ def _line(name: str, found: str, advice: str = "") -> str:
 
 
 def report() -> Iterator[str]:
-    """Yield a line for each check, with advice if something is missing."""
     settings, problem = _settings()
     yield _line("mahtab-tui", f"{__version__}, {resource_folder('styles').parent}")
     yield _line("python", f"{platform.python_version()}, {sys.executable}")
+    advice = "The kernel cannot be forked: undo restores only names, variables are not saved."
     if sys.platform == "win32":
         advice = "Use WSL: the kernel and the screen need a Unix system."
-        yield _line("system", "Windows", advice)
-    else:
-        yield _line("system", f"{platform.system()} {platform.release()}")
+    elif sys.platform == "linux":
+        advice = ""
+    yield _line("system", f"{platform.system()} {platform.release()}", advice)
     yield _line("kernel", "none", problem) if settings is None else _kernel(settings)
-    if settings is not None:
-        yield _undo(settings)
-        yield _variables(settings)
+    yield _line("variables", f"{saved_bytes() / 2**20:,.0f} MB saved across all sessions")
     yield _environments(settings)
     yield _sandbox()
     servers = find_servers(_SERVER_SECONDS)
@@ -87,8 +84,6 @@ def _model_servers(servers: Sequence[FoundServer]) -> str:
 
 
 def _settings() -> tuple[Settings | None, str]:
-    """Return the settings; or None and why they cannot be used, which the lines about the kernel and
-    the configuration show."""
     try:
         return load_settings(), ""
     except SettingsError as error:
@@ -107,25 +102,7 @@ def _kernel(settings: Settings) -> str:
     return _line("kernel", f"Python {answer.stdout.strip()}, {executable}")
 
 
-def _undo(settings: Settings) -> str:
-    if not settings.undo_steps:
-        return _line("undo", "off (undo_steps is 0)")
-    found = f"{settings.undo_steps:,} cells, {settings.undo_memory:,} MB of memory at most (undo_steps, undo_memory)"
-    only_names = "This system cannot fork the kernel safely: undo restores names, but not changes inside objects."
-    return _line("undo", found, "" if sys.platform == "linux" else only_names)
-
-
-def _variables(settings: Settings) -> str:
-    saved = f"{saved_bytes() / 2**20:,.0f} MB saved across all sessions"
-    if not settings.keep_namespace:
-        return _line("variables", f"not saved (keep_namespace is false); {saved}")
-    found = f"{saved}, {settings.keep_namespace_mb:,} MB at most per session (keep_namespace_mb)"
-    no_fork = "This system cannot fork the kernel safely: nothing is saved."
-    return _line("variables", found, "" if sys.platform == "linux" else no_fork)
-
-
 def _environments(settings: Settings | None) -> str:
-    """List other environments for the kernel, found by their files; no interpreter is started."""
     used = ""
     if settings is not None:
         with suppress(KernelError):  # the line about the kernel reports it
@@ -143,8 +120,7 @@ def _environments(settings: Settings | None) -> str:
 
 
 def _sandbox() -> str:
-    """Report the search sandbox after trying it, because a system may have everything required and
-    still forbid it."""
+    """Try the search sandbox, because a system may have everything required and still forbid it."""
     try:
         name, gaps = asyncio.run(_try_sandbox())
     except SandboxError as error:
@@ -173,8 +149,7 @@ class _RefusingHost:
 
 
 def _claude(local: str) -> str:
-    """Report the `claude` program. local: the model that answers if it is missing; empty if there
-    is only `demo`."""
+    """local: the model that answers without Claude; empty if there is only `demo`."""
     answers = f"{local} answers" if local else "the offline `demo` model answers, with canned rules"
     if (executable := find_program("claude")) is None:
         advice = "To use Claude, install Claude Code and run `claude` once to log in."

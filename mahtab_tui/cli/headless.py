@@ -12,7 +12,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from getpass import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,15 +29,14 @@ from mahtab_tui.bus.records import (
     get_record,
 )
 from mahtab_tui.bus.sanitize import one_line, plain, visible
-from mahtab_tui.cli.options import Assignments, Json, Model, checked_settings, fail
+from mahtab_tui.cli.options import Assignments, Json, Model, checked_settings, fail, warn
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import Status
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import default_model
 from mahtab_tui.sandbox.base import SandboxError
+from mahtab_tui.search.api import Log, Search
 from mahtab_tui.search.limits import merge_limits
-from mahtab_tui.search.log import Log
-from mahtab_tui.search.search import Search
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
@@ -125,14 +123,11 @@ _REVIEW_NOTICE = "Changes cannot be reviewed without a screen, so the model's co
 
 
 class RecordPrinter(logging.Handler):
-    """Prints the records of the bus as they arrive."""
-
     def __init__(self, *, as_json: bool) -> None:
         super().__init__()
         self._as_json = as_json
         self.failures: set[str] = set()
         self.uncomputed: list[str] = []
-        """Figures of the last answer that nothing computed."""
 
     def emit(self, record: logging.LogRecord) -> None:
         value = get_record(record)
@@ -141,9 +136,13 @@ class RecordPrinter(logging.Handler):
         if isinstance(value, records.AssistantChat):
             self.uncomputed = [figure.text for figure in value.figures or () if not figure.found]
         if self._as_json:
-            print(json.dumps(codec.as_json(value.changed(time=round(value.time, 3)))), flush=True)
+            print(_json_line(value), flush=True)
         elif text := _for_stderr(value):
-            print(plain(text), file=sys.stderr, flush=True)
+            _write_stderr(plain(text))
+
+
+def _json_line(record: Record) -> str:
+    return json.dumps(codec.as_json(record.changed(time=round(record.time, 3))))
 
 
 def _for_stderr(record: Record) -> str:
@@ -167,8 +166,8 @@ def _for_stderr(record: Record) -> str:
 
 
 class Approver(logging.Handler):
-    """Answers approvals and `input()`: asks on the terminal. Without a terminal, it refuses
-    approvals and answers `input()` with the end of input."""
+    """Answers approvals and `input()` from the terminal. Without one, it refuses approvals and ends
+    the input."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()
@@ -181,26 +180,24 @@ class Approver(logging.Handler):
         if isinstance(value, records.Approval | records.Input) and value.state == "waiting":
             # The asking thread starts waiting only after this record, so the answer must come from
             # another thread.
-            answer = self._decide if isinstance(value, records.Approval) else self._give_line
-            threading.Thread(target=answer, args=(value,), daemon=True).start()
+            threading.Thread(target=self._answer, args=(value,), daemon=True).start()
 
-    def _give_line(self, record: records.Input) -> None:
-        line = self._read_line(record) if self._terminal else None
-        self._session.host.inputs.answer(record.request, line)
+    def _answer(self, record: records.Approval | records.Input) -> None:
+        if isinstance(record, records.Approval):
+            decide = self._ask if self._terminal else self._refuse
+            self._session.approvals.answer(record.request, decide(record.text))
+        else:
+            line = self._read_line(record) if self._terminal else None
+            self._session.host.inputs.answer(record.request, line)
 
     def _read_line(self, record: records.Input) -> str | None:
-        prompt = plain(record.text)
-        if record.password:
-            with contextlib.suppress(EOFError):
-                return getpass(prompt)
-            return None
-        print(prompt, end="", file=sys.stderr, flush=True)
-        line = sys.stdin.readline()
-        return line.removesuffix("\n") if line else None
-
-    def _decide(self, record: records.Approval) -> None:
-        decision = self._ask(record.text) if self._terminal else self._refuse(record.text)
-        self._session.approvals.answer(record.request, decision)
+        with contextlib.suppress(EOFError):
+            if record.password:
+                return getpass(plain(record.text))
+            _write_stderr(plain(record.text), end="")
+            line = sys.stdin.readline()
+            return line.removesuffix("\n") if line else None
+        return None
 
     def _refuse(self, code: str) -> Decision:
         self.refused = True
@@ -212,7 +209,7 @@ class Approver(logging.Handler):
 
     def _ask(self, code: str) -> Decision:
         asks = "[y]es run it, [n]o skip it, [a]ll from now on, [s]top? "
-        print(visible(code), asks, sep="\n", end="", file=sys.stderr, flush=True)
+        _write_stderr(f"{visible(code)}\n{asks}", end="")
         letter = sys.stdin.readline().strip().lower()[:1]
         decisions = {"y": Decision("run"), "a": Decision("all"), "n": Decision("skip")}
         return decisions.get(letter, Decision("stop"))
@@ -251,7 +248,7 @@ def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as
         answer = session.agent.ask(question, attach="files and variables")
     except (KernelError, ModelError) as error:
         if not as_json and str(error) not in printer.failures:
-            print(plain(session.secrets.mask(f"mahtab-tui: {error}")), file=sys.stderr)
+            warn(session.secrets.mask(str(error)))
         return FAILED
     finally:
         session.close()
@@ -276,7 +273,7 @@ def _print_answer(answer: str, uncomputed: Sequence[str]) -> None:
     else:
         print(plain(answer), flush=True)
     if uncomputed:
-        print(one_line(f"mahtab-tui: not computed: {', '.join(uncomputed)}"), file=sys.stderr)
+        warn(one_line(f"not computed: {', '.join(uncomputed)}"))
 
 
 def _load_stdin(session: Session) -> bool:
@@ -293,7 +290,6 @@ def _load_stdin(session: Session) -> bool:
 WRONG_ARGUMENTS, PARTIAL = 2, 4
 
 _DRAW_SECONDS = 0.1
-"""Seconds between updates of the progress line on a terminal; elsewhere a hundred times as long."""
 
 
 class Progress:
@@ -316,7 +312,6 @@ class Progress:
                 self._tree.fold(record)
 
     def close(self) -> None:
-        """Draw the line one last time."""
         self._ended.set()
         self._thread.join()
         self._write(self._line(), end="\n")
@@ -333,19 +328,14 @@ class Progress:
         if used.calls and used.unpriced == used.calls:
             cost = "price unknown"
         seconds = time.monotonic() - self._began
-        return f"{_count(nodes, 'call')} ({alive:,} running), {_count(used.calls, 'model call')}, {used.tokens:,} tokens, {cost}, {seconds:.0f} s"
+        return f"calls: {nodes:,} ({alive:,} running), model calls: {used.calls:,}, tokens: {used.tokens:,}, {cost}, {seconds:.0f} s"
 
     def _write(self, text: str, end: str) -> None:
         _write_stderr(f"\r\x1b[K{text}" if self._terminal else text, end)
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
 class Stdout:
-    """Writes answers to stdout until writing fails, because the reader is gone or the disk is
-    full."""
+    """Writes answers to stdout until writing fails."""
 
     def __init__(self) -> None:
         self.failed = False
@@ -377,10 +367,7 @@ def search_once(
     yes: bool,
 ) -> int:
     """Search a file, a folder, or piped input ("-"); print the answer, and return the exit code.
-
-    log: a file for the events. as_json: also print events to stdout, one per line, ending with the
-    answer. yes: run large fan-outs; otherwise they are refused, because nobody can be asked.
-    """
+    yes: run large fan-outs, which are refused otherwise."""
     secrets = Secrets(settings.secrets)
     progress, stdout, masking = Progress(), Stdout(), MaskingFilter(secrets)
     receivers: list[Callable[[Record], None]] = [progress.fold]
@@ -391,6 +378,12 @@ def search_once(
         masked = masking.mask_record(record)
         for receive in receivers:
             receive(masked)
+
+    def print_json(record: Record) -> None:
+        if not isinstance(record, SearchChatStream):
+            stdout.write(_json_line(record))
+            if search is not None and stdout.failed and isinstance(record, SearchRecord):
+                search.stop(record.tree, "1")  # nobody reads the output
 
     def report(sentence: str) -> None:
         _write_stderr(f"mahtab-tui: {plain(secrets.mask(sentence))}")
@@ -409,7 +402,7 @@ def search_once(
             secrets=secrets,
         )
         if as_json:
-            receivers.append(partial(_print_json, stdout, search))
+            receivers.append(print_json)
         context: Any = _read_stdin() if source == "-" else Path(source)
         answer = search.run(
             query,
@@ -458,10 +451,3 @@ def _read_stdin() -> bytes:
         return b"" if sys.stdin is None else sys.stdin.buffer.read()
     except OSError as error:
         raise ContextError(f"stdin cannot be read: {error.strerror}.") from None
-
-
-def _print_json(stdout: Stdout, search: Search, record: Record) -> None:
-    if not isinstance(record, SearchChatStream):
-        stdout.write(json.dumps(codec.as_json(record.changed(time=round(record.time, 3)))))
-        if stdout.failed and isinstance(record, SearchRecord):  # nobody reads the output
-            search.stop(record.tree, "1")

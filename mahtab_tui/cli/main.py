@@ -60,9 +60,8 @@ COMMANDS = {
     "sessions": "mahtab_tui.cli.sessions:sessions_app",
     "kernels": "mahtab_tui.cli.sessions:kernels_app",
 }
-"""The function of each command, or a `Typer` with its subcommands, in the order of the help."""
+"""A function or a `Typer` with subcommands, in the order of the help."""
 _CELLS = (".ipynb", ".py", ".md")
-"""Suffixes of files opened as cells, unless an option makes them variables."""
 _LATEST = "latest"
 _DEFAULT_VALUES = {"--resume": _LATEST, "--attach": "."}
 _REFUSALS = {
@@ -73,8 +72,8 @@ _REFUSALS = {
 
 
 class Commands(TyperGroup):
-    """The group of all commands in `COMMANDS`. If the first word is none, all words are files and
-    folders for the screen, which finds them in the context's `args`."""
+    """The group of all commands. If the first word is none, all words are files and folders for the
+    screen, which finds them in the context's `args`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         args = _with_optional_value(args)
@@ -100,8 +99,7 @@ class Commands(TyperGroup):
 
 
 def _with_optional_value(words: list[str]) -> list[str]:
-    """Give ``--resume`` and ``--attach`` their default values, because Typer has no optional
-    values."""
+    """Give ``--resume`` and ``--attach`` their default values; Typer has no optional values."""
     for index, word in enumerate(words):
         following = words[index + 1 : index + 2]
         if word in _DEFAULT_VALUES and (not following or following[0].startswith("-")):
@@ -335,8 +333,7 @@ def screen(
 
 
 def _sort_paths(words: Sequence[str], load: list[Path] | None) -> tuple[list[Path], list[Path]]:
-    """Return the files that are opened as cells, and those that become variables with the folder to
-    work in. Ends the command if one does not exist."""
+    """Return the files that are opened as cells, and the other paths."""
     cells, loaded = list[Path](), list(load or ())
     for word in words:
         if not os.path.lexists(word):
@@ -351,7 +348,6 @@ def _sort_paths(words: Sequence[str], load: list[Path] | None) -> tuple[list[Pat
 
 
 def _check_reachable(files: Sequence[DataFile], kernel: str | None) -> None:
-    """End the command if files on this machine would have to be loaded into a remote kernel."""
     if kernel and files:
         fail(
             f"{files[0].path} is on this machine, but the kernel runs on another ({kernel}). Load it in a cell, from a path there."
@@ -442,8 +438,7 @@ def doctor() -> None:
 
 
 def _open_paths(paths: Sequence[Path] | None) -> list[DataFile]:
-    """Change to the folder among the paths, and check the files. Ends the command with a sentence
-    if one is unusable."""
+    """Change to the folder among the paths, and check the files."""
     if not paths:
         return []
     from mahtab_tui.session.loading import CannotLoad, inspect_files
@@ -463,7 +458,6 @@ def _open_paths(paths: Sequence[Path] | None) -> list[DataFile]:
 
 
 def main() -> None:
-    """Parse the arguments and run the command."""
     # An encoding that lacks a character must not lose the answer.
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")

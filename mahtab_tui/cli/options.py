@@ -17,7 +17,7 @@ from mahtab_tui.settings.model import Settings, SettingsError, load_settings
 from mahtab_tui.settings.sources import project_folder
 
 _ALLOWED = re.compile(r"(\A\r\x1b\[K|\x1b\[[\d;]*m)")
-"""Control sequences that commands use: rewriting a line, colours and styles."""
+"""Rewriting a line, colours and styles."""
 
 
 class _FilteredStream(TextIOWrapper):
@@ -33,7 +33,7 @@ class _FilteredStream(TextIOWrapper):
             write_through=stream.write_through,
         )
         self._stream = stream
-        """Kept alive, because its destruction would close the file that both streams write to."""
+        """Kept alive, because its destruction would close the file."""
 
     def write(self, text: str, /) -> int:
         pieces = _ALLOWED.split(text)
@@ -42,7 +42,6 @@ class _FilteredStream(TextIOWrapper):
 
 
 def guard_terminal() -> None:
-    """Prevent anything that the command prints from controlling the terminal."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if isinstance(stream, TextIOWrapper) and (name == "stderr" or stream.isatty()):
@@ -55,26 +54,22 @@ def echo(text: str, *, err: bool = False) -> None:
 
 
 def warn(sentence: str) -> None:
-    """Print a sentence to stderr."""
     echo(f"mahtab-tui: {sentence}", err=True)
 
 
 def ensure_folder() -> None:
-    """End the command if the current folder was deleted."""
     with fail_on(SettingsError):
         project_folder()
 
 
 def fail(sentence: str, code: int = 2) -> NoReturn:
-    """End the command with a sentence on stderr and an exit code."""
     warn(sentence)
     raise typer.Exit(code)
 
 
 @contextmanager
 def fail_on(*errors: type[Exception], code: int = 2) -> Iterator[None]:
-    """End the command with the message and exit code of one of these errors, if the block raises
-    it."""
+    """End the command with the message of one of these errors, if the block raises it."""
     try:
         yield
     except errors as error:
@@ -82,8 +77,7 @@ def fail_on(*errors: type[Exception], code: int = 2) -> Iterator[None]:
 
 
 def prompt_answer(prompt: str, hidden: bool) -> str | None:
-    """Ask on the terminal for what the connection to another machine needs, and wait. hidden:
-    whether it is a password. Returns None if there is no answer."""
+    """Ask on the terminal for what a connection needs; None if there is no answer."""
     try:
         text = plain(prompt).strip()
         answer = typer.prompt(
@@ -150,11 +144,8 @@ Assignments = Annotated[
 def checked_settings(
     models: Sequence[Literal["model", "sub_model"]], pairs: list[str] | None, **given: object
 ) -> Settings:
-    """Load the settings. Ends the command with a sentence if they are invalid or a model is
-    unavailable. Warns about untrusted settings.
-
-    models: the models to check. pairs: the arguments of ``--set``.
-    """
+    """Load the settings. Ends the command if they are invalid or one of `models` is unavailable.
+    pairs: the arguments of ``--set``."""
     from mahtab_tui.llm.base import ModelError
     from mahtab_tui.llm.providers import check_model
 

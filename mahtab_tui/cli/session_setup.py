@@ -6,7 +6,6 @@ import asyncio
 import os
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,11 +34,8 @@ LONGEST_NAME = 255
 
 
 def open_notebook(paths: Sequence[Path], opened: Path | None) -> NotebookFile | None:
-    """Read the file whose cells are shown. Ends the command with a sentence if that is impossible.
-
-    paths: files given to be opened as cells. opened: the file that is kept up to date, which need
-    not exist.
-    """
+    """Read the file whose cells are shown. Ends the command if that is impossible. opened: the file
+    that is kept up to date, which need not exist."""
     if len(paths) + (opened is not None) > 1:
         first, second, *_ = [*paths, *([] if opened is None else [opened])]
         fail(
@@ -88,8 +84,6 @@ def reopen_notebook(past: list[Record]) -> NotebookFile | None:
 
 
 class ResumedSession(NamedTuple):
-    """A resumed session."""
-
     backend: SessionBackend
     name: str
     past: list[Record]
@@ -99,14 +93,10 @@ class ResumedSession(NamedTuple):
 
 
 def new_backend(settings: Settings, project: Path) -> SessionBackend:
-    """Create the kernel and the store of a new session. Ends the command with a sentence if the
-    kernel's address is invalid."""
     return _make_backend(settings, new_store(project)[0])
 
 
 def backend_without_store(settings: Settings) -> SessionBackend:
-    """Create the kernel of a session that is not saved, with its records only in memory. Ends the
-    command with a sentence if the kernel's address is invalid."""
     disable_langsmith()
     with fail_on(KernelError):
         return SessionBackend(process_kernel(settings), MemoryStore())
@@ -120,13 +110,8 @@ def resume_backend(
     *,
     its_kernel: bool = True,
 ) -> ResumedSession:
-    """Resume a session, reattaching its kernel if that is waiting. Ends the command with a sentence
-    if this is impossible.
-
-    session: the start of its id; None for the last one, of the project or of all. notebook: the
-    notebook to show; None for the session's own. its_kernel: use the session's own kernel address
-    and interpreter.
-    """
+    """Resume a session, reattaching its kernel if that is waiting. Ends the command if this is
+    impossible. its_kernel: use the session's own kernel address and interpreter."""
     with fail_on(SessionNotFound):
         store, name, past = resume(session, project, variables=settings.keep_namespace)
     if notebook is None and past:
@@ -153,19 +138,12 @@ def _use_last_kernel(settings: Settings, past: list[Record]) -> tuple[Settings, 
         else:
             find_interpreter(changed.python)
     except KernelError as error:
-        why = f" ({str(error).rstrip('.')})" if last.address else ""
-        return settings, _kernel_gone(last, settings, why)
+        had = f"interpreter, {last.executable}, is gone"
+        if last.address:
+            had = f"kernel, {last.address}, is gone ({str(error).rstrip('.')})"
+        text = f"This session's {had}; it continues with another one. /kernel lists others."
+        return settings, one_line(text)
     return changed, ""
-
-
-def _kernel_gone(last: Kernel, settings: Settings, why: str) -> str:
-    now = settings.kernel or ""
-    if not now:
-        with suppress(KernelError):  # the kernel's start reports why it has none
-            now = find_interpreter(settings.python)
-    had = f"kernel, {last.address}," if last.address else f"interpreter, {last.executable},"
-    text = f"This session's {had} is gone{why}; it continues with {now}. /kernel lists others."
-    return one_line(text)
 
 
 def _make_backend(
@@ -190,8 +168,6 @@ def _make_backend(
 
 
 def print_how_to_continue(backend: SessionBackend, name: str, *, resumed: bool, cell: int) -> None:
-    """Print how to continue a session that was closed. cell: the cell that its kernel is still
-    running; 0 for none."""
     store = backend.store
     if isinstance(store, SqliteStore) and (resumed or store.has_written):
         typer.echo(f"The conversation of session {one_line(name)} ({store.session}) is saved.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import termios
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -88,7 +88,7 @@ def clean(
 
 
 def list_detached_kernels() -> Iterator[str]:
-    """Return a heading and a line for each kernel that waits for a screen, longest wait first."""
+    """Yield a heading and a line for each kernel that waits for a screen, longest wait first."""
     waiting: list[WaitingKernel | KernelNote] = [*local_detached_kernels()]
     waiting += reversed(waiting_remote_kernels())
     if waiting:
@@ -123,12 +123,8 @@ def _stop_local(kernel: WaitingKernel) -> None:
 def resume(
     session: str | None, project: Path | None, *, variables: bool
 ) -> tuple[SqliteStore, str, list[Record]]:
-    """Return the store of a session, its name, and its past records.
-
-    session: the start of its id; None for the last one, of the project or of all. variables:
-    whether to restore saved variables, too. Raises `SessionNotFound`; ends the command if the user
-    declines.
-    """
+    """Return the store of a session, its name, and its past records. Raises `SessionNotFound`; ends
+    the command if the user declines."""
     row = find_session(session, project)
     try:
         return resumed_store(row, variables=variables)
@@ -152,11 +148,8 @@ def resume(
 def attach(
     store: SqliteStore, past: list[Record], settings: Settings
 ) -> tuple[DetachedKernel, list[Record]]:
-    """Attach to the session's kernel if it is waiting; returns it, with the past records.
-
-    A kernel at another address than the settings name is left alone. Ends the command if the kernel
-    waits on another machine that cannot be reached.
-    """
+    """Attach to the session's waiting kernel, unless the settings name another address; returns it,
+    with the past records. Ends the command if its machine cannot be reached."""
     if store.claim is None or not settings.keep_kernel:
         return DetachedKernel(), past
 
@@ -212,23 +205,6 @@ Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exi
 
 NEWEST = 50
 _CATCH_UP = 0.3
-"""Maximum seconds that a command spends on indexing sessions before it answers."""
-
-
-@contextmanager
-def _store_errors() -> Iterator[None]:
-    with fail_on(SessionNotFound, StoreError, code=1):
-        yield
-
-
-@contextmanager
-def _file_errors(path: Path | str, done: str) -> Iterator[None]:
-    try:
-        yield
-    except FileExistsError:
-        fail(f"{one_line(str(path))} already exists. --force replaces it.", 1)
-    except OSError as error:
-        fail(f"{one_line(str(path))} cannot be {done}: {error.strerror}.", 1)
 
 
 @sessions_app.callback(invoke_without_command=True)
@@ -304,7 +280,7 @@ def search(
     if not wanted_words(typed):
         fail("A search needs a word: letters or digits.")
     folder = None if all_projects else str(Path.cwd())
-    with _store_errors():
+    with fail_on(SessionNotFound, StoreError, code=1):
         behind = catch_up(database(), _CATCH_UP)
         found = find_sessions(database(), typed, folder, limit=limit)
     for hit in found.hits:
@@ -329,7 +305,7 @@ def rename(
     """Give a session another title. Exit codes: 0 renamed, 1 not renamed."""
     if not question_title(title):
         fail("A title needs at least one letter.")
-    with _store_errors():
+    with fail_on(SessionNotFound, StoreError, code=1):
         row = find_session(session, None)
         rename_session(database(), row.id, title)
     echo(f"The session {row.id} is now called: {question_title(title)}")
@@ -360,7 +336,7 @@ def remove(
 ) -> None:
     """Delete a session for good: its conversation and its variables. Exit codes: 0 deleted, 1 not
     deleted."""
-    with _store_errors():
+    with fail_on(SessionNotFound, StoreError, code=1):
         row = find_session(session, None)
         if not yes:
             heading = one_line(row.heading or row.name)
@@ -406,9 +382,13 @@ def export(
         endings = ", ".join(ENDINGS)
         fail(f"Name the output with -o; its extension sets the format. Extensions: {endings}.")
     ensure_folder()
-    with _file_errors(output, "written"), _store_errors(), fail_on(NothingToExport, code=1):
+    with fail_on(SessionNotFound, StoreError, NothingToExport, code=1):
         row = find_session(session, Path.cwd() if session is None else None)
         # It was masked when saved, as far as secrets were known then.
         mask = Secrets(checked_settings((), None).secrets).redact_for_model
-        outcome = export_session(row, output, mask, shown=shown, whole=whole, over=force)
-    echo(outcome)
+        try:
+            echo(export_session(row, output, mask, shown=shown, whole=whole, over=force))
+        except FileExistsError:
+            fail(f"{one_line(str(output))} already exists. --force replaces it.", 1)
+        except OSError as error:
+            fail(f"{one_line(str(output))} cannot be written: {error.strerror}.", 1)

@@ -34,9 +34,7 @@ class Search(Entry):
     texts = ("title", "text")
     query: str
     root: str
-    """The name of its first node."""
     title: str = ""
-    """On one line."""
     text: str = ""
     asked: int = 0
     cost: float = 0.0
@@ -80,8 +78,6 @@ class Output(NamedTuple):
 
 
 class WholeOutput(OutputBuffer):
-    """All of a cell's output."""
-
     def __init__(self) -> None:
         super().__init__()
         self.parts: list[Output] = []
@@ -107,19 +103,14 @@ def outputs(cell: Cell) -> list[Output]:
 
 
 ASIDES = ToolUse | Search | Note
-"""Entries that are exported only on request."""
 
 
 def has_run(entry: Entry) -> TypeGuard[Cell]:
-    """Return whether an entry is a cell that ran, or still runs."""
     return isinstance(entry, Cell) and entry.number is not None
 
 
 class Conversation(conversation.Conversation):
-    """The entries of a session."""
-
     def __init__(self, past: Iterable[Record] = (), *, asides: bool = False) -> None:
-        """asides: include tool calls, searches and warnings."""
         super().__init__()
         self.hidden_entries = HiddenEntries()
         self._asides = asides
@@ -154,7 +145,6 @@ class Conversation(conversation.Conversation):
 
     @property
     def title(self) -> str:
-        """The start of the first question, or of the first cell."""
         questions = (entry.text for entry in self.entries if isinstance(entry, Question))
         codes = (entry.code for entry in self.entries if has_run(entry))
         first = next(questions, None) or next(codes, "")
@@ -165,8 +155,7 @@ class Conversation(conversation.Conversation):
         return self.hidden_entries.is_private(entry.key)
 
     def private_texts(self) -> Iterator[str]:
-        """Yield the texts of private variables that are known without the kernel: strings and
-        outputs of the cells that use them."""
+        """Yield the texts of private variables that are known without the kernel."""
         for cell in self.entries:
             if not isinstance(cell, Cell) or not self.private(cell):
                 continue
@@ -179,7 +168,6 @@ class Conversation(conversation.Conversation):
                     yield from (output.text, output.text.strip().strip("'\""))
 
     def mask_texts(self, mask: Callable[[str], str]) -> None:
-        """Replace each text by the result of `mask`."""
         for entry in self.entries:
             for name in entry.texts:
                 setattr(entry, name, mask(getattr(entry, name)))
@@ -206,7 +194,6 @@ class Conversation(conversation.Conversation):
 
 
 LONGEST = 100_000
-"""Characters of an output to export."""
 
 
 class NothingToExport(Exception):
@@ -242,11 +229,9 @@ class Selected(NamedTuple):
         return isinstance(entry, ToolUse | Search) and len(entry.text) > self.longest
 
     def text(self, entry: ToolUse | Search) -> str:
-        """Return the result of a tool call or a search, of a long one the start and end."""
         return entry.text if self.longest is None else shorten(entry.text, self.longest)
 
     def outputs(self, cell: Cell) -> list[Output]:
-        """Return a cell's outputs, of long ones the start and end."""
         found = outputs(cell)
         if self.longest is None:
             return found
@@ -254,7 +239,6 @@ class Selected(NamedTuple):
 
 
 def shorten(text: str, longest: int, advice: str = "") -> str:
-    """Return the start and end of a long text."""
     if len(text) <= longest:
         return text
     half = longest // 2
@@ -265,8 +249,8 @@ def shorten(text: str, longest: int, advice: str = "") -> str:
 def select(
     conversation: Conversation, session: str, *, shown: bool = False, longest: int | None = LONGEST
 ) -> Selected:
-    """Choose what to export. shown: without hidden, replaced and undone entries. longest:
-    characters of an output. Raises `NothingToExport`."""
+    """Choose what to export. shown: without hidden, replaced and undone entries. Raises
+    `NothingToExport`."""
     entries: Sequence[Entry] = conversation.entries
     if shown:
         undone = {entry.key for entry in entries if isinstance(entry, Cell) and entry.undone}

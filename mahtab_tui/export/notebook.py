@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import platform
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from itertools import chain
 from typing import Any
 from urllib.parse import urlsplit
@@ -28,13 +28,11 @@ _LONG = 200_000
 _MARKUP = re.compile("[<[]|```|~~~")
 """Text without it has no tag, picture, link or open code block."""
 _DEEP = 20
-"""Maximum nesting depth to parse."""
 _HTML_PARSER = MarkdownIt("commonmark", {"html": True, "maxNesting": _DEEP})
 _HTML_PARSER.validateLink = lambda url: True  # type: ignore[method-assign]
 
 
 def escape_markdown(text: str) -> str:
-    """Return a text as one line of Markdown without markup."""
     return re.sub(r"([\\`*_\[\]>#&~|!])", r"\\\1", one_line(text)).replace("<", "&lt;")
 
 
@@ -140,7 +138,6 @@ def _metadata(entry: Entry, selected: Selected) -> dict[str, Any]:
 
 
 def author_name(entry: Entry) -> str:
-    """Return "user", "model" or "agent"; "program" for warnings."""
     match entry:
         case Question() | Cell(person=True):
             return "user"
@@ -152,7 +149,6 @@ def author_name(entry: Entry) -> str:
 
 
 def render_text_entry(entry: Entry, selected: Selected) -> str:
-    """Render an entry that did not run as Markdown."""
     match entry:
         case Note():
             return f"*{escape_markdown(to_title(entry.text))}*"
@@ -180,7 +176,6 @@ def _title(entry: ToolUse | Search) -> str:
 
 
 def code_cell(cell: Cell, selected: Selected) -> Node:
-    """Convert a cell that ran."""
     if selected.is_private(cell):
         return {"cell_type": "code", "source": _OMITTED, "execution_count": None, "outputs": []}
     # From another program's session, or a damaged one; notebooks count from 0.
@@ -196,21 +191,16 @@ def _output(output: Output, number: int | None) -> Node:
         return {"output_type": "error", "ename": name, "evalue": value, "traceback": lines}
     if output.kind not in ("value", "display"):
         return {"output_type": "stream", "name": "stdout", "text": output.text}
-    shown = {"data": _bundle(output), "metadata": {}}
+    bundle = {"text/plain": output.text.removesuffix("\n")}
+    if output.mime and output.mime != "text/plain":
+        bundle[output.mime] = output.data
+    shown = {"data": bundle, "metadata": {}}
     if output.kind == "value":
         return {"output_type": "execute_result", **shown, "execution_count": number}
     return {"output_type": "display_data", **shown}
 
 
-def _bundle(output: Output) -> Mapping[str, str]:
-    bundle = {"text/plain": output.text.removesuffix("\n")}
-    if output.mime and output.mime != "text/plain":
-        bundle[output.mime] = output.data
-    return bundle
-
-
 def parse_error(traceback: str) -> tuple[str, str]:
-    """Return name and message of an error: the traceback's last line with a name, but for hints."""
     for line in reversed(traceback.strip().split("\n")):
         if found := re.match(r"(?!Hint: )([A-Za-z_][\w.]*)(?:: (.*))?$", line):
             return found[1], found[2] or ""

@@ -1,5 +1,4 @@
-"""Reads a notebook, script or Markdown file whose cells a session shows and runs. The content is
-not trusted, and nothing runs."""
+"""Reads an untrusted notebook, script or Markdown file whose cells a session shows and runs."""
 
 from __future__ import annotations
 
@@ -21,18 +20,14 @@ from mahtab_tui.export.entries import BASE64, Output, shorten
 ENDINGS = (".ipynb", ".py", ".md")
 MOST_BYTES = 200_000_000
 _MOST_TEXT, _MOST_CELLS = 2_000_000, 5_000
-"""Characters and cells of a script or Markdown file, which take long to read."""
 
 LONGEST = 1_000_000
-"""Characters of an output that the session shows."""
 _LARGEST = 20_000_000
-"""Characters of a picture."""
 _OUTPUTS = 200
-"""Outputs of a cell that the session shows."""
 
 _PERCENT = re.compile(r"^# ?%%", re.MULTILINE)
 HEADER = re.compile(r"\A(?:#!.*\n)?(?:#.*coding[:=].*\n)?(?:((?:# )?---)\n(?:.*\n)*?\1\n+)?")
-"""Text before the cells of a script or Markdown file: interpreter, encoding, metadata."""
+"""Interpreter, encoding and metadata of a script or Markdown file."""
 _INDENT = re.compile(r"\{\r?\n([ \t]*)")
 KINDS = ("code", "markdown", "raw")
 
@@ -63,13 +58,12 @@ class NotebookFile:
     """Absolute."""
     digest: str
     content: Node
-    """The whole notebook. Never modified."""
+    """Never modified."""
     form: str = "ipynb"
     """ "ipynb", or the name of jupytext's format; "script" for Python without cells."""
     style: Style = AS_JUPYTER
     rewritable: bool = False
     header: str = ""
-    """Metadata in the first lines of a script or Markdown file."""
     text: str = ""
 
     @property
@@ -215,7 +209,6 @@ def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
 
 
 def _text(value: object) -> str | None:
-    """Join the lines of a notebook's text; None for something else."""
     if isinstance(value, list) and all(isinstance(line, str) for line in value):
         return "".join(value)
     return value if isinstance(value, str) else None
@@ -239,7 +232,6 @@ def _output(output: Node, longest: int) -> Output:
 
 
 def _value(data: Node, kind: str, longest: int) -> Output:
-    """Return the best representation that the screen can draw."""
     plain = _text(data.get("text/plain"))
     if plain is None:
         text = f"[{', '.join(one_line(mime) for mime in list(data)[:5])}]\n"

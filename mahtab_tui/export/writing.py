@@ -7,7 +7,6 @@ import itertools
 import json
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -29,11 +28,12 @@ from mahtab_tui.export.notebook import (
     notebook,
 )
 from mahtab_tui.export.reading import HEADER, Node, NotebookFile, cell_source, content_digest
+from mahtab_tui.system import replace_file
 
 ENDINGS = (".ipynb", ".py", ".md", ".html")
 
 _MOST_TAGS, _LONGEST = 5_000, 200_000
-"""Tags and characters of a rich output. Nested tags take quadratic time."""
+"""Nested tags take quadratic time."""
 _PAGE = """{%- extends 'lab/index.html.j2' -%}
 {% block html_head_js %}<meta http-equiv="Content-Security-Policy"
  content="default-src 'none'; img-src data:; font-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'">
@@ -82,7 +82,6 @@ def _without_controls(node: Any) -> Any:
 
 
 def _with_outputs(cell: Any) -> Iterator[Any]:
-    """Yield a cell and its outputs as Markdown cells."""
     from nbformat.v4 import new_markdown_cell
 
     yield cell
@@ -100,7 +99,6 @@ def _with_outputs(cell: Any) -> Iterator[Any]:
 
 
 def _page(notebook: Any, title: str) -> str:
-    """Return a notebook as an HTML page that loads and runs nothing."""
     try:
         from nbconvert import HTMLExporter
     except ImportError:
@@ -143,38 +141,8 @@ def write(selected: Selected, path: Path, *, over: bool = False) -> None:
     replace_file(path, text)
 
 
-def replace_file(path: Path, text: str) -> None:
-    """Write a file atomically. A link stays a link. Raises `OSError`."""
-    path = Path(os.path.realpath(path))
-    try:
-        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=".mahtab-")
-    except OSError as error:
-        error.filename = str(path)  # not the temporary file's name
-        raise
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(draft, _mode(path))
-        os.replace(draft, path)
-    except BaseException:
-        os.unlink(draft)
-        raise
-
-
-def _mode(path: Path) -> int:
-    try:
-        return path.stat().st_mode & 0o777
-    except OSError:
-        mask = os.umask(0o077)
-        os.umask(mask)
-        return 0o666 & ~mask
-
-
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MOST = 3_000
-"""Lines to compare, which may take quadratic time."""
 
 
 def new_notebook(path: Path) -> NotebookFile:
@@ -190,7 +158,7 @@ def merge_content(
     mask: Callable[[str], str],
 ) -> Node:
     """Return the notebook with the cells that ran (by index), and the rest of the session at its
-    end. mask: masks texts as in the entries."""
+    end."""
     made = [
         _updated_cell(cell, ran[index], selected, mask) if index in ran else cell
         for index, cell in enumerate(file.cells)
@@ -206,7 +174,6 @@ def merge_content(
 
 
 def render_text(file: NotebookFile, content: Node) -> str:
-    """Return the file's text with this content, in its formatting."""
     if file.form != "ipynb":
         text = file.header + _preserve_file_lines(file, content)
     else:
@@ -227,14 +194,12 @@ def file_digest(path: Path) -> str:
 
 
 def free_name(path: Path) -> Path:
-    """Return the first free ``name (2).ipynb``, ``name (3).ipynb``, …"""
     count = itertools.count(2)
     names = (path.with_name(f"{path.stem} ({number}){path.suffix}") for number in count)
     return next(name for name in names if not os.path.lexists(name))
 
 
 def write_text(path: Path, text: str) -> str:
-    """Write a file atomically; returns its digest. Raises `OSError`."""
     replace_file(path, text)
     return content_digest(text.encode("utf-8", "replace"))
 
@@ -251,7 +216,6 @@ def _updated_cell(cell: Node, run: Cell, selected: Selected, mask: Callable[[str
 
 
 def _split(new: list[Node]) -> list[Node]:
-    """Split texts into lists of lines, as Jupyter does."""
     notebook = split_lines(nbformat.from_dict({"cells": new}))
     split: list[Node] = json.loads(json.dumps(notebook.cells, sort_keys=True))
     return split

@@ -1,5 +1,4 @@
-"""The `Kernel` interface that the rest of the program uses, with the table of its operations, and
-the host interface that kernels call."""
+"""The `Kernel` interface, with the table of its operations, and the host interface."""
 
 from __future__ import annotations
 
@@ -36,8 +35,6 @@ OUTPUT_LIMIT = 10_000
 
 
 class KernelState(StrEnum):
-    """The state of a kernel, as shown in the header."""
-
     STARTING = "starting"
     IDLE = "idle"
     BUSY = "busy"
@@ -53,23 +50,17 @@ OnDisplay = Callable[[Display], None]
 
 @dataclass(frozen=True, slots=True)
 class KernelInfo:
-    """A kernel's Python, folder and process."""
-
     python: str
-    """The version, such as "3.12.1"."""
     executable: str
     cwd: str
     pid: int
     state: KernelState
     host: str = ""
-    """The machine, or the command that connects to the kernel; empty for this machine."""
+    """The machine or the connecting command; empty for this machine."""
     next_try: float = 0.0
-    """While the connection to the kernel is lost: the time of the next attempt, in seconds since
-    the epoch."""
     address: str = ""
-    """As for ``--kernel``, without a token; empty for this machine."""
+    """As for ``--kernel``, without a token."""
     language: str = ""
-    """The language in lower case, if it is not Python."""
 
     @property
     def local_folder(self) -> str:
@@ -82,19 +73,15 @@ class HostFunction(NamedTuple):
 
     name: str
     called: str
-    """Its name in `KernelHost.call`."""
     parameters: Sequence[tuple[str, str, str | None]]
-    """Name, annotation and default of each, as source text; None for no default. Values are sent as
-    JSON."""
+    """Name, annotation and default of each, as source text; None for no default."""
     doc: str
 
 
 class HostServer(NamedTuple):
-    """An MCP server: an object in every namespace whose tools `KernelHost.call` describes and
-    calls."""
+    """An MCP server: an object in every namespace whose tools `KernelHost.call` serves."""
 
     name: str
-    """A Python name."""
     about: str
     """One line for its `repr`."""
 
@@ -103,46 +90,32 @@ class KernelHost(Protocol):
     """The interface that a kernel calls, on its own threads."""
 
     def kernel_state(self, info: KernelInfo, text: str) -> None:
-        """Report a new state. `text` is a sentence for the user, or empty."""
+        """Report a new state. text: a sentence for the user, or empty."""
+        return
 
     def background_output(self, text: str) -> None:
-        """A thread, a child process or a task printed something while no cell ran."""
+        """Something was printed while no cell ran."""
+        return
 
     def functions(self) -> Sequence[HostFunction]:
-        """The functions for every new namespace, in addition to the kernel's own tools."""
+        return ()
 
     def servers(self) -> Sequence[HostServer]:
-        """The MCP servers for every new namespace."""
+        return ()
 
     def call(self, name: str, args: Mapping[str, Any]) -> Any:
         """Serve a call by code in the kernel, which waits; arguments and result are JSON values.
-
         Runs on a separate thread, so it may block, and may call `Kernel.execute` with
-        ``nested=True``. The message of an exception is raised in the kernel as `RuntimeError`; a
-        `KeyboardInterrupt` there ends the wait, and calls `call_cancelled`.
-        """
-
-    def call_cancelled(self, name: str) -> None:
-        """The kernel was interrupted, and no longer waits for the result of `call`."""
-
-
-class NullHost:
-    """A `KernelHost` that does nothing, for a kernel that has not been started."""
-
-    def kernel_state(self, info: KernelInfo, text: str) -> None: ...
-
-    def background_output(self, text: str) -> None: ...
-
-    def functions(self) -> Sequence[HostFunction]:
-        return ()
-
-    def servers(self) -> Sequence[HostServer]:
-        return ()
-
-    def call(self, name: str, args: Mapping[str, Any]) -> Any:
+        ``nested=True``. The message of an exception is raised in the kernel as `RuntimeError`."""
         raise RuntimeError("The kernel was not started.")
 
-    def call_cancelled(self, name: str) -> None: ...
+    def call_cancelled(self, name: str) -> None:
+        """The kernel no longer waits for the result of `call`."""
+        return
+
+
+class NullHost(KernelHost):
+    """A `KernelHost` for a kernel that has not been started."""
 
 
 T = TypeVar("T")
@@ -155,12 +128,10 @@ class Operation(Generic[T]):
     """A request to a kernel's worker, or another method of `Kernel`."""
 
     name = ""
-    """The method of `Kernel`, and the request's op."""
 
     def __init__(self, result: type[T], unmasked: str = "", *, timeout: float = 5.0) -> None:
-        """result: type that a reply is converted to. unmasked: fields in it, at any depth, whose
-        texts are not masked, because they identify something or are the program's own words.
-        timeout: seconds."""
+        """unmasked: fields of the result, at any depth, whose texts are not masked, because they
+        identify something or are our own words. timeout: seconds."""
         self.result = result
         self.unmasked = frozenset(unmasked.split())
         self.timeout = timeout
@@ -171,8 +142,6 @@ class Operation(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class UndoAnswer:
-    """Effect of an undo, and the working directory after it."""
-
     restoration: Restoration
     cwd: str
 
@@ -180,11 +149,10 @@ class UndoAnswer:
 CHANGES = "name kind change"
 
 LOAD_TIMEOUT = 60.0
-"""Seconds for `Kernel.installed` if it imports the module."""
 
 
 class Operations:
-    """Table of all operations whose result holds text, and of all requests."""
+    """All operations whose result holds text, and all requests."""
 
     execute = Operation(CellResult, f"{CHANGES} kinds mime value file")
     resume_cell = Operation(CellResult, f"{CHANGES} kinds mime value file")
@@ -194,8 +162,6 @@ class Operations:
     installed = Operation(bool)
     variables = Operation(list[Variable], "name kind")
     private_use = Operation(PrivateUse, ALL, timeout=15.0)
-    # Inspecting and describing have their own time limits of about 2 s; the inspector has 10 s for
-    # sorting and the like.
     inspect = Operation(Detail, "name", timeout=10.0)
     describe = Operation(dict[str, str])
     inspect_object = Operation(
@@ -222,21 +188,15 @@ class Operations:
 
 class Kernel(Protocol):
     """A namespace in which code runs. Methods may be called from any thread except the kernel's
-    own.
-
-    All that ask the kernel raise `KernelError`. Those that describe variables work while a cell
-    runs, and run no code of the user's classes.
-    """
+    own; those that ask the kernel raise `KernelError`. Those that describe variables work while a
+    cell runs, and run no code of the user's classes."""
 
     _host: KernelHost = NullHost()
     _state: KernelState = KernelState.DEAD
     _turn: threading.Lock
-    """Held while a cell runs, unless it is nested."""
     _cannot_save: str = ""
-    """Why this kind of kernel saves no variables, as a sentence."""
 
     def _report(self, state: KernelState, text: str) -> None:
-        """Report a new state to the host. text: a sentence, or empty."""
         self._state = state
         self._host.kernel_state(self.info(), text)
 
@@ -252,11 +212,9 @@ class Kernel(Protocol):
             if self._state is KernelState.BUSY:
                 self._report(KernelState.IDLE, "")
 
-    def _ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
-        """Send a request to the worker and wait for its reply. timeout: if not the operation's."""
+    def _ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T: ...
 
-    def start(self, host: KernelHost) -> None:
-        """Start the kernel, and return when it is ready."""
+    def start(self, host: KernelHost) -> None: ...
 
     def execute(
         self,
@@ -270,19 +228,12 @@ class Kernel(Protocol):
         lock: Lock | None = None,
     ) -> CellResult:
         """Run a cell, and wait for its end. Nothing that the cell does raises here, not even the
-        kernel's death.
-
-        Cells of several threads run one after another, except nested ones.
-
-        limit: characters of output after which the cell is stopped. nested: run it while the cell
-        that called the host waits. on_display: called before `on_output` gets the display's text.
-        lock: run it in a locked fork, which can only read and compute, and return plain data from
-        it, or nothing; see `cannot_lock`.
-        """
+        kernel's death. limit: characters of output after which the cell is stopped. nested: run it
+        while the cell that called the host waits. on_display: called before `on_output` gets the
+        display's text. lock: run it in a locked fork, which can only read and compute."""
 
     @property
     def can_detach(self) -> bool:
-        """Whether the kernel can continue without its screen, and wait for another one."""
         return False
 
     @property
@@ -293,13 +244,12 @@ class Kernel(Protocol):
     def resume_cell(
         self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False
     ) -> CellResult | None:
-        """Wait for the end of a cell that began on an earlier screen; only its code is stored. The
-        other arguments are those of `execute`. All its output is sent again. Returns None if the
-        kernel does not know the cell."""
+        """Wait for the end of a cell that began on an earlier screen. All its output is sent again.
+        Returns None if the kernel does not know the cell."""
         return None
 
     def acknowledge(self, cell: int) -> None:
-        """Note that the result of a cell is stored, so that it is not sent to another screen."""
+        """Note that a result is stored, so that it is not sent to another screen."""
         return
 
     def saved_before(self) -> tuple[Sequence[str] | None, Sequence[str]]:
@@ -307,104 +257,82 @@ class Kernel(Protocol):
         were none."""
         return None, ()
 
-    def interrupt(self) -> bool:
-        """Interrupt the running cell (SIGINT); returns False if none runs."""
+    def interrupt(self) -> bool: ...
 
     def kill(self) -> None:
         """Kill the kernel (SIGKILL) and start a new one."""
 
     def reset(self) -> None:
-        """End this kernel, start a new one with an empty namespace, and return when it is ready."""
+        """Start a new kernel with an empty namespace."""
 
     def activate(self, python: str) -> None:
         """Switch to another interpreter (a file, or the folder of a virtual environment). If it
         raises `KernelError`, the old one stays."""
 
     def change_directory(self, path: str) -> str:
-        """Change the kernel's working directory; returns the new one."""
+        return self._ask(Operations.change_directory, path=path)
 
     def installed(self, module: str, *, load: bool = False) -> bool:
-        """Return whether a module with this top-level name can be imported from anywhere except the
-        working directory.
-
-        load: also import it, so that later code does not import a module from that folder instead.
-        Works while a cell runs.
-        """
+        """Return whether a module can be imported from anywhere except the working directory. load:
+        also import it, so that later code does not import one from that folder. Works while a cell
+        runs."""
         timeout = LOAD_TIMEOUT if load else None
         return self._ask(Operations.installed, timeout, module=module, load=load)
 
-    def set_size(self, columns: int, lines: int) -> None:
-        """Set the size of the transcript for code (COLUMNS, LINES)."""
+    def set_size(self, columns: int, lines: int) -> None: ...
 
     def set_reload(self, on: bool) -> None:
-        """Set whether the project's modules are reloaded before a cell if their files have
-        changed."""
+        """Set whether changed modules of the project are reloaded before a cell."""
 
     def variables(self) -> list[Variable]:
-        """Return all names in the namespace."""
         return self._ask(Operations.variables)
 
     def private_use(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
-        """Return where the values of some variables occur, and which of them each code can
-        reach."""
+        """Return where the values of some variables occur, and which of them each code reaches."""
         return self._ask(Operations.private_use, names=list(names), codes=list(codes))
 
     def inspect(self, name: str, *, run_code: bool = True) -> Detail:
-        """Describe a variable. run_code: whether code of the user's classes may run, such as a
-        `__repr__`."""
+        """Describe a variable. run_code: whether code of the user's classes may run."""
         return self._ask(Operations.inspect, name=name, run_code=run_code)
 
     def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
-        """Describe variables for a model in a few lines each, of at most `limit` characters, from
-        metadata and first values.
-
-        Names that do not exist or look like secrets are left out, and variables that cannot be
-        described in time.
-        """
+        """Describe variables for a model, in at most `limit` characters each. Names that do not
+        exist or look like secrets are left out, and those that take too long."""
         return self._ask(Operations.describe, names=list(names), limit=limit)
 
     def inspect_object(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a page of an object's contents (see `inspector_client.InspectorClient`)."""
         return self._ask(Operations.inspect_object, request=request)
 
     def complete(self, code: str, cursor: int) -> Completions:
-        """Complete the code at the cursor (in characters), within a time limit. Imports nothing."""
+        """Complete at the cursor (in characters), within a time limit. Imports nothing."""
         return self._ask(Operations.complete, code=code, cursor=cursor)
 
     def explain(self, code: str, cursor: int) -> Explanation | None:
-        """Explain the function in whose call the cursor is (in characters), or else the name at the
-        cursor; None if it is unknown."""
+        """Explain the function in whose call the cursor is, or else the name at the cursor."""
         return self._ask(Operations.explain, code=code, cursor=cursor)
 
     @property
     def cannot_lock(self) -> str:
-        """Return the reason why cells cannot run in a locked fork, as a clause; empty if they
-        can."""
+        """The reason why cells cannot run in a locked fork, as a clause; empty if they can."""
 
     @property
     def cannot_undo(self) -> str:
-        """Return the reason why changes inside objects cannot be undone, as a clause; empty if they
+        """The reason why changes inside objects cannot be undone, as a clause; empty if they
         can."""
 
     def undo_steps(self) -> tuple[UndoStep, ...]:
-        """Return the cells that can be undone, oldest first. Works while a cell runs."""
         return self._ask(Operations.undo_steps)
 
     def preview_undo(self, cell: int) -> Restoration:
-        """Return the effect that `undo` would have. Otherwise like `undo`."""
         return self._undo(Operations.preview_undo, cell)
 
     def undo(self, cell: int) -> Restoration:
-        """Restore the namespace, and the objects in it, to the state before a cell; the cells after
-        it are undone too.
-
-        If a step fails, nothing is changed. Raises `KernelError` while a cell runs, and for a cell
-        that cannot be undone.
-        """
+        """Restore the namespace, and the objects in it, to the state before a cell; later cells are
+        undone too. If a step fails, nothing is changed. Raises `KernelError` while a cell runs."""
         return self._undo(Operations.undo, cell)
 
     def redo(self) -> Restoration:
-        """Reverse the last `undo`, if no other cell has run since. Otherwise like `undo`."""
+        """Reverse the last `undo`, if no other cell has run since."""
         return self._undo(Operations.redo, 0)
 
     def _undo(self, operation: Operation[UndoAnswer], cell: int) -> Restoration:

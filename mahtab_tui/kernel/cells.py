@@ -10,7 +10,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast, get_args
 
@@ -79,45 +78,40 @@ class Chunks:
         self._last = 0.0
 
     def feed(self, data: bytes) -> None:
-        text = self._decoder.decode(data)
-        if not text:
-            return
+        if text := self._decoder.decode(data):
+            self.add(text)
+
+    def add(self, text: str) -> None:
         self._pending.append(text)
         self._size += len(text)
         if self._size >= CHUNK or self.wait() == 0:
             self.flush()
 
     def wait(self) -> float | None:
-        """Return the seconds until `flush` is due; None if nothing is pending."""
         if not self._pending:
             return None
         return max(0.0, self._last + DELAY - time.monotonic())
 
     def flush(self) -> None:
-        if self._pending:
-            text = "".join(self._pending)
-            self._pending.clear()
-            self._size = 0
+        text = "".join(self._pending)
+        self._pending.clear()
+        self._size = 0
+        if text:
             self._hand_on(text)
             self._last = time.monotonic()
 
     def end(self) -> None:
-        rest = self._decoder.decode(b"", final=True)
-        if rest:
-            self._pending.append(rest)
+        self._pending.append(self._decoder.decode(b"", final=True))
         self.flush()
 
 
 _RECENT = 128_000
-"""Characters at the end of plain text that the cursor may still reach, if they have fewer lines
-than `terminal_screen.HEIGHT`."""
+"""Characters at the end of plain text that the cursor may still reach."""
 _BULK = 4_000
-"""Characters of plain text from which it is worth dropping the screen."""
 
 
 class TerminalOutput:
-    """A cell's output as a terminal would finally show it; only head and tail of very long
-    output."""
+    """A cell's output as a terminal would finally show it; head and tail of very long output."""
 
     def __init__(self) -> None:
         self.rewritten = False
@@ -147,7 +141,10 @@ class TerminalOutput:
             self._recent.append(text)
             self._size += len(text)
             if self._size > 2 * _RECENT:
-                self._keep_all_but_recent()
+                text = "".join(self._recent)
+                cut = text.find("\n", len(text) - _RECENT) + 1 or len(text) - _RECENT
+                self._keep("stdout", text[:cut])
+                self._recent, self._size = [text[cut:]], len(text) - cut
             return
         if self._screen is None:
             self._screen = Screen()
@@ -156,12 +153,6 @@ class TerminalOutput:
             self.rewritten = True
         self._screen.feed(text)
         self._keep("stdout", self._screen.pop_above())
-
-    def _keep_all_but_recent(self) -> None:
-        text = "".join(self._recent)
-        cut = text.find("\n", len(text) - _RECENT) + 1 or len(text) - _RECENT
-        self._keep("stdout", text[:cut])
-        self._recent, self._size = [text[cut:]], len(text) - cut
 
     def _end_prints(self) -> None:
         if self._screen is None:
@@ -192,8 +183,6 @@ class TerminalOutput:
             self._omitted += omitted
 
     def text(self) -> tuple[str, Kinds]:
-        """Return the whole text and the kinds of its characters. Nothing may be added
-        afterwards."""
         self._end_prints()
         pieces = list(self._head)
         if self._omitted:
@@ -201,7 +190,7 @@ class TerminalOutput:
         pieces += self._tail
         kinds: list[tuple[OutputKind, int]] = []
         for kind, text in pieces:
-            if kinds and kinds[-1][0] == kind != "display":  # displays are not joined
+            if kinds and kinds[-1][0] == kind != "display":
                 kinds[-1] = (kind, kinds[-1][1] + len(text))
             else:
                 kinds.append((kind, len(text)))
@@ -212,7 +201,6 @@ GRACE = 2.0
 """Seconds that a cell may take to end after its interrupt."""
 
 _AGAIN = 0.01
-"""Seconds before repeating an interrupt that came before the cell had started."""
 
 
 class BoundedCell:
@@ -225,11 +213,8 @@ class BoundedCell:
         grace: float = GRACE,
         on_unresponsive: Callable[[], None] = lambda: None,
     ) -> None:
-        """timeout: seconds from the start of `run`, or None.
-
-        may_kill: whether to kill the kernel if the cell does not end within `grace` seconds after
-        its interrupt; otherwise `on_unresponsive` is called.
-        """
+        """may_kill: whether to kill the kernel if the cell does not end within `grace` seconds
+        after its interrupt; otherwise `on_unresponsive` is called."""
         self._kernel = kernel
         self._timeout = None if timeout is None else min(timeout, threading.TIMEOUT_MAX)
         self._may_kill = may_kill
@@ -250,8 +235,8 @@ class BoundedCell:
             self._stop.set()
 
     def stop(self) -> None:
-        """Interrupt the cell, from any thread, and return immediately. A cell that has not started
-        is interrupted when it does."""
+        """Interrupt the cell and return immediately. A cell that has not started is interrupted
+        when it does."""
         self._stop.set()
 
     def _bound(self) -> None:
@@ -264,8 +249,6 @@ class BoundedCell:
             self._on_unresponsive()
 
     def _interrupt(self, timed_out: bool) -> bool:
-        """Interrupt the cell, repeatedly until the kernel has started it. Returns False if it has
-        already ended."""
         while True:
             with self._lock:
                 if self._ended.is_set():
@@ -279,13 +262,10 @@ class BoundedCell:
 _KEY = re.compile(r"[0-9a-f]{16}")
 
 DISPLAYED = 100_000_000
-"""Characters of rich display to keep per cell; of further values only the text is kept."""
+"""Characters of rich display to keep per cell."""
 
 
 class RunningCell:
-    """Collects a cell's output, passes it on, and creates its result. Used by the kernel's reader
-    thread."""
-
     def __init__(
         self,
         cell: int,
@@ -293,15 +273,12 @@ class RunningCell:
         limit: int | None,
         on_display: OnDisplay | None = None,
     ) -> None:
-        """on_output: None if `listen` names it later."""
         self.cell = cell
         self.result: Future[CellResult] = Future()
         self.seal = ""
-        """A token sent with the code and expected at its end; empty for a cell started by an
-        earlier host."""
+        """A token expected at its end; empty for a cell started by an earlier host."""
         self.over_limit = False
-        """Whether more was printed outside Python's streams (by a child process or C code) than the
-        cell may print."""
+        """Whether more was printed by a child process or C code than the cell may print."""
         self.interrupting = False
         self._on_output = on_output
         self._on_display = on_display
@@ -309,8 +286,7 @@ class RunningCell:
         self._unsent: list[Callable[[OnOutput], object]] = []
         self._displays: list[Display] = []
         self._room = DISPLAYED
-        self._left = limit
-        self._limit = limit or 0
+        self.limit = self._left = limit
         self._output = TerminalOutput()
         self._start = time.monotonic()
         self._listener_error: BaseException | None = None
@@ -351,7 +327,7 @@ class RunningCell:
         # The cell may have ended before its interrupt arrived, for example if a child process was
         # interrupted first.
         if self.over_limit and done.status is not Status.ERROR:
-            error = f"{OutputLimitError.__name__}: {OutputLimitError(self._limit)}\n"
+            error = f"{OutputLimitError.__name__}: {OutputLimitError(self.limit or 0)}\n"
             pieces, done = (("traceback", error),), replace(done, status=Status.ERROR, frames=())
         for kind, text in pieces:
             self._add(kind, text)
@@ -374,7 +350,7 @@ class RunningCell:
             elif self._listener_error is None:
                 try:
                     send(self._on_output)
-                except BaseException as error:  # the waiting caller raises it
+                except BaseException as error:
                     self._listener_error = error
 
     def _finish(
@@ -396,8 +372,8 @@ class RunningCells:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._cells: list[RunningCell] = []
-        self._replayed: list[RunningCell] | None = None
-        """While cells of an earlier host are replayed, those of them that have not ended."""
+        self.replaying = False
+        """Whether output belongs to cells of an earlier host, which have no seal."""
 
     def __iter__(self) -> Iterator[RunningCell]:
         with self._lock:
@@ -405,29 +381,14 @@ class RunningCells:
 
     def add(self, cell: RunningCell) -> None:
         with self._lock:
-            self._cells.append(cell)
-
-    def add_replayed(self, cell: RunningCell) -> None:
-        with self._lock:
-            assert self._replayed is not None
-            self._cells.insert(len(self._replayed), cell)
-            self._replayed.append(cell)
+            earlier = sum(not other.seal for other in self._cells)
+            self._cells.insert(len(self._cells) if cell.seal else earlier, cell)
 
     def remove(self, cell: RunningCell) -> None:
         with self._lock:
             self._cells = [other for other in self._cells if other is not cell]
-            if self._replayed is not None:
-                self._replayed = [other for other in self._replayed if other is not cell]
 
     def innermost(self) -> RunningCell | None:
         with self._lock:
-            cells = self._cells if self._replayed is None else self._replayed
-            return cells[-1] if cells else None
-
-    @contextmanager
-    def replaying(self) -> Iterator[None]:
-        self._replayed = []
-        try:
-            yield
-        finally:
-            self._replayed = None
+            cells = (each for each in reversed(self._cells) if not (self.replaying and each.seal))
+            return next(cells, None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import select
-import signal
 import socket
 import stat
 import subprocess
@@ -18,24 +17,26 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.launch import RELEASE_SIZE, DetachHandle, LocalProcess, Output, spawn
+from mahtab_tui.kernel.launch import RELEASE_SIZE, LocalProcess, spawn
 from mahtab_tui.kernel.requests import KernelReady, checked
 from mahtab_tui.settings.model import home_folder
 from mahtab_tui.worker.frames import TOKEN_SIZE, FrameError, FrameReader, encode
-from mahtab_tui.worker.holder import KEY_SUFFIX, LAST_OUTPUT_SUFFIX, HolderSettings
+from mahtab_tui.worker.holder import (
+    KEY_SUFFIX,
+    LAST_OUTPUT_SUFFIX,
+    HolderSettings,
+    write_last_output,
+)
 from mahtab_tui.worker.spool import PIECE, Spool, format_omission
 
 STATUS_TIMEOUT = 2.0
-"""Seconds within which a holder must answer when kernels are listed."""
 
 ATTACH_TIMEOUT = 15.0
-"""Seconds to wait for the holder of the wanted session. It may have been swapped out for hours, on
-a machine without free memory."""
+"""Seconds; the holder may have been swapped out for hours."""
 
 STOP_TIMEOUT = 8.0
 
 _LARGEST = 200_000
-_DIGITS = 20
 _END = ".sock"
 _NO_HOLDER = (OSError, FrameError, KernelError, KeyError, TypeError, ValueError)
 
@@ -44,7 +45,6 @@ class WaitingKernel(NamedTuple):
     session: str
     pid: int
     cell: int
-    """The number of the running cell; 0 for none."""
     since: float
     """Start of the running cell, or of the idle time, in seconds since the epoch."""
     has_host: bool
@@ -54,8 +54,7 @@ class WaitingKernel(NamedTuple):
 
 
 def sockets_folder() -> Path:
-    """Return the folder of the sockets, creating it if necessary. Raises `OSError` if others could
-    use it."""
+    """Return the folder of the sockets. Raises `OSError` if others could use it."""
     folder = home_folder() / "run" / "kernels"
     for each in (folder.parent, folder):
         each.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -68,8 +67,8 @@ def sockets_folder() -> Path:
 
 
 def listen(session: str) -> tuple[socket.socket, Path]:
-    """Return the socket on which the holder of a session's new kernel will listen, and its file,
-    next to which the key is stored. Raises `OSError`."""
+    """Return the socket on which the holder of a session's new kernel will listen, and its file.
+    Raises `OSError`."""
     folder = sockets_folder()
     path = folder / f"{quote(session, safe='')}.{secrets.token_hex(4)}{_END}"
     listener = socket.socket(socket.AF_UNIX)
@@ -95,8 +94,7 @@ def remove_files(path: Path) -> None:
 
 
 def waiting_kernels(session: str | None = None) -> list[WaitingKernel]:
-    """Return the kernels that have a holder, of one session or of all, and remove the files of
-    killed ones."""
+    """Return the kernels that have a holder, and remove the files of killed ones."""
     try:
         folder = sockets_folder()
     except OSError:
@@ -112,7 +110,7 @@ def waiting_kernels(session: str | None = None) -> list[WaitingKernel]:
             kernels.append(_kernel(path, name, reply))
         except (ConnectionRefusedError, FileNotFoundError):
             with suppress(OSError):
-                if time.time() - path.lstat().st_mtime > STATUS_TIMEOUT:  # not just being created
+                if time.time() - path.lstat().st_mtime > STATUS_TIMEOUT:
                     remove_files(path)
         except _NO_HOLDER:
             continue
@@ -120,8 +118,8 @@ def waiting_kernels(session: str | None = None) -> list[WaitingKernel]:
 
 
 def attach(session: str) -> AttachedProcess | None:
-    """Attach to a session's kernel, even if another screen has it; None if there is none. The
-    caller holds the session's lock."""
+    """Attach to a session's kernel, even if another screen has it. The caller holds the session's
+    lock."""
     for kernel in waiting_kernels(session):
         with suppress(*_NO_HOLDER):
             return _attach(kernel)
@@ -129,8 +127,7 @@ def attach(session: str) -> AttachedProcess | None:
 
 
 def stop(kernel: WaitingKernel) -> bool:
-    """Stop a waiting kernel, and wait for its end. Returns whether it has ended. Raises
-    `OSError`."""
+    """Stop a waiting kernel, and return whether it has ended. Raises `OSError`."""
     with suppress(ProcessLookupError):
         watched = os.pidfd_open(kernel.pid)
         try:
@@ -142,31 +139,23 @@ def stop(kernel: WaitingKernel) -> bool:
 
 
 def recovered_output(session: str) -> Iterator[tuple[int, bytes, Path]]:
-    """Yield the output of cells of a session whose kernel ended without a screen: the cell's
-    number, its output, and the file, which the caller must remove."""
+    """Yield the output of cells whose kernel ended without a screen: the number, the output, and
+    the file, which the caller must remove."""
     with suppress(OSError):
         for path in sorted(sockets_folder().glob(f"*{_END}{LAST_OUTPUT_SUFFIX}")):
             if unquote(path.name.split(".")[0]) == session:
                 cell, _, output = path.read_bytes().partition(b"\n")
-                if cell.isdigit() and len(cell) < _DIGITS:
+                if cell.isdigit() and len(cell) < 20:
                     yield int(cell), output, path
 
 
 def save_last_output(session: str, name: str, cell: int, output: Iterable[bytes]) -> None:
-    """Save the output of a cell in which a remote kernel ended. name: the kernel's name. Raises
-    `OSError`."""
-    path = sockets_folder() / f"{quote(session, safe='')}.{name}{_END}{LAST_OUTPUT_SUFFIX}"
-    draft = path.with_suffix(".new")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-    with open(os.open(draft, flags, 0o600), "wb") as file:
-        file.write(b"%d\n" % cell)
-        file.writelines(output)
-    draft.rename(path)
+    """Save the output of a cell in which a remote kernel ended. Raises `OSError`."""
+    path = sockets_folder() / f"{quote(session, safe='')}.{name}{_END}"
+    write_last_output(str(path), cell, output)
 
 
 def _kernel(path: Path, session: str, reply: dict[str, Any]) -> WaitingKernel:
-    """Raises `KeyError`, `TypeError`, `ValueError` or `KernelError` if the reply is not a
-    holder's."""
     ready = checked(KernelReady, reply["hello"]) if reply["hello"] else None
     time.localtime(since := float(reply["since"]))
     return WaitingKernel(
@@ -199,10 +188,8 @@ def _attach(kernel: WaitingKernel) -> AttachedProcess:
         theirs.close()
     spool = Spool(descriptors[0], descriptors[1])
     handle = SpoolHandle(spool, lifeline, kernel.path, kernel)
-    watched = os.pidfd_open(kernel.pid)
-    return AttachedProcess(
-        kernel, ours, descriptors[0], token, SpooledOutput(spool), handle, watched
-    )
+    child, output = ForeignProcess(kernel.pid), SpooledOutput(spool)
+    return AttachedProcess(child, ours, descriptors[0], token, output, handle, kernel=kernel)
 
 
 def ask(
@@ -240,7 +227,6 @@ def ask(
 
 @contextmanager
 def _short_path(path: Path) -> Iterator[str]:
-    """Yield the socket's path in a form that is short enough for any system."""
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{folder}/{path.name}"
@@ -249,8 +235,8 @@ def _short_path(path: Path) -> Iterator[str]:
 
 
 class SpooledOutput:
-    """The `SeekableOutput` of a kernel on this machine. Bytes are moved from the pipe to the spool,
-    and read there."""
+    """The `SeekableOutput` of a kernel on this machine: bytes are moved from the pipe to the
+    spool."""
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool
@@ -284,16 +270,10 @@ class SpooledOutput:
             self._spool.release(offset)
 
 
-UNKNOWN_END = 0
-"""The exit code of a kernel started by another program, which alone learns the real one."""
-
-
 class SpoolHandle:
     def __init__(
         self, spool: Spool, lifeline: socket.socket, path: Path, kernel: WaitingKernel | None = None
     ) -> None:
-        """lifeline: closed when this host detaches. kernel: the waiting kernel that this host
-        attached to; None if this host started it."""
         self.lifeline = lifeline
         self.was_reattached = kernel is not None
         self.ready = None if kernel is None else kernel.ready
@@ -309,36 +289,32 @@ class SpoolHandle:
         remove_files(self._path)
 
 
-@dataclass
-class AttachedProcess:
-    kernel: WaitingKernel
-    channel: socket.socket
-    output: int
-    token: bytes
-    reader: Output
-    detach_handle: DetachHandle | None
-    watched: int
-    """A descriptor of the process."""
-    shares_clock = True
+class ForeignProcess:
+    """A process that another program started, which alone learns its exit code."""
 
-    def signal(self, number: int) -> None:
-        """Send a signal, unless the process has ended, because its number may have been reused."""
-        with suppress(ProcessLookupError):
-            if number != signal.SIGKILL and select.select([self.watched], [], [], 0)[0]:
-                return
-            os.killpg(self.kernel.pid, number)
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._watched = os.pidfd_open(pid)
+
+    def poll(self) -> int | None:
+        return 0 if select.select([self._watched], [], [], 0)[0] else None
 
     def wait(self, timeout: float | None = None) -> int:
-        if not select.select([self.watched], [], [], timeout)[0]:
+        if not select.select([self._watched], [], [], timeout)[0]:
             raise subprocess.TimeoutExpired("kernel", timeout or 0.0)
-        return UNKNOWN_END
+        return 0
+
+
+@dataclass(kw_only=True)
+class AttachedProcess(LocalProcess):
+    kernel: WaitingKernel
 
 
 def start_detachable(
     executable: str, cwd: str, env: Mapping[str, str], session: str, hours: float
 ) -> tuple[LocalProcess, str]:
-    """Start a session's kernel; returns it, and a sentence if it has no holder. hours: how long it
-    waits for a host when idle. Raises `OSError`."""
+    """Start a session's kernel; returns it, and a sentence if it has no holder. Raises
+    `OSError`."""
     try:
         listener, path = listen(session)
     except OSError as error:

@@ -1,10 +1,6 @@
-"""The kernel inside the caller's own process.
-
-Limitations: what only the main thread may do (signals, a caller's sqlite connection) fails with
-Python's own error. An interrupt is an asynchronous exception, which a blocking call in C does not
-notice until it returns. Output of other threads, child processes and C code does not belong to the
-cell. The kernel cannot be killed.
-"""
+"""The kernel inside the caller's own process. An interrupt is an asynchronous exception, which a
+blocking call in C does not notice until it returns, and output of other threads, child processes
+and C code does not belong to the cell."""
 
 from __future__ import annotations
 
@@ -30,10 +26,9 @@ from mahtab_tui.kernel.base import (
     OnDisplay,
     OnOutput,
     Operation,
-    Operations,
     T,
 )
-from mahtab_tui.kernel.cells import DELAY, RunningCell
+from mahtab_tui.kernel.cells import Chunks, RunningCell
 from mahtab_tui.kernel.requests import CallAnswers, CellEnd, ControlRequests, HostCall, checked
 from mahtab_tui.kernel.values import CellResult, Lock, Status
 from mahtab_tui.system import wait_for_result
@@ -54,8 +49,7 @@ from mahtab_tui.worker.undo.history import UndoHistory
 
 
 class ThreadOutput(io.TextIOBase):
-    """A stream that captures the writes of one thread, and passes writes of other threads to the
-    original stream."""
+    """A stream that captures the writes of one thread, and passes on those of others."""
 
     def __init__(self, thread: int, mine: TextIO, others: TextIO) -> None:
         super().__init__()
@@ -84,14 +78,13 @@ class ThreadOutput(io.TextIOBase):
 
 
 class CellOutput(io.TextIOBase):
-    """Joins a cell's output and passes it on from a thread of its own, so that output of the
-    listener is not mistaken for the cell's."""
+    """Joins output and passes it on from a thread of its own, so that output of the listener is not
+    mistaken for the cell's."""
 
     def __init__(self, hand_on: Callable[[str], None]) -> None:
         super().__init__()
         self._hand_on = hand_on
         self._pieces: queue.SimpleQueue[str | threading.Event | None] = queue.SimpleQueue()
-        """Texts, events to set once all texts before them were passed on, and None for the end."""
         self._thread = threading.Thread(
             target=self._pass_on, name="mahtab-kernel-output", daemon=True
         )
@@ -114,34 +107,27 @@ class CellOutput(io.TextIOBase):
         self._thread.join()
 
     def _pass_on(self) -> None:
-        texts, due = list[str](), 0.0
+        chunks = Chunks(self._hand_on)
         piece: str | threading.Event | None = ""
         while piece is not None:
             try:
-                piece = self._pieces.get(
-                    timeout=max(0.0, due - time.monotonic()) if texts else None
-                )
+                piece = self._pieces.get(timeout=chunks.wait())
             except queue.Empty:
                 piece = ""
             if isinstance(piece, str):
-                texts.append(piece)
-            if texts and (not isinstance(piece, str) or time.monotonic() >= due):
-                self._hand_on("".join(texts))
-                texts, due = [], time.monotonic() + DELAY
-            if isinstance(piece, threading.Event):
+                chunks.add(piece)
+                continue
+            chunks.flush()
+            if piece is not None:
                 piece.set()
 
 
 class RedirectState(NamedTuple):
     before: list[Replacement]
-    """The original streams and functions."""
     limited: LimitedOutput | None
 
 
 class InProcessEnvironment:
-    """Installs streams and functions for user input while a cell runs. Used on the kernel's
-    thread."""
-
     def __init__(self, output: CellOutput, replacements: list[Replacement]) -> None:
         self._output: Any = output
         self._replacements = replacements
@@ -166,15 +152,12 @@ class InProcessEnvironment:
             setattr(*replacement)
         self._output.drain()
 
-    def leave_child(self, error: BaseException | None) -> None:
-        """Do nothing: child processes that a cell forks are the caller's responsibility, as in any
-        program."""
+    def leave_child(self, error: BaseException | None) -> None: ...
 
 
 CANNOT_FORK = "it runs inside the program that opened this session"
 UNDO_STEPS = 20
 CLOSE_TIMEOUT = 1.0
-"""Seconds. A cell that does not notice its interrupt is abandoned on its daemon thread."""
 
 
 class InProcessKernel(Kernel):
@@ -197,7 +180,6 @@ class InProcessKernel(Kernel):
         self._made: set[str] = set()
         self._tools: dict[str, Any] = {}
         self._values_added: set[str] = set()
-        """Names of earlier values that builtins did not have before."""
         self._ready: Future[None] = Future()
         self._calls: HostCalls
         self._executor: Executor
@@ -207,7 +189,7 @@ class InProcessKernel(Kernel):
         answers: dict[str, Callable[[Frame], Any]] = {
             "variables": lambda frame: self._executor.tracker.listing(),
             "undo_steps": lambda frame: self._undo_history.steps(),
-            **dict.fromkeys(("preview_undo", "undo", "redo"), self._answer_undo),
+            **dict.fromkeys(("preview_undo", "undo", "redo"), self._undo_cells),
         }
         responder = Responder(self._requests.on_reply, namespace, answers, {})
         self._answers: CallAnswers
@@ -285,14 +267,9 @@ class InProcessKernel(Kernel):
             "The session runs inside the program that opened it, so it cannot change the interpreter. Open mahtab-tui by itself for that."
         )
 
-    def change_directory(self, path: str) -> str:
-        return self._ask(Operations.change_directory, path=path)
+    def set_size(self, columns: int, lines: int) -> None: ...
 
-    def set_size(self, columns: int, lines: int) -> None:
-        """Do nothing, because COLUMNS and LINES of this process would also be the screen's."""
-
-    def set_reload(self, on: bool) -> None:
-        """Do nothing, because the modules are the caller's program."""
+    def set_reload(self, on: bool) -> None: ...
 
     def _ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
         return self._requests.ask(operation, timeout, **fields)
@@ -316,7 +293,7 @@ class InProcessKernel(Kernel):
             builtins.__dict__.pop(name, None)
         self._report(KernelState.DEAD, "")
 
-    def _answer_undo(self, frame: Frame) -> Frame:
+    def _undo_cells(self, frame: Frame) -> Frame:
         try:
             return {"restoration": self._undo_history.answer(frame["op"], frame["cell"]), "cwd": ""}
         finally:
@@ -349,7 +326,7 @@ class InProcessKernel(Kernel):
                 if job is None:
                     break
                 self._execute(job, None)
-            except KeyboardInterrupt:  # it was meant for a cell that had just ended
+            except KeyboardInterrupt:
                 continue
         self._loop.close()
         self._output.end()
@@ -363,7 +340,7 @@ class InProcessKernel(Kernel):
         while not running.result.done():
             try:
                 self._finish(running, outcome._asdict(), time.perf_counter() - start)
-            except KeyboardInterrupt:  # as above
+            except KeyboardInterrupt:
                 continue
 
     def _finish(self, running: RunningCell, outcome: Frame, duration: float) -> None:
@@ -393,7 +370,6 @@ class InProcessKernel(Kernel):
             self._host.background_output(shown["text"])
 
     def _raise_in_thread(self, error: ctypes.py_object[Any] | None) -> None:
-        """Raise in the kernel's thread as soon as it runs Python code; None cancels that."""
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread.ident or 0), error)
 
     def _send(self, frame: Frame) -> None:

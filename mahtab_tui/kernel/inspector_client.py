@@ -14,11 +14,11 @@ from mahtab_tui.kernel.requests import checked
 from mahtab_tui.kernel.values import VariableKind
 
 Step = Sequence[Any]
-"""A step of a path to an object, in the kernel's format: ``["name", "df"]``, ``["item", 3]``,
-``["attribute", "x"]``, …"""
+"""A step of a path, in the kernel's format: ``["name", "df"]``, ``["item", 3]``, ``["attribute",
+"x"]``, …"""
 ObjectPath = tuple[Step, ...]
-"""The path from a variable to an object. The path of an `InspectedObject` is valid only while the
-variable is the same object, so that all fetched parts belong to one object."""
+"""The path from a variable to an object. That of an `InspectedObject` is valid only while the
+variable is the same object."""
 ViewKind = Literal[
     "table", "array", "tree", "text", "source", "plot", "picture", "attributes", "repr"
 ]
@@ -34,18 +34,15 @@ class InspectedObject:
     summary: str
     kind: VariableKind
     views: tuple[ViewKind, ...]
-    """Its views, most suitable first."""
     expression: str
     """Python code for it; empty if unknown."""
     rows: int
     columns: int
     size: int
     known: str = ""
-    """The known class that it is shown as, with its package: ``pandas.DataFrame``, for example,
-    even for subclasses."""
+    """The known class that it is shown as, such as ``pandas.DataFrame``, even for subclasses."""
     shown: tuple[DerivedObject, ...] = ()
     problem: str = ""
-    """A sentence about that inspector's failure; empty if there was none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +60,7 @@ class Child:
     kind: VariableKind
     count: int
     state: ChildState
-    """``property``: computed by code, so only evaluated on request. ``cycle``: it contains
-    itself."""
+    """``property``: only evaluated on request. ``cycle``: it contains itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +78,6 @@ class TablePage:
     positions: tuple[int, ...]
     labels: tuple[str, ...] | None
     cells: tuple[tuple[str | None, ...], ...]
-    """Texts by column; None for missing values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +88,6 @@ class ColumnStatistics:
     mean: str
     bars: tuple[int, ...]
     top: tuple[str, ...]
-    """The most common texts with their counts, or a sentence that all are different."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +95,12 @@ class ArrayFacts:
     shape: tuple[int, ...]
     dtype: str
     device: str
-    """The device of a tensor; empty for numpy arrays."""
     bytes: int
-    layout: str
-    """``strided`` if it is not contiguous, the layout of a sparse tensor (``sparse_coo``), or
-    ``gradient`` if a tensor requires one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayStatistics(ColumnStatistics):
     std: str
-    zeros: int | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +109,6 @@ class Plot:
     xs: tuple[float, ...] = ()
     ys: tuple[float, ...] = ()
     grid: tuple[tuple[float | None, ...], ...] = ()
-    """Rows of a heat map; None for parts without numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,24 +130,20 @@ class Source:
 @dataclass(frozen=True, slots=True)
 class TableArrangement:
     sort: tuple[int, bool] | None = None
-    """The column to sort by, and whether the order is descending."""
     filters: tuple[tuple[int, str], ...] = ()
-    """Columns with conditions, such as ``> 5``, ``= berlin``, ``missing`` or a contained text."""
+    """Columns with conditions, such as ``> 5``, ``= berlin`` or ``missing``."""
 
 
 class InspectorClient:
-    """Sends requests to the kernel for one screen. All methods wait for the kernel and raise
-    `KernelError`; any thread may call them.
-
-    A new request in a slot makes the kernel abandon the older one.
-    """
+    """Sends requests for one screen; methods wait for the kernel and raise `KernelError`. A new
+    request in a slot makes the kernel abandon the older one."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._client = f"{os.getpid()}-{next(_screens)}"
 
     def open(self, path: ObjectPath, *, again: bool = False) -> InspectedObject:
-        """Open an object. again: accept that the variable now refers to a different object."""
+        """again: accept that the variable now refers to a different object."""
         reply = self._ask("open", path, again=again)
         shown = [{"title": one["title"], "opened": one} for one in reply["shown"]]
         return checked(InspectedObject, {**reply, "shown": shown})
@@ -167,8 +151,7 @@ class InspectorClient:
     def children(
         self, path: ObjectPath, start: int, stop: int, *, attributes: bool = False
     ) -> tuple[int, tuple[Child, ...]]:
-        """Return the number of an object's children, and some of them by position; or those of its
-        attributes."""
+        """Return the number of items or attributes, and some of them by position."""
         slot, of = f"children {path} {start}", "attributes" if attributes else "items"
         reply = self._ask("children", path, slot, start=start, stop=stop, of=of)
         return reply["count"], checked(tuple[Child, ...], reply["rows"])
@@ -214,7 +197,6 @@ class InspectorClient:
         return checked(Plot, self._ask("plot", path, kind=kind, width=width, height=height))
 
     def text(self, path: ObjectPath, start: int, end: int) -> TextPart:
-        """Return a part of a text, possibly shorter than requested."""
         return checked(TextPart, self._ask("text", path, start=start, end=end))
 
     def find(
@@ -227,7 +209,6 @@ class InspectorClient:
         return checked(Source, self._ask("source", path))
 
     def picture(self, path: ObjectPath) -> bytes:
-        """Return a picture's file: PNG, JPEG, GIF or BMP."""
         return base64.b64decode(self._ask("picture", path)["picture"])
 
     def measure(self, path: ObjectPath) -> tuple[int, int] | None:
@@ -237,7 +218,6 @@ class InspectorClient:
         return None if found is None else (found[0], found[1])
 
     def representation(self, path: ObjectPath) -> tuple[str, bool]:
-        """Return the object's repr, and whether it was truncated."""
         reply = self._ask("repr", path)
         return reply["text"], reply["cut"]
 

@@ -39,12 +39,10 @@ _LIST_BYTES = 65_536
 
 class PythonEnvironment(NamedTuple):
     path: str
-    """As for ``/python`` and ``--python``; relative if it is in the folder."""
     prefix: Path
 
 
 def environment_kind(folder: Path) -> EnvironmentKind | None:
-    """Return the kind of environment in a folder; None if it is not one."""
     if not (folder / "bin" / "python").exists():
         return None
     if (folder / "pyvenv.cfg").is_file():
@@ -58,12 +56,10 @@ def environment_prefix(python: str) -> Path | None:
 
 
 def find_environments(folder: Path, python: str) -> list[PythonEnvironment]:
-    """Find the environments of a project's folder (including uv's), of the shell and of conda,
-    except that of `python`, which is in use."""
     used = environment_prefix(python)
     found: dict[str, PythonEnvironment] = {}
     for path, prefix in _folders(folder):
-        with suppress(OSError):  # an unreadable folder
+        with suppress(OSError):
             if not path.isprintable() or (used and prefix.samefile(used)):
                 continue
             if environment_kind(prefix):
@@ -80,14 +76,13 @@ def find_kernelspecs() -> list[str]:
         "/usr/local/share/jupyter",
         "/usr/share/jupyter",
     ):
-        with suppress(OSError):  # an unreadable folder
+        with suppress(OSError):
             found = sorted(Path(folder, "kernels").glob("*/kernel.json"))[:_MOST]
             names.update(dict.fromkeys(file.parent.name for file in found))
     return list(filter(_SPEC.fullmatch, names))
 
 
 def has_package(prefix: Path, name: str) -> bool:
-    """Return whether an environment has a package in its site-packages."""
     try:
         return any(
             path.exists()
@@ -142,18 +137,16 @@ main(fd, holder)
 
 
 RELEASE_SIZE = 2**20
-"""Bytes from which releasing their memory is worthwhile."""
 
 
 class Output(Protocol):
-    """A kernel's output. `read` is called when its pipe is readable."""
+    """`read` is called when its pipe is readable."""
 
     def read(self) -> bytes | None:
         """Return the next bytes; empty at the end, None if there are none now."""
 
     def available(self) -> Iterator[bytes]:
-        """Yield what is available now, and no more, because a thread of the user's may print
-        endlessly."""
+        """Yield what is available now, because a thread may print endlessly."""
 
 
 class SeekableOutput(Output, Protocol):
@@ -162,11 +155,9 @@ class SeekableOutput(Output, Protocol):
     @property
     def position(self) -> int: ...
 
-    def go_to(self, offset: int) -> None:
-        """Skip to an offset, if it has not been read yet."""
+    def go_to(self, offset: int) -> None: ...
 
-    def until(self, end: int) -> Iterator[bytes]:
-        """Yield the bytes before an offset, as far as they have been printed."""
+    def until(self, end: int) -> Iterator[bytes]: ...
 
     def release(self, offset: int) -> None:
         """Note that output before an offset is stored and no longer needed."""
@@ -187,41 +178,42 @@ class PipeOutput:
 
 
 class DetachHandle(Protocol):
-    """A host's handle on a kernel that can continue without it."""
-
     lifeline: socket.socket
     was_reattached: bool
     ready: KernelReady | None
 
-    def leave(self) -> None:
-        """Detach from the kernel, whose channel is already closed."""
+    def leave(self) -> None: ...
 
     def ended(self) -> None: ...
 
 
 class Process(Protocol):
-    """A kernel process, with the host's ends of its connections."""
-
     channel: socket.socket
     output: int
     reader: Output
     token: bytes
-    """Part of each frame that it sends. The kernel reads it first, and user code does not know
-    it."""
+    """Part of each frame that it sends, unknown to user code."""
     shares_clock: bool
-    """Whether `time.monotonic` has the same clock there."""
     detach_handle: DetachHandle | None
 
     def signal(self, number: int) -> None: ...
 
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait for the end of the process; returns its exit code. Raises
-        `subprocess.TimeoutExpired`."""
+    def wait(self, timeout: float | None = None) -> int: ...
+
+
+class Child(Protocol):
+    """A part of `subprocess.Popen`."""
+
+    pid: int
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
 
 
 @dataclass
 class LocalProcess:
-    child: subprocess.Popen[bytes]
+    child: Child
     channel: socket.socket
     output: int
     token: bytes
@@ -230,16 +222,17 @@ class LocalProcess:
     shares_clock = True
 
     def signal(self, number: int) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self.child.pid, number)
+        # The number of a process that has ended may be reused; its children are killed.
+        if number == signal.SIGKILL or self.child.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.child.pid, number)
 
     def wait(self, timeout: float | None = None) -> int:
         return self.child.wait(timeout)
 
 
 class ConnectionState:
-    """The state of the connection to a remote kernel. Methods are called from the connection's own
-    threads."""
+    """The connection to a remote kernel."""
 
     def __init__(
         self,
@@ -247,20 +240,14 @@ class ConnectionState:
         report: Callable[[str], None],
         call: Callable[[str, Mapping[str, Any]], Any],
     ) -> None:
-        """host: the other machine. report: reports a change of state, with a sentence or an empty
-        text. call: `KernelHost.call`."""
         self._host = host
         self._report = report
         self._call = call
         self.next_try = 0.0
-        """When the next attempt to connect begins, in seconds since the epoch; 0 while
-        connected."""
         self.given_up = threading.Event()
-        """Set once the kernel is not needed any more, so that nothing waits long for the other
-        machine."""
+        """Set once the kernel is not needed any more, so that nothing waits long."""
 
     def lost(self, next_try: float, why: str) -> None:
-        """The connection was lost, and will be restored. why: as a clause."""
         before, self.next_try = self.next_try, next_try
         gone = f"Lost the connection to {self._host} ({why}). The kernel keeps running, and its output is kept."
         self._report("" if before else gone)
@@ -270,14 +257,14 @@ class ConnectionState:
         self._report(f"Reconnected to {self._host}.")
 
     def ask(self, prompt: str, hidden: bool) -> str | None:
-        """Ask the user for what the connection needs, and wait. hidden: whether it is a password.
-        Returns None if there is no answer."""
+        """Ask the user for what the connection needs. hidden: whether it is a password. Returns
+        None if there is no answer."""
         prompt = prompt.strip()
-        if "\n" in prompt:  # the input row has only one line
+        if "\n" in prompt:
             self._report(prompt)
         try:
             answer = self._call("input", {"prompt": prompt, "password": hidden})
-        except RuntimeError:  # nobody can answer
+        except RuntimeError:
             return None
         return None if answer is None else str(answer)
 
@@ -286,30 +273,26 @@ class Launcher(Protocol):
     """Starts a kernel's processes, on this machine or another one."""
 
     @property
-    def label(self) -> str:
-        """The machine for the header; empty for this machine."""
+    def label(self) -> str: ...
 
     @property
-    def address(self) -> str:
-        """The address for ``--kernel``; empty for this machine."""
+    def address(self) -> str: ...
 
     @property
     def will_reattach(self) -> bool: ...
 
     @property
-    def problem(self) -> str:
-        """A sentence about the last start; empty for none."""
+    def problem(self) -> str: ...
 
     def find(self, python: str | None) -> str: ...
 
     def start(
-        self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: ConnectionState
+        self, executable: str, cwd: str, size: tuple[int, int], wire: ConnectionState
     ) -> Process:
         """Start the worker, on a thread that lives as long as it does. Raises `OSError`,
         `ValueError` and `KernelError`."""
 
-    def keep_settings(self, target: SaveTarget) -> dict[str, Any]:
-        """Return the settings for saving the namespace on that machine. Raises `KernelError`."""
+    def keep_settings(self, target: SaveTarget) -> dict[str, Any]: ...
 
 
 class LocalLauncher:
@@ -321,17 +304,16 @@ class LocalLauncher:
         return find_interpreter(python)
 
     def start(
-        self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: ConnectionState
+        self, executable: str, cwd: str, size: tuple[int, int], wire: ConnectionState
     ) -> Process:
-        return spawn(executable, cwd, environment(color, *size))
+        return spawn(executable, cwd, environment(*size))
 
     def keep_settings(self, target: SaveTarget) -> dict[str, Any]:
         return {**target._asdict(), "cloudpickle": cloudpickle_folder()}
 
 
 def cloudpickle_folder() -> str:
-    """Return the folder of the package cloudpickle, which the kernel loads by its path. It is not
-    imported here. Raises `KernelError`."""
+    """Return the folder of cloudpickle, which is not imported here. Raises `KernelError`."""
     spec = find_spec("cloudpickle")
     if spec is None or spec.origin is None:
         raise KernelError(
@@ -342,11 +324,8 @@ def cloudpickle_folder() -> str:
 
 def find_interpreter(python: str | None) -> str:
     """Find an interpreter's file. python: a path, a name on the PATH, the folder of a virtual
-    environment, or None for our own.
-
-    Names such as ``python3`` are looked up only on the PATH, because a folder may contain a file
-    with that name. Raises `KernelError`.
-    """
+    environment, or None for our own. Names such as ``python3`` are looked up only on the PATH,
+    because a folder may contain a file with that name. Raises `KernelError`."""
     if python is None:
         return sys.executable
     path = Path(python).expanduser()
@@ -371,22 +350,16 @@ def find_interpreter(python: str | None) -> str:
     return os.path.abspath(path)
 
 
-def environment(color: bool, columns: int, lines: int) -> dict[str, str]:
-    return {**os.environ, **screen_variables(color, columns, lines, os.environ)}
+def environment(columns: int, lines: int) -> dict[str, str]:
+    return {**os.environ, **screen_variables(columns, lines, os.environ)}
 
 
 def screen_variables(
-    color: bool, columns: int, lines: int, own: Mapping[str, str] = MappingProxyType({})
+    columns: int, lines: int, own: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, str]:
-    """Return variables that describe the screen.
-
-    Output goes to a pipe, so the environment must say that colours are shown, but that the output
-    is not an interactive terminal (rich's `TTY_INTERACTIVE`). own: the user's own NO_COLOR or
-    FORCE_COLOR, which takes precedence.
-    """
+    """Return variables that describe the screen: output goes to a pipe, but colours are shown. own:
+    the user's own NO_COLOR or FORCE_COLOR, which takes precedence."""
     env = {"COLUMNS": str(columns), "LINES": str(lines)}
-    if not color:
-        return {**env, "NO_COLOR": "1", "TERM": "dumb"}
     if "NO_COLOR" in own:
         return env
     for name, value in {"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1", "TTY_INTERACTIVE": "0"}.items():
@@ -404,12 +377,8 @@ def spawn(
     pipe: tuple[int, int] | None = None,
     holder: HolderSettings | None = None,
 ) -> LocalProcess:
-    """Start the worker. Raises `OSError`. pipe: for its output, as returned by `os.pipe`. holder:
-    its holder process; None for none.
-
-    On Linux the process ends with the *thread* that called this, so call it on a thread that lives
-    as long as the kernel.
-    """
+    """Start the worker. Raises `OSError`. On Linux the process ends with the *thread* that called
+    this."""
     ours, theirs = socket.socketpair()
     token = os.urandom(TOKEN_SIZE)
     ours.sendall(token)
@@ -446,8 +415,6 @@ _WORDS = {
 
 
 def describe_end(code: int) -> str:
-    """Describe an unexpected end of a process, such as ``segmentation fault (SIGSEGV)`` or ``it
-    exited with code 3``."""
     if code == CONNECTION_LOST:
         return "code in it closed its connection to the session, or read from it"
     if code >= 0:

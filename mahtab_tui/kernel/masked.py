@@ -1,5 +1,4 @@
-"""A kernel whose results have the session's secrets masked. Code in the kernel sees them
-unmasked."""
+"""Masks the session's secrets in a kernel's results. Code in the kernel sees them unmasked."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from dataclasses import fields, is_dataclass, replace
 from functools import cache, partial
 from typing import Any
 
-from mahtab_tui.bus.masking import MASK, MaskedStream, Secrets, SecretSpan, mask_spans
+from mahtab_tui.bus.masking import MASK, MaskedStream, Secrets, SecretSpan, mask_slice, mask_spans
 from mahtab_tui.kernel.base import (
     ALL,
     Kernel,
@@ -21,12 +20,10 @@ from mahtab_tui.kernel.base import (
     OnOutput,
     Operations,
 )
-from mahtab_tui.kernel.values import Completions, OutputKind
+from mahtab_tui.kernel.values import CellResult, Completions, OutputKind
 
 
 class MaskedKernel:
-    """A `Kernel` that masks the results of another one, except the fields named by `Operations`."""
-
     def __init__(self, inner: Kernel, secrets: Secrets) -> None:
         self.inner = inner
         self._secrets = secrets
@@ -46,8 +43,7 @@ class MaskedKernel:
         self.inner.start(host)
 
     def replace_kernel(self, new: Kernel, text: str) -> None:
-        """Replace the kernel by another one. text: a sentence about it. If it raises `KernelError`,
-        the old one stays."""
+        """If it raises `KernelError`, the old kernel stays."""
         new.set_size(*self._size)
         try:
             new.start(self._host)
@@ -63,12 +59,11 @@ class MaskedKernel:
         self.inner.set_size(columns, lines)
 
     def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
-        """Describe, and mask secrets, including those truncated before a ``…``."""
+        """Also mask secrets truncated before a ``…``."""
         found: dict[str, str] = self._call("describe", names, limit)
         return {name: self._masked_cut(text) for name, text in found.items()}
 
     def complete(self, code: str, cursor: int) -> Completions:
-        """Complete, leaving out candidates that contain a secret."""
         found: Completions = self._call("complete", code, cursor)
         items = (item for item in found.items if not self._secrets.spans(item.text))
         return replace(found, items=tuple(items))
@@ -101,7 +96,6 @@ class MaskedKernel:
         on_display: OnDisplay | None = None,
         **arguments: Any,
     ) -> Any:
-        """Run a cell, or wait for its end, and mask its output, including the streamed one."""
         output = _Output(self._secrets, on_output)
         if on_display is not None:
             arguments["on_display"] = lambda display: on_display(self._masked(name, display))
@@ -110,10 +104,12 @@ class MaskedKernel:
         output.end()
         if result is None:
             return None
-        spans = self._secrets.spans(result.output)
-        masked = self._masked(name, replace(result, output=""))
-        kinds = _kinds(result.output, result.kinds, spans) if spans else result.kinds
-        return replace(masked, output=mask_spans(result.output, spans), kinds=kinds)
+        pieces = _mask_pieces(result, self._secrets.spans(result.output))
+        return replace(
+            self._masked(name, replace(result, output="")),
+            output="".join(text for _, text in pieces),
+            kinds=tuple((kind, len(text)) for kind, text in pieces),
+        )
 
     def _masked(self, name: str, reply: Any) -> Any:
         forms = self._secrets.forms
@@ -141,7 +137,7 @@ class MaskedKernel:
 
 
 def _mask_texts(value: Any, unmasked: frozenset[str], mask: Callable[[str], str]) -> Any:
-    if type(value) is str:  # no member of an enum
+    if type(value) is str:
         return mask(value)
     if isinstance(value, list | tuple):
         return type(value)(_mask_texts(each, unmasked, mask) for each in value)
@@ -190,20 +186,16 @@ class _Output:
             self._hand_on(self._kind, text)
 
 
-def _kinds(
-    text: str, kinds: Sequence[tuple[OutputKind, int]], spans: Sequence[SecretSpan]
-) -> tuple[tuple[OutputKind, int], ...]:
-    """Recompute the lengths of an output's kinds after masking; a secret belongs to the kind in
-    which it ends."""
-    result: list[tuple[OutputKind, int]] = []
-    waiting = deque(spans)
-    offset = done = longer = 0
-    for kind, size in kinds:
+def _mask_pieces(result: CellResult, spans: Sequence[SecretSpan]) -> list[tuple[OutputKind, str]]:
+    """Mask the pieces of an output; a secret belongs to the piece in which it ends."""
+    pieces: list[tuple[OutputKind, str]] = []
+    waiting, start, offset = deque(spans), 0, 0
+    for kind, size in result.kinds:
         offset += size
+        inside: list[SecretSpan] = []
         while waiting and waiting[0].end <= offset:
-            start, end = waiting.popleft()
-            longer += len(mask_spans(text[start:end], [SecretSpan(0, end - start)])) - (end - start)
-        end = longer + (min(offset, waiting[0].start) if waiting else offset)
-        result.append((kind, end - done))
-        done = end
-    return tuple(result)
+            inside.append(waiting.popleft())
+        end = min(offset, waiting[0].start) if waiting else offset
+        pieces.append((kind, mask_slice(result.output, inside, start, end)))
+        start = end
+    return pieces

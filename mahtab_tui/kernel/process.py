@@ -23,6 +23,7 @@ from mahtab_tui.kernel.base import (
     T,
     UndoAnswer,
 )
+from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.launch import ConnectionState, Launcher, LocalLauncher
 from mahtab_tui.kernel.requests import KernelReady
 from mahtab_tui.kernel.values import (
@@ -40,25 +41,19 @@ from mahtab_tui.kernel.worker_process import CLAIMED, WorkerProcess
 from mahtab_tui.system import existing_folder, moved_message
 
 SLOW_DISK = 20_000_000
-"""Bytes per second."""
 
 ATTEMPTS = 3
-"""Failed starts in a row after which a dead kernel stays dead."""
 
 STARTUP_OUTPUT = 4_000
-"""Characters of the startup code's output to report if it fails."""
 
 CLOSED = "The session was closed."
 
 
 class ProcessKernel(Kernel):
-    """A `Kernel` in a separate process, which is replaced by a new one when it dies."""
-
     def __init__(
         self,
         python: str | None = None,
         cwd: str | None = None,
-        color: bool = True,
         *,
         startup: str = "",
         reload: bool = False,
@@ -67,43 +62,33 @@ class ProcessKernel(Kernel):
         keep: SaveTarget | None = None,
         launcher: Launcher | None = None,
     ) -> None:
-        """startup: code that runs first in each new process. reload: reload changed modules of the
-        project.
-
-        undo_steps: number of cells that can be undone. undo_memory: megabytes for that; the oldest
+        """startup: code that runs first in each new process. undo_memory: megabytes; the oldest
         steps are dropped first. keep: where the namespace is saved; None for nowhere. launcher:
-        where the kernel runs; None for this machine.
-        """
+        where the kernel runs; None for this machine."""
         self._launcher = launcher = launcher or LocalLauncher()
         self._python = python
         self._cwd = cwd or ("" if launcher.label else os.getcwd())
-        self._color = color
         self._startup = startup
         self._reload = reload
         self._undo_limits = {"steps": undo_steps, "megabytes": undo_memory}
         self._save_target = keep
+        # If variables are saved, the session reports which of them are restored.
+        self._is_empty = "; its namespace is empty" if keep is None else ""
         self._wire = ConnectionState(
             launcher.label,
             lambda text: self._host.kernel_state(self.info(), text),
             lambda name, args: self._host.call(name, args),
         )
         self._size = (80, 24)
-        """Columns and lines for code."""
         self._turn = threading.Lock()
         self._swap = threading.Lock()
-        """Held while one process replaces another."""
         self._changed = threading.Condition()
         self._worker: WorkerProcess | None = None
-        """The running process."""
         self._starting: WorkerProcess | None = None
         self._executable = ""
-        """The interpreter of the last process; empty before the first one."""
         self._failure = "The kernel was not started."
-        """Why there is no process."""
         self._moved = ""
-        """A sentence that a new process runs in another folder, until it is reported."""
         self._attached = launcher.will_reattach
-        """Whether the process was waiting for this host."""
         self._closed = False
 
     def start(self, host: KernelHost) -> None:
@@ -116,7 +101,7 @@ class ProcessKernel(Kernel):
         except KernelError as error:
             if not self._closed:
                 self._failure = str(error)
-                self._report(KernelState.DEAD, "")  # the caller reports the reason
+                self._report(KernelState.DEAD, "")
             raise
         self._begin("")
 
@@ -136,7 +121,8 @@ class ProcessKernel(Kernel):
             if worker is None:
                 return CellResult(cell, Status.DIED, "", (), 0.0, (), self._failure)
             with self._busy(nested):
-                return worker.execute(code, cell, on_output, limit, nested, on_display, lock)
+                running = RunningCell(cell, on_output, limit, on_display)
+                return worker.execute(code, running, nested, lock)
 
     @property
     def can_detach(self) -> bool:
@@ -151,17 +137,17 @@ class ProcessKernel(Kernel):
     ) -> CellResult | None:
         with nullcontext() if nested else self._turn:
             worker = self._require()
-            if not worker.was_reattached:  # the kernel died meanwhile
+            if not worker.was_reattached:
                 return None
             with self._busy(nested):
-                return worker.detach_state.resume_cell(cell, on_output, on_display)
+                return worker.resume_cell(cell, on_output, on_display)
 
     def acknowledge(self, cell: int) -> None:
         if self._worker is not None:
-            self._worker.detach_state.on_stored(cell)
+            self._worker.acknowledge(cell)
 
     def saved_before(self) -> tuple[Sequence[str] | None, Sequence[str]]:
-        saved = self._require().detach_state.saved(Operations.saved_before.timeout)
+        saved = self._require().saved_before()
         return saved.carried, saved.lost
 
     def interrupt(self) -> bool:
@@ -169,7 +155,6 @@ class ProcessKernel(Kernel):
         return worker is not None and worker.interrupt()
 
     def kill(self) -> None:
-        """Kill the process, and wait for the next one."""
         with self._changed:
             worker = self._worker
         if worker is None:
@@ -188,7 +173,7 @@ class ProcessKernel(Kernel):
         )
 
     def activate(self, python: str) -> None:
-        now = self._about_new_process("Switched to {executable} (Python {python})")
+        now = f"Switched to {{executable}} (Python {{python}}){self._is_empty}."
         self._replace(self._launcher.find(python), "The interpreter was changed.", now)
         self._python = python
 
@@ -208,7 +193,7 @@ class ProcessKernel(Kernel):
             self._worker.send("reload", on=on)
 
     def _ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
-        typing = operation in (Operations.complete, Operations.explain)  # these never wait
+        typing = operation in (Operations.complete, Operations.explain)
         worker = self._require(wait=not typing)
         reply = worker.ask(operation, timeout, **fields)
         if isinstance(reply, UndoAnswer):
@@ -262,15 +247,12 @@ class ProcessKernel(Kernel):
             worker.end(Status.KILLED, CLOSED)
         self._report(KernelState.DEAD, "")
 
-    # Processes, one after the other
-
     def _ready(self) -> WorkerProcess | None:
         with self._changed:
             self._changed.wait_for(lambda: self._state is not KernelState.STARTING)
             return self._worker
 
     def _require(self, *, wait: bool = True) -> WorkerProcess:
-        """wait: also wait for one that is starting. Raises `KernelError` if there is none."""
         worker = self._ready() if wait else self._worker
         if worker is None:
             raise KernelError(self._failure)
@@ -283,8 +265,6 @@ class ProcessKernel(Kernel):
         self._host.kernel_state(self.info(), text)
 
     def _replace(self, executable: str, why: str, now: str) -> None:
-        """why: a detail for the results of the old one's cells. now: the notice once the new one is
-        ready, with placeholders for its ready message."""
         with self._swap:
             if self._closed:
                 raise KernelError(self._failure)
@@ -296,16 +276,10 @@ class ProcessKernel(Kernel):
             old.end(Status.KILLED, why)
         self._begin(now.format(python=new.hello.python, executable=new.hello.executable))
 
-    def _about_new_process(self, event: str) -> str:
-        # If variables are saved, the session reports which of them are restored.
-        return f"{event}{'; its namespace is empty' if self._save_target is None else ''}."
-
     def _launch(self, executable: str) -> WorkerProcess:
         cwd = self._worker.cwd if self._worker is not None else self._cwd
-        folder = cwd if self._launcher.label else existing_folder(cwd)  # a station checks itself
-        start = partial(
-            self._launcher.start, executable, folder, self._color, self._size, self._wire
-        )
+        folder = cwd if self._launcher.label else existing_folder(cwd)
+        start = partial(self._launcher.start, executable, folder, self._size, self._wire)
         worker = WorkerProcess(executable, folder, start, self._host, self._on_end)
         self._starting = worker
         try:
@@ -325,7 +299,7 @@ class ProcessKernel(Kernel):
             if worker.over:
                 raise KernelError(f"The kernel of {executable} ended as soon as it was ready.")
             self._worker, self._executable = worker, executable
-        self.set_size(*self._size)  # it may have changed meanwhile
+        self.set_size(*self._size)
 
     def _begin(self, text: str) -> None:
         with self._changed:
@@ -349,7 +323,7 @@ class ProcessKernel(Kernel):
         if self._undo_limits["steps"]:
             worker.send("undo_limits", **self._undo_limits)
         if startup:
-            result = worker.execute(startup, 0, lambda kind, text: None, None, False)
+            result = worker.execute(startup, RunningCell(0, lambda kind, text: None, None))
             if result.output and result.status is Status.OK:
                 self._host.background_output(result.output)
             if result.status in (Status.DIED, Status.KILLED):
@@ -408,7 +382,7 @@ class ProcessKernel(Kernel):
                             f"A new kernel failed to start {ATTEMPTS} times in a row: {error}"
                         )
                     continue
-            self._begin(self._about_new_process("Started a new kernel"))
+            self._begin(f"Started a new kernel{self._is_empty}.")
             return
 
     def _fail(self, text: str) -> None:

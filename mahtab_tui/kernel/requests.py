@@ -25,27 +25,23 @@ LIMIT = 64 * 2**20
 
 
 class OutgoingFullError(ValueError):
-    """The kernel does not read, and too much is queued."""
+    pass
 
 
 class Outbox:
-    """Sends whole messages to a kernel process, in order. A thread sends what the socket does not
-    accept at once, and ends when nothing waits. Any thread may call it."""
+    """Sends whole messages, in order. A thread sends what the socket does not accept at once."""
 
     def __init__(self, give_up: Callable[[], None]) -> None:
-        """give_up: called when the kernel does not read answers."""
         self.channel: socket.socket | None = None
-        """Without one, messages are dropped: the reader thread reports a lost connection."""
         self._give_up = give_up
         self._lock = threading.Lock()
         self._waiting: deque[memoryview] = deque()
-        """The first message is being sent, and stays here until it has been sent."""
         self._size = 0
         self._writer: threading.Thread | None = None
 
     def send(self, data: bytes) -> None:
-        """Send or queue an encoded frame. Raises `OutgoingFullError`; ignores a kernel that has
-        ended."""
+        """Send or queue an encoded frame; ignores a kernel that has ended. Raises
+        `OutgoingFullError`."""
         with self._lock:
             if self.channel is None:
                 return
@@ -69,12 +65,8 @@ class Outbox:
                 )
                 self._writer.start()
 
-    def send_soon(self, frame: Frame) -> None:
-        with contextlib.suppress(OutgoingFullError):
-            self.send(encode(frame))
-
     def answer(self, answer: Frame) -> None:
-        """Send an answer. Raises `OutgoingFullError`, after which a shorter one can be sent."""
+        """Raises `OutgoingFullError`, after which a shorter answer can be sent."""
         try:
             self.send(encode(answer))
         except OutgoingFullError:
@@ -104,7 +96,7 @@ class Outbox:
             try:
                 while view:
                     view = view[channel.send(view) :]
-            except OSError:  # the kernel has ended
+            except OSError:
                 with self._lock:
                     self._waiting.clear()
                     self._size, self._writer = 0, None
@@ -146,7 +138,7 @@ class HostCall:
 
 
 def checked(kind: type[T], reply: object) -> T:
-    """Convert JSON values to an object of `kind`. Raises `KernelError` if they are invalid."""
+    """Convert JSON values to an object of `kind`. Raises `KernelError`."""
     try:
         return cast("T", _adapter(cast("Hashable", kind)).validate_python(reply))
     except ValidationError as error:
@@ -162,8 +154,7 @@ def _adapter(kind: Hashable) -> TypeAdapter[Any]:
 
 
 class Answers:
-    """The open calls of another process, each answered on a thread of its own. send: sends an
-    answer; raises `TypeError` or `ValueError` if it cannot."""
+    """Open calls of another process, each answered on a thread of its own."""
 
     def __init__(self, send: Callable[[Frame], object]) -> None:
         self._send = send
@@ -215,7 +206,6 @@ class CallAnswers(Answers):
 
 
 MOST = 100
-"""Requests that may wait for a reply, so that they do not pile up in a busy kernel."""
 
 NO_ANSWER = (
     "The kernel does not answer: code that cannot be interrupted keeps its interpreter busy."
@@ -223,10 +213,8 @@ NO_ANSWER = (
 
 
 class ControlRequests:
-    """The open requests, including abandoned ones. Any thread may call it."""
-
     def __init__(self, send: Callable[[Frame], None]) -> None:
-        """send: may raise `ValueError` if a frame cannot be sent."""
+        """send: raises `ValueError` if a frame cannot be sent."""
         self._send = send
         self._ids = itertools.count(1)
         self._changed = threading.Condition()
@@ -234,8 +222,7 @@ class ControlRequests:
         self._ended = ""
 
     def ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
-        """Send a request and wait for the reply. timeout: if not the operation's. Raises
-        `KernelError` with the kernel's message, or if there is no reply in time."""
+        """Send a request and wait for the reply. Raises `KernelError`."""
         timeout = operation.timeout if timeout is None else timeout
         now = time.monotonic()
         with self._changed:
@@ -259,7 +246,7 @@ class ControlRequests:
         return checked(operation.result, value)
 
     def on_reply(self, frame: Frame) -> None:
-        """Process a reply. Raises `KeyError`, `TypeError` if it is malformed."""
+        """Raises `KeyError`, `TypeError` if it is malformed."""
         error = frame.get("error")
         value = frame["value"] if error is None else None
         reply = self._take(frame["id"])

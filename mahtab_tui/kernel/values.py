@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 Origin = Literal["user", "assistant"]
 OutputKind = Literal["stdout", "value", "traceback", "display"]
 Mime = Literal["image/png", "image/jpeg", "text/markdown", "text/html", "text/plain"]
-"""``text/plain`` is help: only its text is used, and it is read from its start."""
+"""``text/plain`` is help, which is read from its start."""
 VariableKind = Literal["data", "module", "function", "class"]
 ChangeKind = Literal["added", "rebound", "changed", "perhaps", "deleted", "restoring", "absent"]
 CHANGE_SIGNS: Mapping[str, str] = {
@@ -23,10 +23,8 @@ CHANGE_SIGNS: Mapping[str, str] = {
 
 
 RESET = "The kernel was reset."
-"""The detail of the result of a cell ended by a reset."""
 
 Lock = Literal["keep", "discard"]
-"""Whether the results of a cell in a locked fork are brought back or discarded."""
 
 
 class Status(StrEnum):
@@ -34,26 +32,19 @@ class Status(StrEnum):
     ERROR = "error"
     INTERRUPTED = "interrupted"
     KILLED = "killed"
-    """The kernel was killed at the user's request, or by `reset`."""
     DIED = "died"
-    """The kernel ended by itself, or another program ended it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A name in the namespace, described only from metadata."""
-
     name: str
     type: str
-    """The type's name, with its module if that helps (`DataFrame`, `PosixPath`)."""
     summary: str
-    """Shape or length, or the value of simple objects: `10000 × 5`, `18.4 M chars`, `42`. One
-    line."""
+    """One line: `10000 × 5`, `18.4 M chars`, `42`."""
     kind: VariableKind
 
     @property
     def underscored(self) -> bool:
-        """Whether its name begins with ``_``, so that lists hide it."""
         return self.name.startswith("_")
 
 
@@ -61,31 +52,27 @@ class Variable:
 class Change:
     name: str
     change: ChangeKind
-    """``rebound``: the name refers to another object. ``changed``: the object was changed in place.
-    ``perhaps``: it may have been changed in place, but comparing it would take too long."""
+    """``rebound``: to another object. ``changed``: in place. ``perhaps``: comparing it would take
+    too long."""
     variable: Variable | None
     before: Variable | None = None
-    """The variable before the change, for an undo; otherwise None."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrivateUse:
     aliases: tuple[str, ...]
     texts: tuple[str, ...]
-    """Texts in their values, as far as they are long enough to be recognised, and not too many."""
+    """Texts in their values that are long enough to be recognised."""
     used: tuple[tuple[str, ...], ...]
-    """For each code, the variables it can reach."""
 
 
 @dataclass(frozen=True, slots=True)
 class Display:
-    """A display of a cell in addition to text. Its text is also a piece of the output, of kind
-    ``display``."""
+    """Its text is also a piece of the output, of kind ``display``."""
 
     mime: Mime
     data: str
     text: str
-    """A description, for readers that cannot see the data."""
     value: str = ""
     """The key with which the kernel opens the value; empty if it cannot."""
 
@@ -93,14 +80,11 @@ class Display:
 @dataclass(frozen=True, slots=True)
 class TracebackFrame:
     file: str
-    """As named by Python; ``In [3]`` for a cell."""
+    """``In [3]`` for a cell."""
     line: int
-    """0 if unknown."""
     function: str
-    """Empty for code that does not compile."""
     row: int
-    """The line of the output that names it, counted from the end, where 1 is the last; 0 if
-    unknown."""
+    """The line of the output that names it, counted from its end; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +99,10 @@ class CellResult:
     """For `died` and `killed`: a sentence on how."""
     displays: tuple[Display, ...] = ()
     frames: tuple[TracebackFrame, ...] = ()
-    """Locations named by the traceback, in its order."""
     rewritten: bool = False
-    """Whether part of the output was overwritten, and is not in `output`."""
+    """Whether part of the output was overwritten."""
     needs: str = ""
-    """Clause that names the access a cell in a locked fork lacked ("wanted to write out.csv"). Then
-    none of its results were saved."""
+    """The access that a cell in a locked fork lacked ("wanted to write out.csv")."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +114,6 @@ class NotRestored:
 @dataclass(frozen=True, slots=True)
 class Restoration:
     changes: tuple[Change, ...]
-    """The effect on each name: ``added`` (the name is restored), ``deleted`` (it is removed),
-    ``rebound``, ``changed`` (in place)."""
     not_restored: tuple[NotRestored, ...]
     exact: bool
 
@@ -146,17 +126,14 @@ class UndoStep:
 
 class SaveTarget(NamedTuple):
     folder: str
-    """The session's folder, inside a folder that only the user can write."""
     key: str
-    """In hexadecimal. It signs the files, so that only files of the user's own sessions are
-    read."""
+    """In hexadecimal. Signs the files, so that only the user's own are read."""
     megabytes: int
-    """The limit; the largest variables are left out first."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotSaved:
-    """A variable that was not saved, and why, as the end of a sentence."""
+    """`reason` is the end of a sentence."""
 
     variable: Variable
     reason: str
@@ -180,17 +157,15 @@ class KeepResult:
     size: int = 0
     names: int = 0
     missing: int = 0
-    """Number of variables that are saved, and that are not."""
     error: str = ""
-    """Why nothing was saved, as the end of a sentence; empty if it was. Earlier saved variables are
-    not affected."""
+    """The end of a sentence; empty if it was saved."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestoredFile:
     changes: tuple[Change, ...]
     missing: Mapping[str, str]
-    """The names that were not restored, and why, as the end of a sentence."""
+    """The names that were not restored, with the end of a sentence."""
 
 
 CompletionKind = Literal[
@@ -213,9 +188,6 @@ CompletionKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """A full description of a variable. Creating it may run the object's own code, within a time
-    limit."""
-
     name: str
     type: str
     summary: str
@@ -223,11 +195,8 @@ class Detail:
     cut: int
     doc: str
     source: str
-    """The source of a function or class; otherwise empty."""
     where: str
     error: str
-    """Failure of the description (a `__repr__` that raised, the time limit); empty if there was
-    none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,36 +205,30 @@ class Completion:
     text: str
     kind: CompletionKind
     doc: str
-    """One line: type and summary for data; parameters and first line of the docstring for a
-    function."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completions:
     start: int
-    """The start, in characters, of the text that a completion replaces; its end is the cursor."""
     items: tuple[Completion, ...]
     more: int
     pending: bool = False
-    """Whether more will follow soon, because an MCP server is starting."""
+    """Whether more will follow, because an MCP server is starting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
     name: str
     signature: str
-    """The signature of a callable; type and summary of anything else."""
     doc: str
     where: str
     source: str
-    """Empty unless requested."""
 
 
 class Author(NamedTuple):
     party: str
     cell: int
     perhaps: bool
-    """Whether a later cell may have changed it in place."""
 
 
 class _Origin(NamedTuple):
@@ -300,11 +263,9 @@ class Provenance:
         del self._replaced[first:]
 
     def author(self, name: str) -> Author | None:
-        """Return the author of the last change to a name; None if no cell changed it."""
         return self._origins.get(name, _Origin()).author
 
     def described(self, name: str) -> Variable | None:
-        """Return a variable's description after its last change; None if no cell changed it."""
         return self._origins.get(name, _Origin()).variable
 
     def copy(self) -> Provenance:

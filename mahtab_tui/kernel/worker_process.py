@@ -11,7 +11,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, cast
@@ -42,107 +42,30 @@ from mahtab_tui.system import wait_for_result
 from mahtab_tui.worker.frames import Frame, FrameError, FrameReader, encode
 
 START_TIMEOUT = 20.0
-"""Seconds that an interpreter may take to get ready, for example with a cold disk or a large
-site-packages."""
+"""Seconds; the disk may be cold, or site-packages large."""
 
 END_TIMEOUT = 1.0
 
 _RESTORING = -1
-"""The number that stands for a cell while variables are restored."""
 
 
 @dataclass(frozen=True, slots=True)
 class SavedBefore:
-    """The previous host's report on the saved variables."""
-
     carried: tuple[str, ...] | None
-    """None if it reported nothing."""
     lost: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class EventBacklog:
-    """Events in order, to replay on attach. `at` is the offset of the output up to an event."""
+    """Events to replay on attach. `at` is the offset of the output up to an event."""
 
     acknowledged: int
-    """The offset up to which the output outside cells is stored."""
     events: tuple[dict[str, Any], ...]
-    """Each is the start of a cell, a display, or the end of a cell."""
     calls: tuple[HostCall, ...]
     saved: SavedBefore
 
 
 CLAIMED = "The other terminal now has the kernel and its variables."
-
-
-class DetachState:
-    """State that a later host of the same kernel needs. Any thread may use it, but only the reader
-    thread calls `receive`, `on_cell_end` and `printed_outside`."""
-
-    def __init__(self, outbox: Outbox) -> None:
-        self.output: SeekableOutput | None = None
-        """The kernel's output, if it can outlive this host."""
-        self._outbox = outbox
-        self._lock = threading.Lock()
-        self._backlog: Future[EventBacklog] = Future()
-        self._resumed: dict[int, RunningCell] = {}
-        self._ends: dict[int, int] = {}
-        """Offset of the end of each unstored cell's output, by cell number."""
-
-    @property
-    def has_received(self) -> bool:
-        return self._backlog.done()
-
-    def receive(self, backlog: EventBacklog, cells: Mapping[int, RunningCell]) -> None:
-        self._resumed = dict(cells)
-        self._backlog.set_result(backlog)
-
-    def end(self, how: str) -> None:
-        if not self._backlog.done():
-            self._backlog.set_exception(KernelError(how))
-
-    def resume_cell(
-        self, cell: int, on_output: OnOutput, on_display: OnDisplay
-    ) -> CellResult | None:
-        """Wait for the end of a cell that began under an earlier host; it may have ended since.
-        Returns None if the kernel does not know it."""
-        with contextlib.suppress(KernelError):
-            wait_for_result(self._backlog)
-        running = self._resumed.pop(cell, None)
-        if running is None:
-            return None
-        running.listen(on_output, on_display)
-        return wait_for_result(running.result)
-
-    def saved(self, seconds: float) -> SavedBefore:
-        """Return the earlier host's report on the saved variables. Raises `KernelError` if it does
-        not arrive in time."""
-        try:
-            return self._backlog.result(seconds).saved
-        except TimeoutError:
-            raise KernelError(NO_ANSWER) from None
-
-    def on_cell_end(self, cell: int) -> None:
-        if self.output is not None:
-            with self._lock:
-                self._ends[cell] = self.output.position
-
-    def printed_outside(self) -> None:
-        if self.output is not None:
-            self._acknowledge((), self.output.position)
-
-    def on_stored(self, cell: int) -> None:
-        """Note that a cell's end and output are stored, so that the kernel need not send them to
-        another host."""
-        with self._lock:
-            if self.output is None:
-                return
-            end = self._ends.pop(cell, 0)
-        self.output.release(end)
-        self._acknowledge((cell,), 0)
-
-    def _acknowledge(self, cells: Sequence[int], offset: int) -> None:
-        self._outbox.send_soon({"op": "stored", "stored": cells, "heard": offset})
 
 
 class WorkerProcess:
@@ -154,9 +77,8 @@ class WorkerProcess:
         host: KernelHost,
         on_end: Callable[[WorkerProcess, str], None],
     ) -> None:
-        """start: starts the process, on the reader thread. on_end: called there with a sentence
-        when the process is over or another host has attached to it, and its cells have their
-        results; not for a process that was never ready."""
+        """start: starts the process, on the reader thread. on_end: called there when the process is
+        over or another host has attached to it, and its cells have their results."""
         self.hello = KernelReady("", executable, cwd, 0)
         self.cwd = cwd
         self._executable = executable
@@ -176,8 +98,12 @@ class WorkerProcess:
         self._cells = RunningCells()
         self._restoring: RunningCell | None = None
         self._leaving = self._left = False
-        """Whether this host wants to detach, and whether it has detached."""
-        self.detach_state = DetachState(self._outbox)
+        self._seekable: SeekableOutput | None = None
+        """The output, if the kernel can outlive this host."""
+        self._backlog: Future[EventBacklog] = Future()
+        self._resumed: dict[int, RunningCell] = {}
+        self._ends: dict[int, int] = {}
+        """Offset of the end of each unstored cell's output."""
         self._requests = ControlRequests(lambda frame: self._outbox.send(encode(frame)))
         self.ask = self._requests.ask
         self._answers = CallAnswers(host, self._outbox.answer)
@@ -187,7 +113,6 @@ class WorkerProcess:
         self._thread = threading.Thread(target=self._run, name="mahtab-kernel", daemon=True)
 
     def start(self) -> None:
-        """Start the process and wait until it is ready. Raises `KernelError`."""
         self._thread.start()
         try:
             self._started.result()
@@ -199,24 +124,16 @@ class WorkerProcess:
             ) from None
 
     def execute(
-        self,
-        code: str,
-        cell: int,
-        on_output: OnOutput,
-        limit: int | None,
-        nested: bool,
-        on_display: OnDisplay | None = None,
-        lock: Lock | None = None,
+        self, code: str, running: RunningCell, nested: bool = False, lock: Lock | None = None
     ) -> CellResult:
-        """Run a cell and wait for its end. Raises any exception of `on_output`, and `KernelError`
-        for code too large to send."""
-        running = RunningCell(cell, on_output, limit, on_display)
+        """Raises any exception of the cell's listener, and `KernelError` for code too large to
+        send."""
         running.seal = os.urandom(16).hex()
         frame = {
             "op": "execute",
-            "cell": cell,
+            "cell": running.cell,
             "code": code,
-            "limit": limit,
+            "limit": running.limit,
             "nested": nested,
             "lock": lock,
             "seal": running.seal,
@@ -235,6 +152,30 @@ class WorkerProcess:
             raise KernelError(f"The cell cannot be sent to the kernel: {error}.") from None
         return wait_for_result(running.result)
 
+    def resume_cell(
+        self, cell: int, on_output: OnOutput, on_display: OnDisplay
+    ) -> CellResult | None:
+        """Wait for the end of a cell that began under an earlier host; None if the kernel does not
+        know it."""
+        with contextlib.suppress(KernelError):
+            wait_for_result(self._backlog)
+        running = self._resumed.pop(cell, None)
+        if running is None:
+            return None
+        running.listen(on_output, on_display)
+        return wait_for_result(running.result)
+
+    def saved_before(self) -> SavedBefore:
+        try:
+            return self._backlog.result(Operations.saved_before.timeout).saved
+        except TimeoutError:
+            raise KernelError(NO_ANSWER) from None
+
+    def acknowledge(self, cell: int) -> None:
+        if self._seekable is not None:
+            self._seekable.release(self._ends.pop(cell, 0))
+            self.send("stored", stored=(cell,), heard=0)
+
     @property
     def can_detach(self) -> bool:
         return self._detach_handle is not None and not self.over
@@ -244,11 +185,10 @@ class WorkerProcess:
         return self._detach_handle is not None and self._detach_handle.was_reattached
 
     def send(self, op: str, **fields: Any) -> None:
-        self._outbox.send_soon({"op": op, **fields})
+        with contextlib.suppress(OutgoingFullError):
+            self._outbox.send(encode({"op": op, **fields}))
 
     def interrupt(self) -> bool:
-        """Stop the innermost running cell, or restoring variables, as Ctrl+C in a terminal does;
-        returns False if nothing is running."""
         cell = self._cells.innermost() or self._restoring
         if cell is not None and not cell.interrupting:
             cell.interrupting = True
@@ -270,8 +210,6 @@ class WorkerProcess:
         cell.interrupting = False
 
     def restore(self, file: str, seconds: float) -> RestoredFile:
-        """Let the process restore saved variables between two cells; returns its answer. Raises
-        `KernelError`."""
         self._restoring = RunningCell(_RESTORING, lambda kind, text: None, None)
         try:
             return self.ask(Operations.restore, seconds, file=file, cell=_RESTORING)
@@ -279,8 +217,7 @@ class WorkerProcess:
             self._restoring = None
 
     def end(self, status: Status, how: str) -> None:
-        """End the process: at once if a cell runs, else after its exit handlers. Waits until it is
-        completely gone."""
+        """End the process: at once if a cell runs, else after its exit handlers."""
         with self._lock:
             self._intent = (status, how)
             busy = any(self._cells)
@@ -293,15 +230,14 @@ class WorkerProcess:
         self._thread.join()
 
     def leave(self, on_purpose: bool) -> None:
-        """Detach the process, if it can run without a host; its cells get no results. Otherwise end
-        it. on_purpose: as for `Kernel.close`."""
+        """Detach the process; its cells get no results. End it if it cannot run without a host."""
         process = self._process
         if process is None or self._detach_handle is None:
             self.end(Status.KILLED, "The screen was closed.")
             return
         if on_purpose:
             self.send("stay")
-        with self._printing, self._lock:  # what was passed on is acknowledged
+        with self._printing, self._lock:
             self._leaving = self._left = True
         with contextlib.suppress(OSError):
             process.channel.shutdown(socket.SHUT_RDWR)
@@ -340,7 +276,7 @@ class WorkerProcess:
         handle, output = process.detach_handle, process.reader
         self._detach_handle = handle
         if handle is not None:
-            self.detach_state.output = cast("SeekableOutput", output)
+            self._seekable = cast("SeekableOutput", output)
         self._outbox.channel = process.channel
         if handle is not None and handle.ready is not None:
             self._on_ready(handle.ready)
@@ -351,8 +287,14 @@ class WorkerProcess:
             self._break(
                 f"something outside the session wrote to its connection ({str(error) or type(error).__name__})"
             )
-        if claimed or self._left:
-            self._let_go(process)
+        if handle is not None and (claimed or self._left):
+            with self._lock:
+                self._left = True
+            self.claimed = not self._leaving
+            self._outbox.close()
+            os.close(process.output)
+            handle.leave()
+            self._over(Status.KILLED, CLAIMED)
             return
         code = self._reap(process)
         try:
@@ -363,23 +305,21 @@ class WorkerProcess:
             os.close(process.output)
             if handle is not None:
                 handle.ended()
-            self._over(code)
+            if self._ready.done():
+                died = Status.DIED, f"The kernel died: {describe_end(code)}."
+                self._over(*(self._intent or died))
+            else:
+                why = describe_failed_start(self._executable, code, "".join(self._early))
+                self._ready.set_exception(KernelError(why))
 
-    def _let_go(self, process: Process) -> None:
-        assert self._detach_handle is not None
+    def _over(self, status: Status, how: str) -> None:
+        self._requests.end(how)
+        if not self._backlog.done():
+            self._backlog.set_exception(KernelError(how))
+        if self._leaving:
+            return
         with self._lock:
-            self._left = True
-            cells = list(self._cells)
-        self._outbox.close()
-        os.close(process.output)
-        self._detach_handle.leave()
-        self._requests.end(CLAIMED)
-        self.detach_state.end(CLAIMED)
-        if not self._leaving:
-            self.claimed = True
-            self._end_cells(cells, Status.KILLED, CLAIMED)
-
-    def _end_cells(self, cells: Sequence[RunningCell], status: Status, how: str) -> None:
+            cells, self._cells = list(self._cells), RunningCells()
         for cell in reversed(cells):
             cell.lost(status, how)
         try:
@@ -387,21 +327,7 @@ class WorkerProcess:
         finally:
             self._on_end(self, how)
 
-    def _over(self, code: int) -> None:
-        if not self._ready.done():
-            self._ready.set_exception(
-                KernelError(describe_failed_start(self._executable, code, "".join(self._early)))
-            )
-            return
-        status, how = self._intent or (Status.DIED, f"The kernel died: {describe_end(code)}.")
-        with self._lock:
-            cells, self._cells = list(self._cells), RunningCells()
-        self._requests.end(how)
-        self.detach_state.end(how)
-        self._end_cells(cells, status, how)
-
     def _read(self, process: Process, output: Output) -> bool:
-        """Read until the end; returns whether another host has attached to the kernel."""
         frames = FrameReader(token=process.token)
         lifeline = None if self._detach_handle is None else self._detach_handle.lifeline
         with selectors.DefaultSelector() as selector:
@@ -416,7 +342,7 @@ class WorkerProcess:
                 if lifeline is not None and lifeline in ready:
                     if lifeline.recv(1):
                         return True
-                    selector.unregister(lifeline)  # somebody killed the holder
+                    selector.unregister(lifeline)
                     lifeline = None
                 if process.output in ready:
                     data = output.read()
@@ -437,7 +363,7 @@ class WorkerProcess:
                     for frame in frames.feed(data):
                         self._handle(output, frame)
                     # Earlier output is read with the backlog.
-                    if not reads and self.detach_state.has_received:
+                    if not reads and self._backlog.done():
                         reads = True
                         selector.register(process.output, selectors.EVENT_READ)
 
@@ -469,7 +395,8 @@ class WorkerProcess:
         else:
             with self._printing:
                 self._host.background_output(text)
-                self.detach_state.printed_outside()
+                if self._seekable is not None:
+                    self.send("stored", stored=(), heard=self._seekable.position)
 
     def _on_ready(self, hello: KernelReady) -> None:
         self.hello = hello
@@ -477,41 +404,41 @@ class WorkerProcess:
         self._ready.set_result(None)
 
     def _receive(self, message: object, output: SeekableOutput) -> None:
-        """Replay the events from before this host attached, with the output of that time. May raise
-        any exception if the message is malformed."""
+        """Replay the events from before this host attached, with the output of that time."""
         backlog = checked(EventBacklog, message)
         cells = {
             event["begin"]: RunningCell(event["begin"], None, event["limit"])
             for event in backlog.events
             if "begin" in event
         }
-        with self._cells.replaying():
-            self.detach_state.receive(backlog, cells)
-            output.go_to(backlog.events[0]["at"] if backlog.events else backlog.acknowledged)
-            depth = 0
-            for event in backlog.events:
-                if not depth:
-                    output.go_to(min(backlog.acknowledged, event["at"]))
-                self._feed(output.until(event["at"]))
-                if "begin" in event:
-                    self._chunks.flush()
-                    self._cells.add_replayed(cells[event["begin"]])
-                    depth += 1
-                elif "shown" in event:
-                    self._chunks.flush()
-                    self._shown(event["shown"])
-                else:
-                    self._chunks.end()
-                    self._done(checked(CellEnd, event["done"]))
-                    depth -= 1
+        self._resumed = dict(cells)
+        self._cells.replaying = True
+        self._backlog.set_result(backlog)
+        output.go_to(backlog.events[0]["at"] if backlog.events else backlog.acknowledged)
+        depth = 0
+        for event in backlog.events:
             if not depth:
-                output.go_to(backlog.acknowledged)
-            self._feed(output.available())
+                output.go_to(min(backlog.acknowledged, event["at"]))
+            self._feed(output.until(event["at"]))
+            if "begin" in event:
+                self._chunks.flush()
+                self._cells.add(cells[event["begin"]])
+                depth += 1
+            elif "shown" in event:
+                self._chunks.flush()
+                self._shown(event["shown"])
+            else:
+                self._chunks.end()
+                self._done(checked(CellEnd, event["done"]))
+                depth -= 1
+        if not depth:
+            output.go_to(backlog.acknowledged)
+        self._feed(output.available())
+        self._cells.replaying = False
         for call in backlog.calls:
             self._answers.begin(call)
 
     def _handle(self, output: Output, frame: Frame) -> None:
-        """Handle a frame. May raise any exception if it is not a valid message of the kernel."""
         op = frame["op"]
         if not self._ready.done():
             self._on_ready(checked(KernelReady, frame))
@@ -524,7 +451,7 @@ class WorkerProcess:
             self._chunks.flush()
             self._shown(frame["args"])
             self._outbox.answer({"op": "answer", "id": frame["id"], "value": None})
-        elif op == "ready" and self.was_reattached and not self.detach_state.has_received:
+        elif op == "ready" and self.was_reattached and not self._backlog.done():
             self._receive(frame["story"], cast("SeekableOutput", output))
         elif op == "reply":
             self._requests.on_reply(frame)
@@ -540,8 +467,9 @@ class WorkerProcess:
         if cell.seal and cell.seal != done.seal:
             raise FrameError("the end of a cell that has not ended")
         self._cells.remove(cell)
-        self.detach_state.on_cell_end(done.cell)
-        self.cwd = done.cwd or self.cwd  # empty: it was deleted
+        if self._seekable is not None:
+            self._ends[done.cell] = self._seekable.position
+        self.cwd = done.cwd or self.cwd
         cell.done(done)
 
     def _shown(self, shown: Mapping[str, Any]) -> None:

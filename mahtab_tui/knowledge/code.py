@@ -1,9 +1,5 @@
-"""Searching and reading the project's source, without leaving its folder.
-
-A process of its own (`main`) searches, so that it can be killed if a regular expression backtracks
-endlessly. A request is one JSON object on stdin; matches, or the paths of files, are JSON lines on
-stdout, as they are found.
-"""
+"""Searches and reads the project's source, in a process of its own (`main`), which can be killed if
+a regular expression backtracks endlessly: a JSON request on stdin, JSON lines on stdout."""
 
 from __future__ import annotations
 
@@ -11,7 +7,6 @@ import itertools
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import threading
@@ -21,7 +16,6 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from itertools import groupby
 from pathlib import Path
-from selectors import EVENT_READ, DefaultSelector
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mahtab_tui.knowledge.confined_folder import (
@@ -36,18 +30,12 @@ from mahtab_tui.system import tie_to_parent
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
-
-class _Level(NamedTuple):
-    """A folder and its ignore rules."""
-
-    path: str
-    """With a slash at the end; empty for the topmost folder."""
-    ignored: GitIgnoreSpec | None
+    _Levels = tuple[tuple[str, GitIgnoreSpec | None], ...]
+    """A folder and those above it, with their rules."""
 
 
 def is_wanted(path: str, file_pattern: str) -> bool:
-    """Match a file's name, or its path if the pattern has a slash. ``**/`` stands for any
-    folders."""
+    """Match a name, or a path if the pattern has a slash; ``**/`` stands for any folders."""
     if "/" not in file_pattern:
         return fnmatchcase(path.rsplit("/", 1)[-1], file_pattern)
     pattern = file_pattern.removeprefix("./")
@@ -57,66 +45,50 @@ def is_wanted(path: str, file_pattern: str) -> bool:
 
 
 def source_files(folder: Path) -> Iterator[str]:
-    """Yield the paths relative to the folder."""
+    """Yield the paths relative to the folder of files that are neither hidden nor ignored."""
     confined = ConfinedFolder(folder)
-    waiting: list[tuple[str, tuple[_Level, ...] | None]] = [("", ())]
-    """The next one last."""
-    while waiting:
-        path, above = waiting.pop()
-        if above is None:
+    waiting: list[tuple[str, _Levels]] = [("", ())]
+    while waiting:  # the last one is next; the names of folders end with a slash
+        path, levels = waiting.pop()
+        if path and not path.endswith("/"):
             yield path
-        else:
-            waiting += reversed(list(_scan_folder(confined, (*above, _level(confined, path)))))
-
-
-def _scan_folder(
-    confined: ConfinedFolder, levels: tuple[_Level, ...]
-) -> Iterator[tuple[str, tuple[_Level, ...] | None]]:
-    """Yield folders with the levels above them, and files."""
-    here = levels[-1].path
-    try:
-        with os.scandir(confined.folder / here) as entries:
+            continue
+        levels = (*levels, (path, _ignore_rules(confined, path)))
+        with suppress(OSError), os.scandir(confined.folder / path) as entries:
             # By name without a slash, so that the order is that of the paths' parts.
             found = sorted(
-                (each.name, each.is_dir(follow_symlinks=False), each.is_file(follow_symlinks=False))
+                (each.name, each.is_dir(follow_symlinks=False))
                 for each in entries
+                if not each.name.startswith(".")
+                and (each.is_dir(follow_symlinks=False) or each.is_file(follow_symlinks=False))
             )
-    except OSError:
-        return
-    for name, is_folder, is_file in found:
-        path = here + name + "/" * is_folder
-        if not name.startswith(".") and (is_folder or is_file) and not _is_ignored(path, levels):
-            yield path, levels if is_folder else None
+            inside = (path + name + "/" * is_folder for name, is_folder in reversed(found))
+            waiting += [(each, levels) for each in inside if not _is_ignored(each, levels)]
 
 
-def _level(confined: ConfinedFolder, path: str) -> _Level:
+def _ignore_rules(confined: ConfinedFolder, path: str) -> GitIgnoreSpec | None:
     from pathspec import GitIgnoreSpec
 
     try:
-        lines = split_lines(
-            confined.read_bytes(f"{path}.gitignore").decode("utf-8", "surrogateescape")
-        )
+        data = confined.read_bytes(f"{path}.gitignore")
     except ConfinedFolderError:
-        ignored = None
-    else:
-        ignored = GitIgnoreSpec.from_lines(lines)
-    return _Level(path, ignored)
+        return None
+    return GitIgnoreSpec.from_lines(split_lines(data.decode("utf-8", "surrogateescape")))
 
 
-def _is_ignored(path: str, levels: tuple[_Level, ...]) -> bool:
-    """Apply the nearest folder with a matching rule."""
-    for level in reversed(levels):
-        if level.ignored is not None:
-            ignored = level.ignored.check_file(path[len(level.path) :]).include
-            if ignored is not None:
-                return ignored
+def _is_ignored(path: str, levels: _Levels) -> bool:
+    """Ask the nearest folder with a matching rule."""
+    for folder, rules in reversed(levels):
+        ignored = None if rules is None else rules.check_file(path[len(folder) :]).include
+        if ignored is not None:
+            return ignored
     return False
 
 
 _CHECK_CANCELLED = 0.05
 """Seconds between checks for cancellation."""
 _MOST = 20_000_000
-"""Bytes of results at most, since nobody can read more."""
+"""Characters of results."""
 
 
 class CodeError(RuntimeError):
@@ -124,12 +96,9 @@ class CodeError(RuntimeError):
 
 
 class Match(NamedTuple):
-    """A matching line."""
-
     path: str
     """Relative to the folder, with slashes."""
     line: int
-    """From 1."""
     text: str
     before: tuple[str, ...]
     after: tuple[str, ...]
@@ -140,7 +109,6 @@ class Matches(NamedTuple):
     ended: Literal["all", "limit", "size", "time", "cancelled"]
 
     def as_text(self) -> str:
-        """Format for `search_code`: ``:`` marks the numbers of matching lines."""
         parts: list[str] = []
         for path, found in groupby(self.found, key=lambda match: match.path):
             parts += [path, *_numbered_lines(list(found))]
@@ -156,7 +124,7 @@ class Matches(NamedTuple):
 
 
 class CodeSearcher:
-    """Searches and reads the text files of one folder. May be used from any thread."""
+    """Searches and reads the text files of one folder; from any thread."""
 
     def __init__(self, code_dir: Path | str = ".") -> None:
         self.folder = Path(code_dir).absolute()
@@ -173,9 +141,9 @@ class CodeSearcher:
         encoding: str | None = None,
         cancelled: threading.Event | None = None,
     ) -> Matches:
-        """Find lines that match a Python regular expression. Hidden files, binary files and files
-        that a ``.gitignore`` names are skipped. Raises `CodeError`. file_pattern: for names
-        (``*.py``) or, with a slash, for paths. encoding: of all files (``cp037``)."""
+        """Find lines that match a Python regular expression in files that are not hidden, binary or
+        ignored. Raises `CodeError`. file_pattern: for names (``*.py``) or, with a slash, for paths.
+        encoding: of all files (``cp037``)."""
         try:
             re.compile(pattern)
         except (re.error, OverflowError, RecursionError) as error:
@@ -203,8 +171,7 @@ class CodeSearcher:
     def read_file(
         self, path: str, start: int = 1, end: int | None = None, encoding: str | None = None
     ) -> str:
-        """Return numbered lines from `start` to `end` (from 1, both included). Raises
-        `CodeError`."""
+        """Return numbered lines, both ends included. Raises `CodeError`."""
         try:
             lines = split_lines(ConfinedFolder(self.folder).read_text(path, encoding=encoding))
         except ConfinedFolderError as error:
@@ -218,7 +185,6 @@ class CodeSearcher:
 
 
 def _numbered_lines(matches: Sequence[Match]) -> Iterator[str]:
-    """Yield the lines of one file, numbered and without duplicates; ``--`` marks gaps."""
     lines: dict[int, str] = {}
     for match in matches:
         around = (*match.before, match.text, *match.after)
@@ -243,7 +209,7 @@ def search_code(
     code_dir: Path | str = ".",
     limit: int = 100,
 ) -> str:
-    """Search with `CodeSearcher.search` and return the matches as text. Raises `CodeError`."""
+    """Return the matches as text. Raises `CodeError`."""
     return (
         CodeSearcher(code_dir).search(pattern, file_pattern, context_lines, limit=limit).as_text()
     )
@@ -252,8 +218,7 @@ def search_code(
 def list_files(
     folder: Path, most: int, seconds: float, cancelled: Callable[[], bool]
 ) -> tuple[list[str], bool]:
-    """List the source files of a folder, and tell whether the list is incomplete. Raises
-    `CodeError`."""
+    """List source files, and tell whether some are missing. Raises `CodeError`."""
     paths, ended = _run({"folder": str(folder), "most": most}, seconds, cancelled)
     return paths, ended != "all"
 
@@ -261,7 +226,7 @@ def list_files(
 def _run(
     request: Mapping[str, Any], seconds: float, cancelled: Callable[[], bool]
 ) -> tuple[list[Any], Literal["all", "size", "time", "cancelled"]]:
-    """Return the results of the search process. Raises `CodeError`."""
+    """Run the search process. Raises `CodeError`."""
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
     command = tie_to_parent([sys.executable, "-P", "-m", "mahtab_tui.knowledge.code"])
     until = time.monotonic() + seconds
@@ -274,44 +239,36 @@ def _run(
         env=environment,
         start_new_session=True,
     ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
+        message, written = json.dumps({**request, "characters": _MOST}).encode(), None
         try:
-            process.stdin.write(json.dumps(request).encode())
-            process.stdin.close()
-            written = bytearray()
-            with DefaultSelector() as selector:
-                selector.register(process.stdout, EVENT_READ)
-                while True:
+            while written is None:
+                try:
+                    written, _ = process.communicate(message, timeout=_CHECK_CANCELLED)
+                except subprocess.TimeoutExpired:
+                    message = b""  # it is being sent
                     if cancelled():
                         ended = "cancelled"
-                    elif len(written) > _MOST:
-                        ended = "size"
                     elif time.monotonic() > until:
                         ended = "time"
                     if ended != "all":
-                        break
-                    if selector.select(_CHECK_CANCELLED):
-                        data = os.read(process.stdout.fileno(), 1 << 16)
-                        if not data:
-                            break
-                        written += data
+                        process.kill()
         finally:
-            if ended != "all" or sys.exception() is not None:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
     if ended == "all" and process.returncode != 0:
         raise CodeError("The search failed: its process ended early.")
-    *whole, _ = bytes(written).split(b"\n")
-    return [json.loads(line) for line in whole], ended
+    *whole, _ = written.split(b"\n")
+    found = [json.loads(line) for line in whole]
+    if found and found[-1] is None:  # there is more
+        return found[:-1], "size"
+    return found, ended
 
 
 LINE_WIDTH = 500
-"""Characters of a line that are returned."""
+"""Characters of a line."""
 
 
 def matches(request: Mapping[str, Any]) -> Iterator[list[Any]]:
-    """Yield the fields of each `Match`, by path and line."""
+    """Yield the fields of each `Match`."""
     confined = ConfinedFolder(request["folder"])
     compiled = re.compile(request["pattern"], re.IGNORECASE if request["ignore_case"] else 0)
     around, left = request["context_lines"], request["limit"]
@@ -346,8 +303,13 @@ def main() -> None:
         if "most" in request
         else matches(request)
     )
+    room = request["characters"]
     for each in found:
-        print(json.dumps(each), flush=True)
+        line = json.dumps(each)
+        room -= len(line)
+        print(line if room > 0 else "null", flush=True)
+        if room <= 0:
+            return
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
-"""Opens and decodes files inside one folder, without a gap between check and use.
-
-A path's links are resolved first. Then each part of the result is opened from the folder before it,
-without following links, so that nothing can be exchanged in between."""
+"""Opens and decodes files inside one folder. Each part of a path is opened from the folder before
+it, without following links, so that nothing can be exchanged between check and use."""
 
 from __future__ import annotations
 
@@ -12,17 +10,17 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 
 
 _SPECIAL = frozenset(range(0x80, 0xA0))
-"""Printed characters in Windows-1252, controls in Latin-1."""
+"""Printed in Windows-1252, controls in Latin-1."""
 _UNUSED = frozenset((0x81, 0x8D, 0x8F, 0x90, 0x9D))
 """Undefined in Windows-1252."""
 
@@ -41,18 +39,16 @@ def is_encoding(name: str) -> bool:
 
 
 def byte_order_mark(data: bytes) -> bytes:
-    """Return the byte order mark at the start; empty if there is none."""
-    return next((mark for mark, _ in _MARKS if data.startswith(mark)), b"")
+    return next(filter(data.startswith, _MARKS), b"")
 
 
 def marked_encoding(data: bytes) -> str | None:
-    """Return the encoding that the byte order mark indicates, if any."""
-    return dict(_MARKS).get(byte_order_mark(data))
+    return _MARKS.get(byte_order_mark(data))
 
 
 def decode(data: bytes, encoding: str | None = None) -> str:
-    """Decode by the given encoding (``cp037``), by the byte order mark, or as UTF-8, Windows-1252
-    or Latin-1. Raises `BinaryFile`; `LookupError` for an unknown encoding."""
+    """Decode as given (``cp037``), by the byte order mark, or as UTF-8, Windows-1252 or Latin-1.
+    Raises `BinaryFile`, `LookupError`."""
     if encoding is not None:
         if not is_encoding(encoding):
             raise LookupError(encoding)
@@ -69,30 +65,28 @@ def decode(data: bytes, encoding: str | None = None) -> str:
 
 
 def single_byte_encoding(data: bytes) -> str:
-    """Return the encoding of a Western text that is not UTF-8."""
     special = set(data) & _SPECIAL
     return "cp1252" if special and not special & _UNUSED else "latin-1"
 
 
 def split_lines(text: str) -> list[str]:
-    """Split a text into lines as editors do: only a line feed ends one, not a form feed or
-    U+2028."""
+    """Only a line feed ends a line, not a form feed or U+2028."""
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     return lines if lines[-1] else lines[:-1]
 
 
 READ_LIMIT = 5_000_000
-"""Larger files (in bytes) are not read."""
+"""Bytes of a file."""
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | getattr(os, "O_NOCTTY", 0)
-_KINDS = (
-    (stat.S_ISDIR, "is a folder"),
-    (stat.S_ISFIFO, "is a pipe, not a file"),
-    (stat.S_ISSOCK, "is a socket, not a file"),
-    (stat.S_ISCHR, "is a device, not a file"),
-    (stat.S_ISBLK, "is a device, not a file"),
-)
+_KINDS = {
+    stat.S_IFDIR: "is a folder",
+    stat.S_IFIFO: "is a pipe, not a file",
+    stat.S_IFSOCK: "is a socket, not a file",
+    stat.S_IFCHR: "is a device, not a file",
+    stat.S_IFBLK: "is a device, not a file",
+}
 _REASONS = {
     errno.EACCES: "may not be read",
     errno.EPERM: "may not be read",
@@ -106,13 +100,13 @@ class ConfinedFolderError(Exception):
 
 
 class ConfinedFolder:
-    """Reads files inside one folder. Links may point elsewhere inside it, never out of it."""
+    """Reads files inside one folder; links may not lead out of it."""
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
 
     def open(self, path: str) -> int:
-        """Open a regular file for reading and return its descriptor. Raises `ConfinedFolderError`."""
+        """Open a regular file. Raises `ConfinedFolderError`."""
         relative = self._relative(path)
         own = os.path.realpath(self.folder)
         try:
@@ -139,7 +133,7 @@ class ConfinedFolder:
         return opened
 
     def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
-        """Read a file. Raises `ConfinedFolderError`, also if it has more than `limit` bytes."""
+        """Raises `ConfinedFolderError`, also for more than `limit` bytes."""
         with open(self.open(path), "rb") as file:
             try:
                 data = file.read(limit + 1)
@@ -150,7 +144,7 @@ class ConfinedFolder:
         return data
 
     def read_text(self, path: str, limit: int = READ_LIMIT, encoding: str | None = None) -> str:
-        """Read a file as text, in the given or the detected encoding. Raises `ConfinedFolderError`."""
+        """Read in the given or the detected encoding. Raises `ConfinedFolderError`."""
         try:
             return decode(self.read_bytes(path, limit), encoding)
         except BinaryFile:
@@ -159,7 +153,7 @@ class ConfinedFolder:
             raise ConfinedFolderError(f"Unknown encoding {encoding!r}.") from None
 
     def _relative(self, path: str) -> str:
-        """Return a path relative to the folder; an absolute one may lie in it."""
+        """An absolute path may lie in the folder."""
         if "\0" in path or not path.strip():
             raise ConfinedFolderError(f"{path!r} is not a file name.")
         if os.path.isabs(path):
@@ -183,7 +177,6 @@ class ConfinedFolder:
 
 
 def _open_stepwise(root: int, parts: list[str]) -> int:
-    """Open each part from its parent folder, without following links."""
     here = os.dup(root)
     try:
         for part in parts[:-1]:
@@ -203,9 +196,8 @@ def _open_stepwise(root: int, parts: list[str]) -> int:
 
 def _check(path: str, opened: int) -> None:
     found = os.fstat(opened)
-    for is_kind, words in _KINDS:
-        if is_kind(found.st_mode):
-            raise ConfinedFolderError(f"{path} {words}.")
+    if words := _KINDS.get(stat.S_IFMT(found.st_mode)):
+        raise ConfinedFolderError(f"{path} {words}.")
     for folder in ("/proc", "/sys"):
         with suppress(OSError):
             if found.st_dev == os.stat(folder).st_dev != os.stat("/").st_dev:

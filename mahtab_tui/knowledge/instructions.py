@@ -1,5 +1,4 @@
-"""Instructions that the model always gets: ``AGENTS.md`` of the user and of the project, or the
-project's ``CLAUDE.md``, with the files that they import."""
+"""Instructions that the model always gets: ``AGENTS.md`` or ``CLAUDE.md``, and what they import."""
 
 from __future__ import annotations
 
@@ -17,30 +16,24 @@ NAMES = ("AGENTS.md", "CLAUDE.md")
 LIMIT = 40_000
 """Characters of all files together."""
 _DEPTH = 5
-"""How deep imports nest."""
 _LARGEST = 1_000_000
-"""Bytes of one file."""
 _IMPORT = re.compile(r"(?<!\S)@([\w./-]+)")
 _CODE = re.compile(r"^(`{3,}|~{3,}).*?(?:^\1|\Z)|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _TRUSTED = "instructions"
-"""The name of a file's content in the record of what the user trusts."""
+"""Key in the record of trust."""
 
 
 class InstructionPart(NamedTuple):
-    """A file, or one that it imports."""
-
     name: str
     """Relative to the project, or with ``~``."""
     text: str
 
 
 class Instructions(NamedTuple):
-    """A file with instructions, and what it imports."""
-
     path: Path
     parts: tuple[InstructionPart, ...]
     trusted: bool
-    """Whether it is the user's own, or trusted as it is now."""
+    """The user's own, or trusted as it is now."""
 
     @property
     def name(self) -> str:
@@ -48,7 +41,6 @@ class Instructions(NamedTuple):
 
     @property
     def value(self) -> dict[str, list[list[str]]]:
-        """All texts, which the user trusts together."""
         return {_TRUSTED: [list(part) for part in self.parts]}
 
 
@@ -57,15 +49,13 @@ class FoundInstructions(NamedTuple):
 
     files: tuple[Instructions, ...]
     problems: tuple[str, ...]
-    """A sentence for each file that cannot be read."""
 
     @property
     def untrusted(self) -> tuple[Instructions, ...]:
-        """The project's files that are not trusted as they are now."""
         return tuple(each for each in self.files if not each.trusted)
 
     def texts(self) -> dict[str, str]:
-        """Return the texts for the model by file; the nearest files have precedence."""
+        """Return the texts by file; the nearest have precedence."""
         room, texts = LIMIT, dict[str, str]()
         parts = [part for each in self.files if each.trusted for part in each.parts]
         for part in reversed(parts):
@@ -79,7 +69,6 @@ class FoundInstructions(NamedTuple):
 
 
 def find_instructions(folder: Path) -> FoundInstructions:
-    """Find the instructions for work in a folder."""
     problems: list[str] = []
     files = list(_read(home_folder() / NAMES[0], Path.home(), problems, own=True))
     folders = _folders(folder)
@@ -96,7 +85,7 @@ def find_instructions(folder: Path) -> FoundInstructions:
 
 
 def _folders(folder: Path) -> list[Path]:
-    """Return the folders from the repository's root; without one, only this folder."""
+    """Return the folders from the repository's root."""
     above = [folder, *folder.parents]
     root = next((index for index, each in enumerate(above) if (each / ".git").exists()), 0)
     return above[root::-1]
@@ -122,7 +111,7 @@ def _read(path: Path, root: Path, problems: list[str], *, own: bool) -> Iterator
 def _parts(
     confined: ConfinedFolder, path: Path, above: tuple[Path, ...], *, own: bool
 ) -> Iterator[InstructionPart]:
-    """Read a file and what it imports, each once. Raises `ConfinedFolderError` for the first file only."""
+    """Read a file and its imports. Raises `ConfinedFolderError` for the first only."""
     text = confined.read_text(str(path), _LARGEST)
     yield InstructionPart(f"~/{path}" if own else str(path), text)
     if len(above) == _DEPTH:

@@ -1,4 +1,4 @@
-"""The skills of a session: found, loaded, and read again when they change."""
+"""The skills of a session: found, loaded, read again when they change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.records import Notice, Record, emit
+from mahtab_tui.bus.records import Record, emit, warn
 from mahtab_tui.knowledge.confined_folder import ConfinedFolder, ConfinedFolderError
 from mahtab_tui.knowledge.skills import (
     Skill,
@@ -28,43 +28,39 @@ if TYPE_CHECKING:
     from mahtab_tui.knowledge.semantic_index import SemanticIndex
 
 INDEXED = 20_000
-"""Characters of a skill's instructions that are indexed."""
 QUERY_WORDS = 12
-"""Words of a query that are searched: the longest, which are the most specific."""
+"""Words of a query: the longest, which are the most specific."""
 
 _HASH_SIZE = 32 * 1024 * 1024
-"""Bytes that FTS5 collects before it writes; with less, it mostly merges."""
+"""Bytes that FTS5 collects; with less, it mostly merges."""
 _WEIGHTS = "10.0, 5.0, 1.0"
-"""Weights of a hit in name, description, content."""
+"""Of name, description, content."""
 _WORDS = re.compile(r"\w+")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _NO_WORD = re.compile(r"[A-Z0-9_]")
-"""Occurs after the first letter of identifiers, but not of ordinary words."""
+"""In identifiers, after the first letter."""
 _COMMON = frozenset(
     "a an and are as at be by can do does for from has have how i if in into is it its me my not of on or our so than that the their them then there these "
     "this to use was we what when where which who why will with you your".split()
 )
 _PARTS = 0.4
-"""Weight of a hit in the table of parts, relative to the table of stems."""
+"""Weight of the table of parts, relative to stems."""
 _PARTS_OF_IDENTIFIERS = 2.0
-"""Its weight for a query with an identifier, which the stems split."""
+"""Its weight for an identifier, which the stems split."""
 _RANKED = 500
-"""Skills of each table that are ranked."""
 _SHORTEST = 3
-"""The shortest word that the trigram table can find."""
+"""What the trigram table can find."""
 
 
 class Hit(NamedTuple):
-    """A skill that was found."""
-
     name: str
     description: str
     score: float
-    """From 0 to 1, higher is better; comparable only within one search."""
+    """From 0 to 1; comparable only within one search."""
 
 
 class SkillsIndex:
-    """A full-text index of skills (SQLite FTS5, ranked by bm25). May be used from any thread."""
+    """A full-text index of skills, for any thread."""
 
     def __init__(self, skills: Iterable[Skill] = ()) -> None:
         self._lock = threading.Lock()
@@ -76,11 +72,12 @@ class SkillsIndex:
         return self._skills.get(name)
 
     def search(self, query: str, limit: int = 5) -> list[Hit]:
-        """Return the skills that match any text best; equal ones by name. Whole words count more
-        than parts of words."""
-        words = _query_words(query)
+        """Return the skills that match best; whole words count more than parts."""
+        words = list(dict.fromkeys(_WORDS.findall(query.replace("\0", " ").lower())))
+        words = [word for word in words if word not in _COMMON] or words
         if not words or limit < 1:
             return []
+        words = sorted(words, key=len, reverse=True)[:QUERY_WORDS]
         identifiers = any("_" in word for word in words)
         parts = _PARTS_OF_IDENTIFIERS if identifiers else _PARTS
         scores: dict[int, float] = {}
@@ -104,7 +101,6 @@ class SkillsIndex:
             self._database.close()
 
     def _found(self, table: str, words: list[str]) -> list[tuple[int, float]]:
-        """Return row and score of the best skills that have one of the words."""
         phrases = [f'"{word}"' for word in words if table == "stems" or len(word) >= _SHORTEST]
         statement = f"SELECT rowid, -bm25({table}, {_WEIGHTS}) AS score FROM {table} WHERE {table} MATCH ? ORDER BY score DESC, rowid LIMIT {_RANKED}"
         with self._lock:
@@ -130,28 +126,17 @@ def _filled(skills: Iterable[Skill]) -> sqlite3.Connection:
     insert = "INSERT INTO {}(rowid, name, description, content) VALUES (?, ?, ?, ?)"
     database.executemany(insert.format("stems"), rows)
     # Only identifiers of the content, since ordinary words are found by their stems.
-    database.executemany(
-        insert.format("parts"), [(*row[:3], " ".join(_identifiers(row[3]))) for row in rows]
-    )
+    for row, name, description, content in rows:
+        names = dict.fromkeys(name for name in _NAME.findall(content) if _NO_WORD.search(name, 1))
+        database.execute(insert.format("parts"), (row, name, description, " ".join(names)))
     database.execute("COMMIT")
     return database
-
-
-def _identifiers(text: str) -> dict[str, None]:
-    return dict.fromkeys(name for name in _NAME.findall(text) if _NO_WORD.search(name, 1))
-
-
-def _query_words(query: str) -> list[str]:
-    """Return the specific words of a query, or all."""
-    words = list(dict.fromkeys(_WORDS.findall(query.replace("\0", " ").lower())))
-    specific = [word for word in words if word not in _COMMON] or words
-    return sorted(specific, key=len, reverse=True)[:QUERY_WORDS]
 
 
 FRESH = 1.0
 """Seconds for which files are assumed to be unchanged."""
 _NAMED = 30
-"""Skills that are all named if one is missing."""
+"""Up to which all are named if one is missing."""
 
 
 class SkillNotFound(RuntimeError):
@@ -159,7 +144,7 @@ class SkillNotFound(RuntimeError):
 
 
 class SkillLibrary:
-    """The skills by name. May be used from any thread."""
+    """The skills by name, for any thread."""
 
     def __init__(
         self,
@@ -167,8 +152,7 @@ class SkillLibrary:
         on_problem: Callable[[str], None],
         meaning: SemanticIndex | None = None,
     ) -> None:
-        """on_problem: called once for each problem with a skill. meaning: None to find skills by
-        words alone."""
+        """on_problem: called once per problem. meaning: None to find by words alone."""
         self._loader = loader
         self._on_problem = on_problem
         self._meaning = meaning
@@ -182,21 +166,18 @@ class SkillLibrary:
         self._looked = float("-inf")
 
     def skills(self) -> dict[str, Skill]:
-        """Return all skills by name, as the files are now."""
+        """Return all skills, as the files are now."""
         with self._lock:
             if time.monotonic() - self._looked > FRESH:
                 found = {skill.name: skill for skill in self._loader.load_all()}
                 if found != self._skills:
                     self._skills = found
-                    texts = (
-                        f"{each.name}: {each.description}\n{each.content}"
-                        for each in found.values()
-                    )
-                    self._texts = dict(zip(found, texts, strict=True)) if self._meaning else {}
+                    self._texts = {
+                        name: f"{name}: {skill.description}\n{skill.content}"
+                        for name, skill in found.items()
+                    }
                 self._looked = time.monotonic()
-            problems = [
-                problem for problem in self._loader.warnings if problem not in self._reported
-            ]
+            problems = [each for each in self._loader.warnings if each not in self._reported]
             self._reported.update(problems)
             skills = self._skills
         for problem in problems:
@@ -204,21 +185,19 @@ class SkillLibrary:
         return skills
 
     def invalidate(self) -> None:
-        """Read changed files at the next use."""
         with self._lock:
             self._looked = float("-inf")
 
     @property
     def broken(self) -> dict[str, Path | None]:
-        """The unusable skills: a sentence, and the file."""
-        return {problem: self._loader.broken.get(problem) for problem in self._loader.problems}
+        """A sentence and the file of each unusable skill."""
+        return self._loader.problems
 
     @property
     def untrusted(self) -> tuple[Skill, ...]:
         return self._loader.untrusted
 
     def index(self) -> SkillsIndex:
-        """Return the index of the current skills."""
         with self._indexing:
             skills = self.skills()
             if self._index is None or self._indexed is not skills:
@@ -229,7 +208,7 @@ class SkillLibrary:
         return self.index().search(query, limit)
 
     def descriptions(self, *, bundled: bool = True) -> dict[str, str]:
-        """Return descriptions by name. bundled: also of skills that come with the program."""
+        """bundled: also skills that come with the program."""
         shipped = resource_folder("skills")
         return {
             name: skill.description
@@ -238,7 +217,6 @@ class SkillLibrary:
         }
 
     def get(self, name: str) -> Skill:
-        """Return a skill by its name. Raises `SkillNotFound`."""
         skills = self.skills()
         if name not in skills:
             if any(skill.name == name for skill in self.untrusted):
@@ -249,29 +227,22 @@ class SkillLibrary:
         return skills[name]
 
     def instructions(self, name: str, args: str = "") -> str:
-        """Return a skill's instructions with arguments and the names of its files. Raises
-        `SkillNotFound`."""
+        """Return a skill's text, arguments and file names. Raises `SkillNotFound`."""
         skill = self.get(name)
         parts = [skill.content]
         if args:
             parts.append(f"Arguments: {args}")
-        if files := skill_files(skill):
-            parts.append(
-                f"Files of this skill, for load_skill({name!r}, file=...): {', '.join(files)}"
-            )
+        if files := ", ".join(skill_files(skill)):
+            parts.append(f"Files of this skill, for load_skill({name!r}, file=...): {files}")
         return "\n\n".join(parts)
 
     def found(self, query: str, limit: int = 5) -> str:
-        """Format the output of `search_skills`: one line for each skill."""
         skills = self.skills()
         found = (name for name in self.nearest(query, limit) if name in skills)
-        return (
-            "\n".join(f"{name}: {skills[name].description}" for name in found)
-            or f"No skill matches {query!r}."
-        )
+        lines = [f"{name}: {skills[name].description}" for name in found]
+        return "\n".join(lines) or f"No skill matches {query!r}."
 
     def nearest(self, query: str, limit: int) -> list[str]:
-        """Return the names of the skills that fit best, by words and by meaning."""
         if self._meaning is None:
             return [hit.name for hit in self.search(query, limit)]
         from mahtab_tui.knowledge.semantic_index import NEAREST, merge_rankings
@@ -305,17 +276,17 @@ class SkillLibrary:
 
 
 def load_skill_descriptions(skills_dir: Path | str | None = None) -> dict[str, str]:
-    """Return the descriptions of the skills in a folder; by default of those of a session here."""
+    """By default the skills of a session here."""
     return {skill.name: skill.description for skill in _loader(skills_dir).load_all()}
 
 
 def load_skill_content(name: str, skills_dir: Path | str | None = None) -> str:
-    """Return the instructions of a skill by its name. Raises `SkillNotFound`."""
+    """Raises `SkillNotFound`."""
     return skill_library(skills_dir).get(name).content
 
 
 def skill_library(skills_dir: Path | str | None = None) -> SkillLibrary:
-    """Return the skills of a folder; by default of a session here."""
+    """By default the skills of a session here."""
     return SkillLibrary(_loader(skills_dir), lambda problem: None)
 
 
@@ -335,18 +306,17 @@ class SkillsBudgetExceeded(RuntimeError):
 
 
 class LoadedSkills:
-    """Tracks which skills are loaded, and logs changes. May be used from any thread."""
+    """Which skills are loaded, for any thread."""
 
     def __init__(
         self, skills: Callable[[], SkillLibrary], budget: int, log: logging.Logger | None = None
     ) -> None:
-        """budget: characters for all instructions together."""
+        """budget: characters of all instructions."""
         self._skills = skills
         self._budget = budget
         self._log = log
         self._lock = threading.RLock()
         self._sizes: dict[str, int] = {}
-        """In the order of loading."""
 
     def fold(self, record: Record) -> None:
         """Apply a record of a resumed session."""
@@ -369,7 +339,7 @@ class LoadedSkills:
             return list(self._sizes)
 
     def load(self, name: str) -> None:
-        """Keep a skill loaded. Raises `SkillNotFound`, `SkillsBudgetExceeded`."""
+        """Raises `SkillNotFound`, `SkillsBudgetExceeded`."""
         size = len(self._skills().instructions(name))
         with self._lock:
             self._keep(name, size)
@@ -378,17 +348,15 @@ class LoadedSkills:
         if self._sizes.get(name) != size:
             left = self._budget - sum(self._sizes.values()) + self._sizes.get(name, 0)
             if size > left:
-                loaded = (
-                    ", ".join(f"{each} ({chars:,})" for each, chars in self._sizes.items())
-                    or "none"
-                )
+                sizes = (f"{each} ({chars:,})" for each, chars in self._sizes.items())
+                loaded = ", ".join(sizes) or "none"
                 raise SkillsBudgetExceeded(
                     f"The skill {name} has {size:,} characters, but only {max(0, left):,} of the {self._budget:,} for loaded skills are left. Loaded: {loaded}."
                 )
             self._report(name, size)
 
     def unload(self, name: str) -> None:
-        """Unload a skill. Raises `SkillNotFound` if it is not loaded."""
+        """Raises `SkillNotFound`."""
         with self._lock:
             if name not in self._sizes:
                 raise SkillNotFound(
@@ -397,8 +365,7 @@ class LoadedSkills:
             self._report(name, None)
 
     def instructions(self) -> dict[str, str]:
-        """Return the loaded instructions by name. Skills that are gone or too large are
-        unloaded."""
+        """Return loaded texts; skills that are gone or too large are unloaded."""
         texts: dict[str, str] = {}
         for name in self.names:
             try:
@@ -412,19 +379,15 @@ class LoadedSkills:
                     if name in self._sizes:
                         self._report(name, None)
                 if self._log is not None:
-                    emit(
-                        self._log,
-                        Notice(f"The skill {name} is no longer loaded. {error}", level="warning"),
-                    )
+                    warn(self._log, f"The skill {name} is no longer loaded. {error}")
         return texts
 
     def _report(self, name: str, size: int | None) -> None:
         """size: None if it is unloaded."""
+        is_loaded = size is not None
         chars = self._sizes.pop(name, 0) if size is None else size
-        if size is not None:
-            self._sizes[name] = size
+        if is_loaded:
+            self._sizes[name] = chars
         if self._log is not None:
-            emit(
-                self._log,
-                records.Skill(name=name, loaded=size is not None, chars=chars, budget=self._budget),
-            )
+            record = records.Skill(name=name, loaded=is_loaded, chars=chars, budget=self._budget)
+            emit(self._log, record)

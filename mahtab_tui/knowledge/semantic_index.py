@@ -1,7 +1,4 @@
-"""Finds texts by meaning, and parts of the project's source by words and meaning.
-
-The vectors of an embedding model are made in the background, and kept.
-"""
+"""Finds texts by meaning, and parts of the source by words and meaning."""
 
 from __future__ import annotations
 
@@ -26,17 +23,13 @@ if TYPE_CHECKING:
     from mahtab_tui.store.session_search import Vectors
 
 NEAREST = 50
-"""Texts that are ranked by meaning."""
 LONGEST = 4_000
-"""Characters of a text that are embedded."""
 _RANK = 60
-"""The constant of reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009)."""
+"""Reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009)."""
 _BATCH = 64
-"""Texts that are sent to the model at a time."""
 _PATIENCE = 5.0
-"""Seconds that a search waits for vectors."""
 _PAUSE = 60.0
-"""Seconds after a failure in which the model is not asked again."""
+"""Seconds after a failure without requests."""
 
 
 class Embedder(Protocol):
@@ -53,7 +46,7 @@ class Embedder(Protocol):
 
 
 def merge_rankings(*rankings: Sequence[str]) -> list[str]:
-    """Join rankings: each adds 1 / (60 + rank) to its names."""
+    """Each ranking adds 1 / (60 + rank)."""
     scores: dict[str, float] = {}
     for ranking in rankings:
         for rank, name in enumerate(ranking, 1):
@@ -62,8 +55,7 @@ def merge_rankings(*rankings: Sequence[str]) -> list[str]:
 
 
 class SemanticIndex:
-    """Ranks texts by how near their vectors are to a query's. Any thread but the main one may call
-    it."""
+    """Ranks texts by their vectors; not on the main thread."""
 
     def __init__(
         self,
@@ -72,8 +64,8 @@ class SemanticIndex:
         mask: Callable[[str], str],
         on_problem: Callable[[str], None],
     ) -> None:
-        """vectors: opens the store when it is first needed. mask: masks what no model may get.
-        on_problem: called once with each sentence."""
+        """vectors: opens the store. mask: masks what no model may get. on_problem: called once per
+        sentence."""
         self._embedder = embedder
         self._open = vectors
         self._mask = mask
@@ -86,8 +78,8 @@ class SemanticIndex:
         self._closed = threading.Event()
 
     def nearest(self, kind: str, query: str, texts: Mapping[str, str]) -> list[str]:
-        """Return the keys of the nearest texts; empty if the model does not answer in time. kind:
-        names the collection, whose vectors stay in memory. Texts without a vector are left out."""
+        """Return the nearest keys; empty if the model does not answer in time. kind: names the
+        collection, whose vectors stay in memory."""
         if (
             not query.strip()
             or not texts
@@ -108,14 +100,13 @@ class SemanticIndex:
         return [] if vector is None else corpus.nearest(vector)
 
     def close(self) -> None:
-        """Ask the model nothing more."""
         self._closed.set()
         with self._lock:
             if self._store is not None:
                 self._store.close()
 
     def _vector(self, query: str, until: float) -> np.ndarray[Any, Any] | None:
-        """Return a query's vector; None if the model does not answer in time."""
+        """Return None if the model does not answer in time."""
         query = self._mask(query)[:LONGEST]
         answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
@@ -133,11 +124,9 @@ class SemanticIndex:
         if isinstance(answer, Exception):
             self._fail(answer)
             return None
-        vector: np.ndarray[Any, Any] = answer
-        return vector
+        return answer
 
     def _fill(self, corpus: _Corpus) -> None:
-        """Get the vectors from the store, and the missing ones from the model."""
         try:
             texts: dict[bytes, str] = {}
             keys: dict[bytes, list[str]] = {}
@@ -151,21 +140,18 @@ class SemanticIndex:
                     self._store = self._open()
                 store = self._store
             model = self._embedder.identity
-            known = store.known(model, list(texts))
-            corpus.vectors = corpus.vectors | {
-                key: known[digest] for digest in known for key in keys[digest]
-            }
-            missing = [digest for digest in texts if digest not in known]
-            for start in range(0, len(missing), _BATCH):
+            vectors = store.known(model, list(texts))
+            missing = [digest for digest in texts if digest not in vectors]
+            for start in range(0, len(missing) + _BATCH, _BATCH):
+                corpus.vectors = corpus.vectors | {
+                    key: vectors[digest] for digest in vectors for key in keys[digest]
+                }
                 batch = missing[start : start + _BATCH]
-                if self._closed.is_set():
+                if self._closed.is_set() or not batch:
                     return
                 made = _unit(self._embedder.documents([texts[digest] for digest in batch]))
                 vectors = {digest: row.tobytes() for digest, row in zip(batch, made, strict=True)}
                 store.keep(model, vectors)
-                corpus.vectors = corpus.vectors | {
-                    key: vectors[digest] for digest in batch for key in keys[digest]
-                }
         except Exception as error:  # the thread's outermost frame
             corpus.begun = False  # the next search tries again
             self._fail(error)
@@ -181,15 +167,13 @@ class SemanticIndex:
 
 
 class _Corpus:
-    """A collection of texts and their vectors, as far as they are there."""
-
     def __init__(self, texts: Mapping[str, str]) -> None:
         self.texts = texts
         self.begun = False
         self.ready = threading.Event()
-        """Set when there is nothing more to wait for."""
+        """Nothing more to wait for."""
         self.vectors: dict[str, bytes] = {}
-        """By key, with length 1, as float32. It is replaced, not changed."""
+        """float32 of length 1; replaced, not changed."""
 
     def nearest(self, vector: np.ndarray[Any, Any]) -> list[str]:
         import numpy as np
@@ -200,14 +184,13 @@ class _Corpus:
         if not alike:
             return []
         table = np.frombuffer(b"".join(alike.values()), np.float32).reshape(len(alike), -1)
-        scores = table @ vector
-        best = np.argpartition(-scores, min(NEAREST, len(scores) - 1))[:NEAREST]
+        best = np.argsort(-(table @ vector), kind="stable")[:NEAREST]
         keys = list(alike)
-        return [keys[row] for row in sorted(best.tolist(), key=lambda row: (-scores[row], row))]
+        return [keys[row] for row in best.tolist()]
 
 
 def _unit(vectors: Sequence[Sequence[float]]) -> np.ndarray[Any, Any]:
-    """Return vectors of length 1. Raises `ValueError`."""
+    """Scale to length 1. Raises `ValueError`."""
     import numpy as np
 
     made = np.asarray(vectors, np.float32)
@@ -219,47 +202,40 @@ def _unit(vectors: Sequence[Sequence[float]]) -> np.ndarray[Any, Any]:
 
 
 MOST = 5_000
-"""Parts of a project that are searched."""
 _FILES = 20_000
-"""Files that are listed."""
 _FILE_PARTS = 100
-"""Parts of one file; what is longer is data."""
+"""More of one file is data."""
 _LINES, _FEW_LINES = 40, 8
-"""Lines of a part at most, and before it may end where a definition begins."""
+"""Lines of a part, and before it may end at a definition."""
 _CHARACTERS = 3_000
 _SHOWN, _SHOWN_LINES, _WIDTH = 5, 12, 200
-"""Parts that are shown, lines of each, and characters of a line."""
+"""Parts, lines of each, and their characters."""
 _LISTING_SECONDS = 20.0
 _WORDS = re.compile(r"[^\W_][\w'-]*(?:[ ,]+[\w'-]+)+[ ?.!]*")
-"""A pattern that is not a regular expression: some words."""
+"""Words, not a regular expression."""
 _TOP = re.compile(r"[^\s)\]}#]")
-"""Begins a line on which a definition may begin."""
+"""Where a definition may begin."""
 
 
 class _Part(NamedTuple):
     path: str
     first: int
-    """Its first line, from 1."""
     text: str
 
 
 class CodeParts:
-    """The parts of the text files of a folder. Any thread may call it."""
-
     def __init__(self, folder: Path, meaning: SemanticIndex) -> None:
         self._folder = folder.absolute()
         self._meaning = meaning
         self._lock = threading.Lock()
         self._files: dict[str, tuple[tuple[int, int], list[_Part]]] = {}
-        """Time, size and parts of each file."""
         self._parts: dict[str, _Part] = {}
         self._texts: dict[str, str] = {}
         self._index: SkillsIndex | None = None
         self._omitted = 0
-        """Files that are not searched."""
 
     def search(self, words: str, file_pattern: str, cancelled: Callable[[], bool]) -> str:
-        """Return the parts that fit some words best; empty for a regular expression or one word."""
+        """Return the best parts; empty for a regular expression or one word."""
         if not _WORDS.fullmatch(words.strip()):
             return ""
         with self._lock:
@@ -280,13 +256,11 @@ class CodeParts:
         if not found:
             return ""
         lines = ["Near in words and meaning:" if by_meaning else "Near in words:"]
-        for part in found[:_SHOWN]:
-            shown = part.text.split("\n")
-            lines.append(f"{part.path}:{part.first}-{part.first + len(shown) - 1}")
-            lines += [
-                f"{number:>6}  {line[:_WIDTH]}"
-                for number, line in enumerate(shown[:_SHOWN_LINES], part.first)
-            ]
+        for path, first, text in found[:_SHOWN]:
+            shown = text.split("\n")
+            lines.append(f"{path}:{first}-{first + len(shown) - 1}")
+            numbered = enumerate(shown[:_SHOWN_LINES], first)
+            lines += [f"{number:>6}  {line[:_WIDTH]}" for number, line in numbered]
         if omitted:
             lines.append(
                 f"[The project is large: only its first {len(parts):,} parts are searched, {omitted:,} files are not.]"
@@ -294,7 +268,7 @@ class CodeParts:
         return "\n".join(lines)
 
     def _read(self, cancelled: Callable[[], bool]) -> None:
-        """Read the files that have changed. Raises `CodeError`."""
+        """Raises `CodeError`."""
         listed, _ = list_files(self._folder, _FILES, _LISTING_SECONDS, cancelled)
         confined, files = ConfinedFolder(self._folder), {}
         count = omitted = 0
@@ -305,12 +279,10 @@ class CodeParts:
             with suppress(ConfinedFolderError, OSError):  # it is binary, too large, or gone
                 status = (self._folder / path).stat()
                 stamp, known = (status.st_mtime_ns, status.st_size), self._files.get(path)
-                files[path] = (
-                    known
-                    if known is not None and known[0] == stamp
-                    else (stamp, _split_file(path, confined.read_text(path)))
-                )
-                count += len(files[path][1])
+                if known is None or known[0] != stamp:
+                    known = (stamp, _split_file(path, confined.read_text(path)))
+                files[path] = known
+                count += len(known[1])
         if files == self._files and self._index is not None:
             return
         self._files, self._omitted = files, omitted
@@ -327,7 +299,7 @@ class CodeParts:
 
 
 def _split_file(path: str, text: str) -> list[_Part]:
-    """Divide a file where definitions begin, and where a part is long."""
+    """Divide where definitions begin, and where a part is long."""
     parts: list[_Part] = []
     lines: list[str] = []
     first = size = 0

@@ -16,9 +16,8 @@ from mahtab_tui.settings.model import home_folder, resource_folder
 SKILL_FILE = "SKILL.md"
 NAME_LENGTH, DESCRIPTION_LENGTH = 64, 1024
 FILE_SIZE = 1_000_000
-"""Bytes of a skill's file; a model should not load more at once."""
+"""A model should not load more bytes at once."""
 _DEPTH = 20
-"""How deep frontmatter may be nested."""
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _FRONTMATTER = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)(.*)", re.DOTALL | re.MULTILINE)
@@ -41,8 +40,6 @@ description: {description}
 
 
 class Skill(NamedTuple):
-    """Instructions that the model loads when it needs them."""
-
     name: str
     description: str
     folder: Path | None
@@ -59,8 +56,7 @@ class SkillError(Exception):
 
 
 def read_skill(path: Path, project: Path | None = None) -> Skill:
-    """Read a ``SKILL.md`` or ``NAME.md``. Raises `SkillError`. project: its folder, out of which no
-    link is followed."""
+    """Raises `SkillError`. project: no link is followed out of it."""
     text = _text(path) if project is None else _text_within(path, project)
     matched = _FRONTMATTER.match(text)
     whole = path.name == SKILL_FILE
@@ -103,7 +99,7 @@ def read_skill(path: Path, project: Path | None = None) -> Skill:
 
 
 def create_skill(folder: Path, name: str, description: str | None = None) -> Path:
-    """Make ``NAME/SKILL.md`` in a folder of skills and return its path. Raises `SkillError`."""
+    """Make ``NAME/SKILL.md`` and return its path. Raises `SkillError`."""
     if problem := name_problem(name):
         raise SkillError(f"The name {name!r} cannot be used: {problem}.")
     import yaml
@@ -132,7 +128,7 @@ def create_skill(folder: Path, name: str, description: str | None = None) -> Pat
 
 
 def name_problem(name: str) -> str:
-    """Return the problem of a name, as the end of a sentence."""
+    """Return what is wrong, as the end of a sentence."""
     if len(name) > NAME_LENGTH:
         return f"a name has at most {NAME_LENGTH} characters"
     if not _NAME.fullmatch(name):
@@ -141,7 +137,7 @@ def name_problem(name: str) -> str:
 
 
 def first_paragraph(content: str) -> str:
-    """Return the first paragraph, or the first heading, as one line."""
+    """Return the first paragraph, or heading, as one line."""
     heading = ""
     for block in re.split(r"\n\s*\n", content):
         lines = [line.strip() for line in block.strip().splitlines()]
@@ -167,7 +163,7 @@ def _text_within(path: Path, project: Path) -> str:
 
 
 def _open(name: str, flags: int) -> int:
-    """The file may have been replaced by a pipe: do not wait."""
+    """Do not wait for a pipe."""
     return os.open(name, flags | os.O_NONBLOCK)
 
 
@@ -220,13 +216,12 @@ def _text_field(path: Path, fields: Mapping[str, Any], key: str) -> str:
 
 
 _KEY = "skill"
-"""The name of a text in the record of what the user trusts."""
+"""Key in the record of trust."""
 _FILES = 50
-"""Further files that are named."""
 
 
 def skill_files(skill: Skill) -> list[str]:
-    """List the other printable files of a skill by relative path."""
+    """List the other files by relative path."""
     if skill.folder is None:
         return []
     found: list[str] = []
@@ -234,18 +229,14 @@ def skill_files(skill: Skill) -> list[str]:
         folders[:] = sorted(
             name for name in folders if not name.startswith(".") and name != "__pycache__"
         )
-        found += [
-            os.path.relpath(os.path.join(folder, name), skill.folder)
-            for name in sorted(names)
-            if not name.startswith(".")
-        ]
+        paths = (os.path.join(folder, name) for name in sorted(names) if not name.startswith("."))
+        found += [os.path.relpath(path, skill.folder) for path in paths]
         if len(found) > _FILES:
             break
     return [name for name in found if name != skill.file.name and name.isprintable()][:_FILES]
 
 
 def skill_texts(skill: Skill) -> dict[Path, str]:
-    """Return all texts of a skill that a model can read."""
     texts = {skill.file: instructions_text(skill)}
     for name in skill_files(skill):
         assert skill.folder is not None
@@ -257,43 +248,34 @@ def skill_texts(skill: Skill) -> dict[Path, str]:
 
 
 def trust_texts(texts: Mapping[Path, str]) -> None:
-    """Trust texts of skills as they are given. Raises `SettingsError`."""
+    """Raises `SettingsError`."""
     from mahtab_tui.settings.values import allow_files
 
     allow_files({path: {_KEY: text} for path, text in texts.items()})
 
 
-def is_trusted(record: Mapping[str, Mapping[str, Any]], skill: Skill) -> bool:
-    """Return whether the user trusts the instructions as they are now. record: from
-    `read_record`."""
-    return _is_trusted(record, skill.file, instructions_text(skill))
-
-
-def is_trusted_file(skill: Skill, name: str, text: str) -> bool:
-    """Return whether the model may read a file of a skill."""
-    assert skill.folder is not None
-    path = skill.folder / os.path.normpath(name)
-    return not skill.of_project or _is_trusted(sources.read_record(), path, text)
-
-
-def _is_trusted(record: Mapping[str, Mapping[str, Any]], path: Path, text: str) -> bool:
+def is_trusted(record: Mapping[str, Mapping[str, Any]], path: Path, text: str) -> bool:
+    """record: from `read_record`."""
     return sources.trusted_digests(record, path).get(_KEY) == sources.value_digest(text)
 
 
+def is_trusted_file(skill: Skill, name: str, text: str) -> bool:
+    assert skill.folder is not None
+    path = skill.folder / os.path.normpath(name)
+    return not skill.of_project or is_trusted(sources.read_record(), path, text)
+
+
 def instructions_text(skill: Skill) -> str:
-    """Return a skill without its further files."""
     return f"{skill.name}: {skill.description}\n\n{skill.content}"
 
 
 _NO_SKILLS = frozenset({"readme.md", "license.md", "changelog.md", "contributing.md"})
-"""Files in folders of skills that are not skills."""
 
 _NAMED = 5
-"""Up to this many skills are named in the sentence about those that are held back."""
 
 
 class ProjectFolder(NamedTuple):
-    """A folder of skills in a project, out of which no link is followed."""
+    """A project's folder, out of which no link is followed."""
 
     folder: Path
     project: Path
@@ -302,9 +284,8 @@ class ProjectFolder(NamedTuple):
 def skill_folders(
     project: Path, extra: Sequence[Path] = (), *, of_project: bool = False
 ) -> tuple[Path | ProjectFolder, ...]:
-    """Return the folders of skills; a later folder wins. extra: from the settings, instead of the
-    project's ``skills``. of_project: whether a file of the project names them; folders outside the
-    project then need trust."""
+    """A later folder wins. extra: instead of the project's ``skills``. of_project: a project's file
+    names them, so those outside the project need trust."""
     root = os.path.realpath(project)
 
     def of(folder: Path) -> Path | ProjectFolder:
@@ -322,32 +303,23 @@ def skill_folders(
     )
 
 
-_Stamp = tuple[int, int, int]
-"""Time of change, size and inode of a file."""
-
-
 class SkillsLoader:
-    """Reads the skills of some folders; unchanged files are not read again. For one thread at a
-    time."""
+    """Reads the skills of folders; one thread at a time."""
 
     def __init__(self, *skills_dirs: Path | str | ProjectFolder) -> None:
-        """skills_dirs: a later folder wins. Links may lead anywhere, except in a project's
-        folder."""
+        """A later folder wins."""
         self.folders = tuple(
             folder if isinstance(folder, ProjectFolder) else Path(folder) for folder in skills_dirs
         )
-        self.problems: tuple[str, ...] = ()
-        """A sentence for each unusable skill."""
-        self.broken: dict[str, Path] = {}
-        """The file of each sentence, if it is about one."""
+        self.problems: dict[str, Path | None] = {}
+        """A sentence per unusable skill, and its file."""
         self.untrusted: tuple[Skill, ...] = ()
-        self._known: dict[Path, tuple[_Stamp, Skill]] = {}
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The problems, and a sentence about the skills that are held back."""
+        """The problems, and which skills are held back."""
         if not self.untrusted:
-            return self.problems
+            return tuple(self.problems)
         names = [skill.name for skill in self.untrusted]
         more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
         listed = f"{'Skill' if len(names) == 1 else 'Skills'} of this project: {', '.join(names[:_NAMED])}{more}."
@@ -357,65 +329,48 @@ class SkillsLoader:
         )
 
     def load_all(self) -> list[Skill]:
-        """Return all usable skills, sorted by name; `problems` describes the others."""
+        """Return the usable skills, by name."""
         seen: dict[str, Skill] = {}
         untrusted: list[Skill] = []
-        met: dict[Path, tuple[_Stamp, Skill]] = {}
-        problems: list[str] = []
-        broken: dict[str, Path] = {}
+        problems: dict[str, Path | None] = {}
         for folder, project in _distinct(self.folders):  # the strongest first
             real = Path(os.path.realpath(folder))
             if project is not None and not real.is_relative_to(os.path.realpath(project)):
-                problems.append(
-                    f"{folder}: this folder of skills is a link out of the project, to {real}, so it is not read."
-                )
+                why = f"is a link out of the project, to {real}, so it is not read"
+                problems[f"{folder}: this folder of skills {why}."] = None
                 continue
             try:
                 files = list(_skill_files(folder))
             except OSError as error:
-                problems.append(
-                    f"{folder}: this folder of skills cannot be read: {error.strerror}."
-                )
+                why = f"cannot be read: {error.strerror}"
+                problems[f"{folder}: this folder of skills {why}."] = None
                 continue
             here: dict[str, Skill] = {}
             is_own = project is None or os.path.realpath(project) == os.path.realpath(Path.home())
             record = None if is_own else sources.read_record()
             for path in files:
                 try:
-                    met[path] = self._read(path, project)
+                    found = read_skill(path, project)
                 except SkillError as error:
-                    problems.append(str(error))
-                    broken[str(error)] = path
+                    problems[str(error)] = path
                     continue
-                found = met[path][1]
                 stronger = here.get(found.name) or seen.get(found.name)
                 if stronger is not None:
                     if found.name in here or (found.of_project and not stronger.of_project):
-                        problems.append(
-                            f"{path}: not used, because {stronger.file} has the same name."
-                        )
-                elif record is not None and not is_trusted(record, found):
+                        why = f"not used, because {stronger.file} has the same name"
+                        problems[f"{path}: {why}."] = None
+                elif record is not None and not is_trusted(record, path, instructions_text(found)):
                     untrusted.append(found)
                 else:
                     here[found.name] = found
             seen.update(here)
-        self._known, self.problems, self.broken = met, tuple(problems), broken
+        self.problems = problems
         self.untrusted = tuple(sorted(untrusted, key=lambda skill: skill.name))
         return sorted(seen.values(), key=lambda skill: skill.name)
 
-    def _read(self, path: Path, project: Path | None) -> tuple[_Stamp, Skill]:
-        """Read a skill that has changed, or is broken. Raises `SkillError`."""
-        try:
-            status = path.stat()
-        except OSError:
-            return (0, 0, 0), read_skill(path, project)  # raises and says why
-        stamp = (status.st_ctime_ns, status.st_size, status.st_ino)
-        known = self._known.get(path)
-        return known if known and known[0] == stamp else (stamp, read_skill(path, project))
-
 
 def _skill_files(folder: Path) -> Iterator[Path]:
-    """Yield ``SKILL.md`` files, then ``NAME.md`` files. Raises `OSError`."""
+    """Yield ``SKILL.md`` files, then others. Raises `OSError`."""
     if not folder.is_dir():
         return
     with os.scandir(folder) as entries:
@@ -426,7 +381,8 @@ def _skill_files(folder: Path) -> Iterator[Path]:
             if not entry.name.startswith(".")
         )
     for name, is_folder in named:
-        if is_folder and _may_exist(path := folder / name / SKILL_FILE):
+        path = folder / name / SKILL_FILE
+        if is_folder and (os.path.lexists(path) or not os.access(path.parent, os.X_OK)):
             yield path
     for name, is_folder in named:
         is_other = name.lower() in _NO_SKILLS or name == SKILL_FILE
@@ -434,20 +390,8 @@ def _skill_files(folder: Path) -> Iterator[Path]:
             yield folder / name
 
 
-def _may_exist(path: Path) -> bool:
-    """Return True also if that is unknown: reading it reports why."""
-    try:
-        path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:
-        pass
-    return True
-
-
 def _distinct(folders: Sequence[Path | ProjectFolder]) -> Iterator[tuple[Path, Path | None]]:
-    """Yield each real folder once, the last first, with its project; the user's own folders have
-    none."""
+    """Yield each real folder once, the last first; the user's own have no project."""
     owns = {os.path.realpath(each) for each in folders if isinstance(each, Path)}
     seen = set()
     for each in reversed(folders):

@@ -1,14 +1,11 @@
-"""Errors of models, failures of services as sentences, their messages, and interfaces that only
-some models implement."""
+"""Errors of models, failures of services as sentences, and helpers for their messages."""
 
 from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from email.message import Message
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
@@ -27,8 +24,7 @@ class ModelBusy(ModelError):
     """The service is overloaded or its limit is reached; the same call may work in a moment."""
 
     def __init__(self, message: str, pause: float | None = None) -> None:
-        """pause: seconds to wait before the next try, 0 if the service does not say; None if the
-        transport has already retried."""
+        """pause: seconds to wait before the next try; None if the transport has already retried."""
         super().__init__(message)
         self.pause = pause
 
@@ -39,8 +35,6 @@ class ContextTooLong(ModelError):
 
 @runtime_checkable
 class Preparable(Protocol):
-    """A model that answers sooner if it has been prepared."""
-
     def prepare(self, system: str) -> None:
         """Prepare for a question with this system prompt, in the background. Raises
         `ModelError`."""
@@ -48,8 +42,6 @@ class Preparable(Protocol):
 
 @runtime_checkable
 class Stoppable(Protocol):
-    """A model whose generation can be stopped from another thread."""
-
     def stop(self) -> None:
         """Stop the running generation: its stream ends, and what has come stays."""
 
@@ -60,7 +52,6 @@ class Stoppable(Protocol):
 LONGEST_PAUSE = 120.0
 """Seconds; a service that asks to wait longer counts as failed."""
 _LONGEST = 300
-"""Characters of a service's own message."""
 _TOO_LONG = (
     "context_length_exceeded",
     "context length",
@@ -82,7 +73,6 @@ BUSY_STATUSES = {
     524: "The service took too long",
     529: "The service is overloaded",
 }
-"""HTTP statuses after which the same call may work in a moment."""
 _BUSY_KINDS = {
     "overloaded_error": 529,
     "rate_limit_error": 429,
@@ -90,7 +80,6 @@ _BUSY_KINDS = {
     "api_error": 500,
     "server_error": 500,
 }
-"""The statuses of errors in the middle of a stream, which have only a name."""
 _FINAL = {
     400: "The service rejected the request",
     402: "The account cannot pay for the answer",
@@ -101,9 +90,7 @@ _FINAL = {
 }
 _UNREACHABLE = ("ConnectError", "ConnectionError", "ConnectionRefusedError", "gaierror")
 _NO_ANSWER = {"JSONDecodeError", "UnicodeDecodeError", "ValidationError"}
-"""Responses that cannot be read."""
 _NOTHING = "No generation"
-"""LangChain's message for a stream without an answer."""
 BROKE_OFF = "The connection broke off in the middle of the answer."
 NOT_AN_ANSWER = "The service sent something that is not a model's answer."
 _UNPAID = ("insufficient_quota", "credit balance", "billing_error")
@@ -111,13 +98,10 @@ _UNPAID = ("insufficient_quota", "credit balance", "billing_error")
 
 
 class ServiceError(Exception):
-    """A service's own description of what is wrong."""
-
     def __init__(
         self, body: object, status: int | None = None, headers: Message | None = None
     ) -> None:
-        """body: as JSON gives it, or the bytes. status: of HTTP; None in the middle of an answer.
-        headers: of the response."""
+        """body: as JSON gives it, or the bytes. status: None in the middle of an answer."""
         super().__init__("")
         self.body = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
         self.status_code = status
@@ -125,7 +109,6 @@ class ServiceError(Exception):
 
 
 def no_response_error(timeout: float | None) -> ModelError:
-    """Make the error for a service that has sent nothing for so many seconds."""
     waited = f" for {timeout:g} s" if timeout is not None else ""
     return ModelError(f"The model has not responded{waited}, so the answer was abandoned.")
 
@@ -133,11 +116,8 @@ def no_response_error(timeout: float | None) -> ModelError:
 def explain_error(
     error: Exception, *, key: str = "", secret: str = "", timeout: float | None = None
 ) -> ModelError:
-    """Convert an exception of a provider's code for the user.
-
-    key: the variable that holds the key. secret: the key, to be masked. timeout: the seconds of
-    silence that were allowed.
-    """
+    """Convert an exception of a provider's code for the user. key: the variable that holds the key.
+    secret: the key, to be masked."""
     if isinstance(error, ModelError):
         return error
     response = getattr(error, "response", None)
@@ -166,8 +146,10 @@ def explain_error(
     names = {cls.__name__ for cls in type(error).__mro__}
     if any("Timeout" in name for name in names):
         return no_response_error(timeout)
-    causes = [*_causes(error)]
-    if any(type(cause).__name__ in _UNREACHABLE for cause in causes):
+    causes: list[BaseException] = [error]
+    while (cause := causes[-1].__cause__) is not None:
+        causes.append(cause)
+    if any(type(each).__name__ in _UNREACHABLE for each in causes):
         why = " ".join(str(causes[-1]).split()).rstrip(".") or "there is no connection"
         return ModelError(f"The service cannot be reached: {why}.")
     if names & {"TransportError", "APIConnectionError"}:
@@ -180,22 +162,17 @@ def explain_error(
 
 
 def is_busy(error: Exception) -> bool:
-    """Tell whether the same call may work in a moment."""
     return isinstance(explain_error(error), ModelBusy)
 
 
 def retry_after(error: Exception) -> float:
-    """Return the seconds that a service asks to wait; 0 if it does not say."""
     if isinstance(error, ModelBusy):
         return error.pause or 0.0
     headers: Any = getattr(getattr(error, "response", None), "headers", None)
     headers = headers or getattr(error, "headers", None) or {}
     try:
-        asked = str(headers.get("retry-after") or "0")
-        if asked.replace(".", "", 1).isdigit():
-            return float(asked)
-        return max(0.0, parsedate_to_datetime(asked).timestamp() - time.time())
-    except (TypeError, ValueError, AttributeError):
+        return min(max(0.0, float(headers.get("retry-after") or 0)), 1e6)
+    except (TypeError, ValueError, AttributeError):  # also a date, which services do not send
         return 0.0
 
 
@@ -247,33 +224,23 @@ def _error_text(error: Exception, secret: str) -> str:
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …"
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    cause: BaseException | None = error
-    while cause is not None:
-        yield cause
-        cause = cause.__cause__
-
-
 # Messages and chunks of LangChain
 
 REASONS = ("stop_reason", "finish_reason", "done_reason")
-"""Fields in which providers say why an answer ended."""
 _CUT = ("max_tokens", "length", "MAX_TOKENS", "model_context_window_exceeded")
 _REFUSED = ("refusal", "content_filter")
 REFUSED = "The service's safeguards stopped the answer, because the question or the answer seemed to break its rules. Ask in other words, or choose another model."
 RESTARTED = {"anew": True}
-"""Response metadata of the chunk with which an answer starts again after a broken connection;
-earlier chunks no longer count."""
+"""Response metadata of the chunk with which an answer starts again; earlier chunks no longer
+count."""
 
 
 def message_text(message: BaseMessage) -> str:
-    """Return a message's text, without pictures and calls."""
     return str(message.text)
 
 
 def message_reasoning(message: BaseMessage) -> str:
-    """Return what a service sends of its model's thinking beside the answer, of which it is no
-    part."""
+    """Return a model's thinking, which is no part of its answer."""
     thought = message.additional_kwargs.get("reasoning_content")
     texts = [thought] if isinstance(thought, str) else []
     for block in message.content if isinstance(message.content, list) else ():
@@ -289,23 +256,18 @@ def make_encodable(text: str) -> str:
 
 
 def is_cut(metadata: Mapping[str, Any]) -> bool:
-    """Tell from its response metadata whether an answer reached the model's token limit."""
     return any(metadata.get(reason) in _CUT for reason in REASONS)
 
 
 def is_refused(metadata: Mapping[str, Any]) -> bool:
-    """Tell from its response metadata whether the service's safeguards ended an answer; `REFUSED`
-    is the message for the user."""
     return any(metadata.get(reason) in _REFUSED for reason in REASONS)
 
 
 def has_restarted(metadata: Mapping[str, Any]) -> bool:
-    """Tell from its response metadata whether an answer starts again with a chunk."""
     return "anew" in metadata
 
 
 def masked_messages(messages: Sequence[ChatMessage], secrets: Secrets) -> list[ChatMessage]:
-    """Return the messages; those with secrets or private texts are replaced by masked copies."""
     if not secrets.may_redact:
         return list(messages)
     masked = []
@@ -317,8 +279,6 @@ def masked_messages(messages: Sequence[ChatMessage], secrets: Secrets) -> list[C
 
 
 def _content(content: Any, secrets: Secrets) -> Any:
-    """Mask a text, or the text blocks of a list; other blocks are pictures, and calls, which the
-    model wrote itself."""
     if isinstance(content, str):
         return secrets.redact_for_model(content)
     if isinstance(content, list):

@@ -1,50 +1,284 @@
-"""A client for chat models behind HTTP, in the protocols of `chat_protocols`. LangChain is not
-needed here; `chat_service.py` is the model for it."""
+"""A client for chat models behind HTTP, in the protocols of `chat_protocols`."""
 
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import queue
+import socket
+import ssl
 import threading
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from email.message import Message as Headers
+from functools import cache
 from typing import Any, NamedTuple
+from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
-from mahtab_tui.llm.base import BROKE_OFF, NOT_AN_ANSWER, ModelError, ServiceError, explain_error
+from mahtab_tui import __version__
+from mahtab_tui.llm.base import (
+    BROKE_OFF,
+    NOT_AN_ANSWER,
+    ModelError,
+    ServiceError,
+    explain_error,
+    no_response_error,
+)
 from mahtab_tui.llm.chat_protocols import (
-    COMPLETIONS,
     PROTOCOLS,
     ChatChunk,
+    CompletionAnswer,
     Dialect,
     Message,
     to_count,
 )
-from mahtab_tui.llm.http_service import Exchange, HttpService, fetch_json
+
+_PIECE = 65_536
+_IDLE_SECONDS = 30.0
+"""How long an unused connection is kept. Later a router on the way may have forgotten it."""
+_END_SECONDS = 0.2
+"""How long the end of a response is awaited that has nothing more to say."""
+_LARGEST_JSON = 4_000_000
+
+
+class HttpService:
+    """The address of a service, and its open connections, for any threads."""
+
+    def __init__(self, address: str, headers: Mapping[str, str] | None = None) -> None:
+        """headers: never sent to another address: redirects are not followed."""
+        self.address = address
+        self.headers = {"User-Agent": f"mahtab-tui/{__version__}", **(headers or {})}
+        self._idle: list[tuple[http.client.HTTPConnection, float]] = []
+        self._lock = threading.Lock()
+
+    def idle_connection(self) -> http.client.HTTPConnection | None:
+        while True:
+            with self._lock:
+                if not self._idle:
+                    return None
+                connection, since = self._idle.pop()
+            if time.monotonic() - since < _IDLE_SECONDS:
+                return connection
+            connection.close()
+
+    def keep(self, connection: http.client.HTTPConnection) -> None:
+        with self._lock:
+            self._idle.append((connection, time.monotonic()))
+
+    def close(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection, _ in idle:
+            connection.close()
+
+
+class Exchange:
+    """A request and its response, for one thread; any other may stop it."""
+
+    def __init__(self, service: HttpService, timeout: float) -> None:
+        self.status = 0
+        self.headers = Headers()
+        self._service = service
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._stopped = False
+        self._connection: http.client.HTTPConnection | None = None
+        self._socket: socket.socket | None = None
+        self._response: http.client.HTTPResponse | None = None
+
+    def send(self, method: str, path: str, body: bytes | None = None) -> None:
+        """Send the request, and wait for the head of the response. Raises `ModelError`."""
+        try:
+            if (connection := self._service.idle_connection()) is not None:
+                with contextlib.suppress(ConnectionError):  # the service has just closed it
+                    self._request(connection, method, path, body)
+                    return
+                connection.close()
+            self._request(self._connected(), method, path, body)
+        except TimeoutError:
+            raise no_response_error(self._timeout) from None
+        except ConnectionError:
+            raise ModelError(BROKE_OFF) from None
+        except (OSError, ValueError, http.client.HTTPException):
+            raise ModelError(NOT_AN_ANSWER) from None
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the body as it comes. Raises `ModelError`."""
+        assert self._response is not None
+        try:
+            while piece := self._response.read1(_PIECE):
+                yield piece
+        except TimeoutError:
+            raise no_response_error(self._timeout) from None
+        # Also if `stop` has closed it meanwhile.
+        except (OSError, ValueError, AttributeError, http.client.HTTPException):
+            raise ModelError(BROKE_OFF) from None
+
+    def body(self, limit: int) -> bytes:
+        parts, size = [], 0
+        for piece in self.pieces():
+            parts.append(piece)
+            size += len(piece)
+            if size > limit:
+                break
+        return b"".join(parts)[:limit]
+
+    def finish(self) -> None:
+        """Keep the connection for another request if the response has ended, or else close it."""
+        connection, response = self._connection, self._response
+        ended = False
+        if connection is not None and response is not None and not response.will_close:
+            with contextlib.suppress(OSError, ValueError, http.client.HTTPException):
+                connection.sock.settimeout(_END_SECONDS)
+                ended = not response.read1(1)
+        with self._lock:
+            ended = ended and not self._stopped
+            if ended:
+                self._connection = self._socket = None
+        self.close()
+        if ended and connection is not None:
+            self._service.keep(connection)
+
+    def stop(self) -> None:
+        with self._lock:
+            self._stopped = True
+            if self._socket is not None:
+                with contextlib.suppress(OSError):
+                    self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        with self._lock:
+            connection, self._connection, self._socket = self._connection, None, None
+        if connection is not None:
+            connection.close()
+        if self._response is not None:
+            self._response.close()
+
+    def _request(
+        self, connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None
+    ) -> None:
+        with self._lock:
+            self._connection, self._socket = connection, connection.sock
+            if self._stopped:
+                raise ModelError(BROKE_OFF)
+        connection.sock.settimeout(self._timeout)
+        url = urlsplit(self._service.address)
+        target = f"{url.path.rstrip('/')}{path}{f'?{url.query}' if url.query else ''}"
+        headers = dict(self._service.headers)
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        if url.scheme == "http" and (proxy := _proxy(url)) is not None:
+            target = f"http://{url.netloc}{target}"
+            headers |= _proxy_authorization(proxy)
+        connection.request(method, target, body, headers)
+        self._response = connection.getresponse()
+        self.status, self.headers = self._response.status, self._response.headers
+
+    def _connected(self) -> http.client.HTTPConnection:
+        try:
+            connection = _connection(urlsplit(self._service.address), self._timeout)
+            connection.connect()
+        except TimeoutError:
+            raise
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            text = (isinstance(error, OSError) and error.strerror) or str(error)
+            reason = " ".join((text or type(error).__name__).split()).rstrip(".")[:200]
+            raise ModelError(
+                f"The service cannot be reached: {reason} ({self._service.address})."
+            ) from None
+        return connection
+
+
+def fetch_json(service: HttpService, path: str, seconds: float) -> Any:
+    """Return a JSON document of a service. seconds: for the whole response, even if it comes in
+    drops. Raises `ModelError`, `ValueError`."""
+    exchange = Exchange(service, seconds)
+    deadline = threading.Timer(seconds, exchange.stop)
+    deadline.daemon = True
+    deadline.start()
+    try:
+        exchange.send("GET", path)
+        body = exchange.body(_LARGEST_JSON)
+        if exchange.status != http.client.OK:
+            raise ValueError(f"status {exchange.status}")
+        return json.loads(body)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    finally:
+        deadline.cancel()
+        exchange.close()
+
+
+def _connection(url: SplitResult, timeout: float) -> http.client.HTTPConnection:
+    proxy = _proxy(url)
+    server = url if proxy is None else proxy
+    host, port = server.hostname or "", server.port
+    if url.scheme != "https":
+        return http.client.HTTPConnection(host, port, timeout=timeout)
+    connection = http.client.HTTPSConnection(host, port, timeout=timeout, context=_certificates())
+    if proxy is not None:
+        connection.set_tunnel(url.hostname or "", url.port, _proxy_authorization(proxy))
+    return connection
+
+
+def _proxy(url: SplitResult) -> SplitResult | None:
+    host = url.hostname or ""
+    proxies = getproxies()
+    named = proxies.get(url.scheme) or proxies.get("all")
+    if not named or is_loopback(host) or proxy_bypass(host):
+        return None
+    proxy = urlsplit(named if "://" in named else f"http://{named}")
+    if proxy.scheme != "http":
+        raise ValueError(f"a proxy of the kind {proxy.scheme}:// is not supported")
+    return proxy
+
+
+def _proxy_authorization(proxy: SplitResult) -> dict[str, str]:
+    if proxy.username is None:
+        return {}
+    login = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+    return {"Proxy-Authorization": f"Basic {b64encode(login.encode()).decode()}"}
+
+
+def is_loopback(host: str) -> bool:
+    return host in ("localhost", "::1", "0.0.0.0") or (
+        host.startswith("127.") and host.replace(".", "").isdecimal()
+    )
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    paths = ssl.get_default_verify_paths()
+    if paths.cafile is None and paths.capath is None:  # as in some builds of Python
+        with contextlib.suppress(ImportError):
+            import certifi
+
+            context.load_verify_locations(certifi.where())
+    return context
+
 
 OnNews = Callable[[ChatChunk | ModelError | None], object]
 """Gets a chunk of an answer, None at its end, or the error that ends it."""
 
 _SILENCE = 0.1
-"""Seconds without news before an empty chunk is yielded, so that the reader can do something
-else."""
+"""Seconds without news before an empty chunk is yielded."""
 _LARGEST_ERROR = 100_000
-"""Bytes that are read of a service's description of an error."""
 _ASKING = 1.0
-"""Seconds to wait for what a server says of its model."""
 _ASK_AGAIN = 30.0
 """Seconds before a server is asked again that did not answer."""
 
 
 class ServerFacts(NamedTuple):
-    """Description of a model by a server of open models; None if it gives none."""
-
     window: int | None = None
     sees: bool | None = None
 
 
 class ChatClient:
-    """One model of a service. Any thread may use it, and several at a time."""
+    """One model of a service, for any threads."""
 
     def __init__(
         self,
@@ -56,14 +290,11 @@ class ChatClient:
         key_name: str = "",
         timeout: float = 120.0,
     ) -> None:
-        """address: without the protocol's own paths, as in http://localhost:8080/v1. key_name: the
-        variable that holds the key.
-
-        timeout: seconds without a byte before an answer is abandoned.
-        """
+        """address: without the protocol's own paths, as in http://localhost:8080/v1. timeout:
+        seconds without a byte before an answer is abandoned."""
         self.model = model
         self._dialect: Dialect = dialect
-        self._protocol = PROTOCOLS.get(dialect, COMPLETIONS)
+        self._protocol = PROTOCOLS.get(dialect, CompletionAnswer)
         self._key = key
         self._key_name = key_name
         self._timeout = timeout
@@ -79,12 +310,8 @@ class ChatClient:
         self._lock = threading.Lock()
 
     def stream(self, messages: Sequence[Message], **options: Any) -> Iterator[ChatChunk]:
-        """Ask, and yield the answer as it comes. Raises `ModelError`. Closing the iterator closes
-        the connection.
-
-        options: temperature, top_p, seed, max_tokens, stop, tools, tool_choice, and others of the
-        protocol; None: not sent.
-        """
+        """Ask, and yield the answer as it comes; closing the iterator closes the connection. Raises
+        `ModelError`."""
         arrived: queue.SimpleQueue[ChatChunk | ModelError | None] = queue.SimpleQueue()
         exchange = self.start(messages, arrived.put, **options)
         try:
@@ -102,8 +329,8 @@ class ChatClient:
             exchange.stop()
 
     def start(self, messages: Sequence[Message], put: OnNews, **options: Any) -> Exchange:
-        """Ask, and read the answer on a thread of its own; stopping the exchange ends it. put: gets
-        the answer's chunks, then None, or the error in its place. options: see `stream`."""
+        """Ask, and read the answer on a thread. put: gets the chunks, then None, or the error in
+        its place."""
         options = {name: value for name, value in options.items() if value is not None}
         body = self._protocol.body(self._dialect, self.model, messages, options)
         exchange = Exchange(self._service, self._timeout)
@@ -115,7 +342,6 @@ class ChatClient:
         return exchange
 
     def stop(self) -> None:
-        """End the running answers: their streams end, and their connections are closed."""
         with self._lock:
             running = list(self._running.items())
         for exchange, put in running:
@@ -123,13 +349,10 @@ class ChatClient:
             exchange.stop()
 
     def close(self) -> None:
-        """End the running answers, and close all connections."""
         self.stop()
         self._service.close()
 
     def facts(self) -> ServerFacts:
-        """Ask a server of open models what it says of the model, once. Waits for it for a
-        moment."""
         if self._facts is None and time.monotonic() >= self._ask_at:
             self._ask_at = time.monotonic() + _ASK_AGAIN
             with contextlib.suppress(ModelError):
@@ -137,7 +360,7 @@ class ChatClient:
         return self._facts or ServerFacts()
 
     def _read(self, exchange: Exchange, body: object, put: OnNews) -> None:
-        answer = self._protocol.answer()
+        answer = self._protocol()
         try:
             if not self._key.isascii() or not self._key.isprintable():
                 raise ModelError(f"The key has characters that no key has. Check {self._key_name}.")
@@ -178,7 +401,6 @@ class ChatClient:
 
 
 def _server_facts(service: HttpService, model: str) -> ServerFacts:
-    """Ask in the ways of llama.cpp, vLLM and LM Studio. Raises `ModelError` if nobody answers."""
     root = HttpService(service.address.rstrip("/").removesuffix("/v1"), service.headers)
 
     def fetch(server: HttpService, path: str) -> object:
@@ -208,8 +430,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _entry(listed: object, model: str) -> Mapping[str, Any]:
-    """Return what a list of models says of one; empty if nothing. A server with one model takes any
-    name for it."""
+    """Return what a list says of a model; a server with one model takes any name for it."""
     models = _mapping(listed).get("data")
     entries = [_mapping(each) for each in models] if isinstance(models, list) else []
     only = entries[0] if len(entries) == 1 else {}

@@ -1,33 +1,27 @@
-"""Three protocols of chat models: OpenAI's Chat Completions, Anthropic's Messages and Ollama's.
-
-Each has a function that makes the body of a request, and a class that folds the events of an answer
-to chunks. Messages are dicts as Chat Completions has them: `role`, `content` (a text or blocks),
-and for tools `tool_calls` and `tool_call_id`."""
+"""Three protocols of chat models: OpenAI's Chat Completions, Anthropic's Messages and Ollama's."""
 
 from __future__ import annotations
 
 import json
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from mahtab_tui.llm.base import NOT_AN_ANSWER, ModelError, ServiceError
-from mahtab_tui.llm.http_service import Exchange
+
+if TYPE_CHECKING:
+    from mahtab_tui.llm.chat_client import Exchange
 
 Dialect = Literal["openai", "openrouter", "compatible", "anthropic", "ollama"]
 Message = Mapping[str, Any]
 
 LONGEST_LINE = 16_000_000
-"""Bytes of a line of a stream."""
 _ANSWER_TOKENS = 32_000
 """Most tokens of an answer that all models of Anthropic accept; a request must name a number."""
 
 
 class TokenUsage(NamedTuple):
-    """Tokens of a call."""
-
     read: int
-    """All, including those from the cache."""
     written: int
     from_cache: int
     to_cache: int = 0
@@ -35,9 +29,6 @@ class TokenUsage(NamedTuple):
 
 
 class ToolCallPiece(NamedTuple):
-    """A part of a call of a tool: the arguments (JSON) come in pieces, the rest with the first of
-    them."""
-
     number: int
     id: str | None
     name: str | None
@@ -45,21 +36,17 @@ class ToolCallPiece(NamedTuple):
 
 
 class AnswerEnd(NamedTuple):
-    """Everything that is known of an answer at its end."""
-
     model: str
     """The service's name for the model; empty if it gives none."""
     reason: str
-    """Why it ended: "stop", "length", "tool_calls", "content_filter" ..."""
     usage: TokenUsage | None
     cost: object = None
-    """Cost according to the service, in US dollars; not checked."""
     reasoning_details: Sequence[Mapping[str, Any]] = ()
     """The model's thinking in the service's form, to be sent back with the calls of tools."""
 
 
 class ChatChunk(NamedTuple):
-    """News of an answer; an empty one is only a sign that nothing has come for a moment."""
+    """News of an answer; an empty one is a sign that nothing has come for a moment."""
 
     text: str = ""
     reasoning: str = ""
@@ -85,7 +72,7 @@ def read_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def read_events(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the data of server-sent events; comments keep only the connection alive."""
+    """Yield the data of server-sent events, without comments."""
     data: list[bytes] = []
     size = 0
     for line in lines:
@@ -110,7 +97,6 @@ def _parse_event(data: bytes) -> Mapping[str, Any]:
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
-    """Return an object of JSON. Raises `ModelError` if it is something else."""
     if not isinstance(value, dict):
         raise ModelError(NOT_AN_ANSWER)
     return value
@@ -125,14 +111,14 @@ def _join_text(content: object) -> str:
 
 
 def to_count(value: object) -> int | None:
-    """Return a number of tokens; None if it cannot be one."""
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if 0 <= value < 1 << 53 else None
 
 
 class Answer:
-    """Folds the events of one answer."""
+    path: ClassVar[str]
+    body: ClassVar[Callable[[Dialect, str, Sequence[Message], dict[str, Any]], dict[str, Any]]]
 
     def __init__(self) -> None:
         self.begun = False
@@ -142,11 +128,9 @@ class Answer:
         self._model = ""
 
     def events(self, exchange: Exchange) -> Iterator[Mapping[str, Any]]:
-        """Yield the events of a response. Raises `ModelError`."""
         return map(_parse_event, read_events(read_lines(exchange.pieces())))
 
     def fold(self, event: Mapping[str, Any]) -> Iterator[ChatChunk]:
-        """Take in an event. Raises `ServiceError`, `ModelError`."""
         raise NotImplementedError
 
     def end(self) -> AnswerEnd:
@@ -165,7 +149,6 @@ class Answer:
 def completions_body(
     dialect: Dialect, model: str, messages: Sequence[Message], options: dict[str, Any]
 ) -> dict[str, Any]:
-    """Make the body of a request."""
     body = {
         "model": model,
         "messages": messages,
@@ -184,8 +167,10 @@ def completions_body(
 
 
 class CompletionAnswer(Answer):
-    """An answer of Chat Completions. Later counts of tokens replace earlier ones: some services
-    count the whole again and again."""
+    """An answer of Chat Completions; later counts of tokens replace earlier ones."""
+
+    path = "/chat/completions"
+    body = staticmethod(completions_body)
 
     def __init__(self) -> None:
         super().__init__()
@@ -245,8 +230,7 @@ class CompletionAnswer(Answer):
             self._cost = usage.get("cost", self._cost)
 
     def _pieces(self, deltas: object) -> Iterator[ToolCallPiece]:
-        """Yield the pieces of calls. Not every service numbers its calls, and some repeat the id
-        and the name."""
+        """Not every service numbers its calls, and some repeat the id and the name."""
         for delta in deltas if isinstance(deltas, list) else ():
             function = _mapping(_mapping(delta).get("function"))
             number, given, name = (
@@ -275,8 +259,7 @@ def _new_call_id() -> str:
 
 
 def _add_details(known: list[dict[str, Any]], pieces: Sequence[object]) -> None:
-    """Join the pieces of reasoning that belong together: their texts follow one another, the rest
-    is repeated."""
+    """Join the pieces of reasoning that belong together; their texts follow one another."""
     for piece in pieces:
         if not isinstance(piece, dict):
             continue
@@ -302,7 +285,6 @@ def _add_details(known: list[dict[str, Any]], pieces: Sequence[object]) -> None:
 def ollama_body(
     dialect: Dialect, model: str, messages: Sequence[Message], options: dict[str, Any]
 ) -> dict[str, Any]:
-    """Make the body of a request."""
     names = {
         call["id"]: call["function"]["name"]
         for message in messages
@@ -322,7 +304,6 @@ def ollama_body(
 
 
 def _ollama_message(message: Message, names: Mapping[str, str]) -> dict[str, Any]:
-    """Return a message in Ollama's form. names: of the tools, by the id of their call."""
     content = message.get("content") or ""
     sent: dict[str, Any] = {"role": message["role"], "content": content}
     if not isinstance(content, str):
@@ -343,7 +324,8 @@ def _ollama_message(message: Message, names: Mapping[str, str]) -> dict[str, Any
 
 
 class OllamaAnswer(Answer):
-    """An answer of Ollama."""
+    path = "/api/chat"
+    body = staticmethod(ollama_body)
 
     def __init__(self) -> None:
         super().__init__()
@@ -359,7 +341,12 @@ class OllamaAnswer(Answer):
         if not isinstance(calls, list):
             raise ModelError(NOT_AN_ANSWER)
         self.begun = self.begun or "message" in event
-        pieces = [*map(self._whole_call, calls)]
+        pieces = []
+        for call in calls:
+            function = _mapping(_mapping(call).get("function"))
+            name, arguments = str(function.get("name") or ""), function.get("arguments") or {}
+            pieces.append(ToolCallPiece(self._calls, _new_call_id(), name, json.dumps(arguments)))
+            self._calls += 1
         chunk = ChatChunk(
             _join_text(message.get("content")), _join_text(message.get("thinking")), pieces
         )
@@ -374,12 +361,6 @@ class OllamaAnswer(Answer):
             if read is not None and written is not None:
                 self.usage = TokenUsage(read, written, 0)
 
-    def _whole_call(self, call: object) -> ToolCallPiece:
-        function = _mapping(_mapping(call).get("function"))
-        self._calls += 1
-        name, written = str(function.get("name") or ""), json.dumps(function.get("arguments") or {})
-        return ToolCallPiece(self._calls - 1, _new_call_id(), name, written)
-
 
 # Anthropic's Messages
 
@@ -387,8 +368,6 @@ class OllamaAnswer(Answer):
 def messages_body(
     dialect: Dialect, model: str, messages: Sequence[Message], options: dict[str, Any]
 ) -> dict[str, Any]:
-    """Make the body of a request. options: as for Chat Completions, but for `seed`, which the
-    protocol does not have."""
     options.setdefault("max_tokens", _ANSWER_TOKENS)
     stop, tools = options.pop("stop", None), options.pop("tools", None)
     choice = options.pop("tool_choice", None)
@@ -399,7 +378,14 @@ def messages_body(
     if stop:
         body["stop_sequences"] = stop
     if tools:
-        body["tools"] = [_tool(tool["function"]) for tool in tools]
+        body["tools"] = [
+            {
+                "name": function["name"],
+                "description": function.get("description", ""),
+                "input_schema": function.get("parameters") or {"type": "object", "properties": {}},
+            }
+            for function in (tool["function"] for tool in tools)
+        ]
         if isinstance(choice, str):
             body["tool_choice"] = {"type": "any" if choice == "required" else choice}
         elif choice is not None:
@@ -408,17 +394,8 @@ def messages_body(
     return body
 
 
-def _tool(function: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "name": function["name"],
-        "description": function.get("description", ""),
-        "input_schema": function.get("parameters") or {"type": "object", "properties": {}},
-    }
-
-
 def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Return the messages of user and model in turn. Results of tools are the user's, and must
-    stand together in the message after their calls."""
+    """Results of tools are the user's, and must stand together in the message after their calls."""
     turns: list[dict[str, Any]] = []
     for message in messages:
         role = "assistant" if message["role"] == "assistant" else "user"
@@ -428,14 +405,12 @@ def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
         elif blocks:  # empty messages are rejected
             turns.append({"role": role, "content": blocks})
     if len(turns) > 1 and turns[-1]["role"] == "user":
-        # A conversation that has gone on will go on: the service keeps it for the next request,
-        # which it does only on request.
+        # A conversation that has gone on will go on: the service keeps it only on request.
         turns[-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
     return turns
 
 
 def _blocks(message: Message) -> Iterator[dict[str, Any]]:
-    """Yield the blocks of a message; empty texts are rejected."""
     content = message.get("content") or ""
     if (call_id := message.get("tool_call_id")) is not None:
         yield {"type": "tool_result", "tool_use_id": call_id, "content": _join_text(content)}
@@ -459,13 +434,13 @@ def _blocks(message: Message) -> Iterator[dict[str, Any]]:
 
 
 class AnthropicAnswer(Answer):
-    """An answer of the Messages protocol."""
+    path = "/v1/messages"
+    body = staticmethod(messages_body)
 
     def __init__(self) -> None:
         super().__init__()
         self._calls: dict[int, int] = {}
         self._thoughts: dict[int, tuple[Mapping[str, Any], dict[str, list[str]]]] = {}
-        """How each block of thinking began, and the pieces of its fields."""
         self._counts: dict[str, Any] = {}
         """Each count is of the whole answer so far, and not all are repeated."""
 
@@ -545,18 +520,8 @@ def _number(event: Mapping[str, Any]) -> int:
     return number
 
 
-class ChatProtocol(NamedTuple):
-    """How a service is asked, and how it answers."""
-
-    path: str
-    body: Callable[[Dialect, str, Sequence[Message], dict[str, Any]], dict[str, Any]]
-    """Makes the body of a request from dialect, model, messages and options."""
-    answer: type[Answer]
-
-
-COMPLETIONS = ChatProtocol("/chat/completions", completions_body, CompletionAnswer)
-PROTOCOLS: Mapping[Dialect, ChatProtocol] = {
-    "anthropic": ChatProtocol("/v1/messages", messages_body, AnthropicAnswer),
-    "ollama": ChatProtocol("/api/chat", ollama_body, OllamaAnswer),
+PROTOCOLS: Mapping[Dialect, type[Answer]] = {
+    "anthropic": AnthropicAnswer,
+    "ollama": OllamaAnswer,
 }
-"""Other dialects are of `COMPLETIONS`."""
+"""Other dialects are of `CompletionAnswer`."""

@@ -25,8 +25,7 @@ _ROLES = {"system": "system", "human": "user", "ai": "assistant", "tool": "tool"
 
 
 class ChatService(BaseChatModel):
-    """A model of a service, with the fields of `providers.Service`. Its failures are sentences
-    (`ModelError`). It does not retry. Several threads may use it."""
+    """A model of a service, for any threads. It does not retry."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
@@ -48,7 +47,6 @@ class ChatService(BaseChatModel):
 
     @classmethod
     def of(cls, service: Service) -> ChatService:
-        """Make it for a service."""
         return cls(**{**asdict(service), "secret": SecretStr(service.secret)})
 
     def model_post_init(self, context: Any, /) -> None:
@@ -67,29 +65,23 @@ class ChatService(BaseChatModel):
 
     @property
     def window(self) -> int | None:
-        """The context window in tokens, as the server says; None if unknown. May wait for the
-        server for a moment."""
         return self._client.facts().window if self.dialect == "compatible" else self.num_ctx
 
     @property
     def sees(self) -> bool | None:
-        """Whether it accepts pictures; None if unknown. May wait for the server for a moment."""
         if self.dialect in ("anthropic", "openai"):
             return True
         return self._client.facts().sees if self.dialect == "compatible" else None
 
     def stop(self) -> None:
-        """End the running answers, and close their connections."""
         self._client.stop()
 
     def close(self) -> None:
-        """End the running answers, and close all connections."""
         self._client.close()
 
     def bind_tools(
         self, tools: Sequence[Any], *, tool_choice: Any = None, **kwargs: Any
     ) -> Runnable[Any, Any]:
-        """Offer tools."""
         if tool_choice is not None:
             kwargs["tool_choice"] = tool_choice
         return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], **kwargs)
@@ -153,7 +145,6 @@ class ChatService(BaseChatModel):
 
 
 def _tool_choice(choice: Any) -> Any:
-    """Return LangChain's choice of tools in the protocol's words; a tool may be named."""
     if choice in ("any", True):
         return "required"
     if isinstance(choice, str) and choice not in ("auto", "none", "required"):

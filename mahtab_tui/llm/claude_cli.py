@@ -18,7 +18,7 @@ from pydantic import ConfigDict, PrivateAttr
 
 from mahtab_tui.bus.prompt import escape_tags
 from mahtab_tui.bus.terminal_screen import escape_for_model
-from mahtab_tui.llm.base import RESTARTED, ModelError, message_text
+from mahtab_tui.llm.base import RESTARTED, ModelError, message_text, no_response_error
 from mahtab_tui.llm.claude_process import (
     REACTION,
     ClaudeNotice,
@@ -32,27 +32,23 @@ from mahtab_tui.llm.claude_process import (
 from mahtab_tui.llm.prompts import STOPPED_ANSWER
 
 PROCESSES = 2
-"""Conversations that are kept open: the user's, and that of its summaries. Each process takes about
-215 MB."""
+"""Conversations that are kept open: the user's, and that of its summaries. Each takes about 215
+MB."""
 _CHECK_STOP = 0.1
-"""Seconds between two checks whether the answer shall stop."""
 _TURN_TAGS = ("conversation", "human", "assistant")
 _Content = str | list[dict[str, Any]]
 _USUAL_WINDOW = 200_000
-"""Tokens that a model can read, until the CLI has told."""
 
 
 class ClaudeMessage(NamedTuple):
-    """A message as the CLI takes it."""
-
     type: str
     text: str
     parts: tuple[str | tuple[str, str], ...]
     """Its texts and pictures (type and base64), in order."""
 
     def is_in(self, known: ClaudeMessage) -> bool:
-        """Tell whether this is a message that a process knows. It may know more of a stopped answer
-        than has arrived."""
+        """Tell whether a process knows this message. It may know more of a stopped answer than has
+        arrived."""
         answer = self.text.removesuffix(STOPPED_ANSWER)
         return self == known or (
             self.type == known.type == "ai"
@@ -61,40 +57,19 @@ class ClaudeMessage(NamedTuple):
         )
 
 
-class ClaudeConversation:
-    """A process and the messages that it knows; none before its first question."""
-
-    def __init__(self, process: ClaudeProcess) -> None:
-        self.process = process
-        self.sent: list[ClaudeMessage] = []
-
-    def continues(self, sent: Sequence[ClaudeMessage]) -> bool:
-        """Tell whether a conversation is the one that the process knows plus one message."""
-        return 0 < len(self.sent) == len(sent) - 1 and all(
-            map(ClaudeMessage.is_in, sent, self.sent)
-        )
-
-
 class ChatClaudeCLI(BaseChatModel):
-    """A LangChain chat model over the CLI. Several threads may use it; it gives one answer at a
-    time."""
+    """A LangChain chat model over the CLI, for any threads; it gives one answer at a time."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     model: str | None = None
-    """None: the CLI's default."""
     max_tokens: int | None = None
-    """Most tokens of one message, thinking included; the CLI continues by itself after it. None:
-    the model's limit."""
+    """Most tokens of one message, thinking included; the CLI continues by itself after it."""
     thinking: bool = True
     folder: Callable[[], str] | None = None
-    """Returns the folder to run in, before each call, since the CLI tells its model the folder; it
-    reads nothing there. This program's folder if None, or if the folder cannot be entered."""
+    """Returns the folder to run in, before each call, since the CLI tells its model the folder."""
     timeout: float = 120.0
-    """Seconds without any event before the answer is abandoned."""
     use_api_key: bool = False
-    """Whether the process gets the environment's ANTHROPIC_API_KEY, which is billed instead of the
-    login."""
     processes: int = PROCESSES
     on_notice: Callable[[str, str], None] | None = None
 
@@ -102,7 +77,7 @@ class ChatClaudeCLI(BaseChatModel):
     priced_as: ClassVar[str] = "anthropic"
     sees: ClassVar[bool] = True
 
-    _conversations: list[ClaudeConversation] = PrivateAttr(default_factory=list)
+    _processes: list[ClaudeProcess] = PrivateAttr(default_factory=list)
     _one_at_a_time: Any = PrivateAttr(default_factory=threading.Lock)
     _stopped: threading.Event = PrivateAttr(default_factory=threading.Event)
     _closed: bool = PrivateAttr(default=False)
@@ -115,7 +90,6 @@ class ChatClaudeCLI(BaseChatModel):
 
     @property
     def window(self) -> int:
-        """How many tokens the model can read."""
         return self._window
 
     def prepare(self, system: str) -> None:
@@ -131,19 +105,17 @@ class ChatClaudeCLI(BaseChatModel):
             self._one_at_a_time.release()
 
     def stop(self) -> None:
-        """Stop the running answer; what has come stays."""
         self._stopped.set()
 
     def close(self) -> None:
-        """End all processes. A running answer ends with its process, without an interrupt first."""
         self._stopped.set()
         self._closed = True
-        for conversation in list(self._conversations):
-            conversation.process.close()
+        for process in list(self._processes):
+            process.close()
         with self._one_at_a_time:
-            for conversation in self._conversations:
-                conversation.process.close()
-            self._conversations.clear()
+            for process in self._processes:
+                process.close()
+            self._processes.clear()
 
     def _stream(
         self, messages: list[BaseMessage], *args: Any, **kwargs: Any
@@ -154,26 +126,26 @@ class ChatClaudeCLI(BaseChatModel):
             systems = [each for each in messages if isinstance(each, SystemMessage)]
             system = "\n\n".join(map(message_text, systems))
             sent = [_message(each) for each in messages if not isinstance(each, SystemMessage)]
-            conversation, prompt = self._conversation(system, sent)
-            turn = ClaudeTurn(conversation.process.spent, login_hint(use_api_key=self.use_api_key))
+            process, prompt = self._process(system, sent)
+            turn = ClaudeTurn(process.spent, login_hint(use_api_key=self.use_api_key))
             failure: ModelError | None = None
             try:
-                conversation.process.ask(prompt)
+                process.ask(prompt)
                 try:
-                    yield from self._answer(conversation.process, turn)
+                    yield from self._answer(process, turn)
                     turn.check()
                 except ModelError as error:  # its usage is still counted
                     failure = error
             except BaseException:
                 # What the process knows is now uncertain.
-                self._drop(conversation)
+                self._drop(process)
                 raise
-            conversation.process.spent = turn.spent
+            process.spent = turn.spent
             self._window = turn.window or self._window
-            if failure or not turn.ended or not conversation.process.alive:
-                self._drop(conversation)
+            if failure or not turn.ended or not process.alive:
+                self._drop(process)
             else:  # also if it was stopped, which the process knows
-                conversation.sent = [*sent, ClaudeMessage("ai", turn.text, (turn.text,))]
+                process.sent = [*sent, ClaudeMessage("ai", turn.text, (turn.text,))]
             if failure is None or turn.usage:
                 yield self._last_chunk(turn)
             if failure is not None:
@@ -187,42 +159,42 @@ class ChatClaudeCLI(BaseChatModel):
         message.content = message.response_metadata.get("final_text", message.content)
         return result
 
-    def _conversation(
+    def _process(
         self, system: str, sent: Sequence[ClaudeMessage]
-    ) -> tuple[ClaudeConversation, _Content]:
+    ) -> tuple[ClaudeProcess, _Content]:
         """Return a process that knows all but the last message, and that message; otherwise a new
         process and everything as one message."""
         folder = self._folder()
         fitting = self._fitting(system, folder)
-        for conversation in fitting:
-            if conversation.continues(sent):
-                self._conversations.remove(conversation)
-                self._conversations.append(conversation)
-                return conversation, _content(sent[-1].parts)
-        waiting = next((conversation for conversation in fitting if not conversation.sent), None)
+        for process in fitting:
+            known = process.sent
+            if known and len(known) == len(sent) - 1 and all(map(ClaudeMessage.is_in, sent, known)):
+                self._processes.remove(process)
+                self._processes.append(process)
+                return process, _content(sent[-1].parts)
+        waiting = next((process for process in fitting if not process.sent), None)
         return waiting or self._begin(system, folder), _flattened(sent)
 
     def _folder(self) -> str:
         return self.folder() if self.folder is not None else ""
 
-    def _fitting(self, system: str, folder: str) -> list[ClaudeConversation]:
-        return [each for each in self._conversations if each.process.matches(system, folder)]
+    def _fitting(self, system: str, folder: str) -> list[ClaudeProcess]:
+        return [each for each in self._processes if each.matches(system, folder)]
 
-    def _begin(self, system: str, folder: str) -> ClaudeConversation:
-        """Start a process. If there are too many, the least recently used one ends."""
-        for waiting in [each for each in self._conversations if not each.sent]:
+    def _begin(self, system: str, folder: str) -> ClaudeProcess:
+        for waiting in [each for each in self._processes if not each.sent]:
             self._drop(waiting)  # the question that it was started for did not come
-        while len(self._conversations) >= self.processes:
-            self._conversations.pop(0).process.close()
+        while len(self._processes) >= self.processes:
+            self._processes.pop(0).close()
         env = environment(self.max_tokens, thinking=self.thinking, use_api_key=self.use_api_key)
         process = ClaudeProcess(system, model=self.model, folder=folder, env=env)
-        self._conversations.append(ClaudeConversation(process))
-        return self._conversations[-1]
+        self._processes.append(process)
+        return process
 
-    def _drop(self, conversation: ClaudeConversation) -> None:
+    def _drop(self, process: ClaudeProcess) -> None:
         with contextlib.suppress(ValueError):
-            self._conversations.remove(conversation)
-        conversation.process.close()
+            self._processes.remove(process)
+        process.close()
 
     def _answer(self, process: ClaudeProcess, turn: ClaudeTurn) -> Iterator[ChatGenerationChunk]:
         last_event = time.monotonic()
@@ -263,9 +235,7 @@ class ChatClaudeCLI(BaseChatModel):
                 elif now - stopping > REACTION:
                     return  # it is killed
             elif now - last_event > self.timeout:
-                raise ModelError(
-                    f"The model has not responded for {self.timeout:.0f} s, so the answer was abandoned."
-                )
+                raise no_response_error(self.timeout)
 
     def _last_chunk(self, turn: ClaudeTurn) -> ChatGenerationChunk:
         metadata: dict[str, Any] = {"model_name": turn.model or self.model or "claude"}

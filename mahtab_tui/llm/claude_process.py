@@ -1,9 +1,5 @@
-"""One `claude` process, how it reaches its service, and the events that it prints in a turn, as
-version 2.1 formats them.
-
-Only the environment's ANTHROPIC_API_KEY is withheld from it, because it would bill the key instead
-of the login. A gateway's address is never withheld, since prompts would then go where the user does
-not want them."""
+"""One `claude` process, and the events that version 2.1 prints in a turn. Only ANTHROPIC_API_KEY is
+withheld from it, because it would bill the key instead of the login."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ import threading
 import uuid
 import weakref
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
 from functools import partial
@@ -39,24 +35,19 @@ from mahtab_tui.system import find_program, safe_path, signal_group, tie_to_pare
 # The events of a turn
 
 _SYNTHETIC = "<synthetic>"
-"""The model's name in messages by the CLI itself, which are errors."""
 _LOG_IN = "The login of `claude` was not accepted. Run `claude`, then /login in it. {hint}"
 _WRONG_TOOL = "The model tried again and again to use a tool that it does not have here. Ask again in other words."
 _LIMITS = {"rejected": "is reached", "allowed_warning": "is nearly reached"}
-"""States of an account's limit that the user should know."""
 _COUNTS = {
     "inputTokens": "input_tokens",
     "cacheReadInputTokens": "cache_read_input_tokens",
     "cacheCreationInputTokens": "cache_creation_input_tokens",
     "outputTokens": "output_tokens",
 }
-"""Names of counts of a model as the result has them, and as everything else has them."""
 _COMPACTED = "`claude` has replaced the beginning of this conversation with its own summary, so the model may have forgotten details."
 
 
 class ClaudeNotice(NamedTuple):
-    """A message for the user."""
-
     level: str
     text: str
     once: str = ""
@@ -64,21 +55,14 @@ class ClaudeNotice(NamedTuple):
 
 
 class Restart(NamedTuple):
-    """The answer starts again; what was streamed no longer counts."""
-
     text: str
-    """The part of it that is kept."""
 
 
 class Thought(NamedTuple):
-    """A piece of what the model thinks before it answers."""
-
     text: str
 
 
 class ProcessTotals(NamedTuple):
-    """Usage of a process since its start."""
-
     cost: float
     usage: Counter[str]
     """Tokens, by the service's names; `input_tokens` are those that the cache did not have."""
@@ -91,19 +75,14 @@ class ClaudeTurn:
     """Folds the events of one turn; unknown events are ignored."""
 
     def __init__(self, before: ProcessTotals = NOTHING_SPENT, login_hint: str = "") -> None:
-        """before: what the process had used before the turn. login_hint: added to the message if
-        the login is not accepted."""
         self.streamed = ""
-        """Streamed text that still counts."""
         self.began_anew = False
-        """Whether some of what was streamed no longer counts."""
         self.ended = False
         self.model = ""
         self.stop_reason: str | None = None
         self.spent = before
         self.key_source = ""
         self.window: int | None = None
-        """The tokens that the model can read, once the CLI has told."""
         self._before = before
         self._login_hint = login_hint
         self._whole: list[str] = []
@@ -113,30 +92,24 @@ class ClaudeTurn:
         self._error: tuple[str, str] | None = None
         self._result: Mapping[str, Any] = {}
         self._streamed_usage = Counter[str]()
-        """For the messages that have ended."""
         self._message_usage = Counter[str]()
-        """For the message that is being streamed."""
 
     @property
     def cost(self) -> float:
-        """US dollars of this turn."""
         return max(0.0, self.spent.cost - self._before.cost)
 
     @property
     def usage(self) -> Counter[str]:
-        """Tokens of this turn. The result lacks calls that broke off, and the stream lacks the CLI's
-        own calls, so the greater count of both is used."""
+        """The result lacks calls that broke off, and the stream lacks the CLI's own calls, so the
+        greater count of both is used."""
         sums = self.spent.usage - self._before.usage
         return sums | (self._streamed_usage + self._message_usage)
 
     @property
     def text(self) -> str:
-        """The answer: the complete messages, or what was streamed."""
         return "".join(self._whole) or self.streamed
 
     def fold(self, event: Mapping[str, Any]) -> Iterator[str | Thought | Restart | ClaudeNotice]:
-        """Fold an event; yields words and thoughts as they come, restarts, and messages for the
-        user."""
         kind = event.get("type")
         if kind == "stream_event":
             yield from self._stream(_mapping(event.get("event")))
@@ -150,7 +123,6 @@ class ClaudeTurn:
             self._finish(event)
 
     def check(self) -> None:
-        """Raise `ModelError` if the turn ended in an error."""
         result = self._result
         if not result.get("is_error") or result.get("terminal_reason") == "aborted_streaming":
             return
@@ -185,8 +157,8 @@ class ClaudeTurn:
                 self._standing = (len(self.streamed), len(self._whole))
 
     def _begin_message(self, message: Mapping[str, Any]) -> Iterator[Restart]:
-        """Start the turn's next message. The last one counts only if it ended normally: the CLI
-        repeats a broken stream and replaces a refused message."""
+        """The last message counts only if it ended normally: the CLI repeats a broken stream and
+        replaces a refused message."""
         self._streamed_usage += self._message_usage
         self._message_usage = _usage(message.get("usage"))
         streamed, whole = self._standing
@@ -274,15 +246,12 @@ def _usage(usage: Any) -> Counter[str]:
 KEY = "ANTHROPIC_API_KEY"
 _GATEWAY = "ANTHROPIC_BASE_URL"
 USER_SETTINGS = ("--safe-mode", "--setting-sources", "user")
-"""The user's settings say how to reach the service (`env`, `apiKeyHelper`). Safe mode ignores their
-hooks, memory, skills and plug-ins."""
+"""The user's settings say how to reach the service. Safe mode ignores their hooks, memory, skills
+and plug-ins."""
 _PATIENCE = 20
-"""Seconds that `claude auth status` may take; usually less than one."""
 
 
 def login_environment(*, use_api_key: bool) -> dict[str, str]:
-    """Return the environment for `claude`. use_api_key: pass the key even if no gateway needs
-    it."""
     env = {**os.environ, "PATH": safe_path()}
     if _is_withheld(use_api_key):
         del env[KEY]
@@ -291,7 +260,7 @@ def login_environment(*, use_api_key: bool) -> dict[str, str]:
 
 def login_hint(*, use_api_key: bool) -> str:
     """Return a hint for when the login is not accepted: where requests go, and which key was not
-    used. May be empty."""
+    used."""
     hints = []
     if gateway := gateway_address():
         hints.append(f"Requests go to {gateway} ({_GATEWAY}).")
@@ -304,7 +273,7 @@ def login_hint(*, use_api_key: bool) -> str:
 
 def gateway_address() -> str:
     """Return scheme, host and port of the gateway that the user has set for `claude`, or an empty
-    string. Like `claude`, it prefers the settings to the environment."""
+    string."""
     folder = os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
     try:
         address = json.loads(Path(folder, "settings.json").read_bytes())["env"][_GATEWAY]
@@ -324,7 +293,6 @@ def gateway_address() -> str:
 
 
 def login_status(executable: str, *, use_api_key: bool) -> Mapping[str, Any]:
-    """Ask `claude` who is logged in; empty if it does not tell."""
     try:
         answer = subprocess.run(
             [executable, *USER_SETTINGS, "auth", "status"],
@@ -340,8 +308,7 @@ def login_status(executable: str, *, use_api_key: bool) -> Mapping[str, Any]:
 
 
 def _is_withheld(use_api_key: bool) -> bool:
-    """Tell whether a key is withheld from `claude`. A gateway gets the key, since otherwise the
-    login would be sent there."""
+    """A gateway gets the key, since otherwise the login would be sent there."""
     return bool(os.environ.get(KEY)) and not use_api_key and not gateway_address()
 
 
@@ -362,8 +329,7 @@ REACTION = 2.0
 def environment(
     max_tokens: int | None = None, *, thinking: bool = True, use_api_key: bool = False
 ) -> dict[str, str]:
-    """Return the process's environment. max_tokens: of one message; None: as the user has set it,
-    otherwise the model's limit."""
+    """max_tokens: of one message; None: as the user has set it, otherwise the model's limit."""
     env = login_environment(use_api_key=use_api_key) | {
         # Otherwise an @path anywhere in a prompt would make the CLI read that file and send it.
         "CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1",
@@ -392,8 +358,7 @@ def command(executable: str, model: str | None, system_file: str) -> list[str]:
 
 
 class ClaudeProcess:
-    """A process in its own session, so that its whole group can be ended. It leaves no file, since
-    the prompt's file has no name."""
+    """A process in its own session, so that its whole group can be ended."""
 
     def __init__(
         self,
@@ -403,8 +368,7 @@ class ClaudeProcess:
         folder: str,
         env: Mapping[str, str],
     ) -> None:
-        """folder: where it runs; this program's folder if empty or not accessible. Raises
-        `ModelError`."""
+        """folder: this program's folder if empty or not accessible. Raises `ModelError`."""
         executable = find_program("claude")
         if executable is None:
             raise ModelError(
@@ -413,25 +377,24 @@ class ClaudeProcess:
         self._system = system
         self._folder = folder
         self.spent = NOTHING_SPENT
+        self.sent: Sequence[Any] = ()
+        """The messages that it knows; none before its first question."""
         self._lines: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._errors: deque[str] = deque(maxlen=20)
         self._writing = threading.Lock()
         started: Future[subprocess.Popen[bytes]] = Future()
         start = partial(_start, executable, model, system, folder, env)
-        # Neither thread refers to this object, so that the process also ends when the object is
-        # garbage-collected.
+        # Neither thread refers to this object, so that it can be collected.
         self._threads = [_run(_live, start, started, self._lines, self._errors)]
         try:
             self._child = started.result()
         except OSError as error:
             raise ModelError(f"`claude` could not be started: {error.strerror}.") from None
         self._threads.append(_run(_read_errors, self._child, self._errors))
-        # Ends the process even without `close`: when the interpreter exits or the model is
-        # garbage-collected.
+        # Ends the process even without `close`, also when the interpreter exits.
         self._finalizer = weakref.finalize(self, _end, self._child)
 
     def matches(self, system: str, folder: str) -> bool:
-        """Tell whether it is alive and has this system prompt and folder."""
         return self.alive and (self._system, self._folder) == (system, folder)
 
     @property
@@ -439,8 +402,7 @@ class ClaudeProcess:
         return self._child.poll() is None
 
     def ask(self, content: str | list[dict[str, Any]]) -> None:
-        """Send a question, a text or blocks, on a thread, so that neither side can block the
-        other."""
+        """Send a question on a thread, so that neither side can block the other."""
         with contextlib.suppress(queue.Empty):
             # What is left of the last turn, such as an answer to a control request.
             while self.next_event(0) is not None:
@@ -457,12 +419,10 @@ class ClaudeProcess:
         return event
 
     def interrupt(self) -> None:
-        """Ask it to stop the turn."""
         request = {"type": "control_request", "request_id": str(uuid.uuid4())}
         _run(self._write, {**request, "request": {"subtype": "interrupt"}})
 
     def describe_exit(self) -> str:
-        """Describe how it ended and its last error output in a sentence."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._child.wait(REACTION)
         self._threads[1].join(REACTION)
@@ -474,7 +434,6 @@ class ClaudeProcess:
         return f"`claude` ended {how}{': ' + errors if errors else ''}."
 
     def close(self) -> None:
-        """End the process and its group."""
         self._finalizer()
         for thread in self._threads:
             thread.join(REACTION)
@@ -496,8 +455,7 @@ def _run(work: Callable[..., None], *args: object) -> threading.Thread:
 def _start(
     executable: str, model: str | None, system: str, folder: str, env: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
-    """Start the process on the thread with which it shall end (see `tie_to_parent`). Raises
-    `OSError`."""
+    """Start the process on the thread with which it shall end (see `tie_to_parent`)."""
     with tempfile.TemporaryFile() as file:
         file.write(system.encode("utf-8", "replace"))
         file.seek(0)

@@ -1,5 +1,4 @@
-"""Embedding models by their names, through LangChain: they turn texts into vectors that are near
-each other if the texts mean similar things."""
+"""Embedding models by their names, through LangChain."""
 
 from __future__ import annotations
 
@@ -19,8 +18,7 @@ _NEEDED = "embedding_model needs packages that are not installed: pip install {p
 
 
 class EmbeddingModel:
-    """An embedding model, made when it is first used. Any thread may call it; every call waits for
-    the service."""
+    """An embedding model, made when it is first used. Any thread may call it."""
 
     def __init__(
         self,
@@ -32,13 +30,10 @@ class EmbeddingModel:
         api_keys: Mapping[str, str] | None = None,
         timeout: float = 120.0,
     ) -> None:
-        """spec: "provider:model", as `init_embeddings` takes it. base_url: the address of a service
-        compatible with OpenAI's, for ``openai:``. timeout: seconds to wait for the service. on_usage:
-        called with what each call uses."""
+        """spec: "provider:model", as `init_embeddings` takes it. timeout: in seconds."""
         self._provider, _, self._model = spec.strip().partition(":")
         self._base_url = base_url if self._provider == "openai" else None
         self.identity = f"{spec.strip()} {self._base_url or ''}".strip()
-        """Distinguishes models whose vectors cannot be compared."""
         self._spending = spending
         self._on_usage = on_usage
         self._api_keys = api_keys or {}
@@ -46,18 +41,15 @@ class EmbeddingModel:
         self._inner: Embeddings | None = None
 
     def documents(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return a vector for each text. Raises `ModelError`."""
         return self._call_within_budget(texts, lambda model: model.embed_documents(list(texts)))
 
     def query(self, text: str) -> list[float]:
-        """Return the vector of a query. Raises `ModelError`."""
         return self._call_within_budget([text], lambda model: [model.embed_query(text)])[0]
 
     def _call_within_budget(
         self, texts: Sequence[str], call: Callable[[Embeddings], list[list[float]]]
     ) -> list[list[float]]:
-        """Make a call that the session can afford. LangChain does not pass on what the service
-        counted, so its tokens are estimated."""
+        """LangChain does not pass on what the service counted, so its tokens are estimated."""
         if self._inner is None:
             with IMPORTS.turn():
                 self._inner = self._make()
@@ -80,7 +72,6 @@ class EmbeddingModel:
 
     @property
     def _key(self) -> str:
-        """The key of a provider for which the settings may have one; empty otherwise."""
         name = "openai_compatible" if self._base_url else self._provider
         return os.environ.get(f"{name.upper()}_API_KEY") or self._api_keys.get(name, "")
 

@@ -20,16 +20,13 @@ SIDE = 1_568
 MOST = 10
 """Pictures in one call; of more, the newest."""
 LARGEST_FILE = 50_000_000
-"""Larger files (in bytes) are not read."""
 _LARGEST_SENT = 1_500_000
 """A PNG that would have more bytes is sent as a JPEG, which is less sharp."""
 _PIXELS = 50_000_000
-"""Larger pictures are not decoded."""
 _MAGIC = re.compile(
     rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|RIFF.{4}WEBP|BM.{4}\0{4}", re.DOTALL
 )
 HEAD = 16
-"""How many first bytes identify a picture's file."""
 _FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP")
 _QUALITIES = (90, 75, 40)
 """Tried for a JPEG until it is small enough; with the last one even noise is."""
@@ -40,8 +37,6 @@ class PictureError(Exception):
 
 
 class EncodedPicture(NamedTuple):
-    """A picture that is ready to send."""
-
     mime: str
     data: str
     """base64."""
@@ -50,7 +45,6 @@ class EncodedPicture(NamedTuple):
 
     @property
     def id(self) -> str:
-        """A digest of the data."""
         return hashlib.sha256(self.data.encode()).hexdigest()[:16]
 
     @property
@@ -60,13 +54,10 @@ class EncodedPicture(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """Size of its file."""
         return len(self.data) * 3 // 4
 
 
 class PictureSize(NamedTuple):
-    """Facts from the start of a file."""
-
     width: int
     height: int
     moves: bool
@@ -74,22 +65,17 @@ class PictureSize(NamedTuple):
 
 
 def is_picture(head: bytes) -> bool:
-    """Tell from its first bytes whether a file is a picture."""
     return _MAGIC.match(head) is not None
 
 
 def size_from_head(file: IO[bytes]) -> PictureSize:
-    """Read a picture's size without decoding it. Raises `PictureError`."""
     image = _opened(file)
     return PictureSize(image.width, image.height, _moves(image))
 
 
 def scale_picture(data: bytes) -> EncodedPicture:
-    """Prepare a picture: its first frame, upright, on white, at most `SIDE` pixels long. Takes up
-    to two seconds.
-
-    Raises `PictureError`.
-    """
+    """Prepare a picture: its first frame, upright, on white, at most `SIDE` pixels long. Raises
+    `PictureError`."""
     image = _opened(io.BytesIO(data))
     try:
         image.draft("RGB", (SIDE, SIDE))  # decode a JPEG only as far as needed
@@ -108,7 +94,6 @@ def accepts_pictures(llm: BaseChatModel) -> bool | None:
 
 
 def count_pictures(messages: Iterable[BaseMessage]) -> int:
-    """Count the pictures in messages."""
     contents = (message.content for message in messages if isinstance(message.content, list))
     blocks = (block for content in contents for block in content)
     return sum(isinstance(block, dict) and block.get("type") == "image" for block in blocks)

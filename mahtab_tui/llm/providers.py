@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,8 +37,8 @@ def parse_sampling(**options: float | None) -> Sampling:
 
 
 def pop_access(options: dict[str, Any]) -> dict[str, str]:
-    """Take `base_url` and `api_key` out of options, as `find_service` has them: `address` and
-    `api_key`. Raises `ValueError` with a sentence."""
+    """Take `base_url` and `api_key` out of options, as `address` and `api_key`. Raises
+    `ValueError`."""
     access: dict[str, str] = {}
     for name, argument in (("base_url", "address"), ("api_key", "api_key")):
         value = options.pop(name, None)
@@ -51,8 +51,8 @@ def pop_access(options: dict[str, Any]) -> dict[str, str]:
 
 
 def with_sampling(llm: BaseChatModel, name: str, sampling: Sampling) -> BaseChatModel:
-    """Return a copy of a model with these options. name: of the model. Raises `ModelError` if it
-    does not take one of them."""
+    """Return a copy of a model with these options. Raises `ModelError` if it does not take one of
+    them."""
     if not sampling:
         return llm
     check_sampling(name, sampling, type(llm).model_fields, getattr(llm, "dialect", ""))
@@ -61,40 +61,31 @@ def with_sampling(llm: BaseChatModel, name: str, sampling: Sampling) -> BaseChat
 
 def check_sampling(name: str, sampling: Sampling, known: Container[str], dialect: str) -> None:
     """Raise `ModelError` if a model does not take one of these options. known: those that its class
-    has. dialect: of its service, if it is reached by our client."""
+    has."""
     for option in sampling:
         if option not in known or (dialect == "anthropic" and option == "seed"):
             raise ModelError(f"{name} takes no {option}. Leave it out, or choose another model.")
 
 
 SERVERS = {"llamacpp": 8080, "lmstudio": 1234, "vllm": 8000, "ollama": 11434}
-"""Providers, with the ports on which they listen by default."""
 _LISTS = {"ollama": ("/api/tags", "models", "name")}
 """Path, key of the list, and key of a model's name, where they are not those of OpenAI's
 protocol."""
 _LIMIT = 0.3
-"""Seconds for the answers of servers for which nobody has asked."""
 _LONGER = 2.0
-"""Seconds for the answer of a server that was named."""
 _MOST = 200
-"""Models of one server that are listed."""
 _LONGEST_NAME = 200
 _LISTENING = "0A"
 _SERVICES = range(1_000)
-"""User ids of the system and its services."""
 
 
 class FoundServer(NamedTuple):
-    """A server that answers."""
-
     provider: str
     address: str
     models: tuple[str, ...]
-    """Names of its chat models, in the server's order."""
 
     @property
     def specs(self) -> list[str]:
-        """Full names of its models."""
         return [f"{self.provider}:{model}" for model in self.models]
 
 
@@ -109,9 +100,8 @@ def server_address(provider: str) -> str:
 
 
 def find_server(provider: str, seconds: float) -> FoundServer | None:
-    """Ask a provider's server for its models; None if it does not answer as such a server does.
-    Waits for it."""
-    from mahtab_tui.llm.http_service import HttpService, fetch_json
+    """Ask a provider's server for its models; None if it does not answer as such a server does."""
+    from mahtab_tui.llm.chat_client import HttpService, fetch_json
 
     address = server_address(provider)
     path, key, name = _LISTS.get(provider, ("/v1/models", "data", "id"))
@@ -129,11 +119,17 @@ def find_server(provider: str, seconds: float) -> FoundServer | None:
 
 
 def find_servers(seconds: float) -> list[FoundServer]:
-    """Ask all servers at once, and return those that have answered when the time is up."""
+    """Ask all servers at once, and return those that have answered in time."""
     found: dict[str, FoundServer] = {}
 
     def ask(provider: str) -> None:
-        if _listens(provider, seconds) and (server := find_server(provider, seconds)) is not None:
+        try:
+            url = urlsplit(server_address(provider))
+            address = url.hostname or "", url.port or 443
+            socket.create_connection(address, timeout=seconds).close()
+        except (OSError, ValueError):  # nobody listens
+            return
+        if (server := find_server(provider, seconds)) is not None:
             found[provider] = server
 
     threads = [
@@ -149,10 +145,8 @@ def find_servers(seconds: float) -> list[FoundServer]:
 
 
 def first_model() -> str:
-    """Return the full name of the first model of a server on this machine; empty if there is none.
-
-    Servers of other people are left out: they would get questions that nobody meant for them.
-    """
+    """Return the full name of a server's first model; empty if there is none. Other people's
+    servers are left out."""
     for server in find_servers(_LIMIT):
         if server.models and not _is_of_another_person(urlsplit(server.address).port):
             return server.specs[0]
@@ -177,15 +171,6 @@ def only_model(provider: str) -> str:
     return server.models[0]
 
 
-def _listens(provider: str, seconds: float) -> bool:
-    try:
-        url = urlsplit(server_address(provider))
-        with socket.create_connection((url.hostname or "", url.port or 443), timeout=seconds):
-            return True
-    except (OSError, ValueError):
-        return False
-
-
 def _is_of_another_person(port: int | None) -> bool:
     """Tell whether another person of this machine listens at a port. Only Linux says so."""
     for table in ("tcp", "tcp6"):
@@ -203,7 +188,7 @@ def _is_of_another_person(port: int | None) -> bool:
 
 def _is_name(name: Any) -> TypeGuard[str]:
     """Tell whether a model's name can be shown and typed, and is not that of a model for
-    embeddings, which cannot chat."""
+    embeddings."""
     return (
         isinstance(name, str)
         and 0 < len(name) <= _LONGEST_NAME
@@ -217,7 +202,6 @@ OnNotice = Callable[[str, str], None]
 """Takes a level ("info", "warning", "error") and a sentence."""
 
 MakeLLM = Callable[..., "BaseChatModel"]
-"""`get_llm` or a replacement: takes a name and `on_notice`."""
 
 
 SERVICES = {
@@ -225,7 +209,6 @@ SERVICES = {
     "openai": "https://api.openai.com/v1",
     "openrouter": "https://openrouter.ai/api/v1",
 }
-"""Addresses of services that want a key."""
 _ADDRESSES = {
     "anthropic": ("ANTHROPIC_API_URL", "ANTHROPIC_BASE_URL"),
     "openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
@@ -241,11 +224,9 @@ _DIALECTS: Mapping[str, Dialect] = {
     "openrouter": "openrouter",
     "ollama": "ollama",
 }
-"""Protocols of providers; others are compatible with OpenAI's."""
 _TIMEOUT = 120.0
 _OLLAMA_WINDOW = 16_384
-"""Context window requested from Ollama. By default it reads a few thousand tokens and silently
-drops the beginning."""
+"""Context window requested from Ollama, which otherwise silently drops the beginning."""
 KNOWN = f"claude, claude:MODEL, {', '.join(f'{provider}:MODEL' for provider in PROVIDERS)}, demo, replay:FILE"
 
 
@@ -267,17 +248,13 @@ def full_name(spec: str, provider: str | None) -> str:
 
 
 def default_model() -> str:
-    """Return ``claude`` if the CLI is on the PATH, else the first model of a server on this
-    machine, or ``demo``.
-
-    Waits for servers that listen, for a moment.
-    """
+    """Return ``claude`` if the CLI is on the PATH, else the first model of a server here, or
+    ``demo``."""
     return "claude" if find_program("claude") else first_model() or "demo"
 
 
 def chosen_model(settings: Settings) -> Future[str]:
-    """Return the full name of the model that answers first; later, if servers on this machine must
-    be asked for one."""
+    """Return the full name of the model that answers first; later, if servers must be asked."""
     chosen: Future[str] = Future()
     if settings.model or find_program("claude"):
         chosen.set_result(full_name(settings.model or "claude", settings.provider))
@@ -309,24 +286,18 @@ class ModelAccess(TypedDict, total=False):
     """Addresses, keys and options of providers, as `Settings.model_access` returns them."""
 
     provider: str | None
-    """For a name without one."""
     base_url: str | None
     """The address of a service compatible with OpenAI's, for models of ``openai:``."""
     api_keys: Mapping[str, str]
     """Keys that are not in the environment, by provider; "openai_compatible" for `base_url`."""
     claude_api_key: bool
-    """Whether the `claude` CLI gets the environment's ANTHROPIC_API_KEY."""
 
 
 class ModelOptions(ModelAccess, total=False):
-    """How a model is reached and answers."""
-
     timeout: float | None
-    """Seconds without a response before an answer is abandoned."""
     on_notice: OnNotice | None
     folder: Callable[[], str] | None
-    """Returns the folder in which the `claude` CLI runs, before each call, since the CLI tells its
-    model; by default this program's."""
+    """Returns the folder in which the `claude` CLI runs, before each call."""
     max_tokens: int | None
     thinking: bool
 
@@ -344,11 +315,7 @@ def check_model(spec: str, **access: Unpack[ModelAccess]) -> None:
 
 
 def get_llm(spec: str, **options: Unpack[ModelOptions]) -> BaseChatModel:
-    """Make a model from its name. Raises `ModelError` for an unknown or unavailable one.
-
-    The name of a model on this machine's only server may be left out; then the server is asked, for
-    a moment.
-    """
+    """Make a model from its name. Raises `ModelError` for an unknown or unavailable one."""
     if (service := find_service(spec, **options)) is not None:
         from mahtab_tui.llm.chat_service import ChatService
 
@@ -373,24 +340,17 @@ def get_llm(spec: str, **options: Unpack[ModelOptions]) -> BaseChatModel:
 
 @dataclass(frozen=True)
 class Service:
-    """A model of a service, and how to reach it."""
-
     dialect: Dialect
     address: str
     model: str
     provider: str
-    """The part of the name before the colon."""
     priced_as: str
     """Name whose prices apply: a provider of genai-prices, a service's address, "local" if free."""
     timeout: float
-    """Seconds without a byte before an answer is abandoned."""
     key: str
-    """The variable or option that holds the key."""
     secret: str = field(repr=False)
-    """The key; empty if there is none."""
     max_tokens: int | None
     num_ctx: int | None = None
-    """The context window that Ollama is asked for."""
 
 
 def find_service(
@@ -400,11 +360,8 @@ def find_service(
     api_key: str | None = None,
     **options: Unpack[ModelOptions],
 ) -> Service | None:
-    """Return the service of a model, by its name; None if it has none, as `claude`. Raises
-    `ModelError`.
-
-    address: where the service is, whatever its provider; of all keys only `api_key` goes there.
-    """
+    """Return the service of a model; None if it has none, as `claude`. address: gets no other key
+    than `api_key`. Raises `ModelError`."""
     spec = full_name(spec, options.get("provider"))
     provider, model = split_spec(spec)
     if provider not in PROVIDERS:
@@ -444,8 +401,6 @@ def _address(provider: str) -> str:
 def _key(
     provider: str, spec: str, base_url: str | None, api_keys: Mapping[str, str] | None
 ) -> tuple[str, str]:
-    """Return a key's variable, and the key from the environment or the settings; empty if none is
-    needed. Raises `ModelError`."""
     if provider not in PROVIDERS:
         return "", ""
     name = _OWN if provider == "openai" and base_url else provider
@@ -457,13 +412,10 @@ def _key(
 
 
 _LISTING_S = 1.0
-_PROVIDERS = ("anthropic", "openai", "openrouter", "ollama")
 _CLAUDE = ("claude", "claude:opus", "claude:sonnet", "claude:haiku")
 
 
 class ModelChoice(NamedTuple):
-    """A model, or a provider whose model is still to be named."""
-
     spec: str
     """Ends with a colon if a model's name must follow."""
     about: str
@@ -478,22 +430,24 @@ class ModelChoice(NamedTuple):
 def found_models(
     chosen: Iterable[tuple[str, str]], used: Iterable[str], access: Mapping[str, Any]
 ) -> list[ModelChoice]:
-    """List the models that are known without network access, those already chosen first. Loads
-    nothing.
-
-    chosen: the models in the settings, with what each is for. used: those of earlier sessions.
-    access: `Settings.model_access`.
-    """
+    """List the models that are known without network access. chosen: those in the settings, with
+    what each is for."""
+    claude = _CLAUDE if find_program("claude") else _CLAUDE[:1]
+    offered = [
+        *((spec, "used before") for spec in used),
+        *((spec, "the claude program, with your login") for spec in claude),
+        *((f"{provider}:", "type a model's name after it") for provider in (*SERVICES, "ollama")),
+        ("demo", "offline, canned rules"),
+    ]
     found: dict[str, ModelChoice] = {}
-    for spec, about in (*chosen, *((spec, "used before") for spec in used), *_offered()):
+    for spec, about in (*chosen, *offered):
         if spec not in found:
             found[spec] = ModelChoice(spec, about, availability_problem(spec, access))
     return list(found.values())
 
 
 def availability_problem(spec: str, access: Mapping[str, Any]) -> str:
-    """Say why a model cannot be used, as far as that is known without asking it; empty if it
-    can."""
+    """Say why a model cannot be used, as far as known without asking it; empty if it can."""
     try:
         check_model(f"{spec}NAME" if spec.endswith(":") else spec, **access)
     except ModelError as error:
@@ -501,17 +455,7 @@ def availability_problem(spec: str, access: Mapping[str, Any]) -> str:
     return ""
 
 
-def _offered() -> Iterator[tuple[str, str]]:
-    for spec in _CLAUDE if find_program("claude") else _CLAUDE[:1]:
-        yield spec, "the claude program, with your login"
-    for provider in _PROVIDERS:
-        yield f"{provider}:", "type a model's name after it"
-    yield "demo", "offline, canned rules"
-
-
 def server_models() -> list[ModelChoice]:
-    """List the models of servers on this machine; a server without one asks for a name. Waits for
-    the servers, for a moment."""
     return [
         ModelChoice(spec, f"at {server.address}")
         for server in find_servers(_LISTING_S)

@@ -31,14 +31,11 @@ _TOKENS = re.compile(r"\s*\S{1,12}|\s+\Z")
 
 
 def split_tokens(text: str) -> list[str]:
-    """Cut a text into the pieces in which it is streamed."""
     return _TOKENS.findall(text)
 
 
 @dataclass(frozen=True)
 class ReplayLine:
-    """One prepared answer, and the usage that the model reports for it."""
-
     text: str = ""
     error: str = ""
     match: str | None = None
@@ -50,10 +47,9 @@ class ReplayLine:
 
 
 class Replay:
-    """Gives each line once, or again and again. Several threads may use it."""
+    """Gives each line once, or again and again, to any threads."""
 
     def __init__(self, lines: Sequence[ReplayLine], source: str) -> None:
-        """source: the file's name."""
         self._lines = lines
         self._source = source
         self._used: set[int] = set()
@@ -74,7 +70,6 @@ class Replay:
         raise ModelError(f"The replay file {self._source} has no matching answer left.")
 
     def worst_cost(self) -> float | None:
-        """Return the cost of the most expensive answer left; None if one has no cost."""
         with self._lock:
             left = [line for number, line in enumerate(self._lines) if number not in self._used]
         costs = [line.cost for line in left if not line.error]
@@ -105,7 +100,6 @@ def read_replay(path: Path) -> list[ReplayLine]:
 
 
 def _parse_line(line: str) -> ReplayLine:
-    """Parse a line. Raises `ValueError` with the reason."""
     try:
         given = json.loads(line)
     except json.JSONDecodeError as error:

@@ -1,5 +1,5 @@
-"""LangChain models without a service: the offline demo model, which answers a few kinds of
-questions by rules, and the model that reads prepared answers from a file."""
+"""LangChain models without a service: the demo model, and the one that reads prepared answers from
+a file."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import inspect
 import json
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.chat_models import generate_from_stream
@@ -19,7 +19,6 @@ from langchain_core.messages import (
     AIMessageChunk,
     BaseMessage,
     HumanMessage,
-    SystemMessage,
 )
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
@@ -40,7 +39,6 @@ class ScriptedChatModel(BaseChatModel):
     _stopped: threading.Event = PrivateAttr(default_factory=threading.Event)
 
     def worst_cost(self) -> float | None:
-        """Return the US dollars that an answer may cost."""
         return 0.0
 
     def stop(self) -> None:
@@ -70,7 +68,6 @@ class ScriptedChatModel(BaseChatModel):
 
 
 def _usage_chunk(model: str, read: int, written: int, cost: float | None) -> ChatGenerationChunk:
-    """Return the last chunk of an answer: the tokens that were read and written, and US dollars."""
     usage = UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)
     metadata = {"cost_usd": cost, "model_name": model}
     message = AIMessageChunk(content="", usage_metadata=usage, response_metadata=metadata)
@@ -78,9 +75,6 @@ def _usage_chunk(model: str, read: int, written: int, cost: float | None) -> Cha
 
 
 class ChatReplay(ScriptedChatModel):
-    """Answers with the first unused line that matches the last message. Several threads may use
-    it."""
-
     lines: list[ReplayLine]
     source: str
 
@@ -91,7 +85,6 @@ class ChatReplay(ScriptedChatModel):
 
     @classmethod
     def from_file(cls, path: Path) -> ChatReplay:
-        """Read a file. Raises `ModelError` if it is invalid."""
         return cls(lines=read_replay(path), source=str(path))
 
     @property
@@ -99,7 +92,6 @@ class ChatReplay(ScriptedChatModel):
         return "replay"
 
     def worst_cost(self) -> float | None:
-        """Return the cost of the most expensive answer left; None if one has no cost."""
         return self._replay.worst_cost()
 
     def _stream(
@@ -113,11 +105,9 @@ class ChatReplay(ScriptedChatModel):
 # The demo model
 
 WHO = "Demo model (rules, no AI): "
-_TOKENS_PER_SECOND = 80.0
-_SEARCH_TOKENS_PER_SECOND = 600.0
-"""Searches produce much text that few read."""
+_TOKENS_PER_SECOND = 200.0
 _REAL_MODEL = "A real model has no such limits: /model lists those that you can use here (--model NAME on the command line)."
-_SEQUENCES = ("list", "tuple", "set", "frozenset", "dict", "Series", "ndarray", "range")
+_DATA = ("DataFrame", "list", "tuple", "set", "frozenset", "dict", "Series", "ndarray", "range")
 _COMMON_WORDS = frozenset(
     "a about all an and any are as at by can characters column columns contain contains count data describe did do does each empty find first for"
     " from give had happen happened has have how i in into is it item items lacks last line lines list look many me missing name nan no not null"
@@ -126,7 +116,7 @@ _COMMON_WORDS = frozenset(
 )
 """They change nothing in the answer to a question; a search does not look for them."""
 _ENDING = re.compile(r"(?<=\w{3})(?:ed|ing|e?s)$")
-_VARIABLE = re.compile(r"^(\w+): ([A-Za-z_][\w.]*)(?=,| =|$)")
+_VARIABLE = re.compile(r"^(\w+): ([A-Za-z_][\w.]*)(?=,| =|$)", re.MULTILINE)
 _OUTPUT = re.compile(
     r"<(?:user|assistant)-repl-out\b([^>]*)>(.*?)</(?:user|assistant)-repl-out>", re.DOTALL
 )
@@ -137,15 +127,7 @@ _ERROR = re.compile(
 )
 
 
-class _Variable(NamedTuple):
-    name: str
-    type: str
-    text: str
-
-
 class ChatDemo(ScriptedChatModel):
-    """Answers by rules. Raises `ModelError` if no rule applies."""
-
     @property
     def _llm_type(self) -> str:
         return "demo"
@@ -153,22 +135,18 @@ class ChatDemo(ScriptedChatModel):
     def _stream(
         self, messages: list[BaseMessage], *args: Any, **kwargs: Any
     ) -> Iterator[ChatGenerationChunk]:
-        found = _search_answer(messages)
-        text = answer(messages) if found is None else found
-        pace = _TOKENS_PER_SECOND if found is None else _SEARCH_TOKENS_PER_SECOND
-        yield from self.stream_text(text, pace)
+        text = _search_answer(messages) or answer(messages)
+        yield from self.stream_text(text, _TOKENS_PER_SECOND)
         read = sum(len(message_text(message)) for message in messages)
         yield _usage_chunk("demo", read // 4, len(text) // 4, 0.0)
 
 
-def _search_answer(messages: Sequence[BaseMessage]) -> str | None:
-    """Return the demo's next answer in a search; None if the conversation is not a search."""
-    if not messages or not isinstance(messages[0], SystemMessage):
-        return None
+def _search_answer(messages: Sequence[BaseMessage]) -> str:
+    """Return the next answer in a search; empty if the conversation is not a search."""
     system, last = message_text(messages[0]), message_text(messages[-1])
     is_plain = system.startswith(prompts.PLAIN)
     if not is_plain and not system.startswith(prompts.SEARCH):
-        return None
+        return ""
     query = _tagged(prompts.QUERY, last if is_plain else message_text(messages[1]))
     words = [word for word in re.findall(r"\w{3,}", query.lower()) if word not in _COMMON_WORDS]
     patterns = {word: rf"(?i)\b{re.sub(_ENDING, '', word)}" for word in words}
@@ -182,7 +160,6 @@ def _search_answer(messages: Sequence[BaseMessage]) -> str | None:
 
 
 def _tagged(tag: str, message: str) -> str:
-    """Return the text between a tag and its end tag, which nothing inside can forge."""
     found = re.search(rf"<{tag}(?: [^>]*)?>\n(.*)\n</{tag}>", message, re.DOTALL)
     return found[1] if found else ""
 
@@ -193,13 +170,12 @@ def _matching_lines(who: str, patterns: dict[str, str], lines: list[str]) -> str
     if not best:
         return f"{who}no line of the text has any of the words of the query."
     numbers = [number for number, score in enumerate(scores, 1) if score == best]
-    have = f"{len(numbers):,} {'line has' if len(numbers) == 1 else 'lines have'} {best} of the words {', '.join(patterns)}"
-    shown = []
+    shown = [f"{who}lines with {best} of the words {', '.join(patterns)}: {len(numbers):,}"]
     for number in numbers[:10]:
         line = lines[number - 1]
         found = [match.start() for each in patterns.values() if (match := re.search(each, line))]
         shown.append(f"line {number}: {line[max(0, min(found) - 200) :][:500]}")
-    return "\n".join([f"{who}{have}:", *shown])
+    return "\n".join(shown)
 
 
 def answer(messages: Sequence[BaseMessage]) -> str:
@@ -209,11 +185,8 @@ def answer(messages: Sequence[BaseMessage]) -> str:
     if '"is_complete"' in last:
         reasons = {"reasoning": "The code ran or failed.", "next_action": ""}
         return json.dumps({"is_complete": 'status="error"' not in last, **reasons})
-    if prompts.VARIABLES not in last:
-        if (outputs := _OUTPUT.findall(last)) and "<assistant-repl-out" in last:
-            return _report(outputs)
-        if "skipped block" in last:
-            return "I leave it at that."
+    if prompts.VARIABLES not in last and "<assistant-repl-out" in last:
+        return _report(_OUTPUT.findall(last))
     question = re.split(rf"^(?:</[a-z-]+>|{prompts.QUESTION} )", last, flags=re.MULTILINE)[-1]
     failed = (out for how, out in _OUTPUT.findall("\n".join(texts)) if 'status="error"' in how)
     errors = _ERROR.findall(html.unescape("\n".join(failed)))
@@ -221,111 +194,84 @@ def answer(messages: Sequence[BaseMessage]) -> str:
         return (
             f"The cell raised {errors[-1].rstrip('.')}. I explain no more than that. {_REAL_MODEL}"
         )
-    is_first = not any(isinstance(message, AIMessage) for message in messages)
     reply = _reply(question.removesuffix(prompts.COMPUTE).strip(), _variables(texts))
-    return WHO + reply if is_first else reply
+    return reply if any(isinstance(message, AIMessage) for message in messages) else WHO + reply
 
 
 def _report(outputs: Sequence[tuple[str, str]]) -> str:
     printed = (_NEW_VARIABLES.split(output.strip("\n"), maxsplit=1)[0] for _, output in outputs)
-    text = "\n".join(output for output in printed if output)
+    text = "\n".join(output for output in printed if output) or "nothing was printed"
     if any('status="error"' in attributes for attributes, _ in outputs):
-        why = text.splitlines()[-1] if text else "nothing was printed"
-        raise ModelError(f"The demo model's code failed: {why}. {_REAL_MODEL}")
+        raise ModelError(f"The demo model's code failed: {text.splitlines()[-1]}. {_REAL_MODEL}")
     if "\n" not in text:
-        return f"The result: {text or 'nothing was printed'}."
-    return f"This came out:\n\n```text\n{text if len(text) <= 1_500 else text[:1_500] + '…'}\n```"
+        return f"The result: {text}."
+    return f"This came out:\n\n```text\n{text[:1_500]}\n```"
 
 
-def _reply(question: str, variables: Sequence[_Variable]) -> str:
+def _reply(question: str, variables: Mapping[str, tuple[str, str]]) -> str:
     if re.search(r"\b(?:which|what|list|show)\b.*\bvariables\b", question, re.IGNORECASE):
-        lines = [f"- `{each.name}`: {each.type}" for each in variables]
+        lines = [f"- `{name}`: {kind}" for name, (kind, _) in variables.items()]
         return "\n".join(lines) or (
             "There are no variables yet. Make one in Python mode: `numbers = [3, 1, 2]`."
         )
-    data = (each for each in variables if each.type in ("DataFrame", *_SEQUENCES))
-    name = next((each.name for each in data), "numbers, after numbers = [3, 1, 2]")
-    examples = ["which variables are there?", f"describe {name}", f"how many items has {name}?"]
-    listed = "\n".join(f"- {example}" for example in examples)
     words = re.findall(r"\w+", question)
-    for variable in sorted(variables, key=lambda each: _likeness(each, words), reverse=True):
-        if found := _plan(words, variable):
+    data = [name for name, (kind, _) in variables.items() if kind in _DATA]
+    data.sort(key=lambda name: variables[name][0] != "DataFrame")
+    for name in [name for name in variables if name in words] or data:
+        if found := _plan(words, name, *variables[name]):
             return f"{found[0]}\n\n```python\n{found[1]}\n```\n"
+    name = data[0] if data else "numbers, after numbers = [3, 1, 2]"
     raise ModelError(
-        f"The demo model has no rule for this question. These would work now:\n{listed}\n{_REAL_MODEL}"
+        "The demo model has no rule for this question. These would work now:\n- which variables are"
+        f" there?\n- describe {name}\n- how many items has {name}?\n{_REAL_MODEL}"
     )
 
 
-def _variables(texts: Sequence[str]) -> list[_Variable]:
+def _variables(texts: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return type and description of each variable, by name."""
     listing = next((text for text in reversed(texts) if prompts.VARIABLES in text), "")
     listing = listing.rpartition(f"{prompts.VARIABLES}\n\n")[2]
-    found: list[_Variable] = []
-    for line in listing.rpartition(f"\n\n{prompts.QUESTION} ")[0].split("\n"):
-        if matched := _VARIABLE.match(line):
-            found.append(_Variable(matched[1], matched[2], line))
-        elif found:
-            found[-1] = found[-1]._replace(text=f"{found[-1].text}\n{line}")
-    return found
+    listing = listing.rpartition(f"\n\n{prompts.QUESTION} ")[0]
+    found = list(_VARIABLE.finditer(listing))
+    ends = [*(each.start() for each in found[1:]), len(listing)]
+    pairs = zip(found, ends, strict=True)
+    return {each[1]: (each[2], listing[each.start() : end]) for each, end in pairs}
 
 
-def _likeness(variable: _Variable, words: Sequence[str]) -> tuple[bool, int, bool]:
-    """Return how likely a question is about a variable: by its name, the columns that the question
-    names, its type."""
-    names = {word for word in words if word not in _COMMON_WORDS and _column(variable, word)}
-    return variable.name in words, len(names), variable.type == "DataFrame"
-
-
-def _column(variable: _Variable, word: str) -> str:
-    """Return a word of the description of a variable's columns as it is written there."""
-    found = re.search(rf"\b{word}\b", variable.text.partition("\n")[2], re.IGNORECASE)
-    return found[0] if found else ""
-
-
-def _plan(words: Sequence[str], variable: _Variable) -> tuple[str, str] | None:
+def _plan(words: Sequence[str], name: str, kind: str, text: str) -> tuple[str, str] | None:
     """Return an announcement and code that answers a question about a variable; None if it asks for
     something else."""
-    name, kind = variable.name, variable.type
-    is_table, is_sequence = kind == "DataFrame", kind in _SEQUENCES
-    if name not in words and not (is_table or is_sequence or kind == "str"):
-        return None
-    # The variable may be named like a word that asks for something.
-    question = " ".join(f" {' '.join(words)} ".rpartition(f" {name} ")[::2])
-    rest = [word for word in question.split() if word.lower() not in _COMMON_WORDS]
-    column = ""
-    if len(rest) == 1 and (is_table or "{" in variable.text):
-        column = _column(variable, rest[0]) or rest[0]
+    is_table, question = kind == "DataFrame", " ".join(words)
+    rest = [word for word in words if word != name and word.lower() not in _COMMON_WORDS]
 
     def asks(pattern: str) -> bool:
         return re.search(rf"\b(?:{pattern})\b", question, re.IGNORECASE) is not None
 
-    missing = asks("no|without|missing|lacks?|empty|null|nan")
-    if missing and column:
-        made = f"without_{column.lower()}"
-        code = f"{made} = [row for row in {name} if row[{column!r}] in (None, '')]"
-        if is_table:
-            code = f"{made} = {name}[{name}[{column!r}].isna()]"
-        code += f"\nprint(len({made}), 'of', len({name}), 'rows have no {column}')"
-        code += f"\nprint({made}.head(10))" if is_table else f"\nprint(*{made}[:10])"
-        return f"I look for rows of `{name}` without {column}.", code
+    if len(rest) == 1 and asks("no|without|missing|lacks?|empty"):
+        if not (found := re.search(rf"\b{rest[0]}\b", text, re.IGNORECASE)):
+            return None
+        column, made = found[0], f"without_{found[0].lower()}"
+        rows = f"[row for row in {name} if row[{column!r}] in (None, '')]"
+        rows = f"{name}[{name}[{column!r}].isna()]" if is_table else rows
+        code = f"{made} = {rows}\nprint(len({made}), 'of', len({name}), 'rows have no {column}')"
+        return f"I look for rows of `{name}` without {column}.", f"{code}\nprint({made}[:10])"
     count = rest[0] if len(rest) == 1 and re.fullmatch("[0-9]{1,5}", rest[0]) else ""
     if asks("first|last") and (count or not rest):
         values = f"{name}.splitlines()" if kind == "str" else name
-        values = values if is_table or kind in ("str", "list", "Series") else f"list({name})"
+        values = f"list({name})" if kind in ("tuple", "set", "dict") else values
         part = f"-{count or 5}:" if asks("last") else f":{count or 5}"
         return f"Here is a part of `{name}`.", f"print({values}[{part}])"
-    if rest or (missing and not is_table):
+    if rest:
         return None
-    if asks("how many|count|number of") and not missing:
+    if asks("how many|count|number of"):
         unit, counted = "rows" if is_table else "items", name
         if kind == "str":
             unit, counted = "words", f"{name}.split()"
         code = f"print('{name} has', len({counted}), '{unit}')"
         return f"I count the {unit} of `{name}`.", code
-    if missing or asks(r"describe|summar\w+|overview|show|print|look|tell|see|contains?|what"):
+    if asks(r"describe|summar\w+|overview|show|print|look|tell|contains?|what"):
         code = f"print(repr({name})[:1000])"
         if is_table:
             code = f"print({name}.shape)\nprint({name}.describe())\nprint({name}.isna().sum())"
-        elif is_sequence:
-            code = f"print(type({name}).__name__, len({name}))\nprint(list({name})[:5])"
         return f"I look at `{name}`.", code
     return None

@@ -27,46 +27,37 @@ _PIECE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\d_]{1,8}|\d
 """About one token of text, code, output or JSON; `tests/data/token_counts.json` has counts of
 OpenAI's tokenizers to compare with."""
 _FRAME_TOKENS = 4
-"""Tokens around each message."""
 
 
 def estimated_tokens(texts: Iterable[str]) -> int:
-    """Estimate the tokens of messages with these texts."""
     return sum(_FRAME_TOKENS + len(_PIECE.findall(text)) for text in texts)
 
 
 LOCAL = "local"
-"""The provider of free models."""
 DEAR = (5e-6, 25e-6)
 """US dollars for a token read and a token written by an expensive model, for estimates if prices
 are unknown."""
 _MANY = 1_000
 _MOST = 32_000
-"""Tokens of the longest answer, if unknown."""
 _BYTES_PER_TOKEN = 3
 """UTF-8 bytes, a safe value for English (four), code and Chinese (three)."""
 _FRAME = 10
-"""Tokens around each message."""
 _PICTURE = 3_400
 """Tokens of the largest picture that is sent (see `pictures.EncodedPicture.tokens`)."""
 _UNKNOWN_WINDOW = 64_000
-"""Tokens that a model is assumed to read if unknown; one that reads less fails, and is asked again
-with less."""
+"""Tokens that a model is assumed to read; one that reads less fails, and is asked again with
+less."""
 _ANSWER_ROOM = 8_192
 """Tokens kept for the answer; at most a quarter of the window."""
 
 
 class Tariff(NamedTuple):
-    """A service's model, as far as its price depends on it."""
-
     model: str
     priced_as: str
-    """See `price`."""
     max_tokens: int | None
 
     @property
     def needs_table(self) -> bool:
-        """Whether its prices are in the table of genai-prices."""
         return not _is_on_this_machine(self.priced_as)
 
 
@@ -79,14 +70,12 @@ def estimate_message_tokens(texts: Iterable[str], pictures: int = 0) -> int:
 
 
 def input_limit(llm: BaseChatModel) -> int:
-    """Return how many tokens may be sent to a model, without its answer."""
     window = context_window(llm) or _UNKNOWN_WINDOW
     return window - min(_ANSWER_ROOM, window // 4)
 
 
 def context_window(llm: BaseChatModel) -> int | None:
-    """Return how many tokens a model can read, as its package or the tables of genai-prices tell;
-    None if unknown."""
+    """Return how many tokens a model can read; None if unknown."""
     known = getattr(llm, "window", None)
     if isinstance(known, int) or priced_as(llm) == LOCAL:
         return known if isinstance(known, int) else None
@@ -97,10 +86,7 @@ def context_window(llm: BaseChatModel) -> int | None:
 def reported_usage(
     llm: BaseChatModel, usage: UsageMetadata | None, metadata: Mapping[str, Any]
 ) -> Usage | None:
-    """Read what a call has used from LangChain's chunks; None if the model reported nothing.
-
-    The cost is what the transport reported, else from the tables of genai-prices; None if unknown.
-    """
+    """Read what a call has used from LangChain's chunks; None if nothing was reported."""
     if usage is None and "cost_usd" not in metadata:
         return None
     counts: Any = usage or {}
@@ -118,8 +104,7 @@ def reported_usage(
 
 
 def answer_usage(tariff: Tariff, end: AnswerEnd) -> Usage | None:
-    """Read what a call has used from the end of an answer of our client; None if the service
-    reported nothing."""
+    """Read what a call has used from the end of an answer of our client."""
     if end.usage is None:
         return None
     used = Usage(
@@ -134,7 +119,7 @@ def answer_usage(tariff: Tariff, end: AnswerEnd) -> Usage | None:
 
 def with_cost(used: Usage, provider: str, reported: object = None) -> Usage:
     """Add the cost of a call. provider: see `price`. reported: by OpenRouter, which may send
-    anything; other services report none."""
+    anything."""
     is_number = isinstance(reported, int | float) and not isinstance(reported, bool)
     if is_number and 0 <= reported < math.inf:  # type: ignore[operator]
         return used.changed(cost=float(reported))  # type: ignore[arg-type]
@@ -146,8 +131,7 @@ def with_cost(used: Usage, provider: str, reported: object = None) -> Usage:
 def estimated_usage(
     llm: BaseChatModel, asked: Iterable[str], answer: str, pictures: int = 0
 ) -> Usage:
-    """Estimate the usage of a call that ended before the model reported it, from what was sent and
-    received."""
+    """Estimate the usage of a call that ended before the model reported it."""
     model = model_name(llm)
     read, written = estimate_message_tokens(asked, pictures), estimate_message_tokens([answer])
     cost = price(priced_as(llm), model, read, written)
@@ -160,8 +144,8 @@ def worst_cost(
     pictures: int = 0,
     max_tokens: int | None = None,
 ) -> float | None:
-    """Return the US dollars that a call may cost at most, from what is sent and the longest answer;
-    None if the price is unknown. max_tokens: of the answer; None: the model's limit."""
+    """Return the US dollars that a call may cost at most; None if the price is unknown. max_tokens:
+    None: the model's limit."""
     if callable(known := getattr(llm, "worst_cost", None)):
         cost: float | None = known()
         return cost
@@ -191,13 +175,11 @@ def is_priced(llm: BaseChatModel | Tariff) -> bool:
 
 
 def model_name(llm: BaseChatModel | Tariff) -> str:
-    """Return the provider's name for a model; empty if it has none."""
     name = getattr(llm, "model_name", None) or getattr(llm, "model", None)
     return name if isinstance(name, str) else ""
 
 
 def priced_as(llm: BaseChatModel | Tariff) -> str:
-    """Return whose prices apply to a model; see `price`."""
     named = getattr(llm, "priced_as", None)
     if isinstance(named, str):
         return named
@@ -205,12 +187,11 @@ def priced_as(llm: BaseChatModel | Tariff) -> str:
 
 
 def is_on_this_machine(llm: BaseChatModel) -> bool:
-    """Tell whether a model is served on this machine, as far as its address tells."""
     return hasattr(llm, "provider") and _is_on_this_machine(priced_as(llm))
 
 
 def _is_on_this_machine(provider: str) -> bool:
-    from mahtab_tui.llm.http_service import is_loopback
+    from mahtab_tui.llm.chat_client import is_loopback
 
     return provider == LOCAL or is_loopback(urlsplit(provider).hostname or "")
 
@@ -223,12 +204,8 @@ def price(
     cache_read_tokens: int = 0,
     cache_creation_tokens: int = 0,
 ) -> float | None:
-    """Return US dollars for a call by genai-prices; None if unknown. Models on the user's machine
-    are free.
-
-    input_tokens: including those from the cache. provider: its name in genai-prices ("openai",
-    "anthropic"), a service's address, or `LOCAL`.
-    """
+    """Return US dollars for a call by genai-prices; None if unknown. provider: its name there, a
+    service's address, or `LOCAL`."""
     if provider == "ollama" or _is_on_this_machine(provider):
         return 0.0
     counts = {"input_tokens": input_tokens, "output_tokens": output_tokens}
@@ -252,10 +229,7 @@ def _looked_up(provider: str, model: str, **used: int) -> PriceCalculation | Non
 
 @dataclass
 class UsageStats:
-    """Sums over model calls."""
-
     cost: float = 0.0
-    """US dollars for the calls whose price is known."""
     input_tokens: int = 0
     """All tokens read, including those from the cache and those written to it."""
     output_tokens: int = 0
@@ -263,7 +237,6 @@ class UsageStats:
     cache_creation_tokens: int = 0
     calls: int = 0
     unpriced_calls: int = 0
-    """Calls whose price is unknown."""
 
     def add(self, used: Usage) -> None:
         self.calls += 1
@@ -284,35 +257,29 @@ class OverBudget(Exception):
     """A call could cost more than is left; the message is a sentence."""
 
     def __init__(self, message: str, *, later: bool = False) -> None:
-        """later: whether there may be enough when the running calls have ended."""
         super().__init__(message)
         self.later = later
 
 
 class Spending:
-    """Counts what the models of a session or a search use, and enforces a limit in dollars. Any
-    thread may use it."""
+    """Counts what the models of a session or a search use, and enforces a limit in dollars, for any
+    threads."""
 
     def __init__(self, max_usd: Callable[[], float | None] = lambda: None) -> None:
-        """max_usd: returns the current limit in US dollars; None if there is none."""
         self.total = UsageStats()
         self._parts: dict[int | str, UsageStats] = {}
-        """Usage of each question, by its number, and of each search, by its id."""
         self._names: dict[int | str, str] = {}
         self._max_usd = max_usd
         self._reserved: list[float] = []
-        """The most that each running call may cost."""
         self._unpriced_model = ""
         """The model of a call that did not report its price while there was a limit."""
         self._lock = threading.Lock()
 
     @property
     def max_usd(self) -> float | None:
-        """The limit, in US dollars."""
         return self._max_usd()
 
     def resume(self, past: Iterable[Record]) -> None:
-        """Count what a session used that is resumed."""
         for record in past:
             if isinstance(record, Usage):
                 self.fold(record)
@@ -322,17 +289,14 @@ class Spending:
                 self.name_question(record.turn, record.text)
 
     def name(self, search: SearchBegin) -> None:
-        """Name a search by its first question. search: the beginning of any of its calls."""
         with self._lock:
             self._names.setdefault(search.tree, one_line(search.text[: _NAMES[-1]]).strip())
 
     def name_question(self, turn: int, words: str) -> None:
-        """Name a question by its words."""
         with self._lock:
             self._names[turn] = one_line(words[: _NAMES[-1]]).strip()
 
     def fold(self, used: Usage) -> None:
-        """Count a call, possibly of the past."""
         with self._lock:
             self.total.add(used)
             part = used.turn if used.tree is None else used.tree
@@ -340,7 +304,6 @@ class Spending:
                 self._parts.setdefault(part, UsageStats()).add(used)
 
     def count(self, used: Usage) -> None:
-        """Count a call that was just made."""
         self.fold(used)
         if used.cost is None and self.max_usd is not None:
             self._unpriced_model = used.model or "the model"
@@ -349,13 +312,8 @@ class Spending:
     def within_limit(
         self, model: str, worst: Callable[[], float | None], expected: float | None = None
     ) -> Iterator[None]:
-        """Enclose a call, whose cost is counted inside. Raises `OverBudget` if it could exceed the
-        limit.
-
-        worst: returns the most that it may cost in US dollars, None if unknown; called only if
-        there is a limit. expected: for a call that may cost more than is left if no other runs, the
-        US dollars that must be left.
-        """
+        """Enclose a call, whose cost is counted inside. worst: the most US dollars that it may
+        cost. expected: those that must be left if no other call runs. Raises `OverBudget`."""
         if self.max_usd is None:
             yield
             return
@@ -391,8 +349,7 @@ class Spending:
             )
 
     def table(self, width: int = 80) -> str:
-        """Format a table for the user: a line for the session, each question and each search.
-        width: of a line, in cells."""
+        """Format a table for the user. width: of a line, in cells."""
         room = min(max(width - _FIGURES, _NAMES[0]), _NAMES[-1])
         rows = [("session", self.total)]
         with self._lock:

@@ -1,4 +1,4 @@
-"""The manual: one Markdown page a topic, for the program, a terminal and a forge."""
+"""The manual: one Markdown page a topic."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ from typing import NamedTuple
 TOPICS = (
     "start keys commands python asking rules transcript inspector models search agents skills tools mcp sessions kernels configuration secrets scripting embedding trouble"
 ).split()
-"""In the order in which a newcomer would read them."""
 
 _FOLDER = Path(__file__).parent
 _COMMENT = re.compile(r"<!--[^<>]*-->\n?")
 _PICTURE = re.compile(r"^!\[.*?\]\(.*?\)\n+", re.MULTILINE)
 _PAGE_LINK = re.compile(r"\[([^\[\]]+)\]\(\w+\.md(?:#[\w-]+)?\)")
 _RULE = re.compile(r"\|[\s|:-]+\|")
-"""The line between a table's header and its rows."""
 
 
 class TopicNotFound(Exception):
@@ -39,7 +37,6 @@ class Page(NamedTuple):
 
 @cache
 def page(topic: str) -> Page:
-    """The page on a topic. Raises `TopicNotFound`."""
     if topic not in TOPICS:
         near = difflib.get_close_matches(topic.lower(), TOPICS, n=2, cutoff=0.5)
         hint = f"Did you mean {' or '.join(near)}?" if near else f"Topics: {', '.join(TOPICS)}."
@@ -64,7 +61,6 @@ def filter_page(text: str, words: str) -> str:
 
 
 def _blocks(text: str) -> Iterator[str]:
-    """Headings, paragraphs, lists, tables, and fenced code in one piece."""
     block: list[str] = []
     fenced = False
     for line in [*text.split("\n"), ""]:

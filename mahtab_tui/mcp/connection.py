@@ -11,11 +11,9 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
 from functools import partial
-from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import IO, Any, Literal, TypeVar
 
 import anyio
 
@@ -38,7 +36,6 @@ ViewerMode = Literal["auto", "file", "off"]
 T = TypeVar("T")
 
 LARGEST = 10_000_000
-"""A log with more bytes is renamed to ``repl.log.1`` when it is opened."""
 
 
 def log_file() -> Path:
@@ -46,24 +43,25 @@ def log_file() -> Path:
 
 
 class Journal:
-    """A log file. Any thread may write."""
-
     def __init__(self, mode: ViewerMode = "off", secrets: Secrets | None = None) -> None:
         self._secrets = secrets or Secrets()
         self._lock = threading.Lock()
-        self._file: TextIOWrapper | None = None
-        self.mode: ViewerMode = "off"
+        self._file: IO[str] | None = None
         self.set_mode(mode)
 
     def set_mode(self, mode: ViewerMode) -> None:
-        """Set the format: ``auto`` in colour, for a terminal; ``file`` as plain text; ``off``.
-        Raises `OSError`."""
+        """``auto``: in colour, for a terminal. Raises `OSError`."""
         with self._lock:
-            if mode != "off" and self._file is None:
-                self._file = _open_log(log_file())
-            elif mode == "off":
+            if mode == "off":
                 self._end()
-            self.mode = mode
+            elif self._file is None:
+                path = log_file()
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                if path.exists() and path.stat().st_size > LARGEST:
+                    path.replace(path.with_name(path.name + ".1"))
+                fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+                self._file = os.fdopen(fd, "a", encoding="utf-8", errors="replace")
+            self.mode: ViewerMode = mode
 
     def code(self, cell: int, who: str, code: str) -> None:
         head = f"── In [{cell}] · {who} · {time.strftime('%H:%M:%S')} ──"
@@ -88,7 +86,7 @@ class Journal:
             try:
                 self._file.write(text)
                 self._file.flush()
-            except OSError as error:  # a failure must not affect the cell
+            except OSError as error:
                 self._end()
                 self.mode = "off"
                 why = f"{log_file()} cannot be written: {error.strerror}"
@@ -97,16 +95,8 @@ class Journal:
     def _end(self) -> None:
         file, self._file = self._file, None
         if file is not None:
-            with contextlib.suppress(OSError):  # the disk is full, so the rest is lost
+            with contextlib.suppress(OSError):
                 file.close()
-
-
-def _open_log(path: Path) -> TextIOWrapper:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if path.exists() and path.stat().st_size > LARGEST:
-        path.replace(path.with_name(path.name + ".1"))
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    return TextIOWrapper(os.fdopen(fd, "wb"), encoding="utf-8", errors="replace")
 
 
 PROGRESS_SECONDS = 1.0
@@ -114,60 +104,46 @@ PROGRESS_SECONDS = 1.0
 REJOIN_HINT = "Call mode with private to continue in a session of your own, or with shared to join a session again."
 
 
-class _PendingCall:
-    def __init__(self, on_frame: Callable[[Frame], None] | None) -> None:
+class _Call:
+    """An open call. The code and output of a cell are logged while it runs."""
+
+    def __init__(self, journal: Journal, who: str, code: str = "") -> None:
         self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._pass_on = on_frame
+        self._journal, self._who, self._code = journal, who, code
+        self._started, self._cell = time.monotonic(), 0
         self._progress = "waiting for the session"
-        self._characters = 0
         self._last_line = ""
 
     def on_frame(self, frame: Frame) -> None:
-        """Handle a frame that arrives before the call's answer."""
         if frame["op"] == "progress":
             self._progress = str(frame["text"])
-            return
-        if frame["op"] == "output":
-            text = str(frame["text"])
-            self._characters += len(text)
-            lines = [line.strip() for line in text.splitlines() if line.strip()]
-            self._last_line = lines[-1][:200] if lines else self._last_line
-        if self._pass_on is not None:
-            self._pass_on(frame)
-
-    def sentence(self, seconds: float) -> str:
-        progress = f"{self._progress} ({seconds:.0f} s)"
-        if not self._last_line:
-            return progress
-        return f"{progress}, {self._characters:,} characters printed; last line: {self._last_line}"
-
-
-class _LogEntry:
-    """A cell in the log, which is written while it runs."""
-
-    def __init__(self, journal: Journal, who: str, code: str) -> None:
-        self._journal, self._who, self._code = journal, who, code
-        self._started = time.monotonic()
-        self._cell = 0
-
-    def on_frame(self, frame: Frame) -> None:
-        if frame["op"] == "begun":
+        elif frame["op"] == "begun":
             self._started, self._cell = time.monotonic(), int(frame["cell"])
             self._journal.code(self._cell, self._who, str(frame["code"]))
+        elif frame["op"] == "output":
+            text = str(frame["text"])
+            lines = [line.strip() for line in text.splitlines() if line.strip()]
+            self._last_line = lines[-1][:200] if lines else self._last_line
+            self._journal.output(frame["kind"], text)
+        elif "error" in frame:
+            self.answer.set_exception(McpToolError(str(frame["error"])))
         else:
-            self._journal.output(frame["kind"], str(frame["text"]))
+            self.answer.set_result(frame["value"])
+
+    def sentence(self, seconds: float) -> str:
+        last_line = f"; last line: {self._last_line}" if self._last_line else ""
+        return f"{self._progress} ({seconds:.0f} s){last_line}"
 
     def end(self, how: str) -> None:
-        """Note the end. how: empty if nobody waits for it any more."""
-        if not self._cell and how:  # it did not run
+        """how: empty if nobody waits for the end any more."""
+        if not self._cell and how:
             self._journal.code(self._cell, self._who, self._code)
         if self._cell or how:
             self._journal.end(self._cell, how or "left", time.monotonic() - self._started)
 
 
 class SessionConnection:
-    """A session in which an agent's code runs. Used on the server's event loop; methods raise
-    `McpToolError`."""
+    """A session in which an agent's code runs. Methods raise `McpToolError`."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, journal: Journal
@@ -176,7 +152,7 @@ class SessionConnection:
         self._journal = journal
         self._frames = FrameReader()
         self._numbers = itertools.count(1)
-        self._waiting: dict[int, _PendingCall] = {}
+        self._open: dict[int, _Call] = {}
         self._end_reason = ""
         self._listener: asyncio.Task[None] | None = None
         self.session = ""
@@ -190,50 +166,53 @@ class SessionConnection:
         """Join a session by its name, or the session of a project's folder."""
         try:
             found = await asyncio.to_thread(find_session, session, project)
-            reader, writer = await asyncio.open_unix_connection(str(found.path))
         except (SharingError, OSError) as error:
             raise McpToolError(str(error)) from None
-        return await cls(reader, writer, journal)._handshake(agent)
+        return await cls.connect(found.path, agent, journal)
 
     @classmethod
     async def connect(
-        cls, connected: socket.socket, agent: str, journal: Journal
+        cls, target: Path | socket.socket, agent: str, journal: Journal
     ) -> SessionConnection:
-        """Join the session whose socket is given."""
-        reader, writer = await asyncio.open_unix_connection(sock=connected)
-        return await cls(reader, writer, journal)._handshake(agent)
-
-    async def _handshake(self, agent: str) -> SessionConnection:
-        self._writer.write(encode({"op": "join", "name": agent}))
+        where = {"path": str(target)} if isinstance(target, Path) else {"sock": target}
         try:
-            welcome = await self._next_frames()
+            reader, writer = await asyncio.open_unix_connection(**where)
+        except OSError as error:
+            raise McpToolError(str(error)) from None
+        joined = cls(reader, writer, journal)
+        writer.write(encode({"op": "join", "name": agent}))
+        try:
+            welcome = await joined._next_frames()
         except (OSError, FrameError):
             welcome = []
         if not welcome or welcome[0]["op"] != "session":
-            self._writer.close()
+            writer.close()
             raise McpToolError("The session closed the connection.")
         first = welcome[0]
-        self.session, self.name = str(first["name"]), str(first["you"])
-        self.pid = int(first["pid"])
-        self._listener = asyncio.create_task(self._listen())
-        return self
+        joined.session, joined.name = str(first["name"]), str(first["you"])
+        joined.pid = int(first["pid"])
+        joined._listener = asyncio.create_task(joined._listen())
+        return joined
 
     async def evaluate(self, code: str, timeout: float | None, report: Report) -> Evaluation:
         """Run a cell. Cancelling interrupts it."""
-        entry = _LogEntry(self._journal, self.name, code)
-        how = ""
+        call, how = _Call(self._journal, self.name, code), ""
         try:
-            done = await self.call(
-                "evaluate", Evaluation, report, entry.on_frame, code=code, timeout=timeout
-            )
+            arguments = {"code": code, "timeout": timeout}
+            done = await self._wait(call, "evaluate", Evaluation, report, arguments)
             how = done.declined or ("still running" if done.running else str(done.result.status))
             return done
         finally:
-            entry.end(how)
+            call.end(how)
+
+    async def call(
+        self, what: str, result: type[T], report: Report | None = None, **args: object
+    ) -> T:
+        """Call `AgentCalls`."""
+        return await self._wait(_Call(self._journal, self.name), what, result, report, args)
 
     @property
     def has_ended(self) -> bool:
-        """Whether the session has ended."""
         return bool(self._end_reason)
 
     async def close(self) -> None:
@@ -241,38 +220,28 @@ class SessionConnection:
             self._listener.cancel()
         self._writer.close()
 
-    async def call(
-        self,
-        what: str,
-        result: type[T],
-        report: Report | None = None,
-        on_frame: Callable[[Frame], None] | None = None,
-        **args: object,
+    async def _wait(
+        self, call: _Call, what: str, result: type[T], report: Report | None, args: object
     ) -> T:
-        """Call `AgentCalls`; returns the answer as a `result`. on_frame: gets the frames that arrive
-        before the answer."""
         if self._end_reason:
             raise McpToolError(self._end_reason)
-        number = next(self._numbers)
-        waiting = self._waiting[number] = _PendingCall(on_frame)
-        loop = asyncio.get_running_loop()
-        start = loop.time()
+        number, start = next(self._numbers), time.monotonic()
+        self._open[number] = call
         try:
             self._writer.write(encode({"op": "call", "id": number, "what": what, "args": args}))
-            while not (await asyncio.wait({waiting.answer}, timeout=PROGRESS_SECONDS))[0]:
+            while not (await asyncio.wait({call.answer}, timeout=PROGRESS_SECONDS))[0]:
                 if report is not None:
-                    seconds = loop.time() - start
-                    await report(seconds, waiting.sentence(seconds))
-            return checked(result, waiting.answer.result())
+                    seconds = time.monotonic() - start
+                    await report(seconds, call.sentence(seconds))
+            return checked(result, call.answer.result())
         except FrameError as error:
             raise McpToolError(f"The call cannot be sent: {error}.") from None
         except KernelError as error:
             raise McpToolError(f"The session's answer is invalid: {error}.") from None
         finally:
-            self._waiting.pop(number, None)
-            if not waiting.answer.done():
-                with anyio.CancelScope(shield=True):
-                    self._writer.write(encode({"op": "cancel", "id": number}))
+            self._open.pop(number, None)
+            if not call.answer.done():
+                self._writer.write(encode({"op": "cancel", "id": number}))
 
     async def _listen(self) -> None:
         over = "The session has ended."
@@ -281,27 +250,18 @@ class SessionConnection:
                 for frame in frames:
                     if frame["op"] == "bye":
                         over = str(frame["text"])
-                    else:
-                        self._handle(frame)
+                        continue
+                    call = self._open.get(int(frame["id"]))
+                    if call is not None and not call.answer.done():
+                        call.on_frame(frame)
         except (OSError, FrameError):
             pass
         finally:
             self._end_reason = f"{over} {REJOIN_HINT}"
             self._writer.close()
-            for waiting in self._waiting.values():
-                if not waiting.answer.done():
-                    waiting.answer.set_exception(McpToolError(self._end_reason))
-
-    def _handle(self, frame: Frame) -> None:
-        waiting = self._waiting.get(int(frame["id"]))
-        if waiting is None or waiting.answer.done():
-            return
-        if frame["op"] in ("progress", "begun", "output"):
-            waiting.on_frame(frame)
-        elif "error" in frame:
-            waiting.answer.set_exception(McpToolError(str(frame["error"])))
-        else:
-            waiting.answer.set_result(frame["value"])
+            for call in self._open.values():
+                if not call.answer.done():
+                    call.answer.set_exception(McpToolError(self._end_reason))
 
     async def _next_frames(self) -> list[Frame]:
         while data := await self._reader.read(65536):
@@ -311,7 +271,6 @@ class SessionConnection:
 
 
 LATE_CHARACTERS = 20_000
-"""Maximum characters of output between cells in the next answer."""
 
 
 class OwnSession:
@@ -327,20 +286,22 @@ class OwnSession:
         self._starting = asyncio.Lock()
         self._session: Session | None = None
         self._connection: SessionConnection | None = None
-        self.output = LateOutput()
+        self._watcher: SessionWatcher | None = None
 
     async def connection(self, agent: str) -> SessionConnection:
-        """Return the connection to the session, starting it if necessary. agent: the client's name.
-        Raises `McpToolError`."""
         async with self._starting:
-            if self._connection is not None and not self._connection.has_ended:
-                return self._connection
-            # The starting thread cannot be cancelled; the next call would start a second session.
-            with anyio.CancelScope(shield=True):
-                ours = await asyncio.to_thread(self._start)
-                joined = await SessionConnection.connect(ours, agent, self._journal)
-            self._connection = joined
-            return joined
+            if self._connection is None or self._connection.has_ended:
+                # The starting thread cannot be cancelled; the next call would start a second
+                # session.
+                with anyio.CancelScope(shield=True):
+                    ours = await asyncio.to_thread(self._start)
+                    joined = await SessionConnection.connect(ours, agent, self._journal)
+                self._connection = joined
+            return self._connection
+
+    def take_late_output(self) -> str:
+        """Return the output between cells since the last call."""
+        return "" if self._watcher is None else self._watcher.take_late_output()
 
     async def close(self) -> None:
         if self._connection is not None:
@@ -359,8 +320,8 @@ class OwnSession:
         try:
             kernel = process_kernel(settings, keep)
             session = Session(settings, kernel, HeadlessFrontend(), store=store, name=name)
-            session.log.addHandler(InputHandler(session))
-            session.log.addHandler(self.output)
+            self._watcher = SessionWatcher(session)
+            session.log.addHandler(self._watcher)
             session.cell_thread.start()
             session.ready.result()
         except KernelError as error:
@@ -373,37 +334,24 @@ class OwnSession:
         return ours
 
 
-class InputHandler(logging.Handler):
-    """Answers `input()` with the end of input."""
+class SessionWatcher(logging.Handler):
+    """Collects output between cells, and answers `input()` with the end of input."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._session = session
+        self._late = ""
 
     def emit(self, record: logging.LogRecord) -> None:
         value = get_record(record)
-        if isinstance(value, Input) and value.state == "waiting":
+        if isinstance(value, UserReplOut) and value.late:
+            self._late = (self._late + value.text)[-LATE_CHARACTERS:]
+        elif isinstance(value, Input) and value.state == "waiting":
             # The asking thread starts waiting only after this record, so the answer must come from
             # another thread.
             answer = partial(self._session.host.inputs.answer, value.request, None)
             threading.Thread(target=answer, daemon=True).start()
 
-
-class LateOutput(logging.Handler):
-    """Collects the output between cells."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.text = ""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        value = get_record(record)
-        if isinstance(value, UserReplOut) and value.late:
-            self.text = (self.text + value.text)[-LATE_CHARACTERS:]
-
-    def take(self) -> str:
-        """Return the output, and forget it."""
-        self.acquire()
-        text, self.text = self.text, ""
-        self.release()
+    def take_late_output(self) -> str:
+        text, self._late = self._late, ""
         return text

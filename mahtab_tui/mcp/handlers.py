@@ -48,38 +48,27 @@ if TYPE_CHECKING:
     from mahtab_tui.settings.model import Settings
 
 MOST_VARIABLES = 200
-"""Maximum number of variables and modules to list; the others are only counted."""
-
-
-def variable_lines(contents: SessionContents) -> list[str]:
-    """List the variables, one per line: name, type, and shape, length or a simple value."""
-    lines = (
-        f"{shorten_line(each.name)}: {shorten_line(each.type)} {shorten_line(each.summary)}"
-        for each in contents.variables
-        if not each.underscored and each.kind != "module"
-    )
-    return _limit_rows([line.rstrip() for line in lines])
 
 
 def describe_contents(contents: SessionContents, mode: Literal["private", "shared"]) -> str:
     kernel = contents.kernel
     since = "you joined" if mode == "shared" else "your session started"
-    modules = _limit_rows(
-        [
-            shorten_line(each.name)
-            for each in contents.variables
-            if not each.underscored and each.kind == "module"
-        ]
-    )
-    rows = variable_lines(contents)
+    modules, rows = list[str](), list[str]()
+    for each in contents.variables:
+        name = shorten_line(each.name)
+        if not each.underscored and each.kind == "module":
+            modules.append(name)
+        elif not each.underscored:
+            text = f"{name}: {shorten_line(each.type)} {shorten_line(each.summary)}"
+            rows.append(text.rstrip())
     lines = [
         f"Python {kernel.python} · {kernel.executable} · worker {kernel.pid} · {mode}",
         f"environment: {environment_prefix(kernel.executable) or 'none of its own'}",
         f"project: {find_project(Path(kernel.cwd)) or 'none'} · working directory: {kernel.cwd}",
         f"{contents.cells} {'cell' if contents.cells == 1 else 'cells'} in {round(contents.busy, 3):g} s · {contents.alive:.1f} s since {since}",
-        f"modules: {', '.join(modules) or 'none'}",
+        f"modules: {', '.join(_limit_rows(modules)) or 'none'}",
         "variables:" if rows else "variables: none",
-        *(f"  {row}" for row in rows),
+        *(f"  {row}" for row in _limit_rows(rows)),
     ]
     if contents.others:
         lines += ["run by others since you last asked:", *(f"  {line}" for line in contents.others)]
@@ -92,13 +81,11 @@ def _limit_rows(rows: list[str]) -> list[str]:
 
 
 OUTPUT = 20_000
-"""Default limit of the output in an answer, in characters."""
 
 FRAMES_HEAD, FRAMES_TAIL = 6, 24
-"""Lines to keep of a long traceback, at its start and end."""
 
 ERROR = 4_000
-"""Characters of a traceback that are always allowed, even if the agent wants less output."""
+"""Characters of a traceback that are always allowed."""
 
 CHANGES = 20
 
@@ -122,7 +109,6 @@ class EvalArguments(Arguments):
 
 
 def format_answer(done: Evaluation, arguments: EvalArguments, format: AnswerFormat) -> ToolAnswer:
-    """Format the answer for an agent: the value first, then the output, then the error."""
     result = done.result
     parts = {"value": "", "stdout": "", "traceback": "", "display": ""}
     for kind, text in pieces(result):
@@ -148,8 +134,7 @@ def format_answer(done: Evaluation, arguments: EvalArguments, format: AnswerForm
 
 
 def describe_end(done: Evaluation, timeout: float | None) -> str:
-    """Return a sentence for any end except a normal one. After a timeout it says exactly what
-    happened."""
+    """Return a sentence for any end except a normal one."""
     over = f"Timed out after {timeout:g} s: " if done.timed_out and timeout is not None else ""
     gone = "All variables are gone"
     if done.restores:
@@ -174,7 +159,7 @@ def describe_end(done: Evaluation, timeout: float | None) -> str:
 
 
 def format_changes(changes: Sequence[Change]) -> str:
-    """Format the changes to the namespace as one line: ``[+x int 5, ~rows list 3 items, −old]``."""
+    """``[+x int 5, ~rows list 3 items, −old]``"""
     if not changes:
         return ""
     listed = []
@@ -188,8 +173,6 @@ def format_changes(changes: Sequence[Change]) -> str:
 
 
 def shorten_middle(text: str, most: int) -> str:
-    """Shorten a text to its head and tail, `most` characters in total, and say how many were left
-    out."""
     if len(text) <= most:
         return text
     head, omitted = most // 2, len(text) - most
@@ -197,8 +180,7 @@ def shorten_middle(text: str, most: int) -> str:
 
 
 def shorten_traceback(text: str) -> str:
-    """Remove the middle of a long traceback, because the frames of a recursion repeat
-    themselves."""
+    """Remove the middle, because the frames of a recursion repeat themselves."""
     lines = text.split("\n")
     omitted = len(lines) - FRAMES_HEAD - FRAMES_TAIL
     if omitted <= 1:
@@ -210,7 +192,6 @@ def shorten_traceback(text: str) -> str:
 PACKAGE_OUTPUT = 20_000
 
 PACKAGE_OUTPUT_CHARS = 2_000
-"""Maximum characters of its output in a progress report."""
 
 
 class NoArguments(Arguments):
@@ -255,17 +236,13 @@ class ModeArguments(Arguments):
 
 
 class AttachOptions(NamedTuple):
-    """The server's options for sessions on a screen."""
-
     at_once: bool = False
     session: str | None = None
-    """The session's name or process id; None for the session of the project's folder."""
     never: bool = False
 
 
 class ToolHandlers:
-    """Serves the calls of one server's tools. Used on its event loop. The docstring of each tool is
-    its description for agents."""
+    """The docstring of each tool is its description for agents."""
 
     def __init__(
         self,
@@ -286,7 +263,6 @@ class ToolHandlers:
         self._shared: SessionConnection | None = None
         self._joining = asyncio.Lock()
         self.agent = "agent"
-        """The name by which the client calls itself."""
         self.mode: Literal["private", "shared"] = "shared" if attach.at_once else "private"
 
     def tools(self) -> list[McpTool[Any]]:
@@ -318,7 +294,6 @@ class ToolHandlers:
         self._journal.set_mode("off")
 
     async def session(self) -> SessionConnection:
-        """Return the session in which code currently runs. Raises `McpToolError`."""
         if self.mode == "private":
             if self._own is None:
                 self._own = OwnSession(self._settings, self._journal)
@@ -367,7 +342,7 @@ class ToolHandlers:
         session = await self.session()
         done = await session.evaluate(arguments.code, arguments.timeout_s, report)
         if self._own is not None and self.mode == "private":
-            done = replace(done, late=self._own.output.take())
+            done = replace(done, late=self._own.take_late_output())
         return format_answer(done, arguments, self._format)
 
     async def reset(self, arguments: NoArguments, report: Report) -> ToolAnswer:
@@ -426,7 +401,6 @@ class ToolHandlers:
         start = time.monotonic()
 
         async def on_text(text: str) -> None:
-            """Report only complete lines, because uv writes them in pieces."""
             nonlocal line
             written.append(text)
             lines, _, rest = (line + text).rpartition("\n")

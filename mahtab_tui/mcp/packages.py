@@ -26,48 +26,38 @@ from mahtab_tui.worker.magic_commands import PIP
 Kind = Literal["interpreter", "project"] | EnvironmentKind
 
 
-class EnvironmentNotFound(McpToolError):
-    """A path names nothing that can be activated; the message says what was searched for."""
-
-
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """An environment to activate."""
-
     kind: Kind
     path: Path
     python: Path | None
-    """Its interpreter; None for a project without its own environment."""
+    """None for a project without its own environment."""
     folder: Path | None
-    """The folder to work in; None for the current one."""
 
 
 def find_environment(path: str, cwd: Path) -> Environment:
-    """Find the environment named by `path` (relative to `cwd`). Raises `EnvironmentNotFound`."""
+    """Find the environment named by `path` (relative to `cwd`). Raises `McpToolError`."""
     try:
-        return _check_found(Path(os.path.abspath(cwd / Path(path).expanduser())), path)
+        found = Path(os.path.abspath(cwd / Path(path).expanduser()))
+        if found.is_file():
+            if not os.access(found, os.X_OK):
+                raise McpToolError(f"{found} is not a program.")
+            return Environment("interpreter", found, found, None)
+        if not found.is_dir():
+            raise McpToolError(f"{found} does not exist.")
+        if kind := environment_kind(found):
+            return Environment(kind, found, found / "bin" / "python", None)
+        for name in VENV_NAMES:
+            if environment_kind(found / name):
+                return Environment("project", found, found / name / "bin" / "python", found)
+        files = ("pyproject.toml", "requirements.txt")
+        if path == "." or any((found / name).is_file() for name in files):
+            return Environment("project", found, None, found)
     except RuntimeError:  # from `expanduser`
-        raise EnvironmentNotFound(f"{path} names an unknown user.") from None
+        raise McpToolError(f"{path} names an unknown user.") from None
     except OSError as error:
-        raise EnvironmentNotFound(f"{path[:200]} cannot be read: {error.strerror}.") from None
-
-
-def _check_found(found: Path, path: str) -> Environment:
-    if found.is_file():
-        if not os.access(found, os.X_OK):
-            raise EnvironmentNotFound(f"{found} is not a program.")
-        return Environment("interpreter", found, found, None)
-    if not found.is_dir():
-        raise EnvironmentNotFound(f"{found} does not exist.")
-    if kind := environment_kind(found):
-        return Environment(kind, found, found / "bin" / "python", None)
-    for name in VENV_NAMES:
-        if environment_kind(found / name):
-            return Environment("project", found, found / name / "bin" / "python", found)
-    files = ("pyproject.toml", "requirements.txt")
-    if path == "." or any((found / name).is_file() for name in files):
-        return Environment("project", found, None, found)
-    raise EnvironmentNotFound(
+        raise McpToolError(f"{path[:200]} cannot be read: {error.strerror}.") from None
+    raise McpToolError(
         f"{found} is neither a virtual environment (pyvenv.cfg), nor a conda prefix (conda-meta), nor a project (.venv, pyproject.toml, requirements.txt)."
     )
 
@@ -80,12 +70,6 @@ def find_project(folder: Path) -> Path | None:
 
 
 Action = Literal["add", "rm", "status", "update", "install", "resolve", "test", "develop", "free"]
-
-NEED_PACKAGES: frozenset[Action] = frozenset({"add", "rm", "develop", "free"})
-
-
-class PackageError(McpToolError):
-    """An action is impossible here; the message says why, and what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +85,14 @@ class PackageCommands:
 def plan_commands(
     action: Action, packages: list[str], python: str, cwd: Path, uv: str | None = None
 ) -> PackageCommands:
-    """Return the commands for an action in the environment of `python`. uv: uv's path; by default
-    the one on the PATH, "" for none.
-
-    Raises `PackageError`.
-    """
+    """uv: by default the one on the PATH, "" for none. Raises `McpToolError`."""
     uv = find_program("uv") if uv is None else uv
-    if action in NEED_PACKAGES and not packages:
+    if action in ("add", "rm", "develop", "free") and not packages:
         folders = " (or folders)" if action == "develop" else ""
-        raise PackageError(f"pkg {action} needs the names of packages{folders}.")
+        raise McpToolError(f"pkg {action} needs the names of packages{folders}.")
     odd = next((package for package in packages if package.startswith("-")), None)
     if action != "test" and odd is not None:
-        raise PackageError(f"{odd} is an option, not a package.")
+        raise McpToolError(f"{odd} is an option, not a package.")
     if action == "develop":
         packages = [str(cwd / package) for package in packages]
     project, prefix = find_project(cwd), environment_prefix(python)
@@ -133,72 +113,72 @@ def plan_commands(
     return PackageCommands(commands, folder, environment, note)
 
 
+def _each(option: str, packages: list[str]) -> list[str]:
+    return [word for package in packages for word in (option, package)]
+
+
 def _project_commands(
     uv: str, action: Action, packages: list[str], project: Path
 ) -> list[list[str]]:
-    """Return uv's project commands, which keep pyproject.toml, the lock file and the environment in
-    step."""
+    """Use uv's project commands, which keep pyproject.toml, lock file and environment in step."""
+    add, remove, sync = [uv, "add", *packages], [uv, "remove", *packages], [uv, "sync"]
     match action:
         case "add":
-            return [[uv, "add", *packages]]
+            return [add]
         case "rm":
-            return [[uv, "remove", *packages]]
+            return [remove]
         case "install":
-            return [[uv, "sync"]]
+            return [sync]
         case "resolve":
             return [[uv, "lock"]]
         case "develop":
             own = project.resolve()
             others = [package for package in packages if Path(package).resolve() != own]
-            add = [[uv, "add", "--editable", *others]] if others else []
+            editable = [[uv, "add", "--editable", *others]] if others else []
             # The project cannot depend on itself; this installs it as editable.
-            return add if len(others) == len(packages) else [*add, [uv, "sync"]]
+            return editable if len(others) == len(packages) else [*editable, sync]
         case "free":
-            released = [word for package in packages for word in ("--no-sources-package", package)]
             # The first command changes nothing. If it fails, there is no such release, and the
             # project keeps its current one.
-            check = [uv, "lock", "--dry-run", *released]
-            return [check, [uv, "remove", *packages], [uv, "add", *packages]]
+            check = [uv, "lock", "--dry-run", *_each("--no-sources-package", packages)]
+            return [check, remove, add]
         case _:
-            named = [word for package in packages for word in ("--upgrade-package", package)]
-            return [[uv, "lock", *(named or ["--upgrade"])], [uv, "sync"]]
+            return [[uv, "lock", *(_each("--upgrade-package", packages) or ["--upgrade"])], sync]
 
 
 def _environment_commands(
     pip: list[str], where: list[str], action: Action, packages: list[str], folder: Path
 ) -> list[list[str]]:
     install = [*pip, "install", *where]
-    uninstall = [*pip, "uninstall", *where, *([] if where else ["-y"])]
     match action:
         case "add":
             return [[*install, *packages]]
         case "rm":
-            return [[*uninstall, *packages]]
+            return [[*pip, "uninstall", *where, *([] if where else ["-y"]), *packages]]
         case "status":
             return [[*pip, "list", *where]]
         case "update" if packages:
             return [[*install, "--upgrade", *packages]]
         case "develop":
-            return [[*install, *(word for package in packages for word in ("-e", package))]]
+            return [[*install, *_each("-e", packages)]]
+        case "free" if where:
+            return [[*install, *_each("--reinstall-package", packages), *packages]]
         case "free":
-            if where:
-                again = [word for package in packages for word in ("--reinstall-package", package)]
-                return [[*install, *again, *packages]]
             return [[*install, "--force-reinstall", "--no-deps", *packages], [*install, *packages]]
         case "install" if (folder / "requirements.txt").is_file():
             return [[*install, "-r", "requirements.txt"]]
         case "install" if (folder / "pyproject.toml").is_file():
             return [[*install, "-e", "."]]
         case "install":
-            raise PackageError(
+            raise McpToolError(
                 f"There is nothing to install from: {folder} has neither a pyproject.toml nor a requirements.txt."
             )
         case "update":
-            raise PackageError(
+            raise McpToolError(
                 "Name the packages to update: without uv and a pyproject.toml there is no list of the project's requirements."
             )
         case _:
-            raise PackageError("resolve needs uv, a pyproject.toml, and an active environment.")
+            raise McpToolError("resolve needs uv, a pyproject.toml, and an active environment.")
 
 
 async def run_command(
@@ -207,11 +187,7 @@ async def run_command(
     environment: Mapping[str, str],
     on_text: Callable[[str], Awaitable[None]],
 ) -> int:
-    """Run a command and return its exit code. Cancelling kills it together with its children.
-    Raises `OSError`.
-
-    on_text: awaited with each piece of its output (stdout and stderr).
-    """
+    """Return the exit code. Cancelling kills the command and its children. Raises `OSError`."""
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=cwd,

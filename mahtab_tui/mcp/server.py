@@ -10,19 +10,16 @@ from collections.abc import Sequence
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote
 
 from mahtab_tui import __version__
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.terminal_screen import escape_for_model
-from mahtab_tui.kernel.values import Detail
 from mahtab_tui.knowledge.skills import Skill, SkillsLoader, skill_folders
 from mahtab_tui.mcp.connection import Journal, log_file
-from mahtab_tui.mcp.handlers import AttachOptions, ToolHandlers, describe_contents, variable_lines
-from mahtab_tui.mcp.packages import EnvironmentNotFound, find_environment
+from mahtab_tui.mcp.handlers import AttachOptions, ToolHandlers
+from mahtab_tui.mcp.packages import find_environment
 from mahtab_tui.mcp.tools import AnswerFormat, McpToolError
-from mahtab_tui.session.agent_calls import SessionContents
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
 from mahtab_tui.system import exit_by_signal
 
@@ -36,21 +33,18 @@ if TYPE_CHECKING:
 
 
 class ProtocolStreams(NamedTuple):
-    """Streams to the client, on descriptors that child processes do not inherit."""
-
     stdin: TextIOWrapper
     stdout: TextIOWrapper
 
 
 def take_stdio() -> ProtocolStreams:
-    """Move stdin and stdout to private descriptors; then redirect descriptor 0 to /dev/null and
-    descriptor 1 to stderr."""
+    """Move stdin and stdout to private descriptors, which child processes do not inherit."""
     stdin, stdout = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in (0, 1))
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     try:
         os.dup2(2, 1)
-    except OSError:  # started without stderr
+    except OSError:
         os.dup2(null, 1)
     os.close(null)
     return ProtocolStreams(
@@ -59,87 +53,32 @@ def take_stdio() -> ProtocolStreams:
     )
 
 
-LOG_TAIL = 50_000
-
-VARIABLE = "mahtab://variable/"
-
-
-class NotFoundError(Exception):
-    """A resource or prompt does not exist; the message is a sentence."""
-
-
-_RESOURCES = {
-    "variables": ("Variables", "The namespace: names, types, sizes"),
-    "info": ("Session", "What the session runs on and contains"),
-    "log": ("Log", "The end of the log of evaluated code, if log_viewer is on"),
-}
-"""Title and description of each ``mahtab://session/NAME``."""
-
-
-async def read_uri(handlers: ToolHandlers, uri: str) -> str:
-    """Read a resource. Raises `NotFoundError`, `McpToolError`."""
-    name = uri.removeprefix("mahtab://session/")
-    if uri.startswith(VARIABLE):
-        session = await handlers.session()
-        detail = await session.call("inspect", Detail, name=unquote(uri.removeprefix(VARIABLE)))
-        head = f"{detail.name}: {detail.type} {detail.summary}".rstrip()
-        parts = [head, detail.text, detail.doc, detail.source, detail.error]
-        return escape_for_model("\n\n".join(part for part in parts if part))
-    if name == "log" and name != uri:
-        return escape_for_model(log_tail())
-    if name in _RESOURCES and name != uri:
-        contents = await (await handlers.session()).call("contents", SessionContents, seen=False)
-        if name == "variables":
-            return "\n".join(variable_lines(contents))
-        return describe_contents(contents, handlers.mode)
-    raise NotFoundError(f"There is no resource {uri}.")
-
-
-def log_tail() -> str:
-    """Read the end of the log. Raises `NotFoundError`."""
-    try:
-        with log_file().open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - LOG_TAIL))
-            return file.read().decode("utf-8", "replace")
-    except OSError:
-        raise NotFoundError("There is no log yet; log_viewer turns it on.") from None
-
-
 class SkillPrompts:
-    """Serves skills as prompts."""
-
     def __init__(self, project: Path, extra: Sequence[Path], *, of_project: bool = False) -> None:
         self._loader = SkillsLoader(*skill_folders(project, extra, of_project=of_project))
-        self._reported: frozenset[str] = frozenset()
-        """Problems that were already reported on stderr."""
 
     def _load(self) -> dict[str, Skill]:
         found = {skill.name: skill for skill in self._loader.load_all()}
         for problem in self._loader.warnings:
-            if problem not in self._reported:
-                print(plain(f"mahtab-tui: {problem}"), file=sys.stderr, flush=True)
-        self._reported = frozenset(self._loader.warnings)
+            print(plain(f"mahtab-tui: {problem}"), file=sys.stderr, flush=True)
         return found
 
     def prompts(self) -> list[types.Prompt]:
         import mcp_types as types
 
         task = types.PromptArgument(name="task", description="What to use it for", required=False)
-        found = []
-        for skill in self._load().values():
-            name, about = skill.name, skill.description
-            found.append(types.Prompt(name=name, title=name, description=about, arguments=[task]))
-        return found
+        return [
+            types.Prompt(name=name, title=name, description=skill.description, arguments=[task])
+            for name, skill in self._load().items()
+        ]
 
     def prompt(self, name: str, arguments: dict[str, str]) -> types.GetPromptResult:
-        """Return a skill's instructions as a message. Raises `NotFoundError`."""
         import mcp_types as types
 
         skills = self._load()
         if name not in skills:
             names = ", ".join(sorted(skills)) or "none"
-            raise NotFoundError(f"There is no prompt {name!r}. Prompts: {names}.")
+            raise McpToolError(f"There is no prompt {name!r}. Prompts: {names}.")
         skill, task = skills[name], arguments.get("task")
         text = f"{skill.content}\n\nTask: {task}" if task else skill.content
         content = types.TextContent(type="text", text=text)
@@ -154,17 +93,15 @@ INSTRUCTIONS = (
 
 
 CLOSE_SECONDS = 3.0
-"""Seconds that the worker may take to end after a signal; then it is killed together with the
-server."""
+"""Seconds that the worker may take to end after a signal."""
 
 
 class ServerError(Exception):
-    """The server cannot start; the message is a sentence."""
+    pass
 
 
 def serve(python: str | None, project: Path | None, attach: AttachOptions | None = None) -> None:
-    """Serve MCP over this process's stdin and stdout until the client closes them. Raises
-    `ServerError`."""
+    """Serve until the client closes stdin. Raises `ServerError`."""
     streams = take_stdio()
     try:
         import anyio
@@ -186,15 +123,14 @@ def serve(python: str | None, project: Path | None, attach: AttachOptions | None
 
 
 def open_handlers(settings: Settings, attach: AttachOptions | None = None) -> ToolHandlers:
-    """Create the tool handlers, in the folder and environment from the settings. Raises
-    `ServerError`."""
+    """Raises `ServerError`."""
     python = settings.python
     if settings.project is not None:
         try:
             found = find_environment(str(settings.project), Path.cwd())
             if found.folder is not None:
                 os.chdir(found.folder)
-        except EnvironmentNotFound as error:
+        except McpToolError as error:
             raise ServerError(str(error)) from None
         except OSError as error:
             raise ServerError(
@@ -229,15 +165,14 @@ async def _serve(streams: ProtocolStreams, handlers: ToolHandlers, skills: Skill
             await server.run(read, write, server.create_initialization_options())
             tasks.cancel_scope.cancel()
     except* BrokenPipeError:
-        sys.exit(0)  # the client is gone
+        sys.exit(0)
     finally:
         with anyio.CancelScope(shield=True):
             await handlers.close()
 
 
 async def _exit_on_signal(handlers: ToolHandlers, calls: CancelScope) -> None:
-    """On the first signal, stop all calls, end the worker, and exit, without waiting for the thread
-    that reads stdin."""
+    """End the worker, and exit without waiting for the thread that reads stdin."""
     import anyio
 
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
@@ -284,43 +219,6 @@ def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
             content.append(types.ImageContent(type="image", data=picture, mime_type="image/png"))
         return types.CallToolResult(content=content, is_error=failed)
 
-    async def list_resources(
-        context: Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListResourcesResult:
-        listed = [
-            types.Resource(
-                uri=f"mahtab://session/{name}",
-                name=name,
-                title=title,
-                description=description,
-                mime_type="text/plain",
-            )
-            for name, (title, description) in _RESOURCES.items()
-        ]
-        return types.ListResourcesResult(resources=listed)
-
-    async def list_templates(
-        context: Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListResourceTemplatesResult:
-        template = types.ResourceTemplate(
-            uri_template=VARIABLE + "{name}",
-            name="variable",
-            title="Variable",
-            description="A look inside one variable: its representation, attributes, source",
-            mime_type="text/plain",
-        )
-        return types.ListResourceTemplatesResult(resource_templates=[template])
-
-    async def read_resource(
-        context: Context, params: types.ReadResourceRequestParams
-    ) -> types.ReadResourceResult:
-        try:
-            text = mask(await read_uri(handlers, str(params.uri)))
-        except (NotFoundError, McpToolError) as error:
-            raise MCPError(types.INVALID_PARAMS, escape_for_model(str(error))) from None
-        contents = types.TextResourceContents(uri=params.uri, text=text, mime_type="text/plain")
-        return types.ReadResourceResult(contents=[contents])
-
     async def list_prompts(
         context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
@@ -331,7 +229,7 @@ def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
     ) -> types.GetPromptResult:
         try:
             return skills.prompt(params.name, params.arguments or {})
-        except NotFoundError as error:
+        except McpToolError as error:
             raise MCPError(types.INVALID_PARAMS, escape_for_model(str(error))) from None
 
     return Server(
@@ -341,9 +239,6 @@ def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
         instructions=INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-        on_list_resources=list_resources,
-        on_list_resource_templates=list_templates,
-        on_read_resource=read_resource,
         on_list_prompts=list_prompts,
         on_get_prompt=get_prompt,
     )

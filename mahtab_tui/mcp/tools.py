@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 Format = Literal["ansi", "markdown", "plain"]
 
 SHORT = 200
-"""Maximum characters of a displayed name or type, because code can make longer ones."""
 
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 _RED, _END = "\x1b[31m", "\x1b[0m"
@@ -26,29 +25,23 @@ _TICKS = re.compile("`{3,}")
 
 @dataclass(frozen=True, slots=True)
 class AnswerFormat:
-    """The format of answers, and whether code in them is highlighted."""
-
     format: Format = "plain"
     highlight: bool = True
 
     @property
     def colour(self) -> bool:
-        """Whether programs may print in colour."""
         return self.format == "ansi" and self.highlight
 
     def code(self, text: str) -> str:
-        """Format a value as Python."""
         return self._highlight(text, "python")
 
     def traceback(self, text: str) -> str:
-        """Format a traceback, with its last line in red."""
         if self.format == "markdown" or not self.colour or _COLOURS.search(text):
             return self._highlight(text, "pytb")
         head, newline, last = escape_for_model(text).rpartition("\n")
         return f"{head}{newline}{_RED}{last}{_END}" if last else ""
 
     def output(self, text: str) -> str:
-        """Format output: with or without its own colours, and without other control sequences."""
         if not text:
             return ""
         if self.colour:
@@ -69,7 +62,6 @@ class AnswerFormat:
 
 
 def shorten_line(text: str, most: int = SHORT) -> str:
-    """Return a text as one line of at most `most` characters."""
     text = escape_for_model(text).replace("\n", " ")
     return text if len(text) <= most else text[: most - 1] + "…"
 
@@ -82,7 +74,6 @@ def fenced(text: str, language: str) -> str:
 
 
 def highlighted(text: str, language: str) -> str:
-    """Highlight a text with terminal colours (SGR)."""
     from pygments import highlight
     from pygments.formatters import TerminalFormatter
     from pygments.lexers import get_lexer_by_name
@@ -92,7 +83,6 @@ def highlighted(text: str, language: str) -> str:
 
 
 def escape_output_keep_colours(text: str) -> str:
-    """Keep the text's colours, reset at its end, and remove all other control sequences."""
     pieces: list[str] = []
     start = 0
     for code in _COLOURS.finditer(text):
@@ -103,7 +93,6 @@ def escape_output_keep_colours(text: str) -> str:
 
 
 Report = Callable[[float, str], Awaitable[None]]
-"""Reports progress to the agent: elapsed seconds and a sentence."""
 
 
 class Arguments(BaseModel):
@@ -116,36 +105,28 @@ A = TypeVar("A", bound=Arguments)
 
 
 class McpToolError(Exception):
-    """A call cannot be served; the message is a sentence for the agent."""
+    """The message is a sentence for the agent."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """The answer of a tool."""
-
     text: str
-    """The whole answer. There is no structured output, because clients then pass only that to their
-    model, without this text and the pictures."""
+    """There is no structured output, because clients then pass only that to their model."""
     pictures: Sequence[str] = ()
-    """PNG as base64."""
     failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class McpTool(Generic[A]):
-    """A tool of the server."""
-
     name: str
     title: str
     arguments: type[A]
     serve: Callable[[A, Report], Awaitable[ToolAnswer]]
-    """The function that serves calls. Its docstring is the description for agents."""
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False
 
     def to_protocol(self) -> types.Tool:
-        """Return the tool's description in the protocol."""
         import mcp_types as types
 
         return types.Tool(
@@ -163,7 +144,6 @@ class McpTool(Generic[A]):
         )
 
     async def call(self, given: dict[str, Any], report: Report) -> ToolAnswer:
-        """Serve a call. Raises `McpToolError` for invalid arguments."""
         try:
             arguments = self.arguments.model_validate(given)
         except ValidationError as error:

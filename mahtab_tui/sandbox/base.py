@@ -6,10 +6,11 @@ import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
 from mahtab_tui.worker.frames import Frame
 from mahtab_tui.worker.sandbox.names import ANSWER_LIMIT, DescribedTool
+from mahtab_tui.worker.sandbox.text import find_values
 
 if TYPE_CHECKING:
     from mahtab_tui.worker.contexts import ContextText, NamedContext
@@ -32,30 +33,23 @@ TextSpan = tuple[int, int]
 Kind = Literal["str", "list", "dict"]
 
 Document = tuple[str, int, int]
-"""One document of a text that is a list or a dict: its name (a dict's key; of a list, its number),
-start and end."""
+"""One document of a list or a dict: its name (a dict's key; of a list, its number), start and
+end."""
 
 
 class TextRun(NamedTuple):
     """A run of a node's text that is also a run of the root's text."""
 
     start: int
-    """Its start in the node's text."""
     root: int
-    """Its start in the root's text."""
     length: int
 
 
 @dataclass(frozen=True)
 class Text:
-    """The text that a node searches."""
-
     text: str
-    """All of it; documents are joined by line breaks."""
     kind: Kind = "str"
-    """Type of `context` in the node's code."""
     parts: tuple[Document, ...] = ()
-    """The documents, of a list or a dict."""
     origin: tuple[TextRun, ...] = ()
     """Origins of its runs, in order; empty for a text that code has made."""
     about: str = ""
@@ -67,29 +61,23 @@ class Text:
 
     @classmethod
     def of(cls, context: ContextText, instructions: str = "") -> Text:
-        """Make the text of a whole search from the caller's context."""
-        root = cls.root(
-            context.text, kind=_kind(context.kind), parts=context.parts, about=context.about
-        )
-        contexts = tuple(each._replace(kind=_kind(each.kind)) for each in context.contexts)
-        return replace(root, contexts=contexts, instructions=instructions)
+        kind = cast(Kind, context.kind)
+        root = cls.root(context.text, kind=kind, parts=context.parts, about=context.about)
+        return replace(root, contexts=context.contexts, instructions=instructions)
 
     @classmethod
     def root(
         cls, text: str, *, kind: Kind = "str", parts: Sequence[Document] = (), about: str = ""
     ) -> Text:
-        """Make the text of a whole search, which is its own origin."""
         return cls(text, kind, tuple(parts), (TextRun(0, 0, len(text)),) if text else (), about)
 
     def joined(self, spans: Sequence[TextSpan]) -> Text:
-        """Join parts of it by line breaks; each knows where it comes from."""
         return Text(
             "\n".join(self.text[start:end] for start, end in spans),
             origin=tuple(self.joined_runs(spans)),
         )
 
     def joined_runs(self, spans: Sequence[TextSpan]) -> list[TextRun]:
-        """Return where the runs of the joined parts come from."""
         runs, offset = [], 0
         for start, end in spans:
             runs += [
@@ -99,13 +87,15 @@ class Text:
         return runs
 
     def to_root(self, spans: Sequence[TextSpan]) -> list[TextSpan]:
-        """Convert spans of this text to spans of the root's text. Text that code has made has
-        none."""
+        """Convert spans of this text to spans of the root's text."""
         runs = (run for start, end in spans for run in self.pieces(start, end))
         return [(run.root, run.root + run.length) for run in runs]
 
+    def quoted(self, words: str) -> list[TextSpan]:
+        """Return spans of the root's text with the values of an answer that occur once in this."""
+        return self.to_root(sorted(find_values(words, self.text, [(0, len(self.text))])))
+
     def pieces(self, start: int, end: int) -> Iterator[TextRun]:
-        """Yield the runs between two places of it, cut to them."""
         first = bisect_right(self.origin, start, key=lambda piece: piece.start + piece.length)
         for piece in self.origin[
             first : bisect_left(self.origin, end, key=lambda piece: piece.start)
@@ -113,10 +103,6 @@ class Text:
             low, high = max(start, piece.start), min(end, piece.start + piece.length)
             if low < high:
                 yield TextRun(low, piece.root + low - piece.start, high - low)
-
-
-def _kind(name: str) -> Kind:
-    return "list" if name == "list" else "dict" if name == "dict" else "str"
 
 
 TurnStatus = Literal["ok", "error", "final", "interrupted", "timed out", "killed", "died"]
@@ -134,13 +120,10 @@ class CallRefusedError(Exception):
 
 @dataclass(frozen=True)
 class TurnResult:
-    """The result of a turn's code."""
-
     status: TurnStatus
     output: str
     """Its output and its traceback; both ends if it is long."""
     chars: int
-    """Length of the whole output."""
     duration: float
     """Seconds, waiting for sub-calls included."""
 
@@ -161,12 +144,9 @@ class Sandbox(Protocol):
     """One node's Python. Call all methods in the engine's loop."""
 
     async def run(self, code: str, seconds: float) -> TurnResult:
-        """Run a turn's code, one turn at a time. Errors of the code are results, not exceptions.
-
-        seconds: run time without waiting for sub-calls, after which the code is interrupted, and a
-        second later killed. If the process is gone, the next turn gets a new one with the text and
-        without variables. Cancelling the task kills the process at once.
-        """
+        """Run a turn's code, one turn at a time. seconds: run time without sub-calls, after which
+        the code is interrupted, and a second later killed; the next turn then has no variables.
+        Cancelling kills the process."""
 
     def interrupt(self) -> None:
         """Stop the running code by SIGINT, and by SIGKILL after 0.3 s if it still runs."""
@@ -179,7 +159,6 @@ class Sandboxes(Protocol):
     """Makes sandboxes; one object for an engine."""
 
     name: str
-    """For `doctor`: "a process under Landlock and seccomp"."""
     gaps: str
     """Features that its Python lacks and the model must know; empty if none."""
 
@@ -190,8 +169,8 @@ class Sandboxes(Protocol):
         longest_answer: int = ANSWER_LIMIT,
         tools: Sequence[DescribedTool] = (),
     ) -> Sandbox:
-        """Start a sandbox that holds a text. longest_answer: in characters. tools: functions that
-        the host answers. Raises `SandboxError`."""
+        """Start a sandbox that holds a text. longest_answer: in characters. Raises
+        `SandboxError`."""
 
     async def close(self) -> None:
         """End all sandboxes and the processes that make them."""

@@ -102,18 +102,14 @@ def _report(blocks):
 T = TypeVar("T")
 
 _MOST = 1_000
-"""Processes at a time; a node keeps its process until it ends."""
 _MEMORY = 512 * 2**20
-"""Bytes, in addition to four times the text's size."""
 LONGEST = 120.0
-"""Seconds of run time, more than any turn has, after which a process ends by itself, because its host may have been killed."""
+"""Seconds of run time after which a process ends by itself, because its host may have been
+killed."""
 _SUSPENSIONS = 1_000_000
-"""Calls out of a sandbox; in practice the engine's budget limits them."""
 
 
 class MontySandboxes:
-    """Makes sandboxes in a pool of processes, which is started with the first."""
-
     name = "Monty, an interpreter of its own"
     gaps = GAPS
 
@@ -180,8 +176,6 @@ class MontySandboxes:
 
 
 class MontySandbox:
-    """A node's Python: a session, and a new one after a kill."""
-
     def __init__(
         self,
         session: AsyncMontySession,
@@ -274,7 +268,7 @@ class MontySandbox:
         return await self._limited(call.resume({"return_value": value}))
 
     async def _called(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call one of the sandbox's functions. They cannot wait, so a first try finds out what they need from the engine."""
+        """The functions cannot wait, so a first try finds out what they need from the engine."""
         function = self._names.get(name)
         if function is None:
             raise NameError(f"name {name!r} is not defined")
@@ -288,7 +282,6 @@ class MontySandbox:
             self._node.reply = None
 
     async def _limited(self, work: Awaitable[T]) -> T:
-        """Wait within the turn's run time. Raises `TimeoutError`."""
         begun = time.monotonic()
         try:
             async with asyncio.timeout(self._left):
@@ -311,7 +304,6 @@ class MontySandbox:
         )
 
     def _matched(self, spans: list[list[int]]) -> None:
-        """Report what grep, which runs inside the sandbox, has found."""
         self._node.send("touch", {"how": "grep", "spans": spans})
 
 
@@ -320,8 +312,6 @@ class _HostCall(BaseException):
 
 
 class _MontyHost:
-    """The host of the functions: sends messages at once, and returns the reply that was fetched for a call."""
-
     def __init__(self, host: SandboxHost) -> None:
         self.host = host
         self.reply: Any = None
@@ -336,7 +326,7 @@ class _MontyHost:
 
 
 async def _end(session: AsyncMontySession) -> None:
-    """End a session's process. A busy one may raise an error, but has ended all the same."""
+    """A busy process may raise an error, but has ended all the same."""
     from pydantic_monty import MontyError
 
     with suppress(MontyError, RuntimeError):
@@ -357,7 +347,6 @@ def _value(text: str, context: NamedContext) -> str | list[str] | dict[str, str]
 
 
 def _plain(value: Any) -> Any:
-    """Convert subclasses of str, which the interpreter does not know, to str."""
     if isinstance(value, list):
         return [_plain(item) for item in value]
     return to_plain_str(value) if isinstance(value, str) else value

@@ -1,42 +1,486 @@
-"""The public functions `rlm` and `arlm`, and `Searcher`."""
+"""The public functions `rlm` and `arlm`, `Searcher`, and the searches behind them."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import contextvars
+import errno
 import inspect
+import json
 import os
 import sys
 import threading
 import time
+import uuid
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence, Set
+from concurrent.futures import CancelledError, Future
 from contextvars import ContextVar
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
-from mahtab_tui.bus.codec import as_json
-from mahtab_tui.bus.records import Notice, Record, SearchChatStream, SearchRecord
+from mahtab_tui.bus.codec import FORMAT, as_json
+from mahtab_tui.bus.masking import Secrets
+from mahtab_tui.bus.records import (
+    Notice,
+    Record,
+    SearchChatStream,
+    SearchRecord,
+)
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.llm.providers import default_model, parse_sampling, pop_access
-from mahtab_tui.sandbox.base import Text
-from mahtab_tui.search.conversation import CALLER_LOOP, GivenModel
+from mahtab_tui.llm.providers import Sampling, default_model, parse_sampling, pop_access
+from mahtab_tui.llm.usage import Spending, UsageStats
+from mahtab_tui.sandbox.base import Sandboxes, Text, TextSpan
+from mahtab_tui.sandbox.process import open_sandboxes
+from mahtab_tui.search.conversation import (
+    CALLER_LOOP,
+    ChosenModels,
+    GivenModel,
+    Model,
+    ModelOptions,
+)
+from mahtab_tui.search.engine import Engine
 from mahtab_tui.search.limits import Limits, merge_limits
-from mahtab_tui.search.log import Emit, Log
-from mahtab_tui.search.search import CancelToken, Search
-from mahtab_tui.worker.answers import Answer, Result, needs_code, search_for_form
-from mahtab_tui.worker.contexts import read_contexts
+from mahtab_tui.search.node import Emit, Events
+from mahtab_tui.search.requests import ToolRunner, Tools
+from mahtab_tui.search.turns import EndState, NodeOutcome
+from mahtab_tui.system import wait_for_result
+from mahtab_tui.worker.answers import Answer, Result, SearchUsage, needs_code, search_for_form
+from mahtab_tui.worker.contexts import read_context, read_contexts
 from mahtab_tui.worker.search import CallerTools, SearchFailed
 from mahtab_tui.worker.search import rlm as rlm_of_kernels
-from mahtab_tui.worker.search_log import TurnLines
+from mahtab_tui.worker.search_log import TurnLines, pack_events
+
+
+class SearchAnswer(NamedTuple):
+    text: str
+    """The answer, or a sentence saying why there is none."""
+    state: EndState
+    tree: str
+    usage: UsageStats
+    duration: float
+    spans: Sequence[TextSpan] = ()
+    why: str = ""
+    """A sentence saying why it is partial, or how the text was searched."""
+    log: SessionLog | None = None
+
+    def as_result(self, text: str) -> Result:
+        used = SearchUsage(
+            self.usage.calls,
+            self.usage.input_tokens + self.usage.output_tokens,
+            self.usage.cost,
+            self.duration,
+        )
+        partial = self.state == "partial"
+        return Result(text, partial, self.why, used, tuple(self.spans), self.packed)
+
+    def packed(self) -> bytes:
+        return b"" if self.log is None else self.log.packed()
+
+
+class CancelToken:
+    """A caller who waits for a search, and whom another thread may make give up."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._future: Future[SearchAnswer] | None = None
+        self._stopped = False
+
+    def attach(self, future: Future[SearchAnswer]) -> None:
+        with self._lock:
+            self._future = future
+            if self._stopped:
+                future.cancel()
+
+    def stop(self) -> None:
+        with self._lock:
+            self._stopped = True
+            if self._future is not None:
+                self._future.cancel()
+
+
+TREES = 8
+TREE_BYTES = 300_000_000
+"""Bytes that their texts may take; the newest tree is always kept."""
+_CLOSING = 5.0
+_STOPPING = 0.5
+"""Seconds that a caller who gives up waits for the last events."""
+
+Asking = Literal["ask", "run", "refuse"]
+"""Before a large fan-out: ask the user (`Search.answer` answers), run it, or refuse it."""
+
+
+class Search:
+    """Runs searches, for callers on any thread."""
+
+    def __init__(
+        self,
+        emit: Emit,
+        open_sandboxes: Callable[[], Sandboxes] = open_sandboxes,
+        *,
+        model_options: ModelOptions = dict,
+        spending: Spending | None = None,
+        secrets: Secrets | None = None,
+    ) -> None:
+        """emit: called with every event on the search's thread; must return quickly."""
+        self._emit = emit
+        self._spending = spending or Spending()
+        self._secrets = secrets or Secrets()
+        self._open_sandboxes = open_sandboxes
+        self._opened: Sandboxes | None = None
+        self._models = ChosenModels(model_options, self._secrets, self._notice)
+        self._trees: dict[str, Engine] = {}
+        self._logs: dict[str, SessionLog] = {}
+        self._questions: dict[str, asyncio.Future[bool]] = {}
+        self.closed = False
+        self._process = os.getpid()
+        self._entering = threading.Lock()
+        """Held while a caller registers, so that `close` sees every caller."""
+        self._callers: set[Future[SearchAnswer]] = set()
+        self._background: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=_serve, args=(self._loop,), name="rlm", daemon=True)
+        self._thread.start()
+
+    def run(
+        self,
+        query: str,
+        context: Any,
+        *,
+        model: GivenModel,
+        sub_model: GivenModel | None = None,
+        limits: Limits | None = None,
+        asking: Asking = "ask",
+        about: Mapping[str, Any] | None = None,
+        tree: str | None = None,
+        sampling: Sampling | None = None,
+        access: Mapping[str, str] | None = None,
+        tools: ToolRunner | None = None,
+        by_code: bool = False,
+        emit: Emit | None = None,
+        caller: CancelToken | None = None,
+    ) -> SearchAnswer:
+        """Answer a query over a `Text` or any context. caller: may make the caller give up. Raises
+        `ContextError`, `ModelError`, `SandboxError`, and `ValueError` for an empty query."""
+        if not query.strip():
+            raise ValueError("The query is empty.")
+        text = context
+        if not isinstance(text, Text):
+            contents = read_context(context)
+            for notice in contents.notices:
+                self._notice("warning", notice)
+            text = Text.of(contents)
+        tree, chosen, emit = tree or uuid.uuid4().hex[:8], limits or Limits(), emit or self._emit
+
+        def record(event: Record) -> None:
+            log.add(event)
+            emit(event)
+
+        log = SessionLog()
+
+        async def grow() -> SearchAnswer:
+            models = self._models.get_both(
+                model, sub_model or model, chosen, sampling or {}, access or {}
+            )
+            if self._opened is None:
+                self._opened = self._open_sandboxes()
+            self._logs[tree] = log
+            self._trees[tree] = engine = Engine(
+                Events(tree, record),
+                chosen,
+                *models,
+                gates=self._models.gates,
+                spending=self._spending,
+                sandboxes=self._opened,
+                consent=partial(self._consent, asking),
+                tools=None if tools is None else Tools(tools),
+                by_code=by_code,
+            )
+            return await self._run(engine, engine.run(query, text, about or {}))
+
+        return self._wait(grow(), caller)
+
+    def run_again(
+        self,
+        tree: str,
+        query: str,
+        about: Mapping[str, Any] | None = None,
+        caller: CancelToken | None = None,
+    ) -> SearchAnswer:
+        """Answer another query over a tree's text, with its models and within its limits. Raises
+        `ValueError` if it is no longer in memory."""
+
+        async def grow() -> SearchAnswer:
+            if (engine := self._trees.get(tree)) is None:
+                raise ValueError("The search is no longer in memory.")
+            return await self._run(engine, engine.run_again(query, about or {}))
+
+        return self._wait(grow(), caller)
+
+    def packed_log(self, tree: str) -> bytes | None:
+        log = self._logs.get(tree)
+        return None if log is None else log.packed()
+
+    def _wait(
+        self, growing: Coroutine[Any, Any, SearchAnswer], caller: CancelToken | None
+    ) -> SearchAnswer:
+        if self._process != os.getpid():
+            growing.close()
+            raise RuntimeError(
+                "A search cannot be run by a fork of the process that made its Searcher. Make a Searcher after the fork."
+            )
+        ended = threading.Event()
+
+        async def run() -> SearchAnswer:
+            try:
+                return await growing
+            finally:
+                ended.set()
+
+        stopped = SearchAnswer("The search was stopped.", "stopped", "", UsageStats(), 0.0)
+        with self._entering:
+            if self.closed:
+                growing.close()
+                return stopped
+            future = asyncio.run_coroutine_threadsafe(run(), self._loop)
+            self._callers.add(future)
+        if caller is not None:
+            caller.attach(future)
+        try:
+            return wait_for_result(future)
+        except CancelledError:  # by `CancelToken.stop` or `close`
+            if not self.closed:
+                ended.wait(_STOPPING)
+            return stopped
+        except BaseException:
+            if not future.done():
+                future.cancel()
+                ended.wait(_STOPPING)
+            raise
+        finally:
+            self._callers.discard(future)
+
+    def stop(self, tree: str, node: str) -> None:
+        self._on_tree(tree, lambda engine: engine.stop(node))
+
+    def retry(self, tree: str, node: str, query: str | None = None) -> None:
+        def retry(engine: Engine) -> None:
+            gone = (
+                f"Call {node} of the search cannot be run again: its text is no longer in memory."
+            )
+            if not engine.retry(node, query):
+                self._notice("warning", gone)
+
+        self._on_tree(tree, retry)
+
+    def text(self, tree: str, start: int, end: int) -> str | None:
+        engine = self._trees.get(tree)
+        return None if engine is None else engine.text(start, end)
+
+    def answer(self, request: str, run: bool) -> None:
+        def answer() -> None:
+            if (question := self._questions.get(request)) is not None and not question.done():
+                question.set_result(run)
+
+        self._call_later(answer)
+
+    def close(self) -> None:
+        """Stop all trees, end sandboxes and models' processes. Callers get a `stopped` answer. A
+        fork, which has no thread, does nothing."""
+        if self._process != os.getpid():
+            return
+        with self._entering:
+            if self.closed:
+                return
+            self.closed = True
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_CLOSING)
+        for caller in list(self._callers):
+            caller.cancel()
+        if not self._thread.is_alive():
+            self._loop.close()
+
+    def _notice(self, level: str, text: str) -> None:
+        self._emit(Notice(text, level=level, time=time.time()))
+
+    async def _run(self, engine: Engine, running: Coroutine[Any, Any, NodeOutcome]) -> SearchAnswer:
+        began = time.monotonic()
+        try:
+            outcome = await running
+        finally:
+            while len(self._trees) > 1 and (
+                len(self._trees) > TREES
+                or sum(each.size for each in self._trees.values()) > TREE_BYTES
+            ):
+                ended = (tree for tree, each in self._trees.items() if not each.running())
+                if (oldest := next(ended, None)) is None:
+                    break
+                del self._logs[oldest]
+                await self._trees.pop(oldest).close()
+        return SearchAnswer(
+            outcome.text,
+            outcome.state,
+            engine.events.tree,
+            engine.calls.budget.usage,
+            time.monotonic() - began,
+            outcome.spans,
+            outcome.why or engine.way,
+            self._logs.get(engine.events.tree),
+        )
+
+    def forget(self, tree: str) -> None:
+        async def close(engine: Engine, unused: Set[Model]) -> None:
+            await engine.close()
+            for model in unused:
+                with contextlib.suppress(RuntimeError):  # the interpreter is ending
+                    await asyncio.to_thread(model.close)
+
+        def forget() -> None:
+            self._logs.pop(tree, None)
+            if (engine := self._trees.pop(tree, None)) is not None:
+                used = {model for each in self._trees.values() for model in each.models}
+                self._models.forget(unused := engine.models - used)
+                closing = self._loop.create_task(close(engine, unused))
+                self._background.add(closing)
+                closing.add_done_callback(self._background.discard)
+
+        self._call_later(forget)
+
+    async def _consent(self, asking: Asking, request: str) -> bool:
+        if asking != "ask":
+            return asking == "run"
+        question: asyncio.Future[bool] = self._loop.create_future()
+        self._questions[request] = question
+        try:
+            return await question
+        finally:
+            del self._questions[request]
+
+    async def _close(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSING):
+                await asyncio.gather(*self._background, return_exceptions=True)
+                for engine in self._trees.values():
+                    await engine.close()
+                if self._opened is not None:
+                    await self._opened.close()
+                await asyncio.to_thread(self._models.close)
+                await asyncio.sleep(0)  # some things close in the loop's next iteration
+
+    def _on_tree(self, tree: str, action: Callable[[Engine], None]) -> None:
+        self._call_later(lambda: action(self._trees[tree]) if tree in self._trees else None)
+
+    def _call_later(self, action: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has been closed
+            self._loop.call_soon_threadsafe(action)
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    """Run the loop until it is stopped. `SystemExit` in a provider's task ends that task only."""
+    while True:
+        try:
+            return loop.run_forever()
+        except (SystemExit, KeyboardInterrupt):
+            continue
+
+
+_FORMAT = f"mahtab-rlm-{FORMAT}"
+_AT_ONCE = 1_000
+MOST = 200_000_000
+"""Characters of events that are kept in memory."""
+
+
+class SessionLog:
+    """The events of one search, without streamed pieces, compressed from time to time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._packed: list[bytes] = []
+        self._events: list[Record] = []
+        self.chars = 0
+
+    def add(self, event: Record) -> None:
+        if isinstance(event, SearchChatStream):
+            return
+        with self._lock:
+            if self.chars > MOST:
+                return
+            self.chars += len(event.text) + 200 + 10 * len(getattr(event, "spans", ()))
+            self._events.append(event)
+            if self.chars > MOST:
+                end = "The log ends here: the search had too many events."
+                self._events.append(Notice(end, level="warning", time=event.time))
+            if len(self._events) > _AT_ONCE:
+                self._pack()
+
+    def packed(self) -> bytes:
+        with self._lock:
+            self._pack()
+            return b"".join(self._packed)
+
+    def _pack(self) -> None:
+        if self._events:
+            self._packed.append(pack_events([as_json(event) for event in self._events]))
+            self._events.clear()
+
+
+class Log:
+    """Writes one event a line, without streamed pieces, until it fails. Any thread may call it."""
+
+    def __init__(self, path: Path) -> None:
+        """Create a file that only its owner can read. Raises `OSError`, also if the file exists and
+        is not a log."""
+        begins = ""
+        if path.is_file():
+            with path.open(encoding="latin-1") as file:
+                begins = file.readline(1_000)
+        if begins and _FORMAT not in begins:
+            raise FileExistsError(
+                errno.EEXIST, "The file exists and is not the log of a search", str(path)
+            )
+        self.trouble = ""
+        self._path = path
+        self._lock = threading.Lock()
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        self._file = os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogatepass")
+        try:
+            self._line({"format": _FORMAT})
+        except OSError:
+            self._close()
+            raise
+
+    def write(self, record: Record) -> None:
+        if isinstance(record, SearchChatStream):
+            return
+        with self._lock:
+            if not self._file.closed:
+                try:
+                    self._line(as_json(record))
+                except OSError as error:
+                    self.trouble = f"The log {self._path} is not complete: {error.strerror}."
+                    self._close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
+        with contextlib.suppress(OSError):  # closing tries once more to write what is buffered
+            self._file.close()
+
+    def _line(self, value: dict[str, Any]) -> None:
+        line = json.dumps(value, ensure_ascii=True, separators=(",", ":")) + "\n"
+        self._file.write(line)
+        self._file.flush()
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _CALLER: ContextVar[CancelToken | None] = ContextVar("caller", default=None)
-"""Who waits for the search that `arlm` starts."""
 
 
 def _extends(shared: Callable[..., Any]) -> Callable[[F], F]:
@@ -125,12 +569,14 @@ def rlm(
         search = stack.enter_context(used.subscribed(emit))
         for notice in contents.notices:
             _warn(emit, notice)
-        trees: list[str] = []
+        tree, again = uuid.uuid4().hex[:8], False
 
         def find(query: str) -> Result:
-            if trees:
-                found = search.run_again(trees[0], query, caller=caller)
+            nonlocal again
+            if again:
+                found = search.run_again(tree, query, caller=caller)
             else:
+                again = True
                 found = search.run(
                     query,
                     Text.of(contents, given["instructions"]),
@@ -138,6 +584,7 @@ def rlm(
                     sub_model=sub_model or used.sub_model,
                     limits=limits,
                     asking="run" if given["yes"] else "refuse",
+                    tree=tree,
                     sampling=sampling,
                     access=access,
                     tools=runner,
@@ -145,7 +592,6 @@ def rlm(
                     emit=emit,
                     caller=caller,
                 )
-                trees.append(found.tree)
             if found.state in ("error", "stopped"):
                 raise SearchFailed(plain(found.text), found.packed, contents.contexts)
             if found.state == "partial":
@@ -163,8 +609,8 @@ def rlm(
                 contexts=contents.contexts,
             )
         finally:
-            if searcher is None and trees:  # nobody can run it again
-                search.forget(trees[0])
+            if searcher is None:  # nobody can run it again
+                search.forget(tree)
     if log_file is not None and log_file.trouble:
         warnings.warn(log_file.trouble, stacklevel=2)
     return answer
@@ -247,7 +693,6 @@ class Searcher:
 
     @contextlib.contextmanager
     def subscribed(self, emit: Emit) -> Iterator[Search]:
-        """Enclose a search that gets the notices of models, which concern all."""
         self._subscribers.append(emit)
         try:
             yield self._search
@@ -261,7 +706,7 @@ searcher, and at most twice as long."""
 
 
 class _SharedSearcher:
-    """The searcher of all calls of `rlm` that bring none, so that each after the first begins at once."""
+    """The searcher of all calls of `rlm` that bring none."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -272,7 +717,6 @@ class _SharedSearcher:
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[Searcher]:
-        """Lend it for a search; it is closed a while after the last one."""
         with self._lock:
             if self._searcher is None or self._process != os.getpid():
                 self._searcher, self._process, self._users = Searcher(), os.getpid(), 0
@@ -302,7 +746,6 @@ class _SharedSearcher:
         searcher.close()
 
     def close(self) -> None:
-        """Close it, unless it is used now."""
         with self._lock:
             if self._users or self._searcher is None:
                 return
@@ -318,7 +761,6 @@ def _warn(emit: Emit, text: str) -> None:
 
 
 def _print_turn(lines: TurnLines, record: Record) -> None:
-    """Print the line for an event to stderr, if it has one."""
     if isinstance(record, SearchRecord) and not isinstance(record, SearchChatStream):
         with contextlib.suppress(OSError, ValueError, AttributeError):  # there is no stderr
             sys.stderr.write(lines.describe(as_json(record)))
@@ -330,7 +772,6 @@ def _emit_to_all(subscribers: list[Emit], record: Record) -> None:
 
 
 def _safe_callback(on_event: Emit) -> Emit:
-    """Return a function that calls the caller's, whose errors must not end the search."""
     failed = False
 
     def emit(record: Record) -> None:

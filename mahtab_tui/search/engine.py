@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
-from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import InitVar, asdict, dataclass, field, replace
 from functools import partial
 from sys import getsizeof
 from typing import Any
 
-from mahtab_tui.bus.records import SearchBegin, SearchChat, SearchFinal
+from mahtab_tui.bus.records import SearchBegin, SearchChat, SearchFanOut, SearchFinal, SearchMemo
 from mahtab_tui.llm.base import explain_error
 from mahtab_tui.llm.usage import Spending
 from mahtab_tui.sandbox.base import (
@@ -20,75 +21,222 @@ from mahtab_tui.sandbox.base import (
     SandboxError,
     Sandboxes,
     Text,
+    TextRun,
     TextSpan,
 )
 from mahtab_tui.search import prompts
-from mahtab_tui.search.calls import Budget, BudgetSpent, Calls, Deadline
 from mahtab_tui.search.conversation import Message, Model
-from mahtab_tui.search.limits import Gate, Limits
-from mahtab_tui.search.live import (
-    Consent,
-    EndedNodes,
-    FanOuts,
-    Kind,
-    LiveFanOut,
-    LiveNode,
-    Memo,
-    NodeOutcome,
-    NodeSource,
-)
-from mahtab_tui.search.log import Events
-from mahtab_tui.search.node import BudgetLeft, shortened
+from mahtab_tui.search.limits import Amount, Budget, BudgetSpent, Calls, Deadline, Gate, Limits
+from mahtab_tui.search.node import BudgetLeft, Events, shortened
 from mahtab_tui.search.requests import Request, Tools
-from mahtab_tui.search.turns import Exploration
-from mahtab_tui.worker.sandbox.text import find_values
+from mahtab_tui.search.turns import Exploration, Kind, LiveFanOut, LiveNode, NodeOutcome, NodeSource
+
+MEMO_BYTES = 16 * 2**20
+_NODE = 2_000
+
+
+_Question = tuple[str, str, bytes, bytes]
+"""Model, kind, and digests of query and text, so that no text is held."""
+_PIECE = 1_000_000
+"""Characters that are encoded at a time."""
+
+
+class Memo:
+    def __init__(self) -> None:
+        self._outcomes: dict[
+            tuple[_Question, int], tuple[str, asyncio.Future[NodeOutcome], list[TextRun]]
+        ] = {}
+        """By question and depth: a node waits only for nodes of its own depth, or for plain calls,
+        so that no two wait for each other."""
+
+    async def answer(
+        self, node: LiveNode, work: Callable[[LiveNode], Awaitable[NodeOutcome]], events: Events
+    ) -> NodeOutcome:
+        """Return the answer of an equal node, also of one that still runs, or do the work. A retry
+        does its own."""
+        if node.parent is None:
+            return await work(node)
+        query = hashlib.blake2b(node.query.encode("utf-8", "surrogatepass")).digest()
+        question = (node.model.name, node.kind, query, _digest(node.source))
+        key = (question, -1 if node.kind == "llm" else node.depth)
+        while not node.replaces and key in self._outcomes:
+            name, future, runs = self._outcomes[key]
+            outcome = await asyncio.shield(future)
+            if outcome.state != "stopped":  # if the other one was stopped, this one goes on
+                events.send(SearchMemo(node=node.id, of_node=name))
+                # In an equal text from elsewhere, the answer rests on other places.
+                return outcome if runs == node.source.runs else outcome._replace(spans=())
+        future = asyncio.get_running_loop().create_future()
+        self._outcomes[key] = entry = (node.id, future, node.source.runs)
+        outcome = NodeOutcome("", "stopped")
+        try:
+            outcome = await work(node)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            outcome = NodeOutcome(str(error), "error")
+            raise
+        finally:
+            # Another entry is of a node that was run again.
+            if outcome.state != "done" and self._outcomes.get(key) is entry:
+                del self._outcomes[key]
+            future.set_result(outcome)
+        return outcome
+
+
+def _digest(source: NodeSource) -> bytes:
+    """Copies of all parts of a fan-out might be too much."""
+    digest = hashlib.blake2b(digest_size=16)
+    text = source.text.text
+    for number, (start, end) in enumerate(source.root_spans or ((0, len(text)),)):
+        if number:
+            digest.update(b"\n")
+        for offset in range(start, end, _PIECE):
+            digest.update(text[offset : min(end, offset + _PIECE)].encode("utf-8", "surrogatepass"))
+    return digest.digest()
+
+
+_CALLS_OF_AN_EXPLORATION = 3
+_CHARS_OF_A_CALL = 12_000
+"""Characters that each of these calls is estimated to read."""
+
+
+Consent = Callable[[str], Awaitable[bool]]
+
+
+@dataclass(eq=False)
+class FanOuts:
+    """The fan-outs of one tree. Consent counts for the whole tree."""
+
+    _engine: Engine
+    _made: int = 0
+    _free: int = 0
+    _refused: set[tuple[str, int]] = field(default_factory=set)
+    """Nodes and turns in which the user refused: the rest of such a turn is refused unasked."""
+    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self._free = self._engine.limits.ask_above
+
+    async def wait_for_consent(
+        self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], batch: int
+    ) -> None:
+        """Wait for consent if the tree has used up its free sub-calls. It covers these parts, and
+        as many sub-calls again as there have been. Raises `CallRefusedError`."""
+        parts = len(sources)
+        if self._take_free(parts):
+            return
+        asking = asyncio.ensure_future(self._ask(parent, request, sources, batch))
+        parent.asking.add(asking)
+        try:
+            await asyncio.wait((asking,))
+        finally:  # also if nobody waits for an answer any more
+            asking.cancel()
+            parent.asking.discard(asking)
+        if asking.cancelled() or not asking.result():
+            what = f"{parts:,} parts at once were" if parts > 1 else "Another sub-call was"
+            rest = (
+                f"at most {self._free:,} more may be handed on in this search"
+                if self._free
+                else "no more sub-calls are allowed in this search"
+            )
+            raise CallRefusedError(
+                f"{what} not allowed. {self._made:,} sub-calls have been made, and {rest}. Filter by code first, or answer with what you have found."
+            )
+
+    def _take_free(self, parts: int) -> bool:
+        if parts > self._free:
+            return False
+        self._free -= parts
+        self._made += parts
+        return True
+
+    async def _ask(
+        self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], batch: int
+    ) -> bool:
+        async with self._asking:  # one question at a time: its answer may cover those that wait
+            if self._take_free(len(sources)):
+                return True
+            turn = (parent.id, parent.turn)
+            if turn in self._refused:
+                return False
+            calls, tokens, usd = self._estimate(parent, request, sources)
+            asked = SearchFanOut(
+                node=parent.id,
+                request=f"{self._engine.events.tree}-{parent.id}-{batch}",
+                batch=batch,
+                calls=calls,
+                tokens=tokens,
+                usd=usd if self._engine.sub_model.priced else None,
+            )
+            self._engine.events.send(asked.changed(made=self._made, state="waiting"))
+            run = False
+            try:
+                run = await self._engine.consent(asked.request)
+            finally:
+                self._engine.events.send(
+                    asked.changed(made=self._made, state="run" if run else "refused")
+                )
+            if run:
+                self._made += len(sources)
+                self._free = max(self._engine.limits.ask_above, self._made)
+            else:
+                self._refused.add(turn)
+            return run
+
+    def _estimate(
+        self, parent: LiveNode, request: Request, sources: Sequence[NodeSource]
+    ) -> Amount:
+        read = [
+            len(query) + source.chars
+            for query, source in zip(request.queries, sources, strict=True)
+            if request.plain or self._engine.limits.is_plain(parent.depth + 1, source.chars)
+        ]
+        plain = self._engine.calls.estimate(self._engine.sub_model, sum(read), len(read))
+        explored = _CALLS_OF_AN_EXPLORATION * (len(sources) - len(read))
+        return plain.plus(
+            self._engine.calls.estimate(
+                self._engine.sub_model, explored * _CHARS_OF_A_CALL, explored
+            )
+        )
+
 
 _NODES = 20_000
 _MADE = 256 * 2**20
 """Bytes of texts made by code, for all nodes that have not ended."""
 LONGEST_QUERY = 4_000
-"""Characters of a query in its event."""
 
 _UNWINDING = 0.3
-"""Seconds that a stopped node waits for its children to end."""
 
 
+@dataclass(eq=False)
 class Engine:
-    """Runs one tree. Lives in one loop; `model` answers the root, `sub_model` all other nodes."""
+    """Runs one tree, in one loop; `model` answers the root, `sub_model` all other nodes."""
 
-    def __init__(
-        self,
-        events: Events,
-        limits: Limits,
-        *,
-        model: Model,
-        sub_model: Model,
-        gates: dict[Model, Gate],
-        spending: Spending,
-        sandboxes: Sandboxes,
-        consent: Consent,
-        tools: Tools | None = None,
-        by_code: bool = False,
-    ) -> None:
-        """by_code: whether the root runs code even if its text is short."""
-        self.tree = events.tree
-        self._events = events
-        self._limits = limits
-        self._model = model
-        self._sub_model = sub_model
-        self._sandboxes = sandboxes
-        self._tools = tools
-        self._by_code = by_code
-        concurrency = limits.concurrency or max(model.concurrency, sub_model.concurrency)
-        self._budget = Budget(limits)
-        self.calls = Calls(events, self._budget, Gate(concurrency), gates, spending)
-        self._fan_outs = FanOuts(events, limits, self.calls, sub_model, consent)
+    events: Events
+    limits: Limits
+    model: Model
+    sub_model: Model
+    gates: InitVar[dict[Model, Gate]]
+    spending: InitVar[Spending]
+    sandboxes: Sandboxes
+    consent: Consent
+    tools: Tools | None = None
+    by_code: bool = False
+
+    def __post_init__(self, gates: dict[Model, Gate], spending: Spending) -> None:
+        models = self.model.concurrency, self.sub_model.concurrency
+        concurrency = self.limits.concurrency or max(models)
+        budget = Budget(self.limits)
+        self.calls = Calls(self.events, budget, Gate(concurrency), gates, spending)
+        self._fan_outs = FanOuts(self)
         # An exploring node has a process. A gate for each depth prevents deadlock: nodes wait only
         # for deeper ones.
         self._exploring: defaultdict[int, Gate] = defaultdict(lambda: Gate(concurrency))
         self._reading = Gate(concurrency)  # plain calls hold their text twice
         self._nodes: dict[str, LiveNode] = {}
-        self._ended_nodes = EndedNodes()
+        self._ended: deque[tuple[LiveNode, int]] = deque()
+        self._ended_bytes = 0
         self._begun = 0
         self._attempts = 0
         self._made = 0
@@ -99,9 +247,9 @@ class Engine:
         self._background: set[asyncio.Task[None]] = set()
 
     async def run(self, query: str, text: Text, about: Mapping[str, Any]) -> NodeOutcome:
-        """Run a new root. about: attributes for its first event. Cancelling stops the tree."""
+        """Run a new root; cancelling stops the tree. about: attributes for its first event."""
         self._text = text
-        self._deadline = Deadline.after(self._limits.max_seconds, asyncio.get_running_loop().time())
+        self._deadline = Deadline.after(self.limits.max_seconds, asyncio.get_running_loop().time())
         return await self.run_again(query, about)
 
     async def run_again(self, query: str, about: Mapping[str, Any]) -> NodeOutcome:
@@ -109,8 +257,8 @@ class Engine:
         before, self._roots = self._attempts, LiveFanOut(0, 1)
         replaces = str(before) if before else ""
         source = NodeSource(self._text)
-        root = self._make(None, query, source, self._model, self._roots, 0, replaces=replaces)
-        self._begin(root, limits=asdict(self._limits), **about)
+        root = self._make(None, query, source, self.model, self._roots, 0, replaces=replaces)
+        self._begin(root, limits=asdict(self.limits), **about)
         try:
             return (await self._roots.outcomes())[0]
         except asyncio.CancelledError:
@@ -119,11 +267,10 @@ class Engine:
 
     @property
     def models(self) -> frozenset[Model]:
-        return frozenset((self._model, self._sub_model))
+        return frozenset((self.model, self.sub_model))
 
     @property
     def way(self) -> str:
-        """A sentence that says how the root has searched its text."""
         root = self._nodes[str(self._attempts)]
         if root.kind == "llm":
             return "The text was read at once, by one call."
@@ -131,11 +278,9 @@ class Engine:
 
     @property
     def size(self) -> int:
-        """Bytes of the root's text."""
         return getsizeof(self._text.text)
 
     def stop(self, node_id: str) -> None:
-        """Stop a node and its descendants."""
         if (node := self._nodes.get(node_id)) is not None and node.task is not None:
             node.task.cancel()
 
@@ -143,13 +288,13 @@ class Engine:
         return self._text.text[max(0, start) : max(0, end)]
 
     def retry(self, node_id: str, query: str | None) -> bool:
-        """Run a node again as a new one. False if it has been forgotten."""
+        """Run a node again as a new one; False if it has been forgotten."""
         old = self._nodes.get(node_id)
         if old is None:
             return False
         if not self.running():
             self._deadline = Deadline.after(
-                self._limits.max_seconds, asyncio.get_running_loop().time()
+                self.limits.max_seconds, asyncio.get_running_loop().time()
             )
         new = self._make(
             old.parent,
@@ -167,7 +312,6 @@ class Engine:
         return True
 
     async def close(self) -> None:
-        """Stop all nodes, and wait until their sandboxes have closed."""
         await self._unwind(self.running())
         while self._background:
             await asyncio.wait(self._background)
@@ -194,9 +338,9 @@ class Engine:
             parent.children += 1
             node_id = f"{parent.id}.{parent.children}"
         depth = 0 if parent is None else parent.depth + 1
-        plain = plain or self._limits.is_plain(depth, source.chars)
-        if plain and depth == 0 and self._limits.max_depth > 0:
-            plain = not (self._by_code or prompts.is_looked_up(query, self._text))
+        plain = plain or self.limits.is_plain(depth, source.chars)
+        if plain and depth == 0 and self.limits.max_depth > 0:
+            plain = not (self.by_code or prompts.is_looked_up(query, self._text))
         kind: Kind = "llm" if plain else "rlm"
         node = LiveNode(node_id, parent, depth, kind, query, source, model, batch, index, replaces)
         self._nodes[node_id] = node
@@ -205,7 +349,7 @@ class Engine:
 
     def _begin(self, node: LiveNode, **about: Any) -> None:
         parent = node.parent
-        self._events.send(
+        self.events.send(
             SearchBegin(
                 shortened(node.query, LONGEST_QUERY),
                 node=node.id,
@@ -228,9 +372,8 @@ class Engine:
         node.task.add_done_callback(partial(self._on_node_end, node, time.monotonic()))
 
     async def _run_node(self, node: LiveNode) -> NodeOutcome:
-        """Run a node; its children end before it."""
         try:
-            return await self._memo.answer(node, self._work, self._events)
+            return await self._memo.answer(node, self._work, self.events)
         except (BudgetSpent, SandboxError, CallRefusedError) as error:
             return NodeOutcome(str(error), "error")
         except Exception as error:  # a node's outermost frame, around a provider's code
@@ -250,9 +393,9 @@ class Engine:
             if not outcome.failed:
                 node.parent.found.add_answer(node.query, node.index, node.batch.size, outcome.text)
         if node.kind == "llm" and not outcome.failed:
-            self._events.touch(node.id, "peek", node.source.spans)
-        self._events.touch(node.id, "answer", outcome.spans)
-        self._events.send(
+            self.events.touch(node.id, "peek", node.source.spans)
+        self.events.touch(node.id, "answer", outcome.spans)
+        self.events.send(
             SearchFinal(
                 outcome.text,
                 node=node.id,
@@ -265,9 +408,15 @@ class Engine:
         node.batch.ended(node)
         if node.parent is not None:  # the root can always be run again
             made = 0 if node.source.text is self._text else getsizeof(node.source.text.text)
-            size = made + getsizeof(node.query) + getsizeof(outcome.text)
-            for forgotten in self._ended_nodes.add(node, size):
-                del self._nodes[forgotten.id]
+            size = made + getsizeof(node.query) + getsizeof(outcome.text) + _NODE
+            self._ended.append((node, size))
+            self._ended_bytes += size
+            while self._ended_bytes > MEMO_BYTES:
+                oldest, size = self._ended.popleft()
+                self._ended_bytes -= size
+                # Others of its fan-out may still know it.
+                oldest.query, oldest.source = "", NodeSource(Text(""))
+                del self._nodes[oldest.id]
 
     async def _work(self, node: LiveNode) -> NodeOutcome:
         deadline = self._deadline
@@ -278,26 +427,18 @@ class Engine:
                 return await self._plain(node, deadline)
         gate = self._exploring[node.depth]
         await gate.enter()
-        exploration = Exploration(
-            node,
-            self.calls,
-            self._events,
-            self._limits,
-            self._sandboxes,
-            self._remaining_budget,
-            self._tools,
-        )
+        exploration = Exploration(self, node)
         try:
-            return await exploration.run(partial(self._ask, node), deadline)
+            return await exploration.run(deadline)
         finally:
             closing = asyncio.create_task(_close(exploration.sandbox, gate))
             self._background.add(closing)
             closing.add_done_callback(self._background.discard)
 
-    def _remaining_budget(self, turns: int) -> BudgetLeft:
+    def left(self, turns: int) -> BudgetLeft:
         end = self._deadline.work
         seconds = None if end is None else max(0.0, end - asyncio.get_running_loop().time())
-        return replace(self._budget.left(), turns=turns, seconds=seconds)
+        return replace(self.calls.budget.left(), turns=turns, seconds=seconds)
 
     async def _plain(self, node: LiveNode, deadline: Deadline) -> NodeOutcome:
         self._check_plain(node.source)
@@ -320,17 +461,14 @@ class Engine:
             return NodeOutcome(words, "partial", why=why)
         finally:
             conversation.ended = True
-        self._events.send(SearchChat(reply.text, node=node.id, turn=1))
-        text = node.source.release_text()
-        spans = find_values(reply.text, text.text, [(0, len(text.text))])
-        in_root = text.to_root(sorted(spans))
+        self.events.send(SearchChat(reply.text, node=node.id, turn=1))
+        spans = node.source.release_text().quoted(reply.text)
         if reply.cut:
             why = "The answer was longer than the model may write at once."
-            return NodeOutcome(reply.text, "partial", in_root, why)
-        return NodeOutcome(reply.text, "done", in_root)
+            return NodeOutcome(reply.text, "partial", spans, why)
+        return NodeOutcome(reply.text, "done", spans)
 
-    async def _ask(self, parent: LiveNode, request: Request, text: Text) -> list[NodeOutcome]:
-        """Run the sub-calls that a node's code requests. Raises `CallRefusedError`."""
+    async def ask(self, parent: LiveNode, request: Request, text: Text) -> list[NodeOutcome]:
         if self._begun + len(request.parts) > _NODES:
             raise CallRefusedError(
                 f"A search may make at most {_NODES:,} sub-calls, and {self._begun:,} have been made."
@@ -348,7 +486,9 @@ class Engine:
         ]
         try:  # check first: nodes that are bound to fail would hold their texts
             shortest = min((source.chars for source in sources), default=0)
-            self._budget.free(self._budget.hold(self.calls.estimate(self._sub_model, shortest)))
+            self.calls.budget.free(
+                self.calls.budget.hold(self.calls.estimate(self.sub_model, shortest))
+            )
             if request.plain and not request.many:
                 self._check_plain(sources[0])
         except (BudgetSpent, CallRefusedError) as error:
@@ -367,10 +507,9 @@ class Engine:
             await asyncio.wait(tasks, timeout=_UNWINDING)
 
     def _check_plain(self, source: NodeSource) -> None:
-        """Raise `CallRefusedError` if a text is too long for a plain call."""
-        if source.chars > self._limits.plain:
+        if source.chars > self.limits.plain:
             raise CallRefusedError(
-                f"A text of {source.chars:,} characters is too long for one call, which may read {self._limits.plain:,}. Make smaller parts."
+                f"A text of {source.chars:,} characters is too long for one call, which may read {self.limits.plain:,}. Make smaller parts."
             )
 
     async def _fan_out(
@@ -384,11 +523,11 @@ class Engine:
             raise CallRefusedError("The call that asked has ended.")
         self._begun += len(sources)
         nodes = [
-            self._make(parent, query, source, self._sub_model, batch, index, plain=request.plain)
+            self._make(parent, query, source, self.sub_model, batch, index, plain=request.plain)
             for index, (query, source) in enumerate(zip(request.queries, sources, strict=True))
         ]
         handed = [span for source in sources for span in source.spans]
-        self._events.touch(parent.id, "handed", handed)
+        self.events.touch(parent.id, "handed", handed)
         for node in nodes:
             self._begin(node)
         try:
@@ -399,7 +538,6 @@ class Engine:
             raise
 
     def _source(self, text: Text, spans: tuple[TextSpan, ...]) -> NodeSource:
-        """Return parts of a node's text as parts of the root's text where possible."""
         in_root = [text.to_root([span]) for span in spans]
         for found, (start, end) in zip(in_root, spans, strict=True):
             if len(found) != 1 or found[0][1] - found[0][0] != end - start:
@@ -408,7 +546,6 @@ class Engine:
 
 
 async def _close(starting: asyncio.Future[Sandbox] | None, gate: Gate) -> None:
-    """Close a sandbox that has started or is starting; then the next may start."""
     try:
         if starting is not None:
             starting.cancel()

@@ -24,7 +24,6 @@ from mahtab_tui.llm.base import (
 )
 from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 from mahtab_tui.llm.providers import MakeLLM, OnNotice, Sampling, get_llm, with_sampling
-from mahtab_tui.llm.scripted import ChatReplay
 from mahtab_tui.llm.usage import model_name, reported_usage
 from mahtab_tui.search.conversation import (
     Message,
@@ -45,8 +44,6 @@ _STOP_AGAIN = 0.1
 
 
 class ReplyReader:
-    """Joins the pieces of an answer, and passes its words on in portions."""
-
     def __init__(self, llm: BaseChatModel, on_words: OnWords) -> None:
         self._llm = llm
         self._words = WordStream(on_words)
@@ -75,8 +72,6 @@ class ReplyReader:
 
 
 class ThreadedReader:
-    """Reads a model without an asynchronous interface on a thread."""
-
     def __init__(
         self,
         llm: BaseChatModel,
@@ -99,7 +94,6 @@ class ThreadedReader:
         self.ended.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
     def stop(self) -> None:
-        """Stop the model, again and again until the answer has ended."""
         self._stopped.set()
         if not self.ended.done() and isinstance(self._llm, Stoppable):
             self._llm.stop()
@@ -127,14 +121,15 @@ _KINDS: dict[str, type[BaseMessage]] = {
 
 
 class ChatModel(Model):
-    """A model of LangChain, and its instances. Lives in one loop."""
+    """A model of LangChain, and its instances, in one loop."""
 
     def __init__(self, llm: BaseChatModel, name: str, secrets: Secrets) -> None:
         super().__init__(name, secrets, llm)
         self.remembers = isinstance(llm, ChatClaudeCLI)
         if self.remembers:
             self.concurrency = CLI_CONCURRENCY
-        self.takes_max_tokens = _takes_max_tokens(llm)
+        limited = "max_tokens" in type(llm).model_fields and not self.remembers
+        self.takes_max_tokens = limited and not getattr(llm, "thinking", None)
         # Otherwise it is called on a thread: providers' packages keep one asynchronous client for
         # the whole process, which fails when a second loop uses it.
         self.native = (
@@ -156,7 +151,6 @@ class ChatModel(Model):
         on_notice: OnNotice | None = None,
         sampling: Sampling | None = None,
     ) -> ChatModel:
-        """Make it from a name or a LangChain model. Raises `ModelError`."""
         name = given if isinstance(given, str) else model_name(given) or given._llm_type
         llm = make_llm(given, on_notice=on_notice) if isinstance(given, str) else given
         return cls(with_sampling(llm, name, sampling or {}), name, secrets or Secrets())
@@ -204,15 +198,9 @@ class ChatModel(Model):
 
     def lease(self, conversation: NodeConversation) -> ModelInstance:
         """Take an instance for one call: the one that knows the conversation, one whose
-        conversation has ended, a new one, or the longest unused.
-
-        One more is made than may be in use, so that a node that waited for its children finds the
-        one that knows its conversation.
-        """
-        if isinstance(self.llm, ChatReplay):  # each conversation reads the file from its beginning
-            return conversation.instance or ModelInstance(_copy_model(self.llm), own=True)
+        conversation has ended, a new one, or the longest unused."""
         if self._shared:
-            return ModelInstance(self.llm, own=True)
+            return ModelInstance(self.llm)
 
         def rank(instance: ModelInstance) -> int:
             if instance.known_by is conversation:
@@ -227,7 +215,7 @@ class ChatModel(Model):
         return best
 
     def release(self, instance: ModelInstance) -> None:
-        if not instance.own:
+        if not self._shared:
             self._free.append(instance)
 
     def close(self) -> None:
@@ -237,24 +225,12 @@ class ChatModel(Model):
 
 
 class ModelInstance:
-    """A LangChain model that gives one answer at a time."""
-
-    def __init__(self, llm: BaseChatModel, *, own: bool = False) -> None:
+    def __init__(self, llm: BaseChatModel) -> None:
         self.llm = llm
-        self.own = own
-        """Whether it never goes back to the pool."""
         self.known_by: NodeConversation | None = None
 
 
-def _takes_max_tokens(llm: BaseChatModel) -> bool:
-    """Tell whether a call can limit its answer; a model that thinks within a limit cannot."""
-    inner = getattr(llm, "inner", llm)  # a provider's model is inside `ChatRemote`
-    known = "max_tokens" in type(inner).model_fields and not isinstance(llm, ChatClaudeCLI)
-    return known and not getattr(inner, "thinking", None)
-
-
 def _copy_model(llm: BaseChatModel) -> BaseChatModel:
-    """Make another instance that can be stopped separately."""
     settings = {name: getattr(llm, name) for name in type(llm).model_fields}
     if isinstance(llm, ChatClaudeCLI):
         settings["processes"] = 1

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from mahtab_tui.bus.records import Record, SearchChatStream, SearchRecord, SearchTouch, Usage
 from mahtab_tui.sandbox.base import TextSpan
 
 How = Literal["handed", "peek", "grep", "answer"]
 
 HOWS: tuple[How, ...] = ("handed", "peek", "grep", "answer")
-"""From the weakest to the strongest: handed to a child, read, matched, or used by an answer."""
 
 LIMIT = 4_096
 """Spans of one kind that are kept; of more, near ones are joined."""
 
 
 class Intervals:
-    """Spans of a text in order, merged so that no two touch."""
-
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
         self._starts: list[int] = []
@@ -38,7 +37,6 @@ class Intervals:
         return sum(self._ends) - sum(self._starts)
 
     def add(self, spans: Sequence[TextSpan]) -> None:
-        """Add spans in any order; empty ones are ignored."""
         for start, end in spans:
             if start < end:
                 first = bisect_left(self._ends, start)
@@ -51,7 +49,6 @@ class Intervals:
             self._join_nearest()
 
     def _join_nearest(self) -> None:
-        """Join the nearest, so that half the limit is left."""
         gaps = sorted(
             range(1, len(self)), key=lambda index: self._starts[index] - self._ends[index - 1]
         )
@@ -60,16 +57,37 @@ class Intervals:
         self._starts = [self._starts[index] for index in chosen]
 
 
-class CoverageCell(NamedTuple):
-    """A cell of a bar that stands for a text: the strongest use, and whether less than half was used."""
+Emit = Callable[[Record], None]
 
+
+class Events:
+    def __init__(self, tree: str, emit: Emit) -> None:
+        self.tree = tree
+        self._emit = emit
+        self._seq = 0
+
+    def send(self, event: SearchRecord | Usage) -> None:
+        self._emit(event.changed(tree=self.tree, seq=self._seq, time=time.time()))
+        self._seq += 1
+
+    def stream(self, node: str, turn: int, text: str | None) -> None:
+        """Send a piece of an answer, without a number; None when the answer starts again."""
+        piece = SearchChatStream(text or "", tree=self.tree, node=node, turn=turn)
+        self._emit(piece.changed(fresh=text is None, time=time.time()))
+
+    def touch(self, node: str, how: str, spans: Sequence[TextSpan]) -> None:
+        if spans:
+            merged = Intervals()
+            merged.add(spans)
+            self.send(SearchTouch(node=node, how=how, spans=tuple(merged)))
+
+
+class CoverageCell(NamedTuple):
     how: How | None = None
     sparse: bool = False
 
 
 class Coverage:
-    """Uses of each part of one text of so many characters."""
-
     def __init__(self, chars: int = 0) -> None:
         self.chars = chars
         self.version = 0
@@ -77,7 +95,6 @@ class Coverage:
         self._seen = Intervals(limit=len(HOWS) * LIMIT)
 
     def add(self, how: How, spans: Sequence[TextSpan]) -> None:
-        """Add spans, cut to the text."""
         inside = [(max(0, start), min(end, self.chars)) for start, end in spans]
         self._kinds[how].add(inside)
         if how != "handed":
@@ -89,12 +106,10 @@ class Coverage:
 
     @property
     def seen(self) -> float:
-        """The share of the text that was read, matched or used by an answer, from 0.0 to 1.0."""
         return self._seen.size / self.chars if self.chars else 0.0
 
     def cells(self, count: int) -> list[CoverageCell]:
-        """Divide the text into the cells of a bar, each with the strongest thing done in it; even
-        the shortest span has a cell."""
+        """Divide the text into the cells of a bar, each with the strongest thing done in it."""
         if not self.chars:
             return [CoverageCell()] * count
         cells = [CoverageCell()] * count
@@ -117,8 +132,7 @@ class Coverage:
 
 
 State = Literal["waiting", "thinking", "running", "done", "partial", "error", "stopped"]
-"""Thinking: the model answers. Running: its code runs. Partial: the best answer that there was when
-a limit was reached."""
+"""Partial: the best answer that there was when a limit was reached."""
 
 STATES: tuple[State, ...] = (
     "done",
@@ -129,7 +143,6 @@ STATES: tuple[State, ...] = (
     "thinking",
     "waiting",
 )
-"""In the order in which they are listed."""
 FINISHED: frozenset[State] = frozenset({"done", "partial", "error", "stopped"})
 
 STATE_LABELS = 40_000
@@ -137,7 +150,6 @@ STATE_LABELS = 40_000
 
 
 def shortened(text: str, limit: int = STATE_LABELS) -> str:
-    """Return the text, or both ends of one that is longer than `limit`."""
     if len(text) <= limit:
         return text
     half = limit // 2
@@ -146,12 +158,9 @@ def shortened(text: str, limit: int = STATE_LABELS) -> str:
 
 @dataclass(slots=True)
 class UsageSum:
-    """Sums over model calls."""
-
     calls: int = 0
     tokens: int = 0
     cost: float = 0.0
-    """US dollars, for all but the unpriced calls."""
     unpriced: int = 0
 
     def add(self, tokens: int, cost: float | None) -> None:
@@ -179,7 +188,6 @@ class Turn:
     number: int
     begun: float = 0.0
     left: BudgetLeft = field(default_factory=BudgetLeft)
-    """Rest of the tree's budget when it began."""
     whole: bool = False
     cut: bool = False
     code: str | None = None
@@ -187,7 +195,6 @@ class Turn:
     status: str = ""
     """How the code ended: a `sandbox.base.TurnStatus`."""
     chars: int = 0
-    """Length of the whole output."""
     duration: float | None = None
     used: UsageSum = field(default_factory=UsageSum)
     version: int = 0
@@ -196,7 +203,6 @@ class Turn:
 
     @property
     def words(self) -> str:
-        """Return the model's text so far."""
         if len(self._pieces) > 1:
             self._pieces = ["".join(self._pieces)]
         return self._pieces[0] if self._pieces else ""
@@ -207,7 +213,6 @@ class Turn:
             self._length += len(piece)
 
     def forget(self) -> None:
-        """Drop what has been streamed: the answer starts again."""
         self._pieces, self._length = [], 0
 
     def set_words(self, words: str) -> None:
@@ -226,18 +231,13 @@ class Turn:
 
 @dataclass(slots=True, eq=False, repr=False)
 class FanOut:
-    """The parts of one fan-out."""
-
     id: str
     of: int = 0
     """How many parts there are, started or not."""
     slots: dict[int, SearchNode] = field(default_factory=dict)
-    """The current node of each part, by its number."""
     counts: Counter[State] = field(default_factory=Counter)
     request: str = ""
-    """Id of the question that asked for consent."""
     asks: bool = False
-    """Whether it waits for an answer."""
     refused: bool = False
     calls: int = 0
     """Estimated, like tokens and dollars, if there was a question."""
@@ -245,17 +245,13 @@ class FanOut:
     usd: float | None = None
 
     def count(self, state: State) -> int:
-        """Count the parts in a state; those not yet started are waiting."""
         return self.counts[state] + (max(0, self.of - len(self.slots)) if state == "waiting" else 0)
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class SearchNode:
-    """One call: a search (``rlm``), or a plain model call (``llm``).
-
-    Times are in seconds since the epoch. `replaces` and `again` are the node that this one is a
-    retry of, and its retries. `used` and `alive` count its descendants. `rests_on` is in the root's
-    text. `late`: the answer came after its parent had stopped waiting."""
+    """One call: a search (``rlm``), or a plain model call (``llm``). Times are in seconds since the
+    epoch; `used` and `alive` count its descendants."""
 
     id: str
     parent: SearchNode | None
@@ -282,7 +278,6 @@ class SearchNode:
     rests_on: tuple[TextSpan, ...] = ()
     late: bool = False
     memo: str = ""
-    """Id of the node whose answer was reused."""
     duration: float | None = None
     cut: bool = False
     """Whether the search's events ended before it did."""
@@ -299,14 +294,12 @@ class SearchNode:
         return max(0.0, now - self.begun) if self.duration is None else self.duration
 
     def turn_label(self, number: int, form: str) -> str:
-        """Return the number of a turn and of its most turns in a form, or "last call" for one that only answers; empty if they are unknown."""
         if not self.turn_limit or not number:
             return ""
         return form.format(number, self.turn_limit) if number <= self.turn_limit else "last call"
 
     @property
     def last_line(self) -> str:
-        """The last line of the model's words, or of the running code; empty at first."""
         if not self.turns:
             return ""
         turn = self.turns[-1]

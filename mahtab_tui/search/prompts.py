@@ -1,33 +1,166 @@
-"""All texts that are sent to models during a search. Outside text is placed as it is between tags
-that it cannot forge."""
+"""All texts that are sent to models during a search. Outside text stands between tags that it cannot forge."""
 
 from __future__ import annotations
 
 import inspect
 import json
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import islice
 from typing import NamedTuple
 
 from mahtab_tui.bus.prompt import defuse, escape_tags, escape_unseen_tags, shorten
 from mahtab_tui.llm.base import make_encodable
 from mahtab_tui.llm.prompts import LAST_CALL, OUTPUT, PLAIN, QUERY, SEARCH, TEXT
 from mahtab_tui.sandbox.base import Document, Kind, Text, TurnResult, TurnStatus
-from mahtab_tui.search.limits import Limits
+from mahtab_tui.search.limits import Limits, tokens
 from mahtab_tui.search.node import BudgetLeft
-from mahtab_tui.search.query_lines import (
-    MOST_CHARACTERS,
-    QueryLines,
-    find_query_lines,
-    is_always_whole,
-)
 from mahtab_tui.worker.answers import FORM, needs_code
 from mahtab_tui.worker.sandbox.confinement import BASE
 from mahtab_tui.worker.sandbox.names import FUNCTIONS, SIGNATURES, DescribedTool, SandboxFunctions
 
-CHARACTERS_A_TOKEN = 4
-"""A rule of thumb, for estimates before a model has counted."""
+MOST_CHARACTERS = 5_000_000
+"""Characters of a text that are searched, its beginning: a few hundredths of a second."""
+_LONGEST_QUERY = 2_000
+_MOST_WORDS = 8
+_MOST_TRIED = 30
+_MOST_LINES = 4
+_LONGEST_LINE = 200
+_EVERYWHERE = 0.9
+"""Share of the lines from which a word says nothing."""
+_NEAR = 0.3
+"""Share of the best line's score that another line needs to be shown."""
+_RARE = 3
+"""Lines that a word has at most which leads from one line to another."""
+_BEFORE = 2
+"""Lines shown before the best one where sentences go on."""
+
+_COMMON = frozenset(
+    "a about all an and any are as at be been by can did do does each for from had has have how in"
+    " into is it its many more most much no not of on one or other out over some than that the their"
+    " then there these they this to under up was were what when where which who whose why will with"
+    " would you your answer list name names number such tell text find give line lines".split()
+)
+_EDGES = " \t\n\r.,;:!?\"'()[]{}<>`*"
+
+
+class QueryLines(NamedTuple):
+    words: tuple[str, ...]
+    """Words of the query as the text writes them: all that it has if some line has all of them,
+    otherwise the rarest."""
+    lines: int
+    shown: tuple[tuple[int, str], ...]
+    """The lines with most words, rare ones first, and lines that these lead to: number, line."""
+    complete: bool = False
+
+
+def find_query_lines(query: str, text: str, *, header: bool = False) -> QueryLines:
+    text = text[:MOST_CHARACTERS]
+    first = text.find("\n") + 1 if header else 0
+    size = text.count("\n", first) + 1
+    lower = text.lower()
+    lower = lower if len(lower) == len(text) else ""  # letters may become two
+    found: dict[str, list[int]] = {}
+    words = list(islice(_words(query[:_LONGEST_QUERY]), _MOST_TRIED))
+    for word in words:
+        starts, written = list(_starts(word, text, first)), word
+        if not starts:
+            for other in (word.lower(), word.lower().removesuffix("s")):
+                if starts := list(_starts(other, lower, first)):
+                    at = lower.find(other, starts[0])
+                    written = text[at : at + len(other)]
+                    break
+        if starts and len(starts) < size * _EVERYWHERE and len(found) < _MOST_WORDS:
+            found[written] = starts
+    if not found:
+        return QueryLines((), 0, ())
+    scores: dict[int, float] = {}
+    for starts in found.values():
+        for start in starts:
+            scores[start] = scores.get(start, 0.0) + math.log(1 + size / len(starts))
+    every = set.intersection(*map(set, found.values()))
+    ranked = sorted(scores, key=lambda start: (-scores[start], start))[:_MOST_LINES]
+    best = ranked[0]
+    shown = {start for start in ranked if scores[start] > scores[best] * _NEAR}
+    if len(every) <= _MOST_LINES:  # the query is not about all of them
+        if not every and not header:  # in prose, sentences go on in the next line
+            shown = {*ranked[:2], *_around(text, best)} & (shown | _around(text, best))
+        shown |= _related(text, best, set(found), first)
+    rarest = min(found, key=lambda word: len(found[word]))
+    return QueryLines(
+        tuple(found) if every else (rarest,),
+        len(every) or len(found[rarest]),
+        tuple(
+            (text.count("\n", 0, start) + 1, line)
+            for start in sorted(shown)
+            if (line := _line(text, start).strip()[:_LONGEST_LINE])
+        ),
+        complete=bool(every) and len(found) == len(words),
+    )
+
+
+def _words(query: str) -> Iterator[str]:
+    seen = set()
+    for part in query.split():
+        word = re.sub(r"['’]s$", "", part.strip(_EDGES))
+        if word.lower() not in _COMMON and len(word) > 1 and word not in seen:
+            seen.add(word)
+            yield word
+
+
+def is_always_whole(word: str, text: str) -> bool:
+    """Tell whether no line has a word only within other words, as "12" in "4123"."""
+    text = text[:MOST_CHARACTERS]
+    return list(_starts(word, text, 0)) == list(_starts(word, text, 0, whole=False))
+
+
+def _starts(word: str, text: str, first: int, *, whole: bool = True) -> Iterator[int]:
+    """Yield the starts of the lines that have a word, in linear time. whole: not within others."""
+    at = text.find(word, first)
+    while at >= 0:
+        end = at + len(word)
+        if not whole or not (_in_word(text[at - 1 : at]) or _in_word(text[end : end + 1])):
+            yield text.rfind("\n", 0, at) + 1
+            end = text.find("\n", end)
+            if end < 0:
+                return
+        at = text.find(word, end)
+
+
+def _in_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+def _line(text: str, start: int) -> str:
+    end = text.find("\n", start)
+    return text[start:] if end < 0 else text[start:end]
+
+
+def _around(text: str, start: int) -> set[int]:
+    starts = {start}
+    before = start
+    for _ in range(_BEFORE):
+        if before:
+            before = text.rfind("\n", 0, before - 1) + 1
+            starts.add(before)
+    if after := text.find("\n", start) + 1:
+        starts.add(after)
+    return starts
+
+
+def _related(text: str, best: int, known: set[str], first: int) -> set[int]:
+    """Return lines that share a rare word with the best line: the next step of a question such as
+    "where does the owner of badge 12 work?"."""
+    related: dict[int, None] = {}
+    for word in _words(_line(text, best)[:_LONGEST_LINE]):
+        if word not in known:
+            starts = list(_starts(word, text, first))
+            if 1 < len(starts) <= _RARE:
+                related |= dict.fromkeys(starts)
+    return set(list(related)[:_MOST_LINES])
+
 
 MOST_DOCUMENTS = 30
 LONGEST_NAME = 100
@@ -36,9 +169,7 @@ LONGEST_ABOUT = 4_000
 PREVIEW = 500
 """Characters of the text's beginning in the first message; of its end, half as many."""
 SHORTENED_OUTPUT = 1_000
-"""Characters that are kept of an earlier output when a conversation has become long."""
 _OF_PYTHON = 100
-"""Megabytes of a sandbox's memory that Python takes, or might."""
 
 _SYSTEM = """\
 {first}
@@ -126,11 +257,6 @@ def system_prompt(
     gaps: str = "",
     tools: Sequence[DescribedTool] = (),
 ) -> str:
-    """Return the system prompt of a call at some depth, which is the same in every turn: what is
-    available, how to work, and the limits.
-
-    gaps: what the sandbox's Python lacks. tools: the caller's functions.
-    """
     searches = depth + 1 < limits.max_depth
     return _SYSTEM.format(
         first=SEARCH,
@@ -153,7 +279,6 @@ def system_prompt(
 
 
 def with_instructions(prompt: str, text: Text) -> str:
-    """Return a system prompt with the caller's instructions, if there are any."""
     if not text.instructions.strip():
         return prompt
     return f"{prompt}\nThe user's instructions for this search:\n{_defused(text.instructions)}\n"
@@ -167,19 +292,15 @@ def is_looked_up(query: str, text: Text) -> bool:
 
 
 def first_message(query: str, text: Text, left: BudgetLeft) -> str:
-    """Return a description of the text, its beginning and end, and the query: last, so that the beginning of the prompt stays the same."""
+    """Return a description of the text, its beginning and end, and last the query, so that prompts
+    begin alike."""
     size = len(text.text)
     lines = text.text.count("\n") + (not text.text.endswith("\n") and size > 0)
     if text.contexts:
         return _first_of_several(query, text, left)
-    what = (
-        "str of"
-        if text.kind == "str"
-        else f"{text.kind} of {len(text.parts):,} documents, together"
-    )
     rows = _read_rows(text.text) if text.kind == "str" else None
     about = [
-        f"context is a {what} {size:,} characters in {lines:,} lines (about {tokens(size):,} tokens)."
+        f"context is a {_size(text.kind, text.parts, size)} in {lines:,} lines (about {tokens(size):,} tokens)."
     ]
     if text.about:
         about.append(text.about)
@@ -202,17 +323,12 @@ def first_message(query: str, text: Text, left: BudgetLeft) -> str:
 
 
 class _Rows(NamedTuple):
-    """How code reads a text whose lines are rows."""
-
     form: str
     columns: dict[str, str]
-    """Their names, each with a value of the first row."""
     code: str
-    """Reads all rows as dicts."""
 
 
 def _read_rows(text: str) -> _Rows | None:
-    """Tell how to read a text that is CSV with a header, or JSON lines; None for any other."""
     head = text[:10_000].splitlines()[:4]
     if len(head) < 4:
         return None
@@ -235,7 +351,6 @@ def _read_rows(text: str) -> _Rows | None:
 
 
 def _query_lines(query: str, text: Text, rows: _Rows | None) -> tuple[str, str]:
-    """Show lines of a text that share words with the query, and say how to begin."""
     question = query.partition(FORM)[0]
     by_code = needs_code(question, str, ())
     is_csv = rows is not None and rows.form == "CSV"
@@ -260,7 +375,6 @@ def _query_lines(query: str, text: Text, rows: _Rows | None) -> tuple[str, str]:
 
 
 def _example_of_lines(query: str, text: Text, found: QueryLines) -> str:
-    """Return code that computes from all lines with the words of a query."""
     tests = [
         f"{word!r} in line"
         if is_always_whole(word, text.text)
@@ -277,12 +391,11 @@ def _example_of_lines(query: str, text: Text, found: QueryLines) -> str:
 
 
 def _example_of_rows(query: str, words: Sequence[str], rows: _Rows) -> str:
-    """Return code that computes from all rows with the words of a query."""
     condition = " and ".join(f"{word!r} in row.values()" for word in words)
     module = "csv" if rows.form == "CSV" else "json"
     code = f"import {module}\nrows = [row for row in {rows.code}{condition and ' if '}{condition}]"
     columns = rows.columns
-    number = next((name for name, value in columns.items() if _is_number(value)), "")
+    number = next((n for n, value in columns.items() if re.fullmatch(r"-?\d+(\.\d+)?", value)), "")
     day = next((name for name, value in columns.items() if re.match(r"\d{4}-\d\d", value)), "")
     if _COUNTS.search(query) or not number:
         return _COMPUTE.format(what="their number", code=f"{code}\nFINAL(len(rows))")
@@ -294,27 +407,19 @@ def _example_of_rows(query: str, words: Sequence[str], rows: _Rows) -> str:
     return _COMPUTE.format(what=what, code=f"{code}\n{last}")
 
 
-def _is_number(value: str) -> bool:
-    return re.fullmatch(r"-?\d+(\.\d+)?", value) is not None
+def _size(kind: str, documents: Sequence[Document], characters: int) -> str:
+    what = "str of" if kind == "str" else f"{kind} of {len(documents):,} documents, together"
+    return f"{what} {characters:,} characters"
 
 
 def _first_of_several(query: str, text: Text, left: BudgetLeft) -> str:
-    """Describe each context, with its beginning and end, and return that with the query."""
     size, share = len(text.text), max(100, PREVIEW * 3 // len(text.contexts))
-    about, previews = (
-        [f"The contexts have {size:,} characters together (about {tokens(size):,} tokens)."],
-        [],
-    )
+    about = [f"The contexts have {size:,} characters together (about {tokens(size):,} tokens)."]
+    previews: list[str] = []
     for each in text.contexts:
         part = text.text[each.start : each.end]
-        kind = (
-            each.kind
-            if each.kind == "str"
-            else f"{each.kind} of {len(each.parts):,} documents, together"
-        )
-        about.append(
-            f"{each.name} is a {kind}{' of' if each.kind == 'str' else ''} {len(part):,} characters in {part.count(chr(10)) + 1:,} lines."
-        )
+        characters = _size(each.kind, each.parts, len(part))
+        about.append(f"{each.name} is a {characters} in {part.count(chr(10)) + 1:,} lines.")
         about += [each.about] if each.about else []
         about += [
             _document(document)
@@ -329,14 +434,10 @@ def _first_of_several(query: str, text: Text, left: BudgetLeft) -> str:
 def turn_message(
     result: TurnResult, left: BudgetLeft, *, cut: bool = False, query: str = ""
 ) -> str:
-    """Report what a turn's code printed, how it ended, and what is left. cut: whether text after
-    the code was dropped. query: repeated at the end, if it is short."""
     output = result.output.rstrip("\n")
-    shown = (
-        shorten(output, LONGEST_OUTPUT)
-        if output.strip()
-        else "(nothing was printed: print what you want to see)"
-    )
+    shown = shorten(output, LONGEST_OUTPUT)
+    if not output.strip():
+        shown = "(nothing was printed: print what you want to see)"
     head = f'status="{result.status}" characters="{result.chars}"'
     if result.duration >= 1:  # so that quick turns read the same in every run
         head += f' seconds="{result.duration:.0f}"'
@@ -350,7 +451,6 @@ def turn_message(
 
 
 def _reminder(query: str, *, failed: bool) -> str:
-    """Return what to do next, with the query if it is short; empty if it is not given."""
     if not 0 < len(query) <= _SHORT_QUERY:
         return ""
     begin = (
@@ -360,7 +460,6 @@ def _reminder(query: str, *, failed: bool) -> str:
 
 
 def shortened_turn_message(result: TurnResult) -> str:
-    """Report an earlier turn's output by its head, in a conversation that has become long."""
     head = result.output[:SHORTENED_OUTPUT]
     omission = f"Only its head is kept here, {len(head):,} of {result.chars:,} characters. Print again what you need of it; variables are still there."
     return _joined(
@@ -371,18 +470,14 @@ def shortened_turn_message(result: TurnResult) -> str:
 
 
 def repeated_code(query: str) -> str:
-    """Reply to a block that has run before: its output stands above."""
     return _REPEATED_CODE.format(query=_defused(query))
 
 
 def feedback_message(feedback: str, left: BudgetLeft) -> str:
-    """Reply to an answer that has no code to run."""
     return _joined(feedback, _left(left))
 
 
 def last_message(why: str, query: str, found: str = "") -> str:
-    """Ask for the best answer so far. why: a sentence saying what is used up. found: results that
-    the model may not have seen."""
     return _joined(
         f"{LAST_CALL} {why}",
         "Answer the query now in words and figures, from what you have found so far. Write no code.",
@@ -392,13 +487,10 @@ def last_message(why: str, query: str, found: str = "") -> str:
 
 
 def plain_system() -> str:
-    """Return the system prompt of a plain call."""
     return _PLAIN.format(first=PLAIN, text=TEXT)
 
 
 def plain_message(query: str, text: str) -> str:
-    """Return a plain call's message: the query and all of the text. The query is repeated after a
-    long text."""
     if not text:
         return _tagged(QUERY, query)
     again = (
@@ -409,15 +501,8 @@ def plain_message(query: str, text: str) -> str:
     return _joined(_tagged(QUERY, query), _tagged(TEXT, text), again)
 
 
-def tokens(characters: int) -> int:
-    """Estimate how many tokens a text has."""
-    return -(-characters // CHARACTERS_A_TOKEN)
-
-
 @cache
 def _functions(searches: bool) -> str:
-    """List each function with the first line of its docstring; help() in the sandbox shows the rest. searches: whether a sub-call may run
-    code; otherwise `rlm` does no more than `llm`."""
     lines = []
     for name in FUNCTIONS:
         if searches or name not in ("rlm", "rlm_map"):
@@ -445,7 +530,6 @@ def _context_line(text: Text) -> str:
 
 
 def _form(kind: str, count: int, part: str) -> str:
-    """Say what a variable with texts is. count: of its documents, if it should be shown."""
     if kind == "str":
         return f"a str {part.removeprefix('each a str ')}."
     of = f"of {count:,} strings" if count else "of strings"
@@ -453,7 +537,6 @@ def _form(kind: str, count: int, part: str) -> str:
 
 
 def _tools(tools: Sequence[DescribedTool], seconds: float) -> str:
-    """List the caller's functions."""
     lines = [
         "",
         "",
@@ -474,8 +557,6 @@ def _tools(tools: Sequence[DescribedTool], seconds: float) -> str:
 
 
 def _preview(text: str, most: int = PREVIEW, *, ends: bool = True) -> list[str]:
-    """Return the beginning of a text, of at most so many characters, and half as much of its
-    end."""
     if len(text) <= most + most // 2:
         return ["This is all of it:", _tagged(TEXT, text)] if text else []
     if not ends:

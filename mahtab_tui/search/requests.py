@@ -8,6 +8,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, InvalidStateError
 from typing import Any, NamedTuple, Protocol
 
 from mahtab_tui.llm.base import make_encodable
@@ -22,13 +23,10 @@ from mahtab_tui.worker.sandbox.text import (
 )
 
 MOST_CALLS = 1_000
-"""Calls of tools in one search."""
 _AT_A_TIME = 8
 
 
 class ToolRunner(Protocol):
-    """Runs the functions: `worker.search.CallerTools`, or the way to it."""
-
     described: list[DescribedTool]
 
     def start(
@@ -47,8 +45,6 @@ class ToolRunner(Protocol):
 
 
 class Tools:
-    """The tools of one search."""
-
     def __init__(self, runner: ToolRunner) -> None:
         self.described = tuple(runner.described)
         self._runner = runner
@@ -66,20 +62,15 @@ class Tools:
                 f"The tools of a search may be called {MOST_CALLS:,} times, and have been."
             )
         async with self._gate:
-            loop = asyncio.get_running_loop()
-            answered: asyncio.Future[Mapping[str, Any]] = loop.create_future()
-
-            def settle(result: Mapping[str, Any]) -> None:
-                if not answered.done():
-                    answered.set_result(result)
+            answered: Future[Mapping[str, Any]] = Future()
 
             def done(result: Mapping[str, Any]) -> None:
-                with contextlib.suppress(RuntimeError):  # the search has been closed
-                    loop.call_soon_threadsafe(settle, result)
+                with contextlib.suppress(InvalidStateError):  # it has been stopped
+                    answered.set_result(result)
 
             self._runner.start(number, name, args, kwargs, done)
             try:
-                result = await answered
+                result = await asyncio.wrap_future(answered)
             finally:
                 if not answered.done() or answered.cancelled():
                     self._runner.stop(number)
@@ -92,24 +83,12 @@ class Tools:
 
 
 MAX_PARTS = 5_000
-"""Parts of one fan-out."""
 _MAX_QUERY = 100_000
 _MAX_MADE = 50_000_000
-"""Characters of a part that the code has made."""
 _MAX_SPANS = 1_000
 
 
-class FinalAnswer(NamedTuple):
-    """Final answer of a node's code."""
-
-    text: str
-    spans: list[TextSpan]
-    """Spans of the node's text, which the answer quotes or names by the numbers of lines."""
-
-
 class Request(NamedTuple):
-    """A request for sub-calls."""
-
     queries: tuple[str, ...]
     parts: tuple[tuple[TextSpan, ...] | Text, ...]
     """Each is a text that code has made, or places in the node's text, handed on together."""
@@ -160,9 +139,9 @@ def read_tool_call(args: Any) -> tuple[str, list[Any], dict[str, Any]]:
         raise CallRefusedError(str(error)) from None
 
 
-def read_final(args: Any, text: Text, longest: int) -> FinalAnswer | None:
-    """Check an answer; None if it is invalid, or has more than `longest` characters. Its spans are
-    those that it quotes, and the lines that it names."""
+def read_final(args: Any, text: Text, longest: int) -> tuple[str, list[TextSpan]] | None:
+    """Check an answer; None if it is invalid or too long. Its spans are those that it quotes, and
+    the lines that it names."""
     answer = args.get("text") if isinstance(args, Mapping) else None
     if not isinstance(answer, str) or len(answer) > longest:
         return None
@@ -173,11 +152,10 @@ def read_final(args: Any, text: Text, longest: int) -> FinalAnswer | None:
         is_named = line in named and (start, end) == find_line(text.text, start)
         if is_named or (end - start <= len(answer) and is_quoted(text.text[start:end], answer)):
             spans.append((start, end))
-    return FinalAnswer(make_encodable(answer), spans)
+    return make_encodable(answer), spans
 
 
 def read_touch(args: Any, text: Text) -> tuple[str, list[TextSpan]] | None:
-    """Check a report of what a node has read; None if it is invalid or empty."""
     if not isinstance(args, Mapping) or args.get("how") not in ("peek", "grep"):
         return None
     spans = read_spans(args.get("spans"), text)
@@ -195,7 +173,6 @@ def is_quoted(words: str, answer: str) -> bool:
 
 
 def read_spans(given: Any, text: Text) -> list[TextSpan]:
-    """Return the valid spans, cut to the text."""
     spans = [_span(one, text) for one in given[:_MAX_SPANS]] if isinstance(given, list) else []
     return [span for span in spans if span is not None and span[0] < span[1]]
 
@@ -282,7 +259,7 @@ _NUMBER = re.compile(r"-?\d[\d,]{0,30}(\.\d{1,30})?")
 
 
 class SubAnswers:
-    """The answers of a node's sub-calls, what they rest on, and which parts of the node's text they have read."""
+    """The answers of a node's sub-calls, what they rest on, and what they have read."""
 
     def __init__(self, text: Text) -> None:
         self._text = text
@@ -297,9 +274,8 @@ class SubAnswers:
             self._read.append((answer, read))
 
     def evidence(self, answer: str) -> list[TextSpan]:
-        """Return the spans of the root's text on which the node's answer rests: those of the answers
-        in it, and the places of single values from them. A number with no place of its own is
-        computed, and rests on all that the sub-calls quote."""
+        """Return the spans of the root's text on which the node's answer rests. A number with no
+        place of its own is computed, and rests on all that the sub-calls quote."""
         found = self._text.to_root(list(self._value_spans(answer)))
         for each, spans in itertools.islice(self._spans.items(), 5 * _READ // (len(answer) + 1)):
             if spans and (
@@ -313,9 +289,8 @@ class SubAnswers:
         return found
 
     def _value_spans(self, answer: str) -> Iterator[TextSpan]:
-        """Yield the places of the values that stand in the answer and in one of a sub-call, and
-        exactly once in what that sub-call has read; not if sub-calls have them from different
-        places."""
+        """Yield the places of values of the answer that stand exactly once in what a sub-call with
+        them has read; not if sub-calls have them from different places."""
         left, shared = _READ, self._shared_values(answer)
         for value in sorted(shared, key=lambda value: (-len(value), value)):
             parts = shared[value]

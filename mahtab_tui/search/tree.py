@@ -39,15 +39,12 @@ from mahtab_tui.search.node import (
 class SearchControl(Protocol):
     """Methods may be called from any thread and return at once. Unknown ids are ignored."""
 
-    def stop(self, tree: str, node: str) -> None:
-        """Stop a node with its descendants; the parent gets a value marked as failed."""
+    def stop(self, tree: str, node: str) -> None: ...
 
     def retry(self, tree: str, node: str, query: str | None = None) -> None:
-        """Run a node again, perhaps with another query. If its parent no longer waits, the old
-        answer stays beside the new one."""
+        """Run a node again. If its parent no longer waits, the old answer stays beside the new."""
 
-    def make_variable(self, answer: str) -> None:
-        """Make an answer a variable of the namespace, by a cell of the user's."""
+    def make_variable(self, answer: str) -> None: ...
 
     def text(self, tree: str, start: int, end: int) -> str | None:
         """Return a part of the root's text, or None if it is no longer in memory."""
@@ -65,12 +62,8 @@ _OfTurn = SearchTurn | SearchChatStream | SearchChat | SearchReplIn | SearchRepl
 
 
 class Tree:
-    """One search. The cost of folding an event grows with the depth of its node, not with the
-    number of nodes.
-
-    Any part of a stream gives a tree: events that are repeated, unknown or inconsistent are
-    skipped.
-    """
+    """One search. Any part of a stream gives a tree: events that are repeated, unknown or
+    inconsistent are skipped."""
 
     def __init__(self, id: str) -> None:
         self.id = id
@@ -84,7 +77,6 @@ class Tree:
         self.counts: Counter[State] = Counter()
         self.depth = 0
         self.questions: dict[str, tuple[SearchNode, FanOut]] = {}
-        """Fan-outs that wait for an answer, by request."""
         self.newest: SearchNode | None = None
         self.structure = 0
         """Grows when a node starts, ends or asks for consent."""
@@ -110,7 +102,6 @@ class Tree:
         )
 
     def left(self, now: float) -> BudgetLeft:
-        """Return what is left of its budget. now: seconds since the epoch."""
         elapsed = self.root.elapsed(now) if self.root else 0.0
 
         def rest(name: str, used: float) -> float | None:
@@ -125,7 +116,6 @@ class Tree:
         )
 
     def fold(self, record: Record) -> None:
-        """Take in the next event."""
         if not isinstance(record, SearchRecord | Usage):
             return
         if record.seq is not None:
@@ -183,7 +173,6 @@ class Tree:
             self.cell = record.cell
 
     def _insert(self, node: SearchNode, replaced: SearchNode | None, record: SearchBegin) -> None:
-        """Put a node into its place in the tree and in its batch."""
         if replaced is not None and replaced.parent is node.parent:
             node.replaces = replaced
             replaced.again.append(node)
@@ -324,23 +313,16 @@ def _ancestors(node: SearchNode) -> list[SearchNode]:
 
 
 TREES = 50
-"""Trees that are kept; of more, the oldest finished ones are dropped."""
 
 
 class SearchProgress(NamedTuple):
-    """How far the running searches are, all together. `begun` is in seconds since the epoch."""
-
     begun: float
     calls: int
     finished: int
-    """Parts of their texts that have an answer."""
     parts: int
-    """0 as long as no text was divided."""
 
 
 class Trees:
-    """Folds the bus's records of searches into trees."""
-
     def __init__(self) -> None:
         self._trees: dict[str, Tree] = {}
         self._gone = 0
@@ -349,7 +331,6 @@ class Trees:
         return len(self._trees)
 
     def __iter__(self) -> Iterator[Tree]:
-        """Iterate from the newest to the oldest."""
         return reversed(self._trees.values())
 
     def __getitem__(self, id: str) -> Tree:
@@ -362,7 +343,6 @@ class Trees:
 
     @property
     def progress(self) -> SearchProgress | None:
-        """How far the running searches are; None if none runs."""
         running = [tree for tree in self._trees.values() if tree.roots and not tree.finished]
         if not running:
             return None
@@ -376,7 +356,6 @@ class Trees:
         )
 
     def fold(self, records: Sequence[Record]) -> bool:
-        """Fold records; returns whether any belongs to a search."""
         found = False
         for record in records:
             if isinstance(record, SearchRecord | Usage) and record.tree:

@@ -1,4 +1,4 @@
-"""The turns of a node that explores its text with code."""
+"""The turns of a node that explores its text with code, and what it has found."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ import asyncio
 import re
 import warnings
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from mahtab_tui.search.engine import Engine
+
 
 from mahtab_tui.bus.answers import fences, parse_response
 from mahtab_tui.bus.records import SearchChat, SearchReplIn, SearchReplOut
@@ -18,63 +22,215 @@ from mahtab_tui.sandbox.base import (
     CallRefusedError,
     Sandbox,
     SandboxError,
-    Sandboxes,
     Text,
+    TextRun,
     TextSpan,
     TurnResult,
 )
 from mahtab_tui.search import prompts
-from mahtab_tui.search.calls import Amount, BudgetSpent, Calls, Deadline
-from mahtab_tui.search.conversation import Message, Reply
-from mahtab_tui.search.limits import Limits
-from mahtab_tui.search.live import LiveNode, NodeOutcome
-from mahtab_tui.search.log import Events
-from mahtab_tui.search.node import BudgetLeft, Intervals
+from mahtab_tui.search.conversation import Message, Model, Reply
+from mahtab_tui.search.limits import Amount, BudgetSpent, Deadline
+from mahtab_tui.search.node import Intervals, shortened
 from mahtab_tui.search.prompts import CUT_OFF_ANSWER, EMPTY_ANSWER, NO_CODE
 from mahtab_tui.search.requests import (
-    Request,
     SubAnswers,
-    Tools,
     read_call,
     read_final,
     read_tool_call,
     read_touch,
 )
-from mahtab_tui.worker.sandbox.text import find_values
+
+MOST = 10_000
+"""Characters of the newest outputs, and of the newest answers, that are kept."""
+_LONGEST = 4_000
+_QUERY = 200
+
+
+class Findings:
+    """Newest outputs, answers of sub-calls, and answers without code, of a node."""
+
+    def __init__(self) -> None:
+        self._printed = _RecentTexts()
+        self._written = _RecentTexts()
+        self.answers = _RecentTexts()
+
+    def __bool__(self) -> bool:
+        return bool(self._printed or self._written or self.answers)
+
+    def add_output(self, text: str) -> None:
+        self._printed.add(text.strip())
+
+    def add_words(self, text: str) -> None:
+        self._written.add(text.strip())
+
+    def add_answer(self, query: str, index: int, of: int, answer: str) -> None:
+        part = f" (part {index + 1} of {of})" if of > 1 else ""
+        self.answers.add(f"{shortened(query, _QUERY)}{part}: {answer.strip()}")
+
+    @property
+    def text(self) -> str:
+        kinds = {
+            "Answers on parts of the text": self.answers,
+            "Printed by its code": self._printed,
+            "Written by its model": self._written,
+        }
+        return "\n\n".join(f"{kind}:\n{texts.text}" for kind, texts in kinds.items() if texts)
+
+    def as_answer(self, reason: str) -> str:
+        return f"The search ended before it had an answer. {reason} This is what it had found.\n\n{self.text}"
+
+
+class _RecentTexts:
+    def __init__(self) -> None:
+        self._texts: deque[str] = deque()
+        self._chars = 0
+        self._dropped = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._texts)
+
+    def add(self, text: str) -> None:
+        if not text:
+            return
+        self._texts.append(shortened(text, _LONGEST))
+        self._chars += len(self._texts[-1])
+        while self._chars > MOST:
+            self._chars -= len(self._texts.popleft())
+            self._dropped += 1
+
+    @property
+    def text(self) -> str:
+        dropped = [f"… {self._dropped:,} earlier left out …"] if self._dropped else []
+        return "\n".join([*dropped, *self._texts])
+
+
+EndState = Literal["done", "partial", "error", "stopped"]
+Kind = Literal["rlm", "llm"]
+
+
+class NodeOutcome(NamedTuple):
+    text: str
+    """The answer, or a sentence saying why there is none."""
+    state: EndState
+    spans: Sequence[TextSpan] = ()
+    why: str = ""
+
+    @property
+    def failed(self) -> bool:
+        return self.state in ("error", "stopped")
+
+
+class NodeSource(NamedTuple):
+    """Holder of a node's text, so that no copy is held before and after it is read."""
+
+    text: Text
+    root_spans: tuple[TextSpan, ...] | None = None
+    """Parts of it, to be joined by line breaks; None: all of it."""
+
+    def release_text(self) -> Text:
+        return self.text if self.root_spans is None else self.text.joined(self.root_spans)
+
+    @property
+    def _own_spans(self) -> Sequence[TextSpan]:
+        return ((0, len(self.text.text)),) if self.root_spans is None else self.root_spans
+
+    @property
+    def runs(self) -> list[TextRun]:
+        return self.text.joined_runs(self._own_spans)
+
+    @property
+    def chars(self) -> int:
+        return sum(end - start + 1 for start, end in self._own_spans) - 1
+
+    @property
+    def spans(self) -> list[TextSpan]:
+        return self.text.to_root(self._own_spans)
+
+
+class LiveFanOut:
+    def __init__(self, number: int, size: int) -> None:
+        self.number = number
+        self.waiting = True
+        self.size = size
+        self._nodes: list[LiveNode | None] = [None] * size
+        """By index; of a node and its retries, the newest."""
+        self._left = size
+        self._done = asyncio.Event()
+
+    def put(self, node: LiveNode) -> None:
+        before = self._nodes[node.index]
+        if before is not None and before.outcome is not None:
+            self._left += 1
+            self._done.clear()
+        self._nodes[node.index] = node
+
+    def ended(self, node: LiveNode) -> None:
+        if self._nodes[node.index] is node:
+            self._left -= 1
+            if not self._left:
+                self._done.set()
+
+    def running(self) -> list[LiveNode]:
+        return [node for node in self._nodes if node is not None and node.outcome is None]
+
+    async def outcomes(self) -> list[NodeOutcome]:
+        try:
+            while self._left:
+                await self._done.wait()  # again if the last one was retried meanwhile
+        finally:
+            self.waiting = False
+        return [
+            node.outcome for node in self._nodes if node is not None and node.outcome is not None
+        ]
+
+
+@dataclass(eq=False)
+class LiveNode:
+    id: str
+    parent: LiveNode | None
+    depth: int
+    kind: Kind
+    query: str
+    source: NodeSource
+    model: Model
+    batch: LiveFanOut
+    index: int
+    replaces: str = ""
+    children: int = 0
+    turn: int = 0
+    batches: int = 0
+    running: dict[LiveNode, None] = field(default_factory=dict)
+    asking: set[asyncio.Future[bool]] = field(default_factory=set)
+    found: Findings = field(default_factory=Findings)
+    over: bool = False
+    """Whether it is ending and cannot start more children."""
+    task: asyncio.Task[NodeOutcome] | None = None
+    outcome: NodeOutcome | None = None
+
 
 _BARE_LIMIT = 100_000
-"""Longer answers without a block are not tried as Python."""
 
 _ALSO_PYTHON = frozenset(("repl",))
 """Languages on a fence that models write which were trained with other programs for searches."""
 _UNNAMED = frozenset(("", "ipython", "code"))
-"""Other names on a fence, around what may be Python."""
 _VALUE = re.compile(r"\d[\d.,:/-]*\d|\d|`[^`\n]{1,200}`|\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'")
 """Values in an answer in words: figures, and what is quoted."""
 _FINAL = re.compile(r"""\b(?:FINAL|FINAL_VAR|SUBMIT)\(|\banswer\[["']ready["']\]""")
-"""Occurs in code that gives the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerCode:
-    """The code of a model's answer, or the reply to an answer without code."""
-
     code: str | None
-    """The code to run; None if there is none."""
     cut: bool = False
-    """Whether text after the code was dropped. It was written before the code ran, so the model
-    could only imagine the output."""
+    """Whether text after the code was dropped: an output that the model could only imagine."""
     feedback: str = ""
-    """Message to the model if there is no code."""
     words: str = ""
     """The value of a block that is only a literal: an answer rather than code."""
 
 
 def extract_code(answer: str, *, ended: bool = True) -> AnswerCode:
-    """Return the first block of Python in an answer, or all of it if it is bare Python.
-
-    ended: whether the model ended its answer itself; if not, a block without an end is not run.
-    """
+    """Return the first block of Python in an answer, or all of it if it is bare Python. ended: if
+    not, a block without an end is not run."""
     if not answer.strip():
         return AnswerCode(None, feedback=EMPTY_ANSWER)
     parsed = parse_response(answer, ended=ended, also=_ALSO_PYTHON)
@@ -86,14 +242,14 @@ def extract_code(answer: str, *, ended: bool = True) -> AnswerCode:
             return AnswerCode(None, feedback=CUT_OFF_ANSWER)
     return (
         _unnamed(answer)
-        or _bare(answer, ended)
+        or (AnswerCode(answer.strip()) if ended and _is_code(answer.strip()) else None)
         or AnswerCode(None, feedback=NO_CODE if ended else CUT_OFF_ANSWER)
     )
 
 
 def last_answer(answer: str) -> tuple[str, str | None]:
-    """Return the words of an answer that should have no code, and the code that it has all the
-    same to give the answer; None for a plain string in FINAL, which becomes the words."""
+    """Return the words of an answer that should have no code, and the code in it that gives the
+    answer."""
     code = extract_code(answer).code
     if code is None or not _FINAL.search(code):
         return answer.strip(), None
@@ -110,17 +266,12 @@ def last_answer(answer: str) -> tuple[str, str | None]:
 
 
 def _unnamed(answer: str) -> AnswerCode | None:
-    """Return the first block whose fence names no language, if it is Python."""
     text = answer.replace("\r\n", "\n")
     fence = next((fence for fence in fences(text) if fence.info.lower() in _UNNAMED), None)
     if fence is None or not fence.closed or not _is_code(fence.code):
         return None
     rest = text.split("\n")[fence.end :]
     return AnswerCode(fence.code.rstrip(), cut=any(line.strip() for line in rest))
-
-
-def _bare(answer: str, ended: bool) -> AnswerCode | None:
-    return AnswerCode(answer.strip()) if ended and _is_code(answer.strip()) else None
 
 
 def _is_code(text: str) -> bool:
@@ -154,46 +305,26 @@ def _parse(code: str) -> ast.Module:
 
 
 _MAX_GROUNDS = 4_096
-"""Spans on which one answer may rest."""
 _MAX_TOUCHES = 20_000
-"""Spans that one node may report as seen."""
-
-Ask = Callable[[Request, Text], Awaitable[list[NodeOutcome]]]
-"""Starts sub-calls and returns their outcomes."""
 
 
 class SandboxCalls:
-    """Implements `SandboxHost` for one node."""
-
-    def __init__(
-        self,
-        node: LiveNode,
-        text: Text,
-        events: Events,
-        ask: Ask,
-        limits: Limits,
-        tools: Tools | None,
-    ) -> None:
+    def __init__(self, engine: Engine, node: LiveNode, text: Text) -> None:
         self.final: NodeOutcome | None = None
         self.answered = asyncio.Event()
+        self._engine = engine
         self._node = node
         self._text = text
-        self._events = events
-        self._ask = ask
-        self._limits = limits
-        self._longest_answer = limits.answer_at(node.depth)
-        self._tools = tools
         self._touches = 0
         self._answers = SubAnswers(text)
         self._tool_turn = 0
         self._tool_seconds = 0.0
-        """Seconds left in that turn for its calls of tools."""
 
     async def call(self, name: str, args: dict[str, Any]) -> Any:
         if name == "tool":
             return {"value": await self._call_tool(*read_tool_call(args))}
         request = read_call(name, args, self._text)
-        outcomes = await self._ask(request, self._text)
+        outcomes = await self._engine.ask(self._node, request, self._text)
         return {
             "answers": [
                 self._answer(outcome, read)
@@ -202,25 +333,23 @@ class SandboxCalls:
         }
 
     def _answer(self, outcome: NodeOutcome, read: Sequence[TextSpan]) -> dict[str, Any]:
-        """Return an answer for the code, and remember what it rests on."""
         if not outcome.failed:
             self._answers.add(outcome.text, outcome.spans, read)
         text = f"[partial] {outcome.text}" if outcome.state == "partial" else outcome.text
         return {"text": text, "failed": outcome.failed}
 
     async def _call_tool(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        """Call a function of the caller within the time of the turn. Raises `CallRefusedError`."""
-        if self._tools is None:
+        if self._engine.tools is None:
             raise CallRefusedError("There is no such tool.")
         if self._tool_turn != self._node.turn:
-            self._tool_turn, self._tool_seconds = self._node.turn, self._limits.turn_seconds
+            self._tool_turn, self._tool_seconds = self._node.turn, self._engine.limits.turn_seconds
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
             async with asyncio.timeout(self._tool_seconds):
-                return await self._tools.call(name, args, kwargs)
+                return await self._engine.tools.call(name, args, kwargs)
         except TimeoutError:
-            seconds = self._limits.turn_seconds
+            seconds = self._engine.limits.turn_seconds
             raise CallRefusedError(
                 f"{name} took too long and was ended: the tools have {seconds:g} s together in a turn."
             ) from None
@@ -228,21 +357,22 @@ class SandboxCalls:
             self._tool_seconds = max(0.0, self._tool_seconds - (loop.time() - began))
 
     def send(self, name: str, args: dict[str, Any]) -> None:
-        if (
-            name == "final"
-            and self.final is None
-            and (final := read_final(args, self._text, self._longest_answer)) is not None
-        ):
+        longest = self._engine.limits.answer_at(self._node.depth)
+        if name == "final":
+            final = None if self.final else read_final(args, self._text, longest)
+            if final is None:
+                return
+            words, spans = final
             rests_on = Intervals(limit=_MAX_TOUCHES)
-            rests_on.add(self._text.to_root(final.spans))
-            rests_on.add(self._answers.evidence(final.text))
-            self.final = NodeOutcome(final.text, "done", list(rests_on)[:_MAX_GROUNDS])
+            rests_on.add(self._text.to_root(spans))
+            rests_on.add(self._answers.evidence(words))
+            self.final = NodeOutcome(words, "done", list(rests_on)[:_MAX_GROUNDS])
             self.answered.set()
         elif name == "touch" and (touch := read_touch(args, self._text)) is not None:
             how, spans = touch
             self._touches += len(spans)
             if self._touches <= _MAX_TOUCHES:
-                self._events.touch(self._node.id, how, self._text.to_root(spans))
+                self._engine.events.touch(self._node.id, how, self._text.to_root(spans))
 
 
 _OUTPUT = 10_000
@@ -250,86 +380,46 @@ _OUTPUT = 10_000
 _LONG = 60_000
 """Characters of a conversation from which on earlier outputs are shortened."""
 _WHOLE = 3
-"""How many outputs stay as they are then."""
 _NOT_ONE = "There was not enough left for a first call and a last one. {}"
 _AFTER_FINAL = 0.3
 """Seconds that code may run on after it has given the answer."""
 
-RemainingBudget = Callable[[int], BudgetLeft]
-"""Returns what is left of the budget, given how many turns the node has left."""
-
 
 class Exploration:
-    """One node's turns."""
-
-    def __init__(
-        self,
-        node: LiveNode,
-        calls: Calls,
-        events: Events,
-        limits: Limits,
-        sandboxes: Sandboxes,
-        left: RemainingBudget,
-        tools: Tools | None = None,
-    ) -> None:
+    def __init__(self, engine: Engine, node: LiveNode) -> None:
+        self._engine = engine
         self._node = node
-        self._calls = calls
-        self._events = events
-        self._limits = limits
-        self._sandboxes = sandboxes
-        self._left = left
         self.sandbox: asyncio.Future[Sandbox] | None = None
         """The caller closes it."""
-        self._tools = tools
-        self._described = tools.described if tools else ()
+        self._described = engine.tools.described if engine.tools else ()
         self._conversation = node.model.conversation()
         self._turn = 0
         self._printed = ""
-        """Everything that the code has printed."""
         self._too_long = False
-        """Whether the conversation exceeds the model's context window."""
         self._outputs: deque[tuple[Message, TurnResult]] = deque()
-        """Messages with outputs that have not been shortened."""
         self._reserved = Amount()
-        """Reserved for the last call."""
 
-    async def run(self, ask: Ask, deadline: Deadline) -> NodeOutcome:
-        """Run turns until there is an answer; when turns, budget or time are used up, return the
-        best answer so far.
-
-        Raises `BudgetSpent` if the budget does not allow a first call, `SandboxError`, and a
-        model's errors while nothing has been found.
-        """
+    async def run(self, deadline: Deadline) -> NodeOutcome:
+        """Run turns until there is an answer, or a limit is reached. Raises `BudgetSpent`,
+        `SandboxError`, and a model's errors while nothing has been found."""
         text = self._node.source.release_text()
-        depth, gaps = self._node.depth, self._sandboxes.gaps
-        self._conversation.add(
-            Message(
-                "system",
-                prompts.with_instructions(
-                    prompts.system_prompt(
-                        text, self._limits, depth=depth, gaps=gaps, tools=self._described
-                    ),
-                    text,
-                ),
-            )
-        )
+        depth, gaps, limits = self._node.depth, self._engine.sandboxes.gaps, self._engine.limits
+        system = prompts.system_prompt(text, limits, depth=depth, gaps=gaps, tools=self._described)
+        self._conversation.add(Message("system", prompts.with_instructions(system, text)))
         try:
             self._reserve_last_call()
         except BudgetSpent as error:
             raise BudgetSpent(_NOT_ONE.format(error)) from None
-        calls = SandboxCalls(self._node, text, self._events, ask, self._limits, self._tools)
-        found = self._node.found
+        calls, found = SandboxCalls(self._engine, self._node, text), self._node.found
         try:
+            longest = limits.answer_at(depth)
             self.sandbox = asyncio.ensure_future(
-                self._sandboxes.start(
-                    text, calls, self._limits.answer_at(self._node.depth), self._described
-                )
+                self._engine.sandboxes.start(text, calls, longest, self._described)
             )
             await asyncio.sleep(0)  # it starts while the message is made and the model thinks
-            left = self._left(self._limits.max_turns)
-            self._conversation.add(
-                Message("user", prompts.first_message(self._node.query, text, left))
-            )
+            left = self._engine.left(limits.max_turns)
+            first = prompts.first_message(self._node.query, text, left)
+            self._conversation.add(Message("user", first))
             outcome, reason = await self._run_until_deadline(
                 deadline.work, self._explore(self.sandbox, calls, text)
             )
@@ -345,7 +435,7 @@ class Exploration:
             return outcome if outcome.state == "done" else outcome._replace(why=reason)
         finally:
             self._conversation.ended = True
-            self._calls.budget.free(self._reserved)
+            self._engine.calls.budget.free(self._reserved)
 
     async def _run_until_deadline(
         self, end: float | None, work: Awaitable[tuple[NodeOutcome | None, str]]
@@ -368,9 +458,8 @@ class Exploration:
     async def _explore(
         self, starting: asyncio.Future[Sandbox], calls: SandboxCalls, text: Text
     ) -> tuple[NodeOutcome | None, str]:
-        """Return the outcome, or None and the reason."""
         wordy, ran = False, dict[str, bool]()
-        for turn in range(1, self._limits.max_turns + 1):
+        for turn in range(1, self._engine.limits.max_turns + 1):
             try:
                 if turn > 1:
                     self._reserve_last_call()
@@ -380,9 +469,12 @@ class Exploration:
                     raise BudgetSpent(_NOT_ONE.format(error)) from None
                 return None, str(error)
             found = _literal_as_words(extract_code(reply.text, ended=not reply.cut))
-            self._events.send(SearchChat(reply.text, node=self._node.id, turn=turn, cut=found.cut))
-            left = self._left(self._limits.max_turns - turn)
-            code = _without_blank_lines(found.code or "")
+            self._engine.events.send(
+                SearchChat(reply.text, node=self._node.id, turn=turn, cut=found.cut)
+            )
+            left = self._engine.left(self._engine.limits.max_turns - turn)
+            lines = (found.code or "").splitlines()
+            code = "\n".join(line.rstrip() for line in lines if line.strip())
             if code in ran:
                 if ran[code]:
                     return None, "The model wrote the same code again and again."
@@ -390,9 +482,9 @@ class Exploration:
                 self._reply(reply.text, found, prompts.repeated_code(self._node.query), again=True)
                 continue
             if found.code is None:
-                words = found.words or reply.text
+                words = (found.words or reply.text).strip()
                 if found.feedback == NO_CODE and (wordy or self._is_printed(words)):
-                    return self._answer_in_words(words, text), ""
+                    return NodeOutcome(words, "done", text.quoted(words)), ""
                 wordy = found.feedback == NO_CODE
                 self._node.found.add_words(reply.text)
                 self._reply(reply.text, found, prompts.feedback_message(found.feedback, left))
@@ -408,7 +500,7 @@ class Exploration:
             self._printed += f"\n{result.output}"
             message = prompts.turn_message(result, left, cut=found.cut, query=self._node.query)
             self._add_result(result, self._reply(reply.text, found, message))
-        return None, f"rlm() ran out of turns ({self._limits.max_turns})."
+        return None, f"rlm() ran out of turns ({self._engine.limits.max_turns})."
 
     def _is_printed(self, words: str) -> bool:
         """Tell whether an answer in words gives values that the code has printed, and no others."""
@@ -416,14 +508,8 @@ class Exploration:
         values = [value for value in _VALUE.findall(words) if value not in known]
         return bool(values) and all(value.strip("\"`'") in self._printed for value in values)
 
-    def _answer_in_words(self, words: str, text: Text) -> NodeOutcome:
-        words = words.strip()
-        spans = find_values(words, text.text, [(0, len(text.text))])
-        return NodeOutcome(words, "done", text.to_root(sorted(spans)))
-
     def _reply(self, answer: str, found: AnswerCode, text: str, *, again: bool = False) -> Message:
-        """Add an answer of the model and the reply to it; returns the reply. again: leave out the
-        answer, which a model that sees it would repeat once more."""
+        """again: leave out the answer, which a model that sees it would repeat once more."""
         reply = Message("user", text)
         if self._node.model.remembers:
             self._conversation.add(Message("assistant", answer))
@@ -442,8 +528,6 @@ class Exploration:
         return reply
 
     def _add_result(self, result: TurnResult, message: Message) -> None:
-        """Note a turn's result. When the conversation has become long, earlier outputs are
-        shortened to their heads; code is kept."""
         self._outputs.append((message, result))
         if self._conversation.chars > _LONG:
             while len(self._outputs) > _WHOLE:
@@ -454,13 +538,12 @@ class Exploration:
                     )
 
     async def _ask(self, reserved: Amount | None = None) -> Reply:
-        """Get the model's next answer. reserved: what is already reserved for it."""
         self._turn += 1
         try:
-            return await self._calls.ask(
+            return await self._engine.calls.ask(
                 self._node.id,
                 self._turn,
-                self._limits.max_turns,
+                self._engine.limits.max_turns,
                 self._conversation,
                 reserved,
             )
@@ -472,8 +555,8 @@ class Exploration:
         self, turn: int, sandbox: Sandbox, code: str, calls: SandboxCalls
     ) -> TurnResult:
         self._node.turn = turn
-        self._events.send(SearchReplIn(code, node=self._node.id, turn=turn))
-        running = asyncio.ensure_future(sandbox.run(code, self._limits.turn_seconds))
+        self._engine.events.send(SearchReplIn(code, node=self._node.id, turn=turn))
+        running = asyncio.ensure_future(sandbox.run(code, self._engine.limits.turn_seconds))
         answered = asyncio.ensure_future(calls.answered.wait())
         try:
             await asyncio.wait((running, answered), return_when=asyncio.FIRST_COMPLETED)
@@ -493,11 +576,10 @@ class Exploration:
             duration=result.duration,
             chars=result.chars,
         )
-        self._events.send(about.changed(text=result.output[:_OUTPUT]))
+        self._engine.events.send(about.changed(text=result.output[:_OUTPUT]))
         return result
 
     async def _last_call(self, reason: str, calls: SandboxCalls) -> tuple[NodeOutcome | None, str]:
-        """Ask for the best answer with the call that was reserved for it."""
         node, found = self._node, self._node.found
         if self._too_long:  # drop the turns between its beginning and its end
             self._conversation.ended = True
@@ -515,7 +597,7 @@ class Exploration:
         except Exception:
             found.add_words(self._conversation.partial)  # as far as it came
             raise
-        self._events.send(SearchChat(reply.text, node=node.id, turn=self._turn))
+        self._engine.events.send(SearchChat(reply.text, node=node.id, turn=self._turn))
         words, code = last_answer(reply.text)
         if code is not None and self.sandbox is not None:
             try:
@@ -530,8 +612,10 @@ class Exploration:
     def _reserve_last_call(self) -> None:
         """Reserve what a last call after one more turn would take. Raises `BudgetSpent`; the
         earlier reservation then stays."""
-        wanted = self._calls.estimate(self._node.model, self._conversation.chars + 2 * _OUTPUT)
-        self._calls.budget.hold(wanted.minus(self._reserved))
+        wanted = self._engine.calls.estimate(
+            self._node.model, self._conversation.chars + 2 * _OUTPUT
+        )
+        self._engine.calls.budget.hold(wanted.minus(self._reserved))
         self._reserved = wanted
 
 
@@ -544,12 +628,7 @@ def _literal_as_words(found: AnswerCode) -> AnswerCode:
     return AnswerCode(None, feedback=NO_CODE, words=str(value))
 
 
-def _without_blank_lines(code: str) -> str:
-    return "\n".join(line.rstrip() for line in code.splitlines() if line.strip())
-
-
 def _drop_imagined_output(answer: str, found: AnswerCode) -> str:
-    """Return an answer without the text after its code."""
     if found.code is None or not found.cut:
         return answer
     start = answer.find(found.code)

@@ -1,4 +1,4 @@
-"""One server, from its start to its end. Everything runs on the loop of `servers.Servers`."""
+"""One server, from its start to its end, on the loop of `servers.Servers`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from mahtab_tui.settings.model import SettingsError
 Stored = TypeVar("Stored", bound=BaseModel)
 
 _PATIENCE = 5.0
-"""Seconds for a server to answer whether it is there."""
+"""Seconds for a server to answer."""
 MOST_TOOLS = 2_000
 _MOST_PAGES = 100
 _FAILURES = (
@@ -71,7 +71,6 @@ class Connection:
         report: Callable[[str], None],
         start_seconds: float,
     ) -> None:
-        """report: called with a sentence for the user."""
         self._state = state
         self._server = server
         self._folder = folder
@@ -80,71 +79,65 @@ class Connection:
         self._start_seconds = start_seconds
         self._turn = asyncio.Lock()
         """Held by the one who starts or ends the server."""
-        self._starting: asyncio.Future[None] | None = None
-        """Set while the server starts."""
         self._living: asyncio.Task[None] | None = None
+        self._started: asyncio.Future[None]
+        """Of the newest life: done when it is ready."""
         self._client: Client | None = None
         self._closed = Closed()
         self._limit: asyncio.Timeout | None = None
         self._listed: dict[str, types.Tool] = {}
-        self._schemas: dict[str, Mapping[str, Any]] = {}
         self._restarts = 0
-        """How often it was started again since it last answered a call."""
+        """Since it last answered a call."""
 
     async def ready(self) -> None:
         """Start the server, if it does not run. Raises `ServerError`."""
         async with self._turn:
             if self._living is not None and self._closed.event.is_set():
                 await asyncio.wait([self._living])
-            if self._client is None and self._starting is None:
-                await self._start()
-        if self._starting is not None:
-            await asyncio.shield(self._starting)
-        elif self._state.stale:
+            if self._living is None or self._living.done():
+                self._start()
+        await asyncio.shield(self._started)
+        if self._state.stale:
             await self._list()
 
     async def restart(self) -> None:
-        """End the server and start it, as the user wants. Raises `ServerError`."""
+        """Raises `ServerError`."""
         async with self._turn:
             await self.stop()
             self._restarts = 0
             self._state.ran = False
         await self.ready()
 
-    async def _start(self) -> None:
-        """Begin to start the server, for the first time or again. Raises `ServerError` if it has
-        ended too often."""
+    def _start(self) -> None:
+        """Raises `ServerError` if it has ended too often."""
         name, why = self._state.name, self._state.why
-        died = self._state.phase == "ended" and self._state.ran
-        if died and self._restarts:
-            raise ServerError(
-                f"The server {name} has ended again: {why} /mcp shows its messages; Ctrl+R there restarts it."
-            )
-        self._restarts += died
-        await self.stop()
-        if died:
+        if self._state.phase == "ended" and self._state.ran:
+            if self._restarts:
+                raise ServerError(
+                    f"The server {name} has ended again: {why} /mcp shows its messages; Ctrl+R there restarts it."
+                )
+            self._restarts += 1
             self._report(f"The MCP server {name} had ended: {why} It is being restarted.")
-        self._starting = asyncio.get_running_loop().create_future()
+        self._started = asyncio.get_running_loop().create_future()
         # Nobody may wait for it any more.
-        self._starting.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._started.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._closed = Closed()
-        self._living = asyncio.create_task(self._live(self._starting))
+        self._living = asyncio.create_task(self._live(self._closed, self._started))
 
     async def stop(self) -> None:
-        """End the server, and wait for that."""
         living, self._living = self._living, None
         if living is not None:
             living.cancel()
             await asyncio.gather(living, return_exceptions=True)
 
     async def prepare(self, wire: str, arguments: Mapping[str, Any]) -> ToolSignature:
-        """Start the server, and check the arguments of a call. Raises `ServerError`."""
+        """Start the server, and check a call's arguments. Raises `ServerError`."""
         await self.ready()
         if wire not in self._listed:
             raise ServerError(f"The server {self._state.name} has no tool {wire!r}.")
         signature = self._state.tools[wire]
         try:
-            check_arguments(arguments, self._schemas[wire])
+            check_arguments(arguments, self._listed[wire].input_schema)
             json.dumps(arguments, ensure_ascii=False).encode()
             return signature
         except ArgumentsError as error:
@@ -154,7 +147,7 @@ class Connection:
         raise ServerError(f"{self._state.python}.{signature.name} was not called{why}")
 
     async def call(self, wire: str, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Call a tool and return the parts of its result. Raises `ServerError`."""
+        """Call a tool; returns the parts of its result. Raises `ServerError`."""
         await self.prepare(wire, arguments)
         client, tool = self._client, self._listed[wire]
         if client is None:
@@ -184,7 +177,7 @@ class Connection:
             if self._living is not None:
                 await asyncio.wait([self._living])
             return f"The server {name} ended during the call: {self._state.why}"
-        if self._server.url is not None:  # does it still know this connection?
+        if self._server.url is not None:
             try:
                 async with asyncio.timeout(_PATIENCE):
                     if self._client is None:
@@ -194,10 +187,9 @@ class Connection:
                 self._closed.set(_describe_error(error))
         return f"The server {name} could not answer: {_describe_error(error)}."
 
-    async def _live(self, started: asyncio.Future[None]) -> None:
+    async def _live(self, closed: Closed, started: asyncio.Future[None]) -> None:
         state = self._state
         state.phase, state.why = "starting", ""
-        closed = self._closed
         try:
             async with asyncio.timeout(self._start_seconds) as self._limit:
                 async with Client(
@@ -213,7 +205,6 @@ class Connection:
                     self._limit.reschedule(None)
                     self._limit = None
                     state.phase, state.ran = "running", True
-                    self._starting = None
                     started.set_result(None)
                     await closed.event.wait()
         except asyncio.CancelledError:
@@ -227,8 +218,7 @@ class Connection:
         finally:
             self._client = self._limit = None
             state.phase, state.login = "ended", ""
-            self._closed.set()
-            self._starting = None
+            closed.set()
             if closed.why or closed.code is not None:
                 how = closed.why or describe_end(closed.code or 0)
                 last = state.messages.last_line
@@ -249,7 +239,7 @@ class Connection:
         return http_transport(server, login, messages)
 
     def _ask_to_log_in(self, url: str) -> None:
-        """Tell the user where to log in, or note with "" that nobody waits for that any more."""
+        """Ask the user to visit an address; "" ends that."""
         self._state.login = url
         if self._limit is not None:
             seconds = LOGIN_SECONDS + _PATIENCE if url else self._start_seconds
@@ -273,18 +263,16 @@ class Connection:
         if len(listed) > MOST_TOOLS:
             self._state.messages.add_line(f"[only the first {MOST_TOOLS:,} tools are used]")
         self._listed = dict(list(listed.items())[:MOST_TOOLS])
-        self._schemas = {
-            wire: with_required(tool.input_schema) for wire, tool in self._listed.items()
-        }
         tools: dict[str, ToolSignature] = {}
         names: set[str] = set()
         for wire, tool in self._listed.items():
+            tool.input_schema = dict(with_required(tool.input_schema))
             name = identifier(wire, names)
             names.add(name)
             read_only = tool.annotations is not None and tool.annotations.read_only_hint is True
             words = tool.description or tool.title or ""
             tools[wire] = build_signature(
-                wire, self._schemas[wire], words, read_only=read_only, name=name
+                wire, tool.input_schema, words, read_only=read_only, name=name
             )
         self._state.change(tools)
 
@@ -304,14 +292,12 @@ def _about(client: Client) -> str:
 
 
 def _describe_error(error: BaseException) -> str:
-    """Return the reason of a failure, without a full stop; of a group, that of its first
-    exception."""
+    """Return a reason without a full stop; of a group, that of its first exception."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         return f"its answer does not follow the protocol ({'.'.join(map(str, first['loc']))}: {first['msg']})"
-    # The SDK's report, on many lines.
     if isinstance(error, MCPError) and str(error).startswith("Failed to parse"):
         return "its answer cannot be read"
     if isinstance(error, FileNotFoundError) and error.filename is not None:
@@ -323,7 +309,6 @@ def _describe_error(error: BaseException) -> str:
 # back to a port, and the tokens.
 
 LOGIN_SECONDS = 600.0
-"""For the user to log in."""
 _HOST = "127.0.0.1"
 _BACK = "/callback"
 _LONGEST = 16_384
@@ -331,8 +316,7 @@ _BROWSER_SECONDS = 10.0
 
 
 def login_to(url: str, logins: SavedLogins, ask: Callable[[str], None]) -> OAuthClientProvider:
-    """Return what logs in to a server when it wants that. ask: called with the address that the
-    user has to visit, and with "" after that."""
+    """Return what logs in to a server. ask: called with the address to visit, then with ""."""
     login = _Login(url, logins, ask)
     metadata = OAuthClientMetadata(
         client_name="mahtab-tui", redirect_uris=[AnyUrl(f"http://{_HOST}:{login.port}{_BACK}")]
@@ -343,7 +327,7 @@ def login_to(url: str, logins: SavedLogins, ask: Callable[[str], None]) -> OAuth
 
 
 class _Login:
-    """One server's login: the SDK's `TokenStorage`, and its two handlers."""
+    """The SDK's `TokenStorage`, and its two handlers."""
 
     def __init__(self, url: str, logins: SavedLogins, ask: Callable[[str], None]) -> None:
         self._url = url
@@ -351,9 +335,9 @@ class _Login:
         self._ask = ask
         login = logins.get(url)
         self.port: int = login.get("port") or _free_port()
-        """A server that knows the program knows it with this port."""
+        """A server knows the program with this port."""
         self.expires: float | None = login.get("expires")
-        """When the kept token does, in seconds since 1970."""
+        """The token's end, in seconds since 1970."""
         self._leads_to = ""
         self._state = ""
         self._answer: asyncio.Future[AuthorizationCodeResult]
@@ -393,7 +377,7 @@ class _Login:
         self._ask(f"http://{_HOST}:{self.port}/")
 
     async def finish(self) -> AuthorizationCodeResult:
-        """Wait until the user has logged in. Raises `OAuthFlowError`."""
+        """Wait for the login. Raises `OAuthFlowError`."""
         try:
             async with asyncio.timeout(LOGIN_SECONDS):
                 return await self._answer
@@ -406,7 +390,7 @@ class _Login:
             self._ask("")
 
     async def _visited(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one request of a browser, which may be on a hostile page."""
+        """Answer a request of a browser, which may be on a hostile page."""
         try:
             async with asyncio.timeout(_BROWSER_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")

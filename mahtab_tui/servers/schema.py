@@ -1,4 +1,4 @@
-"""Arguments and results of tools by their JSON schema, which a hostile server may have written."""
+"""Arguments and results of tools by their JSON schema, which may be hostile."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _LONGEST = 300
 _MOST_ERRORS = 20
 _MOST_STEPS = 5_000_000
-"""Values of a schema times values of arguments. More are not checked here, but by the server."""
+"""Values of a schema times values of arguments; the server checks more."""
 _PLAIN_KEYWORDS = (
     "type enum const required minimum maximum exclusiveMinimum exclusiveMaximum minLength maxLength"
     " minItems maxItems"
@@ -28,18 +28,17 @@ _PLAIN_KEYWORDS = (
 _OPEN_KEYWORDS = frozenset(
     {"$ref", "allOf", "anyOf", "dependentSchemas", "if", "oneOf", "patternProperties"}
 )
-"""Keywords that may describe more arguments than the properties do."""
+"""Keywords that may allow other arguments."""
 
 
 class ArgumentsError(Exception):
-    """The arguments do not fit; the message is a sentence that names the argument."""
+    """The message is a sentence that names the argument."""
 
 
 def check_arguments(arguments: Mapping[str, Any], schema: Any) -> None:
-    """Check the arguments of a call. Raises `ArgumentsError`.
+    """Raise `ArgumentsError` if arguments do not fit.
 
-    Patterns, references and alternatives, which may take endless time, and what is unclear in the
-    schema are left to the server.
+    Patterns, references and alternatives, which may take endless time, are left to the server.
     """
     if _size(schema) * _size(arguments) > _MOST_STEPS:
         return
@@ -63,7 +62,7 @@ def _size(value: Any) -> int:
 
 
 def _plain_schema(schema: Any) -> dict[str, Any]:
-    """Return the part of a schema that is checked in linear time."""
+    """Return the part that is checked in linear time."""
     if not isinstance(schema, Mapping):
         return {}
     plain = {name: schema[name] for name in _PLAIN_KEYWORDS if name in schema}
@@ -87,7 +86,6 @@ def _sentence(error: ValidationError) -> str:
 
 
 MOST_PARAMETERS = 100
-"""A tool with more takes them by ``**``."""
 LONGEST_DOC = 4_000
 _LONGEST_ABOUT = 500
 _TYPES = {
@@ -105,34 +103,30 @@ _LONGEST_NAME = 60
 
 
 class Parameter(NamedTuple):
-    """A parameter of a function."""
-
     name: str
     wire: str
-    """The argument's name for the server."""
+    """For the server."""
     annotation: str
     required: bool
     default: Any = None
-    """A number, text or boolean from the schema; None if there is none."""
+    """A number, text or boolean."""
 
 
 class ToolSignature(NamedTuple):
-    """A tool as a function."""
-
     name: str
     wire: str
-    """The tool's name for the server."""
+    """For the server."""
     parameters: tuple[Parameter, ...]
     open: bool
-    """Whether it takes other arguments, by name."""
+    """Whether it takes other arguments."""
     doc: str
     summary: str
     read_only: bool
-    """Whether the server says that it changes nothing."""
+    """As the server says."""
 
     @property
     def written(self) -> str:
-        """The signature as in code: ``(query: str, *, page: int = 1)``."""
+        """As in code: ``(query: str, *, page: int = 1)``."""
         required = [each for each in self.parameters if each.required]
         optional = [each for each in self.parameters if not each.required]
         parts = [f"{each.name}: {each.annotation}" for each in required]
@@ -147,8 +141,7 @@ class ToolSignature(NamedTuple):
 
 
 def identifier(name: str, used: Container[str] = (), *, private: str = "tool") -> str:
-    """Return a valid name that is not taken. private: put before a name that begins with an
-    underscore or a digit."""
+    """Return an unused Python name. private: put before an underscore or a digit."""
     base = _NOT_IN_NAMES.sub("_", name)[:_LONGEST_NAME]
     if not base.strip("_") or base[0] in "_0123456789":
         base = f"{private}_{base.lstrip('_')}".rstrip("_")
@@ -162,8 +155,7 @@ def identifier(name: str, used: Container[str] = (), *, private: str = "tool") -
 
 
 def with_required(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Add the properties that a schema requires and does not describe, so that they can be
-    given."""
+    """Add required properties that a schema does not describe."""
     properties, required = schema.get("properties"), schema.get("required")
     if not isinstance(properties, Mapping) or not isinstance(required, list):
         return schema
@@ -235,12 +227,11 @@ def _is_plain(default: Any) -> bool:
 
 LONGEST_ERROR = 4_000
 MOST_OUTSIDE_TEXTS = 2 * 1024 * 1024
-"""Bytes of JSON outside its strings. Reading more would keep all other threads waiting for
-seconds."""
+"""Bytes of JSON outside its strings; more would keep other threads waiting."""
 
 
 def result_parts(result: CallToolResult, output_schema: Any) -> list[dict[str, Any]]:
-    """Return the parts of a result: text, JSON, pictures, and other data as base64."""
+    """Return text, JSON, pictures, and other data as base64."""
     value: Any = result.structured_content
     if value is None:
         return [_part(block) for block in result.content]

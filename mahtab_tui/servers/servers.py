@@ -27,32 +27,30 @@ _SECRET = ("access_token", "refresh_token", "client_secret")
 
 
 class SavedLogins:
-    """Saved logins by the server's address. Any thread may call it."""
+    """Logins by the server's address. Any thread may call it."""
 
     def __init__(self, path: Path | None, add_secret: Callable[[str], None]) -> None:
-        """path: None keeps logins for this session only. add_secret: called with what has to be
-        masked from now on."""
+        """path: None keeps them for this session only. add_secret: masks a text from now on."""
         self._path = path
         self._add_secret = add_secret
         self._lock = threading.Lock()
         self._logins: dict[str, dict[str, Any]] = {}
-        """Logins of this session, if there is no file."""
 
     def get(self, url: str) -> dict[str, Any]:
-        """Return what is kept of the login to a server; empty if nothing is."""
         with self._lock:
             saved = self._read().get(url)
         self._mask(saved)
         return saved if isinstance(saved, dict) else {}
 
     def keep(self, url: str, **changes: Any) -> None:
-        """Change what is kept of a login. Raises `SettingsError`."""
+        """Change a login. Raises `SettingsError`."""
         self._mask(changes)
         with self._lock:
             logins = self._read()
             before = logins.get(url)
             logins[url] = {**(before if isinstance(before, dict) else {}), **changes}
-            self._write(logins)
+            if self._path is not None:
+                write_text(self._path, json.dumps(logins))
 
     def _read(self) -> dict[str, Any]:
         if self._path is None:
@@ -64,10 +62,6 @@ class SavedLogins:
             return {}
         return logins if isinstance(logins, dict) else {}
 
-    def _write(self, logins: dict[str, Any]) -> None:
-        if self._path is not None:
-            write_text(self._path, json.dumps(logins))
-
     def _mask(self, saved: object) -> None:
         if isinstance(saved, dict):
             for name, value in saved.items():
@@ -77,18 +71,16 @@ class SavedLogins:
 
 
 _USED = 8
-"""Tools that are described to the model because it has used them."""
 _LONGEST_LINE = 200
 _LOG_CHARACTERS = 200_000
-"""Characters of its messages that are kept."""
 
 
 class ServerError(Exception):
-    """A server or its tool cannot do this; the message is a sentence, or the tool's own words."""
+    """The message is a sentence, or the tool's own words."""
 
 
 class ServerMessages:
-    """Newest output of a server on stderr and in its log. Any thread may call it."""
+    """Newest output on stderr and in the log. Any thread may call it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -99,7 +91,6 @@ class ServerMessages:
             self.text = (self.text + text)[-_LOG_CHARACTERS:]
 
     def add_line(self, line: str) -> None:
-        """Add a line of our own."""
         gap = "" if self.text[-1:] in ("", "\n") else "\n"
         self.add(f"{gap}{line}\n")
 
@@ -110,7 +101,7 @@ class ServerMessages:
 
 
 class ServerState:
-    """A server as cells, the model and the user see it. Written on the loop, read by any thread."""
+    """Written on the loop, read by any thread."""
 
     def __init__(self, name: str, python: str, where: str) -> None:
         """python: its name in the namespace. where: its command or address."""
@@ -121,9 +112,9 @@ class ServerState:
         self.why = ""
         """Why it has ended: a sentence."""
         self.login = ""
-        """The address at which the user has to log in now; empty if it is not waited for that."""
+        """Where the user has to log in now."""
         self.ran = False
-        """Whether it was ready since the user has last started it."""
+        """Since the user last started it."""
         self.about = ""
         """Its own words, one line."""
         self.stale = False
@@ -131,20 +122,18 @@ class ServerState:
         """By the server's own names."""
         self.revision = 0
         self.used: dict[str, None] = {}
-        """The tools that were called, in the order of their first call: what the model gets
-        changes seldom."""
+        """Called tools; a model's prompt changes seldom, so in the order of their first call."""
         self.messages = ServerMessages()
 
     @property
     def sentence(self) -> str:
-        """Return its line for the model."""
+        """Its line for the model."""
         if self.revision:
             return f"{self.about or self.name} ({len(self.tools):,} tools)"
         return "" if self.name == self.python else self.name
 
     def used_tools(self) -> list[str]:
-        """Return how the tools that were called are called, and what they do; of many, those that
-        came last."""
+        """Describe the tools that were called; of many, the last."""
         tools = (self.tools.get(wire) for wire in list(self.used)[-_USED:])
         lines = (f"{tool.name}{tool.written}: {tool.summary}" for tool in tools if tool is not None)
         return [line[:_LONGEST_LINE] for line in lines]
@@ -163,11 +152,8 @@ _PATIENCE = 10.0
 def format_matches(
     servers: Servers, words: str, most: int, meaning: SemanticIndex | None = None
 ) -> str:
-    """Return the tools that fit, the best first, one a line; and a line for each server that cannot
-    be started. Starts all servers.
-
-    meaning: None to find them by words alone.
-    """
+    """Start all servers; return the tools that fit, the best first, and the servers that fail, one
+    a line. meaning: None to find tools by words alone."""
     starting = {name: servers.ready(name) for name in servers.states}
     wait(starting.values(), _PATIENCE)
     failed = []
@@ -182,7 +168,10 @@ def format_matches(
         for tool in state.tools.values()
     }
     wanted = _WORD.findall(words.lower())
-    scores = {name: _score(wanted, tool) for name, tool in tools.items()}
+    scores = {
+        name: sum(3 * (word in tool.wire.lower()) + (word in tool.doc.lower()) for word in wanted)
+        for name, tool in tools.items()
+    }
     fitting = [name for name, score in scores.items() if score or not wanted]
     fitting.sort(key=lambda name: -scores[name])
     if meaning is not None and wanted:
@@ -197,20 +186,15 @@ def format_matches(
     return "\n".join([*(lines or [f"No tool fits {words!r}."]), *failed])
 
 
-def _score(wanted: list[str], tool: ToolSignature) -> float:
-    name, doc = tool.wire.lower(), tool.doc.lower()
-    return sum(3.0 * (word in name) + 1.0 * (word in doc) for word in wanted)
-
-
 T = TypeVar("T")
 
 START_SECONDS = 60.0
-"""For a server to get ready; one that is installed first takes its time."""
+"""Seconds; a server that is installed first takes its time."""
 _CLOSE_SECONDS = 5.0
 
 
 class Servers:
-    """Starts servers when they are first used, and calls their tools."""
+    """Starts servers when they are first used."""
 
     def __init__(
         self,
@@ -222,11 +206,8 @@ class Servers:
         reserved: frozenset[str] = frozenset(),
         start_seconds: float = START_SECONDS,
     ) -> None:
-        """folder: where programs run by default. report: called with sentences for the user. logins:
-        by default they are forgotten with the session.
-
-        reserved: names that no server may have.
-        """
+        """folder: where programs run. logins: by default forgotten with the session. reserved:
+        names that no server may have."""
         self._configured = configured
         self._folder = folder
         self._report = report
@@ -243,8 +224,8 @@ class Servers:
         self._closed = False
 
     def ready(self, python: str) -> Future[None]:
-        """Start a server, if it does not run. The future may have `ServerError`; cancelling it
-        leaves the server alone."""
+        """Start a server. The future may have `ServerError`; cancelling it leaves the server
+        alone."""
         return self._submit(lambda: self._connection(python).ready())
 
     def restart(self, python: str) -> Future[None]:
@@ -253,19 +234,17 @@ class Servers:
     def prepare(
         self, python: str, wire: str, arguments: Mapping[str, Any]
     ) -> Future[ToolSignature]:
-        """Start a server and check the arguments of a call; the future has the tool, or
-        `ServerError`."""
+        """Start a server and check a call's arguments. The future may have `ServerError`."""
         return self._submit(lambda: self._connection(python).prepare(wire, arguments))
 
     def call(
         self, python: str, wire: str, arguments: Mapping[str, Any]
     ) -> Future[list[dict[str, Any]]]:
-        """Call a tool; the future has the parts of its result, or `ServerError`. Cancelling it
-        cancels the call."""
+        """The future has the parts of the result, or `ServerError`; cancelling it cancels the
+        call."""
         return self._submit(lambda: self._connection(python).call(wire, arguments))
 
     def close(self) -> None:
-        """End all servers, and wait for them a moment."""
         with self._lock:
             self._closed = True
             loop = self._loop
@@ -273,9 +252,8 @@ class Servers:
             return
 
         async def stop() -> None:
-            await asyncio.gather(
-                *(each.stop() for each in self._connections.values()), return_exceptions=True
-            )
+            ends = (each.stop() for each in self._connections.values())
+            await asyncio.gather(*ends, return_exceptions=True)
 
         with contextlib.suppress(TimeoutError):
             asyncio.run_coroutine_threadsafe(stop(), loop).result(_CLOSE_SECONDS)
@@ -313,7 +291,7 @@ class Servers:
 
 
 def _started_loop() -> asyncio.AbstractEventLoop:
-    """Start a thread with a loop, and wait until the SDK is loaded. Raises `ServerError`."""
+    """Start a thread with a loop, and load the SDK. Raises `ServerError`."""
     begun: Future[asyncio.AbstractEventLoop] = Future()
 
     def live() -> None:

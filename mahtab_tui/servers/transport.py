@@ -1,8 +1,8 @@
-"""How messages reach a server, and which of them are usable.
+"""Messages of servers, and which of them are usable.
 
-The SDK's own transport over pipes is not used, because it reads lines of any length, in a time that
-grows with the square of the length, and its program outlives a killed parent if it does not read
-its stdin."""
+The SDK's own transport over pipes takes quadratic time for long lines, and its program may outlive
+a killed parent.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from mahtab_tui.system import signal_group, tie_to_parent
 from mahtab_tui.worker.frames import FrameError, check_bare
 
 _ANSWER = re.compile(rb"""["'](?:jsonrpc|result)["']\s*:|\A\s*\{\s*\Z""")
-"""Occurs in answers, also broken ones, and not in what a server prints by mistake."""
+"""In answers, also broken ones, and not in what a server prints by mistake."""
 _VERSION = "2025-11-25"
 _ANY = {"type": "object"}
 
@@ -50,11 +50,9 @@ ReceivedStream = anyio.abc.ObjectReceiveStream[SessionMessage | Exception]
 
 
 class ToolRepairStream(ReceivedStream):
-    """Messages of a server, in which a tool with an odd description does not make the others
-    unusable."""
+    """Keeps a tool with an odd description from making the others unusable."""
 
     def __init__(self, received: ReceivedStream, note: Callable[[str], object]) -> None:
-        """note: called with a sentence about each odd tool."""
         self._received = received
         self._note = note
 
@@ -70,16 +68,13 @@ class ToolRepairStream(ReceivedStream):
         await self._received.aclose()
 
     def _usable(self, tools: list[Any]) -> Iterator[dict[str, Any]]:
-        for number, tool in enumerate(tools, 1):
-            fault = _fault(tool)
-            if fault is None:
+        for tool in tools:
+            if (fault := _fault(tool)) is None:
                 yield tool
                 continue
-            name = f"number {number}"
-            usable = None
-            if isinstance(tool, dict):
-                name = repr(tool.get("name", name))[:100]
-                usable = next((each for each in _simpler(tool) if _fault(each) is None), None)
+            given = tool if isinstance(tool, dict) else {}
+            name = repr(given.get("name", tool))[:100]
+            usable = next((each for each in _simpler(given) if _fault(each) is None), None)
             if usable is None:
                 self._note(f"[the tool {name} was left out: {fault}]")
             else:
@@ -105,7 +100,7 @@ def _fault(tool: Any) -> str | None:
 
 
 LONGEST = 32 * 1024 * 1024
-"""Bytes of one message. Reading a longer one would keep all other threads waiting."""
+"""Bytes of one message; a longer one would keep other threads waiting."""
 
 TOO_LONG = f"it sent a message of more than {LONGEST // 2**20} MB"
 TOO_MUCH = f"it sent a message with more than {MOST_OUTSIDE_TEXTS // 2**20} MB outside its texts"
@@ -119,8 +114,6 @@ Streams = tuple[ReceivedStream, anyio.abc.ObjectSendStream[SessionMessage]]
 
 
 class Closed:
-    """Tells that a connection has ended, and why."""
-
     def __init__(self) -> None:
         self.event = asyncio.Event()
         self.why = ""
@@ -132,8 +125,7 @@ class Closed:
 
 
 class PipeTransport:
-    """A program's stdin and stdout, as the SDK's `Transport`. Enter it on a thread that lives as
-    long as the program."""
+    """A program's stdin and stdout, as the SDK's `Transport`. Its thread must live as long."""
 
     def __init__(
         self, server: McpServer, folder: Path, messages: ServerMessages, closed: Closed
@@ -145,13 +137,12 @@ class PipeTransport:
         self._closed = closed
         self._tasks: list[asyncio.Task[None]] = []
         self._waiting: dict[str, RequestId] = {}
-        """Requests without an answer, by their ids as text."""
+        """Requests without an answer."""
         self._process: asyncio.subprocess.Process
         self._ends = False
-        """Whether it ends because we want it to."""
+        """Whether we end it."""
 
     async def __aenter__(self) -> Streams:
-        """Start the program. Raises `OSError`."""
         self._process = await asyncio.create_subprocess_exec(
             *tie_to_parent(self._command),
             stdin=asyncio.subprocess.PIPE,
@@ -195,7 +186,7 @@ class PipeTransport:
                     await incoming.send(SessionMessage(message))
         except FrameError:
             why = TOO_MUCH
-        except ValueError:  # the limit
+        except ValueError:
             why = TOO_LONG
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
             pass
@@ -222,7 +213,7 @@ class PipeTransport:
         return [message]
 
     def _fail_all(self, why: ErrorData) -> list[JSONRPCMessage]:
-        """Return an error for each request that waits, since it is not known whose answer came."""
+        """Return an error for each request, since it is not known whose answer came."""
         waiting, self._waiting = self._waiting, {}
         return [JSONRPCError(jsonrpc="2.0", id=each, error=why) for each in waiting.values()]
 
@@ -267,13 +258,16 @@ class PipeTransport:
 async def http_transport(
     server: McpServer, login: httpx2.Auth | None, messages: ServerMessages
 ) -> AsyncIterator[Streams]:
-    """Speak with an address, as the SDK's `Transport`. login: what logs in if the server wants
-    that."""
+    """An address, as the SDK's `Transport`."""
     headers = {"accept-encoding": "identity", **server.headers}  # so that their size is known
-    hooks = {"response": [_limit_response]}
+
+    async def limit(response: httpx2.Response) -> None:
+        if "text/event-stream" not in response.headers.get("content-type", ""):  # the SDK does
+            response.stream = _LimitedBody(response.stream)  # type: ignore[arg-type]
+
     async with (
         httpx2.AsyncClient(
-            headers=headers, auth=login, timeout=_HTTP_TIMEOUT, event_hooks=hooks
+            headers=headers, auth=login, timeout=_HTTP_TIMEOUT, event_hooks={"response": [limit]}
         ) as client,
         streamable_http_client(
             server.url or "", http_client=client, max_sse_event_size=LONGEST
@@ -282,14 +276,7 @@ async def http_transport(
         yield ToolRepairStream(received, messages.add_line), sent  # type: ignore[arg-type, misc]
 
 
-async def _limit_response(response: httpx2.Response) -> None:
-    if "text/event-stream" not in response.headers.get("content-type", ""):  # the SDK limits events
-        response.stream = _LimitedBody(response.stream)  # type: ignore[arg-type]
-
-
 class _LimitedBody(httpx2.AsyncByteStream):
-    """The body of an answer, up to the limits."""
-
     def __init__(self, stream: httpx2.AsyncByteStream) -> None:
         self._stream = stream
 

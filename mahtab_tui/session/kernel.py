@@ -161,13 +161,13 @@ class LocalDetachable(LocalLauncher):
         return self._waiting is not None
 
     def start(
-        self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: ConnectionState
+        self, executable: str, cwd: str, size: tuple[int, int], wire: ConnectionState
     ) -> Process:
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
             return waiting
         process, self.problem = start_detachable(
-            executable, cwd, environment(color, *size), self._session, self._hours
+            executable, cwd, environment(*size), self._session, self._hours
         )
         return process
 

@@ -36,7 +36,7 @@ from mahtab_tui.worker.sandbox.names import DescribedTool, name_problem
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from mahtab_tui.search.search import Search, SearchAnswer
+    from mahtab_tui.search.api import Search, SearchAnswer
     from mahtab_tui.servers.schema import ToolSignature
     from mahtab_tui.servers.servers import Servers
     from mahtab_tui.session.components import Components
@@ -305,7 +305,7 @@ class Searches:
 
     def _engine(self) -> Search:
         with IMPORTS.turn():
-            from mahtab_tui.search.search import Search
+            from mahtab_tui.search.api import Search
 
         with self._engine_lock:
             if self._search is None:

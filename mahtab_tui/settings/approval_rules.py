@@ -28,9 +28,8 @@ _ANY = "*"
 
 
 Pattern = object
-"""Pattern for an argument: `_ANY_VALUE`, a glob as a str, or a literal."""
+"""`_ANY_VALUE`, a glob as a str, or a literal."""
 _ANY_VALUE = object()
-"""Stands for any argument."""
 UNKNOWN = object()
 """Stands for an argument whose value the code does not tell."""
 
@@ -50,7 +49,7 @@ class Call(NamedTuple):
 def open_call(
     path: object, mode: object = "r", keywords: Mapping[str, object] = MappingProxyType({})
 ) -> Call:
-    """Return a call of `open`, with one letter for the mode: r, w, a, x, or r+ for changing."""
+    """Return a call of `open`, whose mode becomes one letter: r, w, a, x, or r+ for changing."""
     return Call("open", (path, _mode(mode) if isinstance(mode, str) else mode), keywords)
 
 
@@ -59,20 +58,17 @@ def _mode(mode: str) -> str:
 
 
 class Rule(NamedTuple):
-    """One rule."""
-
     action: RuleAction
     name: str
     """A glob for the dotted name of what is called, or `READ_ONLY`."""
     arguments: tuple[Pattern, ...]
     keywords: tuple[tuple[str, Pattern], ...]
     more: bool
-    """Whether other arguments may follow."""
     text: str
 
     def matches(self, call: Call) -> bool:
-        """Tell whether a call is one of those. An argument that is not known counts against the
-        code: it fits in `deny` and `ask`, not in `allow`."""
+        """An argument that is not known counts against the code: it fits in `deny` and `ask`, not
+        in `allow`."""
         strict = self.action == "allow"
         if not fnmatchcase(call.name, self.name):
             return False
@@ -92,14 +88,12 @@ class Rule(NamedTuple):
 
 
 def split_rules(text: str) -> list[str]:
-    """Return the rules in a text, which has semicolons between them; those within quotes do not
-    count."""
+    """Split at semicolons that are not within quotes."""
     return [rule.strip() for rule in _ONE.findall(text) if rule.strip()]
 
 
 @functools.lru_cache(8)
 def parse_rules(texts: tuple[str, ...]) -> tuple[Rule, ...]:
-    """Read rules. Raises `ValueError` like `parse_rule`."""
     return tuple(map(parse_rule, texts))
 
 

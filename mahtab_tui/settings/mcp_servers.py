@@ -3,19 +3,15 @@ format is that of Claude Code."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-MCP_JSON = ".mcp.json"
 _VARIABLE = re.compile(r"\$\{(\w++)(?::-((?:[^}$]|\$(?!\{))*+))?\}")
 _SECRET = re.compile("token|secret|key|pass|auth|credential|cookie", re.IGNORECASE)
-"""Occurs in names of variables and headers whose values are masked."""
 MASK = "••••••••"
 WITHIN_URL = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 """A name and a password in an address."""
@@ -33,7 +29,6 @@ class McpServer(BaseModel):
     """Variables of the program, beside PATH, HOME and the like; it gets no others."""
     cwd: str | None = None
     url: str | None = Field(default=None, pattern=r"^(https?://|\$\{)")
-    """The address of a server that speaks streamable HTTP."""
     headers: dict[str, str] = Field(default_factory=dict)
 
     @model_validator(mode="before")
@@ -56,8 +51,8 @@ class McpServer(BaseModel):
         return WITHIN_URL.sub(MASK, self.url or " ".join((self.command or "", *self.args)))
 
     def expanded(self) -> McpServer:
-        """Return it with ``${VARIABLE}`` and ``${VARIABLE:-default}`` replaced. Raises
-        `LookupError` with a sentence."""
+        """Replace ``${VARIABLE}`` and ``${VARIABLE:-default}``. Raises `LookupError` with a
+        sentence."""
         return McpServer.model_validate(_expanded(self.model_dump()))
 
     def secrets(self) -> Iterator[str]:
@@ -93,63 +88,8 @@ def _expand(text: str) -> str:
 
 
 def starts_this_program(server: Mapping[str, Any]) -> bool:
-    """Tell whether a server is our own, which `mahtab-tui mcp install` writes for other clients."""
+    """Tell whether a server is our own, as `mahtab-tui mcp install` writes it for other clients."""
     words = [str(server.get("command") or ""), *map(str, server.get("args") or ())]
     if os.path.basename(words[0]) == "mahtab-tui":
         return words[1:2] == ["mcp"]
     return words[-3:] == ["-m", "mahtab_tui", "mcp"]
-
-
-class McpJson(NamedTuple):
-    """Content of a ``.mcp.json``."""
-
-    servers: dict[str, dict[str, Any]]
-    problems: tuple[str, ...] = ()
-    """Sentences about what cannot be used; other programs use the file too, so it keeps nothing
-    from starting."""
-
-
-def read_mcp_json(path: Path) -> McpJson:
-    """Read the servers of a project's file."""
-    try:
-        if path.exists() and not path.is_file():
-            return McpJson({}, (f"{path}: not a file, so no server is used.",))
-        content = json.loads(path.read_bytes().decode("utf-8-sig"))
-    except (FileNotFoundError, NotADirectoryError):
-        return McpJson({})
-    except OSError as error:
-        return McpJson({}, (f"{path}: the file cannot be read: {error.strerror}.",))
-    except (ValueError, RecursionError) as error:
-        why = f": {error}" if isinstance(error, json.JSONDecodeError) else ""
-        return McpJson({}, (f"{path}: not valid JSON{why}. Its servers are not used.",))
-    named = content.get("mcpServers") if isinstance(content, dict) else None
-    if not isinstance(named, dict):
-        return McpJson({}, (f'{path}: there is no table "mcpServers", so no server is used.',))
-    servers: dict[str, dict[str, Any]] = {}
-    problems: list[str] = []
-    for name, given in named.items():
-        valid, why = _check_definition(given)
-        if why:
-            problems.append(f"{path}: the server {name[:100]!r} is not used: {why}.")
-        else:
-            servers[name] = valid
-    return McpJson(servers, tuple(problems))
-
-
-def _check_definition(given: Any) -> tuple[dict[str, Any], str]:
-    """Return what is known of a definition, without what only other programs know; or what is wrong
-    with it."""
-    if not isinstance(given, dict):
-        return {}, "it is not a table"
-    if given.get("type", "stdio") not in ("stdio", "http", "streamable-http"):
-        kind = str(given["type"])[:100]
-        return {}, f"its type {kind!r} is not supported; use http (streamable HTTP) or stdio"
-    valid = {key: value for key, value in given.items() if key in McpServer.model_fields}
-    try:
-        McpServer.model_validate(valid)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        text = str(first["msg"]).removeprefix("Value error, ")
-        return {}, f"{where}: {text[0].lower()}{text[1:]}" if where else text
-    return valid, ""

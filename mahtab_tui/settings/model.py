@@ -29,21 +29,22 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from mahtab_tui.settings.mcp_servers import McpServer, read_mcp_json
+from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.settings.sources import (
     COMMAND_LINE,
     ENV_FILE,
     PREFIX,
+    EnvFile,
     SettingsError,
     UntrustedSettings,
     ValueOrigin,
     all_untrusted_settings,
     config_files,
-    env_file_line,
     find_origin,
     home_folder,
     mcp_json_file,
     project_folder,
+    read_mcp_json,
     settings_files,
     variable_name,
 )
@@ -60,9 +61,8 @@ __all__ = [
 PACKAGE = Path(__file__).resolve().parents[1]
 
 _FIELD = re.compile(r'field "(?P<name>\w+)" from source "(?P<file>DotEnv)?')
-"""How pydantic-settings reports a variable that it cannot read."""
 _PROVIDER_SUFFIXES = ("_API_KEY", "_AUTH_TOKEN", "_OAUTH_TOKEN")
-"""Endings of the names of variables that hold a provider's or a gateway's key."""
+"""Endings of the names of variables that hold a key."""
 _LONGEST = 200
 
 ApprovalMode = Literal["ask", "review", "auto"]
@@ -74,8 +74,8 @@ PictureMode = Literal["auto", "kitty", "sixel", "blocks"]
 
 
 def resource_folder(name: str) -> Path:
-    """Return a folder that ships with the program (`styles`, `skills`): inside the package when
-    installed, beside it in a checkout."""
+    """Return a folder that ships with the program: inside the package when installed, beside it in
+    a checkout."""
     inside = PACKAGE / name
     return inside if inside.is_dir() else PACKAGE.parent / name
 
@@ -96,8 +96,6 @@ Folder = Annotated[Path, AfterValidator(_folder)]
 
 
 class Settings(BaseSettings):
-    """All settings, validated."""
-
     # An assignment changes a setting of the session that runs; it is validated like the rest.
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
@@ -112,8 +110,7 @@ class Settings(BaseSettings):
     _given: dict[str, Any] = PrivateAttr(default_factory=dict)
     _untrusted: tuple[str, ...] = PrivateAttr(())
     _other_keys: tuple[str, ...] = PrivateAttr(())
-    """Keys outside the settings that are secrets too: those of untrusted files, and those in the
-    environment."""
+    """Keys of untrusted files and in the environment, which are secrets too."""
 
     model: str | None = Field(
         None,
@@ -320,8 +317,7 @@ class Settings(BaseSettings):
         return value
 
     def rlm_limits(self) -> dict[str, Any]:
-        """Return the limits of a search, with the argument names of
-        `search.limits.merge_limits`."""
+        """Return the limits of a search for `search.limits.merge_limits`."""
         return {
             name.removeprefix("rlm_"): getattr(self, name)
             for name in type(self).model_fields
@@ -329,8 +325,7 @@ class Settings(BaseSettings):
         }
 
     def model_access(self) -> dict[str, Any]:
-        """Return what is needed to reach a provider, with the argument names of
-        `llm.providers.get_llm`."""
+        """Return what is needed to reach a provider, for `llm.providers.get_llm`."""
         keys = {name: key.get_secret_value() for name, key in self.api_keys.items()}
         return {
             "provider": self.provider,
@@ -350,18 +345,17 @@ class Settings(BaseSettings):
 
     def origin(self, key: str) -> ValueOrigin:
         """Return where a value, or an entry of a table ("keymap.help"), comes from. Raises
-        `SettingsError` if a file can no longer be read."""
+        `SettingsError`."""
         return find_origin(type(self), key, self._given)
 
     @property
     def untrusted(self) -> tuple[str, ...]:
-        """A sentence for each file with values that are not used: the user has not trusted them, or a
-        server cannot be used."""
+        """A sentence for each file with values that are not used."""
         return self._untrusted
 
     def is_from_project(self, key: str) -> bool:
-        """Return whether the value comes from a file of the project, which anybody may have
-        written. Raises `SettingsError` as `origin`."""
+        """Return whether the value comes from a file that anybody may have written. Raises
+        `SettingsError`."""
         origin, (project, own) = self.origin(key), config_files(project_folder())
         return origin.text.startswith(ENV_FILE) or origin.file == project != own
 
@@ -389,8 +383,7 @@ class Settings(BaseSettings):
 
 
 def load_settings(**given: Any) -> Settings:
-    """Return the effective settings; `given` are those of the command line, None if not given.
-    Raises `SettingsError`."""
+    """Return the effective settings. given: those of the command line. Raises `SettingsError`."""
     try:
         settings = Settings(**{key: value for key, value in given.items() if value is not None})
         settings._given.update(given)
@@ -426,7 +419,9 @@ def _no_json(error: ValueError) -> str:
     if found is None:
         return f"The environment: {error}."
     variable = variable_name(found["name"])
-    where = f"{env_file_line([variable])}: {variable}" if found["file"] else variable
+    where = variable
+    if found["file"]:
+        where = f"{EnvFile(Settings).origin(found['name']).text}: {variable}"
     return f'{where}: not valid JSON. Write it like {{"name": "value"}}.'
 
 
@@ -436,8 +431,7 @@ def _key(error: ValidationError) -> str:
 
 
 def _check_untrusted(settings: UntrustedSettings) -> UntrustedSettings:
-    """Check values that are not trusted yet, so that errors in them are reported too. Raises
-    `SettingsError`."""
+    """Check values that are not trusted yet, so that errors in them are reported too."""
     draft = Settings.model_construct()
     for key, value in settings.values.items():
         try:

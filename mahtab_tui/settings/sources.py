@@ -1,7 +1,5 @@
-"""Sources of settings: the files that hold them, and what a project's files may set.
-
-Settings of a project's files take effect only after the user trusts them, except those that only
-change how things look or make the program more careful."""
+"""Sources of settings. Those of a project's files take effect only after the user trusts them,
+except those that only change how things look or make the program more careful."""
 
 from __future__ import annotations
 
@@ -16,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pydantic import ValidationError
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
@@ -23,44 +22,39 @@ from pydantic_settings import (
     PydanticBaseSettingsSource,
 )
 
-from mahtab_tui.settings.mcp_servers import MCP_JSON, read_mcp_json, starts_this_program
+from mahtab_tui.settings.mcp_servers import McpServer, starts_this_program
 
 PREFIX = "MAHTAB_"
-ENV_FILE = ".env"
+ENV_FILE, MCP_JSON = ".env", ".mcp.json"
 _KEY_ENDING = "_api_key"
 
 COMMAND_LINE, DEFAULT = "command line", "default"
 
 REMOVED = frozenset({"hooks", "hook_seconds"})
-"""Settings of earlier versions. A file that still names one is read without it."""
+"""A file that still names one is read without it."""
 
 _APPEARANCE = frozenset({"theme", "pictures", "output_format", "highlight"})
 
 
 class SettingsError(Exception):
-    """A setting that cannot be used; the message says which one, where it is, and what is
-    allowed."""
+    """A setting that cannot be used; the message is a sentence."""
 
 
 class ValueOrigin(NamedTuple):
     text: str
-    """For a message: `COMMAND_LINE`, a variable of the environment, a file and a line, or
-    `DEFAULT`."""
+    """For a message: `COMMAND_LINE`, a variable, a file and a line, or `DEFAULT`."""
     file: Path | None = None
-    """The configuration file, if it is one."""
 
 
 # Paths and texts
 
 
 def home_folder() -> Path:
-    """Return where sessions, history and configuration are kept: ``~/.mahtab``."""
     return Path.home() / ".mahtab"
 
 
 def project_folder() -> Path:
-    """Return the folder in which the program works. Raises `SettingsError` if it has been deleted
-    since."""
+    """Return the working directory. Raises `SettingsError` if it has been deleted since."""
     try:
         return Path.cwd()
     except FileNotFoundError:
@@ -75,8 +69,7 @@ def config_files(project: Path) -> tuple[Path, Path]:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Return the values of a configuration file, unchecked. Raises `SettingsError` if it cannot be
-    read."""
+    """Return the unchecked values of a configuration file. Raises `SettingsError`."""
     try:
         return tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
@@ -101,45 +94,18 @@ def read_text(path: Path) -> str:
         raise SettingsError(f"{path}: the file cannot be read: {error.strerror}.") from None
 
 
-def find_line(path: Path, key: str) -> int:
-    """Return the line (from 1) of a key in a configuration file, found by a simple search.
-
-    key: a setting's name; with a dot and the name in it for a table's.
-    """
-    table, _, name = key.partition(".")
+def _find_line(path: Path, pattern: str, start: int = 1) -> int | None:
+    """Return the first line (from 1) that begins so."""
     lines = path.read_text("utf-8", errors="replace").splitlines()
-    start = _line(lines, rf"""(\[\s*)?["']?{re.escape(table)}["']?\s*[\]=.]""", 0) or 0
-    if not name:
-        return start + 1
-    inside = rf"""({re.escape(table)}\s*\.\s*)?["']?{re.escape(name)}["']?\s*="""
-    found = _line(lines, inside, start)
-    return (start if found is None else found) + 1
-
-
-def _line(lines: list[str], pattern: str, start: int) -> int | None:
-    numbers = range(start, len(lines))
-    return next((each for each in numbers if re.match(rf"\s*{pattern}", lines[each])), None)
+    numbered = enumerate(lines[start - 1 :], start)
+    return next((each for each, line in numbered if re.match(rf"\s*{pattern}", line)), None)
 
 
 def variable_name(key: str) -> str:
     return f"{PREFIX}{key.upper()}"
 
 
-def env_file_line(names: list[str]) -> str:
-    """Return the line of ``.env`` with one of some variables, for a message."""
-    line = _env_line(names)
-    return ENV_FILE if line is None else f"{ENV_FILE}, line {line}"
-
-
-def _env_line(names: list[str]) -> int | None:
-    path = Path(ENV_FILE)
-    lines = path.read_text("utf-8", errors="replace").splitlines() if path.is_file() else []
-    line = _line(lines, rf"(?i:export\s+)?(?i:{'|'.join(map(re.escape, names))})\s*=", 0)
-    return None if line is None else line + 1
-
-
 def describe_unknown_setting(settings_cls: type[BaseSettings], key: str) -> str:
-    """Return a message for an unknown setting, with a near name."""
     if key in REMOVED:
         return f"the setting {key} was removed."
     known = settings_cls.model_fields
@@ -148,11 +114,57 @@ def describe_unknown_setting(settings_cls: type[BaseSettings], key: str) -> str:
     return f"there is no setting {key!r}. {hint}"
 
 
+class McpJson(NamedTuple):
+    servers: dict[str, dict[str, Any]]
+    problems: tuple[str, ...] = ()
+    """Sentences; other programs use the file too, so nothing in it keeps this program from
+    starting."""
+
+
+def read_mcp_json(path: Path) -> McpJson:
+    try:
+        content = json.loads(read_text(path) or '{"mcpServers": {}}')
+    except SettingsError as error:
+        return McpJson({}, (str(error),))
+    except (ValueError, RecursionError) as error:
+        why = f": {error}" if isinstance(error, json.JSONDecodeError) else ""
+        return McpJson({}, (f"{path}: not valid JSON{why}. Its servers are not used.",))
+    named = content.get("mcpServers") if isinstance(content, dict) else None
+    if not isinstance(named, dict):
+        return McpJson({}, (f'{path}: there is no table "mcpServers", so no server is used.',))
+    servers: dict[str, dict[str, Any]] = {}
+    problems: list[str] = []
+    for name, given in named.items():
+        valid, why = _check_definition(given)
+        if why:
+            problems.append(f"{path}: the server {name[:100]!r} is not used: {why}.")
+        else:
+            servers[name] = valid
+    return McpJson(servers, tuple(problems))
+
+
+def _check_definition(given: Any) -> tuple[dict[str, Any], str]:
+    """Return what is known of a definition, or what is wrong with it."""
+    if not isinstance(given, dict):
+        return {}, "it is not a table"
+    if given.get("type", "stdio") not in ("stdio", "http", "streamable-http"):
+        kind = str(given["type"])[:100]
+        return {}, f"its type {kind!r} is not supported; use http (streamable HTTP) or stdio"
+    valid = {key: value for key, value in given.items() if key in McpServer.model_fields}
+    try:
+        McpServer.model_validate(valid)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        text = str(first["msg"]).removeprefix("Value error, ")
+        return {}, f"{where}: {text[0].lower()}{text[1:]}" if where else text
+    return valid, ""
+
+
 # Trust
 
 
 def trust_record() -> Path:
-    """Return the record of the values in project files that the user trusts."""
     return home_folder() / "trusted.json"
 
 
@@ -167,7 +179,6 @@ def read_record() -> dict[str, dict[str, Any]]:
 
 
 def trusted_digests(known: Mapping[str, Mapping[str, Any]], file: Path) -> dict[str, str]:
-    """Return the digests of the trusted values of a file, by key. known: from `read_record`."""
     digests = known.get(_name(file), {})
     return {key: value for key, value in digests.items() if isinstance(value, str)}
 
@@ -182,8 +193,7 @@ def add_trusted(files: Mapping[Path, Mapping[str, Any]]) -> str:
 
 
 def value_digest(value: Any) -> str:
-    """Return a hash that recognises a value, so that a changed value must be trusted again. The
-    value may be a secret and is not stored."""
+    """Return a hash that recognises a value, which may be a secret."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -245,29 +255,31 @@ class SettingsFile(PydanticBaseSettingsSource):
         return None, field_name, False
 
     def values(self) -> dict[str, Any]:
-        """Return everything that the file sets. Raises `SettingsError` if it cannot be read, or has
-        a key that was never a setting."""
+        """Return everything that the file sets. Raises `SettingsError`."""
         raise NotImplementedError
 
     def line(self, key: str) -> int:
         """Return the line (from 1) of a value, or of an entry of a table."""
-        return find_line(self.path, key)
+        raise NotImplementedError
 
     def origin(self, key: str) -> ValueOrigin:
-        """Return where a value is, or an entry of a table."""
         return ValueOrigin(f"{self.path}, line {self.line(key)}", self.path)
 
 
 class TomlFile(SettingsFile):
-    """A configuration file."""
-
     def values(self) -> dict[str, Any]:
         values = {key: each for key, each in read_config(self.path).items() if key not in REMOVED}
         for key in values:
             if key not in self.settings_cls.model_fields:
-                where = f"{self.path}, line {self.line(key)}"
-                raise SettingsError(f"{where}: {describe_unknown_setting(self.settings_cls, key)}")
+                why = describe_unknown_setting(self.settings_cls, key)
+                raise SettingsError(f"{self.origin(key).text}: {why}")
         return values
+
+    def line(self, key: str) -> int:
+        table, _, name = map(re.escape, key.partition("."))
+        start = _find_line(self.path, rf"""(\[\s*)?["']?{table}["']?\s*[\]=.]""") or 1
+        inside = rf"""({table}\s*\.\s*)?["']?{name}["']?\s*="""
+        return (_find_line(self.path, inside, start) if name else None) or start
 
 
 class EnvFile(SettingsFile):
@@ -290,21 +302,20 @@ class EnvFile(SettingsFile):
                     keys[name.removesuffix(_KEY_ENDING)] = value
             elif key not in known and key not in REMOVED:
                 why = describe_unknown_setting(self.settings_cls, key)
-                raise SettingsError(f"{env_file_line([name])}: {why}")
+                raise SettingsError(f"{self.origin(key).text}: {why}")
         return {**values, "api_keys": {**keys, **values.get("api_keys", {})}} if keys else values
 
     def line(self, key: str) -> int:
-        return _env_line(self._variables(key)) or 1
+        table, _, name = key.partition(".")
+        variables = [variable_name(table)]
+        if table == "api_keys":
+            names = [name] if name else self.values().get("api_keys", ())
+            variables += [f"{each}{_KEY_ENDING}" for each in names]
+        pattern = rf"(?i:export\s+)?(?i:{'|'.join(map(re.escape, variables))})\s*="
+        return _find_line(self.path, pattern) or 1
 
     def origin(self, key: str) -> ValueOrigin:
-        return ValueOrigin(env_file_line(self._variables(key)))
-
-    def _variables(self, key: str) -> list[str]:
-        """Return the variables that may set a value; providers' keys have some of their own."""
-        table, _, name = key.partition(".")
-        names = [name] if name else self.values().get("api_keys", ())
-        usual = [f"{each}{_KEY_ENDING}".upper() for each in names if table == "api_keys"]
-        return [variable_name(table), *usual]
+        return ValueOrigin(f"{ENV_FILE}, line {self.line(key)}")
 
 
 class McpJsonFile(SettingsFile):
@@ -326,14 +337,10 @@ class McpJsonFile(SettingsFile):
         return {"mcp": servers} if servers else {}
 
     def line(self, key: str) -> int:
-        return find_line(self.path, "mcpServers")
-
-    def origin(self, key: str) -> ValueOrigin:
-        return ValueOrigin(str(self.path), self.path)
+        return _find_line(self.path, r'\{?\s*"mcpServers"') or 1
 
 
 def mcp_json_file() -> Path:
-    """Return the project's ``.mcp.json``. Raises `SettingsError` as `project_folder`."""
     return project_folder() / MCP_JSON
 
 
@@ -357,7 +364,6 @@ class UntrustedSettings(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """Return a sentence about settings that are held back, and what to do about them."""
         named = ", ".join(f"{key} (line {self.file.line(key)})" for key in self.values)
         return f"{self.path} sets {named}, which is not used until you trust it: run mahtab-tui config trust."
 
@@ -376,7 +382,7 @@ def find_origin(
     settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]
 ) -> ValueOrigin:
     """Return where the effective value of a setting, or of an entry of a table ("keymap.help"),
-    comes from. `given`: as for `load_settings`."""
+    comes from. given: as for `load_settings`."""
     table, _, name = key.partition(".")
 
     def has(values: Mapping[str, Any]) -> bool:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from pydantic import SecretStr, ValidationError
 
@@ -24,16 +22,14 @@ from mahtab_tui.settings.sources import (
     untrusted_settings,
     variable_name,
 )
-
-if TYPE_CHECKING:
-    from tomlkit import TOMLDocument
+from mahtab_tui.system import replace_file
 
 THIS_SESSION = "this session"
 NOT_SET = "(not set)"
 
 
 class SettingEntry(NamedTuple):
-    """One line of a list of settings: a setting, or one entry of a table."""
+    """A setting, or one entry of a table."""
 
     key: str
     value: str
@@ -42,8 +38,7 @@ class SettingEntry(NamedTuple):
 
 
 def list_settings(settings: Settings) -> list[SettingEntry]:
-    """Return all settings in order, each entry of a table separately. Raises `SettingsError` if a
-    source can no longer be used."""
+    """Return all settings in order, each entry of a table separately. Raises `SettingsError`."""
     sources = settings.reloaded()
     found: list[SettingEntry] = []
     for key, field in Settings.model_fields.items():
@@ -77,12 +72,10 @@ def is_table(key: str) -> bool:
 
 
 def is_secret(key: str) -> bool:
-    """Return whether a setting, or an entry of it, must not be shown."""
     return SecretStr in _types(Settings.model_fields[key.partition(".")[0]].annotation)
 
 
 def choices(key: str) -> tuple[str, ...]:
-    """Allowed values; empty if unrestricted."""
     kinds = _types(Settings.model_fields[key].annotation)
     if bool in kinds:
         return ("true", "false")
@@ -116,9 +109,8 @@ def validate_value(key: str, value: Any) -> Any:
 
 
 def parse_value(key: str, text: str) -> Any:
-    """Return typed text as the value for a configuration file: a text, a number, a boolean, a list,
-    or a table of texts, which is typed as ``name=value name=value``. Raises `SettingsError` if the
-    setting does not accept it."""
+    """Return typed text as the value for a configuration file; a table is typed as ``name=value
+    name=value``. Raises `SettingsError`."""
     given: Any = text
     if key in Settings.model_fields and is_table(key):
         given = {}
@@ -164,27 +156,17 @@ NEW_FILE = f"""\
 
 def set_value(path: Path, key: str, value: Any) -> None:
     """Write a value made by `parse_value`. A value that the user writes into a project's file is
-    trusted. Raises `SettingsError` if the file cannot be read or written."""
-    table, dot, name = key.partition(".")
-
-    def change(document: TOMLDocument) -> None:
-        if not dot:
-            document[table] = value
-        elif isinstance(inside := document.get(table), dict):
-            inside[name] = value
-        else:
-            document[table] = {name: value}
-
+    trusted. Raises `SettingsError`."""
+    table, dot, _ = key.partition(".")
     others_untrusted = bool(dot) and table in untrusted_settings(path, read_config(path))
-    _change(path, change)
+    _write(path, key, value)
     untrusted = untrusted_settings(path, read_config(path))
     if table in untrusted and not others_untrusted:
         allow(path, {table: untrusted[table]})
 
 
 def add_rules(path: Path, rules: Sequence[str]) -> None:
-    """Add rules for code to those in a configuration file. Raises `SettingsError` as
-    `set_value`."""
+    """Add rules for code to those in a configuration file. Raises `SettingsError`."""
     before = validate_value("approval_rules", read_config(path).get("approval_rules", ()))
     set_value(path, "approval_rules", [*before, *(rule for rule in rules if rule not in before)])
 
@@ -195,36 +177,38 @@ def allow(path: Path, values: Mapping[str, Any]) -> None:
 
 
 def allow_files(files: Mapping[Path, Mapping[str, Any]]) -> None:
-    """Trust these values of a project's files from now on. Raises `SettingsError`."""
     write_text(trust_record(), add_trusted(files))
 
 
 def unset(path: Path, key: str) -> bool:
-    """Remove a value from the file; False if it was not there. Raises `SettingsError` as
-    `set_value`."""
+    """Remove a value from the file; False if it was not there. Raises `SettingsError`."""
     table, dot, name = key.partition(".")
     inside = read_config(path).get(table)
     if inside is None or (dot and not (isinstance(inside, dict) and name in inside)):
         return False
 
-    def change(document: TOMLDocument) -> None:
-        if dot and len(inside) > 1:
-            del document[table][name]
-        else:
-            del document[table]
-
-    _change(path, change)
+    _write(path, key if dot and len(inside) > 1 else table, None)
     return True
 
 
-def _change(path: Path, change: Callable[[TOMLDocument], None]) -> None:
+def _write(path: Path, key: str, value: Any) -> None:
+    """Write a value, or remove it if it is None."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
     read_config(path)  # says what is wrong with it
+    table, dot, name = key.partition(".")
     try:
         document = tomlkit.parse(read_text(path))
-        change(document)
+        values: MutableMapping[str, Any] = document
+        if dot:
+            if not isinstance(document.get(table), dict):
+                document[table] = {}
+            values, table = document[table], name
+        if value is None:
+            del values[table]
+        else:
+            values[table] = value
         text = tomlkit.dumps(document)
         tomllib.loads(text)
     except (TOMLKitError, ValueError, KeyError, RecursionError) as error:
@@ -235,23 +219,9 @@ def _change(path: Path, change: Callable[[TOMLDocument], None]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a file in one step; a link stays a link, and only its owner can read a new file.
-    Raises `SettingsError`."""
-    target = Path(os.path.realpath(path))
-    draft = None
+    """Replace a file in one step; only its owner can read a new one. Raises `SettingsError`."""
     try:
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        draft = Path(name)
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            if target.exists():
-                os.fchmod(handle, target.stat().st_mode & 0o7777)
-            file.write(text)
-            file.flush()
-            os.fsync(handle)
-        draft.replace(target)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        replace_file(path, text, mode=0o600)
     except OSError as error:
-        if draft is not None:
-            with contextlib.suppress(OSError):
-                draft.unlink(missing_ok=True)
         raise SettingsError(f"{path}: the file cannot be written: {error.strerror}.") from None

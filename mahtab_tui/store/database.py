@@ -1,8 +1,6 @@
-"""The SQLite file of all sessions, the input history in another, and the locks of the open sessions.
-
-A lock is a system lock (`flock`), so it ends with the program in any case. If its file is deleted
-and another program locks a new one, the first program notices before its next write.
-"""
+"""The SQLite file of all sessions, the input history in another, and the locks of the open
+sessions. A lock ends with the program in any case; if its file is replaced, the first program
+notices before its next write."""
 
 from __future__ import annotations
 
@@ -32,7 +30,6 @@ def encode_text(text: str) -> str | bytes:
 
 
 def decode_text(value: object) -> str:
-    """Return the text of a stored value, as far as it can be read."""
     if not isinstance(value, bytes):
         return str(value)
     try:
@@ -42,16 +39,14 @@ def decode_text(value: object) -> str:
 
 
 def decode_lossy(value: bytes) -> str:
-    """Decode text from a file that may be damaged: invalid bytes become question marks."""
+    """Decode text from a file that may be damaged."""
     return value.decode("utf-8", "replace")
 
 
 def open_file(path: Path | None, tables: str, wait: float) -> sqlite3.Connection:
-    """Open a database in autocommit mode; a new file is readable only by this user.
-
-    path: None for memory. tables: statements that create the tables. wait: seconds to wait for
-    another program's write. Raises `sqlite3.Error` and `OSError`.
-    """
+    """Open a database in autocommit mode; a new file is readable only by this user. path: None for
+    memory. wait: seconds to wait for another program's write. Raises `sqlite3.Error` and
+    `OSError`."""
     if path is not None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
@@ -71,8 +66,7 @@ def open_file(path: Path | None, tables: str, wait: float) -> sqlite3.Connection
 
 
 def is_corrupt(error: BaseException | None) -> bool:
-    """Return whether the file's content is damaged, rather than unusable at the moment (locked,
-    full, not permitted)."""
+    """Return whether the file's content is damaged, rather than unusable at the moment."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return isinstance(error, sqlite3.DatabaseError) and code in (
         sqlite3.SQLITE_CORRUPT,
@@ -81,12 +75,10 @@ def is_corrupt(error: BaseException | None) -> bool:
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Return whether another program is writing at the moment."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
-    """Identify a file, which may be replaced; None if there is none."""
     try:
         found = path.stat()
     except OSError:
@@ -95,11 +87,8 @@ def file_identity(path: Path) -> tuple[int, int] | None:
 
 
 def move_damaged_file(path: Path, damaged: tuple[int, int] | None) -> Path | None:
-    """Rename a damaged database, which no connection of this process may have open; returns its
-    new name, or None if another program has already set it aside. Raises `OSError`.
-
-    damaged: the `file_identity` of the damaged file.
-    """
+    """Rename a damaged database, which no connection of this process may have open; returns its new
+    name, or None if another program has already set it aside. Raises `OSError`."""
     folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
     try:
         with contextlib.suppress(OSError):  # the file system has no locks
@@ -120,8 +109,8 @@ ResultT = TypeVar("ResultT")
 
 
 class SpareDatabase:
-    """A database that a session can do without. Any thread may call it. Nothing here raises: a
-    damaged file is set aside, and without a file, memory is used."""
+    """A database that a session can do without. Nothing here raises: a damaged file is set aside,
+    and without a file, memory is used. Any thread may call it."""
 
     def __init__(
         self,
@@ -132,8 +121,8 @@ class SpareDatabase:
         contents: str,
         on_problem: Callable[[str], None],
     ) -> None:
-        """path: None for memory. tables, wait: see `open_file`. on_problem: called with a sentence
-        about `name` and `contents`, such as "The input history" and "inputs"."""
+        """on_problem: called with a sentence about `name` and `contents`, such as "The input
+        history" and "inputs"."""
         self._path = path
         self._tables = tables
         self._wait = wait
@@ -144,7 +133,6 @@ class SpareDatabase:
         self._connection = self._open()
 
     def run(self, work: Callable[[sqlite3.Connection], ResultT]) -> ResultT | None:
-        """Return the result of using the connection; None if that failed."""
         with self._lock:
             try:
                 return work(self._connection)
@@ -180,7 +168,6 @@ class SpareDatabase:
         return open_file(None, self._tables, self._wait)
 
     def _replace_corrupt(self) -> bool:
-        """Rename a damaged file; returns whether another one can be tried."""
         assert self._path is not None
         try:
             moved = move_damaged_file(self._path, self._identity)
@@ -194,10 +181,9 @@ class SpareDatabase:
 
 
 _ATTEMPTS, _PAUSE = 5, 0.05
-"""Attempts to get a lock, and seconds between them: a list of sessions briefly locks each."""
+"""A list of sessions briefly locks each."""
 
 _LARGEST = 10_000
-"""Bytes of a lock file to read at most."""
 
 _START, _END = "session-", ".lock"
 
@@ -216,7 +202,6 @@ class Holder(NamedTuple):
         return self.host == socket.gethostname()
 
     def sentence_part(self) -> str:
-        """Describe the holder, as in "process 4711 since 2026-03-01 14:02"."""
         where = "" if self.is_here else f" on {self.host}"
         return f"process {self.pid}{where} since {time.strftime('%Y-%m-%d %H:%M', time.localtime(self.since))}"
 
@@ -307,7 +292,6 @@ def _folder() -> Path:
 
 
 def _path(session: str) -> Path:
-    """Return a session's lock file, and create its folder. Raises `OSError`."""
     _folder().mkdir(mode=0o700, parents=True, exist_ok=True)
     return _folder() / f"{_START}{quote(session, safe='')}{_END}"
 
@@ -323,11 +307,9 @@ def _holder(descriptor: int) -> Holder:
 
 
 SCHEMA = 2
-"""The version of the tables, stored as `user_version`."""
 
 WAIT = 0.5
-"""Seconds to wait for another program's write. Short, because loggers wait with it; failed writes
-are retried."""
+"""Seconds to wait for another program's write; short, because loggers wait with it."""
 
 _TABLES = """
 create table if not exists session (
@@ -351,10 +333,9 @@ create table if not exists digest (
 
 @contextlib.contextmanager
 def as_sentences(path: Path, identity: tuple[int, int] | None = None) -> Iterator[None]:
-    """Convert SQLite and file system errors to `StoreError`. A damaged file is set aside, so that
-    the next connection creates a new one; connections must be closed before an error leaves the
-    block. identity: the `file_identity` of a file that is already open.
-    """
+    """Convert SQLite and file system errors to `StoreError`. A damaged file is set aside, so
+    connections must be closed before an error leaves the block. identity: of a file that is already
+    open."""
     identity = identity or file_identity(path)
     try:
         yield
@@ -375,8 +356,7 @@ def as_sentences(path: Path, identity: tuple[int, int] | None = None) -> Iterato
 
 @contextlib.contextmanager
 def suppress_all_but_corruption() -> Iterator[None]:
-    """Ignore errors that the next access would raise again. Raises `StoreError` for a damaged
-    file, because that was set aside."""
+    """Ignore errors that the next access would raise again."""
     try:
         yield
     except StoreError as error:
@@ -385,7 +365,6 @@ def suppress_all_but_corruption() -> Iterator[None]:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open the database; a new one is readable only by this user. Raises `StoreError`."""
     with as_sentences(path):
         connection = open_file(path, "", WAIT)
         try:
@@ -406,7 +385,6 @@ def fetched(path: Path, query: str, values: Sequence[Any] = ()) -> list[tuple[An
 
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Commit everything written in the block, or nothing."""
     connection.execute("begin immediate")
     try:
         yield
@@ -433,8 +411,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Switch to a write-ahead log. SQLite does not wait here for another program that creates the
-    file, too."""
+    """SQLite does not wait here for another program that creates the file, too."""
     ends_at = time.monotonic() + WAIT
     while True:
         try:
@@ -455,7 +432,6 @@ create table if not exists input (
 create index if not exists input_of_project on input (project, number);
 """
 _SEARCHED = 20_000
-"""Inputs that a search examines at most."""
 
 
 class HistoryEntry(NamedTuple):
@@ -474,8 +450,7 @@ class History:
     def __init__(
         self, path: Path, project: str, mask: Callable[[str], str] = str, *, no_trace: bool = False
     ) -> None:
-        """mask: masks secrets in an input before it is stored. no_trace: keep new inputs only in
-        memory."""
+        """no_trace: keep new inputs only in memory."""
         self.problem = ""
         self._project = project
         self._mask = mask
@@ -487,7 +462,6 @@ class History:
             self._database.run(lambda memory: _copy(path, memory))
 
     def add(self, text: str, mode: str) -> None:
-        """Add an input, unless it equals the last one."""
         text = self._mask(text)
         last = self._do(
             "select text, mode from input where project = ? order by number desc limit 1",
@@ -509,8 +483,8 @@ class History:
         return list(seen.values())
 
     def search(self, query: str, limit: int = 100) -> list[HistoryEntry]:
-        """Return the inputs that contain the letters of a query in order; the closest together
-        first, then in the order of `entries`."""
+        """Return the inputs that contain the letters of a query in order, the closest together
+        first."""
         wanted = query.lower()
         ranked = []
         for index, entry in enumerate(self.entries(limit=_SEARCHED)):
@@ -530,7 +504,6 @@ class History:
 
 
 def _copy(path: Path, memory: sqlite3.Connection) -> None:
-    """Copy a history, if one can be read."""
     uri = f"{path.absolute().as_uri()}?mode=ro"
     with (
         contextlib.suppress(sqlite3.Error),
@@ -540,8 +513,8 @@ def _copy(path: Path, memory: sqlite3.Connection) -> None:
 
 
 def letters_between(text: str, wanted: str) -> int | None:
-    """Return the number of letters between those of `wanted` at their first occurrence in order;
-    None if they do not occur."""
+    """Return the number of letters between those of `wanted`, in order; None if they do not
+    occur."""
     if wanted in text:
         return 0
     position, first = -1, -1

@@ -24,13 +24,14 @@ from mahtab_tui.bus.records import (
     Notice,
     Private,
     Record,
+    ReplIn,
     ReplOut,
     UserChat,
     UserReplIn,
 )
 from mahtab_tui.kernel.values import SaveTarget
 from mahtab_tui.settings.model import home_folder
-from mahtab_tui.store.database import LockedElsewhere, fetched, lock_session, locked_sessions
+from mahtab_tui.store.database import LockedElsewhere, lock_session, locked_sessions
 from mahtab_tui.store.sqlite import (
     ALL,
     SessionRow,
@@ -39,7 +40,6 @@ from mahtab_tui.store.sqlite import (
     list_sessions,
     load_records,
     records_with_tag,
-    start_of_cell,
 )
 from mahtab_tui.worker.saving.folder import INDEX
 
@@ -47,8 +47,7 @@ _KEY_BYTES = 32
 
 
 def save_target(session: str, megabytes: int) -> SaveTarget | None:
-    """Return where a session's variables are saved; None if they cannot be. Creates the parent
-    folder, and the user's key."""
+    """Return where a session's variables are saved; None if they cannot be."""
     if sys.platform != "linux":  # elsewhere, forking a kernel with loaded libraries is unsafe
         return None
     try:
@@ -73,12 +72,7 @@ def copy_namespace(session: str, copy: str) -> None:
             os.link(file, target / file.name)
 
 
-def remove_namespace(session: str) -> None:
-    shutil.rmtree(_folder(session), ignore_errors=True)
-
-
 def saved_bytes() -> int:
-    """Return the size of the saved variables of all sessions, in bytes."""
     return sum(file.stat().st_size for file in _above().glob("*/*") if file.is_file())
 
 
@@ -108,7 +102,6 @@ def _key() -> bytes:
 
 
 TAIL = 5_000
-"""Records to load for a resumed session; older ones stay on disk."""
 
 
 class SessionNotFound(Exception):
@@ -124,7 +117,6 @@ _Opened = tuple[SqliteStore, str, list[Record]]
 
 
 def new_store(project: Path) -> _Opened:
-    """Return a new session of a folder."""
     name, session = project.name or "session", new_id()
     claim = lock_session(session)
     store = SqliteStore(database(), session, name=name, project=str(project), claim=claim)
@@ -136,8 +128,7 @@ def new_id() -> str:
 
 
 def find_session(session: str | None, project: Path | None) -> SessionRow:
-    """Find a session by the start of its id; None for the last one, of a project or of all. Raises
-    `SessionNotFound`."""
+    """Find a session by the start of its id; None for the last one. Raises `SessionNotFound`."""
     folder = None if project is None else str(project)
     try:
         rows = list_sessions(
@@ -157,8 +148,8 @@ def find_session(session: str | None, project: Path | None) -> SessionRow:
 
 
 def resumed_store(row: SessionRow, *, variables: bool = False) -> _Opened:
-    """Open a session. variables: restore the saved variables, too. Raises `SessionNotFound`, or
-    `LockedElsewhere` if another program has it open."""
+    """Open a session. Raises `SessionNotFound`, or `LockedElsewhere` if another program has it
+    open."""
     try:
         own = lock_session(row.id)
         page = load_records(database(), row.id, limit=TAIL)
@@ -189,8 +180,8 @@ def resumed_store(row: SessionRow, *, variables: bool = False) -> _Opened:
 
 
 def reattach(store: SqliteStore, past: Sequence[Record], cell: int) -> list[Record]:
-    """Return the past records of a session whose kernel was reattached. cell: the number of the
-    cell running there; 0 for none."""
+    """Return the past records of a session whose kernel was reattached. cell: the running cell; 0
+    for none."""
     store.cells_go_on = True
     records = list(past)
     if records and isinstance(records[-1], Notice):
@@ -209,7 +200,6 @@ def reattach(store: SqliteStore, past: Sequence[Record], cell: int) -> list[Reco
 
 
 def _about_cut_answer(past: Sequence[Record]) -> str:
-    """Say that an answer was cut off, if nothing was entered since."""
     last = next(
         (record for record in reversed(past) if isinstance(record, Agent | UserReplIn | UserChat)),
         None,
@@ -232,8 +222,8 @@ def forked_store(row: SessionRow, *, variables: bool = False) -> _Opened:
 
 
 def remove_session(row: SessionRow) -> None:
-    """Delete a session's records and variables. Raises `SessionNotFound` if a program has it open or
-    its kernel is waiting, and `StoreError`."""
+    """Delete a session's records and variables. Raises `SessionNotFound` if it is open or its
+    kernel waits, and `StoreError`."""
     from mahtab_tui.kernel.detached import recovered_output, waiting_kernels
     from mahtab_tui.kernel.remote.process import noted_kernels
     from mahtab_tui.store.session_index import delete_session
@@ -252,7 +242,7 @@ def remove_session(row: SessionRow) -> None:
         ) from None
     try:
         delete_session(database(), row.id)
-        remove_namespace(row.id)
+        shutil.rmtree(_folder(row.id), ignore_errors=True)
         for _, _, path in recovered_output(row.id):
             path.unlink(missing_ok=True)
     finally:
@@ -265,15 +255,11 @@ def _notice(text: str, level: str = "info") -> Record:
 
 
 _ENTRY = re.compile(r"(cell|question|answer|code|tool) (\d{1,9})\b")
-_QUESTION = (
-    "select number from record where session = ? and tag = ? and json_extract(case when json_valid(attrs) then attrs else '{}' end, '$.turn') = ?"
-    " order by number limit 1"
-)
 
 
 def fork(session: str, entry: str = "") -> str:
-    """Copy a session, or its part before an entry (`Record.entry_name`); returns the copy's id. A
-    full copy also has the saved variables. Raises `StoreError`."""
+    """Copy a session, or its part before an entry (`Record.entry_name`); returns the copy's id.
+    Raises `StoreError`."""
     copy = new_id()
     if not entry:
         fork_session(database(), session, copy)
@@ -294,19 +280,19 @@ def fork(session: str, entry: str = "") -> str:
 
 
 def _entry_start(session: str, entry: str) -> tuple[int, str, int]:
-    """Return an entry's first record, its name, and its cell (0 for a question). Raises
-    `StoreError`."""
+    """Return an entry's first record, its name, and its cell (0 for a question)."""
     found = _ENTRY.match(entry)
     if found is None:
         raise StoreError(
             "A copy begins before a cell, a question or an answer: choose one of them."
         )
-    kind, number = found[1], int(found[2])
-    if kind == "cell":
-        start, cell = start_of_cell(database(), session, number), number
-    else:
-        rows = fetched(database(), _QUESTION, (session, UserChat.tag, number))
-        kind, start, cell = "question", int(rows[0][0]) if rows else None, 0
-    if start is None:
-        raise StoreError("The session has no record of this entry.")
-    return start, f"{kind} {number}", cell
+    number, of_cell, question = int(found[2]), found[1] == "cell", 0
+    for place, record in load_records(database(), session, limit=ALL).records:
+        if isinstance(record, UserChat):
+            question = place
+            if not of_cell and record.turn == number:
+                return place, f"question {number}", 0
+        elif of_cell and isinstance(record, ReplIn) and record.cell == number:
+            start = question if question and record.turn is not None else place
+            return start, f"cell {number}", number
+    raise StoreError("The session has no record of this entry.")

@@ -82,7 +82,6 @@ def decoded(row: StoredRow) -> Record | None:
 
 
 def readable_record(row: StoredRow) -> Record | None:
-    """Decode a record; None if that fails."""
     try:
         return decoded(row)
     except InvalidRecord:
@@ -90,7 +89,6 @@ def readable_record(row: StoredRow) -> Record | None:
 
 
 _FIRST = 80
-"""Characters of a session's first input in a list."""
 
 _SURROUNDINGS = (
     records.Kernel
@@ -105,7 +103,7 @@ _SURROUNDINGS = (
 
 INSERT = "insert into record (session, time, tag, attrs, text) values (?, ?, ?, ?, ?)"
 _ATTRS = "case when json_valid(attrs) then attrs else '{}' end"
-"""A record's attributes. Invalid JSON would fail the query."""
+"""Invalid JSON would fail the query."""
 _OUTPUT = (
     f"select text from record where session = ? and tag in (?, ?) and json_extract({_ATTRS}, '$.cell') = ?"
     f" and json_extract({_ATTRS}, '$.late') is null order by number desc limit 1"
@@ -115,16 +113,12 @@ _SHOWN = (
     f" and json_extract({_ATTRS}, '$.mime') in (?, ?) order by number"
 )
 
-_CELL = (
-    f"select number, json_extract({_ATTRS}, '$.turn') from record where session = ? and tag in (?, ?)"
-    f" and json_extract({_ATTRS}, '$.cell') = ? order by number limit 1"
-)
 _COPY = (
     "insert into record (session, time, tag, attrs, text)"
     " select ?, time, tag, case when tag = ? and json_valid(attrs) then json_set(attrs, '$.rewritable', json('false')) else attrs end, text"
     " from record where session = ? and (? is null or number < ?) order by number"
 )
-"""Copies records of a session. The copy does not update the session's notebook file."""
+"""The copy does not update the session's notebook file."""
 
 SESSION_COLUMNS = (
     "session.id, session.name, session.project, session.started, session.last, (select count(*) from record where session = session.id),"
@@ -137,10 +131,9 @@ _LIST = (
 )
 
 ALL = -1
-"""No limit of records or sessions."""
 
 YEAR_10000 = 253_402_300_800.0
-"""Seconds since the epoch from which dates cannot be shown."""
+"""Dates from then on cannot be shown."""
 
 
 class SessionRow(NamedTuple):
@@ -154,7 +147,6 @@ class SessionRow(NamedTuple):
     last: float
     records: int
     first: str
-    """The start of the first question or cell."""
     title: str = ""
     """From the user, or the first line of the first question."""
     model: str = ""
@@ -166,7 +158,6 @@ class SessionRow(NamedTuple):
 
     @property
     def heading(self) -> str:
-        """The title, or a substitute."""
         return self.title or self.first
 
 
@@ -208,18 +199,15 @@ class SqliteStore:
         self._surroundings: list[Record] = []
 
     def everything(self) -> list[Record]:
-        """Return all readable records of the session, in order. Raises `StoreError`."""
         if not self._is_own:
             return []
         return [record for _, record in load_records(self.path, self.session, limit=ALL).records]
 
     @property
     def has_written(self) -> bool:
-        """Whether this program has written records of the session."""
         return self._begun
 
     def append(self, record: Record) -> None:
-        """Store a record. Raises `StoreError` if that failed."""
         with self._lock:
             if not self._begun and isinstance(record, _SURROUNDINGS):
                 self._surroundings.append(record)
@@ -228,7 +216,8 @@ class SqliteStore:
                 rows = [(self.session, *_columns(each)) for each in (*self._surroundings, record)]
                 connection.executemany(INSERT, rows)
                 is_input = isinstance(record, records.UserChat | records.ReplIn)
-                first = encode_text(shorten_input(record)) if is_input else ""
+                start = " ".join(record.text[: 10 * _FIRST].split())[:_FIRST]
+                first = encode_text(start) if is_input else ""
                 connection.execute(
                     "update session set last = ?, first = case when first = '' then ? else first end where id = ?",
                     (record.time or time.time(), first, self.session),
@@ -236,7 +225,6 @@ class SqliteStore:
             self._surroundings.clear()
 
     def partial(self, key: str, record: Record | None) -> None:
-        """Store the incomplete text of a stream; None removes it. Raises `StoreError`."""
         with self._lock, self._writing() as connection:
             if record is None:
                 connection.execute(
@@ -247,13 +235,10 @@ class SqliteStore:
                 connection.execute("insert or replace into partial values (?, ?, ?, ?, ?, ?)", row)
 
     def output(self, cell: int) -> str | None:
-        """Return the whole output of a cell; None if it was not stored, or while the cell runs.
-        Raises `StoreError`."""
         rows = self._fetched(_OUTPUT, *records.OUTPUTS, cell)
         return decode_text(rows[0][0]) if rows else None
 
     def pictures(self, cell: int) -> list[str]:
-        """Return the stored pictures displayed by a cell, as base64. Raises `StoreError`."""
         rows = self._fetched(_SHOWN, records.Display.tag, cell, *sorted(records.PICTURES))
         return [row[0] for row in rows if isinstance(row[0], str)]
 
@@ -262,8 +247,7 @@ class SqliteStore:
 
     @property
     def _is_own(self) -> bool:
-        """Whether the stored records are this program's. Without the lock, another program's cells
-        have the same numbers."""
+        """Without the lock, another program's cells have the same numbers."""
         return self.path.exists() and not (self.claim is not None and self.claim.lost)
 
     def close(self) -> None:
@@ -273,7 +257,6 @@ class SqliteStore:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """Run one transaction. Opens the file if needed, also after a failure."""
         with as_sentences(self.path, self._identity):
             try:
                 fresh = self._connection is None
@@ -313,11 +296,6 @@ class SqliteStore:
             self._connection = self._identity = None
 
 
-def shorten_input(record: Record) -> str:
-    """Return the start of an input, as lists show it."""
-    return " ".join(record.text[: 10 * _FIRST].split())[:_FIRST]
-
-
 def _columns(record: Record) -> tuple[float, str, str, str | bytes]:
     attrs = json.dumps(encode(record), default=str)
     return record.time or time.time(), record.tag, attrs, encode_text(record.text)
@@ -326,8 +304,8 @@ def _columns(record: Record) -> tuple[float, str, str, str | bytes]:
 def _unfinished_streams(
     connection: sqlite3.Connection, session: str
 ) -> list[tuple[StoredRow, Record | None]]:
-    """Return the streams that were unfinished when the program was killed, as stored and as
-    records marked ``cut``; None if they cannot be read."""
+    """Return the streams that were unfinished when the program was killed, as stored and as records
+    marked ``cut``; None if they cannot be read."""
     rows: list[StoredRow] = connection.execute(
         "select time, tag, attrs, text from partial where session = ? order by time", (session,)
     ).fetchall()
@@ -342,16 +320,13 @@ def _unfinished_streams(
 def list_sessions(
     path: Path, project: str | None = None, *, begins: str = "", limit: int = ALL
 ) -> list[SessionRow]:
-    """Return the sessions of one project or of all, newest first. Raises `StoreError`.
-
-    begins: the start of their ids. limit: maximum number, or `ALL`.
-    """
+    """Return the sessions of one project or of all whose ids begin so, newest first. Raises
+    `StoreError`."""
     folder, start = None if project is None else encode_text(project), encode_text(begins)
     return [session_row(row) for row in fetched(path, _LIST, (folder, folder, start, start, limit))]
 
 
 def count_sessions(path: Path, project: str | None = None) -> int:
-    """Return the number of sessions of one project or of all. Raises `StoreError`."""
     folder = None if project is None else encode_text(project)
     count = "select count(*) from session where ? is null or project = ?"
     rows = fetched(path, count, (folder, folder))
@@ -359,7 +334,6 @@ def count_sessions(path: Path, project: str | None = None) -> int:
 
 
 def session_row(row: tuple[Any, ...]) -> SessionRow:
-    """Convert the columns `SESSION_COLUMNS` to a session."""
     id, name, folder, started, last, count, first, title, model, cost, size = row
     return SessionRow(
         decode_text(id),
@@ -377,14 +351,12 @@ def session_row(row: tuple[Any, ...]) -> SessionRow:
 
 
 def _moment(value: object) -> float:
-    """Return seconds since the epoch that can be shown; 0 for other values."""
     return float(value) if isinstance(value, int | float) and 0 <= value < YEAR_10000 else 0.0
 
 
 def load_records(path: Path, session: str, *, limit: int = 200) -> RecordPage:
     """Return the last records of a session, without those of newer versions; unfinished streams of
-    a killed program come last, marked ``cut``. limit: maximum number, or `ALL`. Raises
-    `StoreError`."""
+    a killed program come last, marked ``cut``. Raises `StoreError`."""
     if not path.exists():
         return RecordPage([], 0)
     query = "select number, time, tag, attrs, text from record where session = ? order by number desc limit ?"
@@ -413,8 +385,7 @@ def load_records(path: Path, session: str, *, limit: int = 200) -> RecordPage:
 
 
 def fork_session(path: Path, session: str, copy: str, *, before: int | None = None) -> None:
-    """Create a session `copy` with another one's records. before: only those before this number.
-    Raises `StoreError`."""
+    """Copy a session's records, or those before a number, to a new one. Raises `StoreError`."""
     now = time.time()
     with (
         as_sentences(path),
@@ -433,23 +404,7 @@ def fork_session(path: Path, session: str, copy: str, *, before: int | None = No
             )
 
 
-def start_of_cell(path: Path, session: str, cell: int) -> int | None:
-    """Return the number of the record with which a cell began, or of the question that it answers,
-    if any. Raises `StoreError`."""
-    tags = records.UserReplIn.tag, records.AssistantReplIn.tag
-    began = fetched(path, _CELL, (session, *tags, cell))
-    if not began:
-        return None
-    number, turn = began[0]
-    if turn is None:
-        return int(number)
-    query = "select max(number) from record where session = ? and tag = ? and number < ?"
-    asked = fetched(path, query, (session, records.UserChat.tag, number))
-    return int(asked[0][0] or number)
-
-
 def records_with_tag(path: Path, session: str, tag: str) -> list[Record]:
-    """Return the readable records of a session with a given tag. Raises `StoreError`."""
     query = (
         "select time, tag, attrs, text from record where session = ? and tag = ? order by number"
     )

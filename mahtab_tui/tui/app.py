@@ -1,4 +1,4 @@
-"""The application: the panes and the commands over a session."""
+"""The application over a session."""
 
 from __future__ import annotations
 
@@ -20,13 +20,8 @@ from textual.widgets import Input, TextArea
 from mahtab_tui.session import Session
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.store.database import History
-from mahtab_tui.tui.commands import (
-    BY_ACTION,
-    BY_ID,
-    BY_SLASH,
-    COMMANDS,
-    parse_slash,
-)
+from mahtab_tui.system import IMPORTS
+from mahtab_tui.tui.commands import BY_ACTION, BY_ID, BY_SLASH, COMMANDS, parse_slash
 from mahtab_tui.tui.commands.command import CommandContext, bindings
 from mahtab_tui.tui.commands.session import run_notebook
 from mahtab_tui.tui.editor import EditorPane
@@ -59,14 +54,14 @@ if TYPE_CHECKING:
     )
 
 SECOND_STOP_S = 2.0
-"""Seconds within which a second stop offers to kill the kernel."""
+"""Within which a second stop offers to kill the kernel."""
 
 REACTION_S = 0.4
-"""Seconds that a cell has to end before the user learns how to kill the kernel."""
+"""For a cell to end before the user learns how to kill the kernel."""
 
 
 class Interrupter:
-    """Stops the model or the cell; a second stop offers to kill the kernel."""
+    """Stops the model or the cell."""
 
     def __init__(self, app: TerminalApp[int], session: Session) -> None:
         self._app = app
@@ -98,10 +93,9 @@ class Interrupter:
 
 
 STOP_KEY = "ctrl+s"
-"""Answer to the quit prompt that stops the cell instead of detaching it."""
+"""Stops the cell instead of detaching it."""
 
 KEY_REPEAT_S = 0.3
-"""Seconds within which a second press counts as the key being held down."""
 
 
 class QuitFlow:
@@ -117,7 +111,7 @@ class QuitFlow:
         self._keeps_namespace = keeps_namespace
         self._pressed = -math.inf
         self._confirmed = False
-        """True while this key answers the quit prompt."""
+        """Whether this key answers the question."""
         self.row: LeaveRow | None = None
 
     def leave(self) -> None:
@@ -137,8 +131,8 @@ class QuitFlow:
             self._app.screen.mount(self.row)
 
     def switch_to(self, session: str, *, back: str) -> None:
-        """Ask whether to leave this session, and open another one in its place. back: the command
-        that will list this session."""
+        """Ask whether to leave this session for another one. back: the command that will list
+        it."""
         from mahtab_tui.tui.screens.dialog import confirm
 
         lost = self._unsaved_items()
@@ -153,14 +147,13 @@ class QuitFlow:
         confirm(self._app, question, go, yes="Switch", no="Stay")
 
     def quit_from_cell(self) -> None:
-        """Quit because a cell called `exit()`: at once for the user's cell; ask for the model's."""
         if self._session.agent.in_turn:
             self.leave()
         else:
             self._app.exit(0)
 
     def answer_key(self, key: str = "") -> bool:
-        """Close the quit prompt; returns True if the key must do nothing else."""
+        """Close the question; returns whether the key must do nothing else."""
         self._confirmed = self.row is not None
         if self.row is not None:
             self.row.remove()
@@ -196,7 +189,6 @@ class QuitFlow:
 
 
 LONG_CELL_S = 10.0
-"""Seconds that a cell must run for its end to ring the bell."""
 
 
 def style_sheets() -> list[Path]:
@@ -206,14 +198,11 @@ def style_sheets() -> list[Path]:
 
 
 class MahtabApp(TerminalApp[int]):
-    """The full screen over one session."""
-
     TITLE = "mahtab"
     BINDINGS = bindings(COMMANDS)
 
     panes: Panes
     command_context: CommandContext
-    _late_imports: LateImports
 
     def __init__(
         self,
@@ -252,16 +241,12 @@ class MahtabApp(TerminalApp[int]):
         self._drawn = False
 
     def call_after_first_picture(self, callback: Callable[[], None]) -> None:
-        """Call something once the screen is drawn. Must be called before `run`."""
+        """Call something once the screen is drawn; only before `run`."""
         self._after_first_picture.append(callback)
 
     def get_default_screen(self) -> Panes:
-        self.panes = Panes(
-            self.session,
-            SessionPort(self, self.session),
-            self.history,
-            self.ui_state,
-        )
+        port = SessionPort(self, self.session)
+        self.panes = Panes(self.session, port, self.history, self.ui_state)
         self.command_context = CommandContext(
             self,
             self.session,
@@ -287,20 +272,19 @@ class MahtabApp(TerminalApp[int]):
             self.session.build,
             *([] if self._collector is None else [self._collector.settle]),
             self._show_transcript,
-            self._show_all,
+            self._fold_records,
             self._report_history,
             self.settings.report_unknown_settings,
             *self._after_first_picture,
             self.session.start,
         ]
-        self._late_imports = LateImports(self, SESSION_MODULES, steps)
-        self._late_imports.begin()
+        LateImports(self, SESSION_MODULES, steps).begin()
 
     def _show_transcript(self) -> None:
         self._drawn = True
         self.panes.transcript  # noqa: B018 (makes it)
 
-    async def _show_all(self) -> None:
+    async def _fold_records(self) -> None:
         self.record_pump.folds = [
             *self.panes.folds(),
             self._ring_bell,
@@ -310,19 +294,16 @@ class MahtabApp(TerminalApp[int]):
         self.set_interval(RATE, self.record_pump.tick)
 
     def on_unmount(self) -> None:
-        self._late_imports.end()
+        IMPORTS.screen_ends()
 
     @property
     def editor(self) -> EditorPane:
         return self.panes.editor
 
-    # Commands
-
     def action_command(self, id: str, argument: str = "") -> None:
         BY_ID[id].run(self.command_context, argument)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Hide commands from the footer that can do nothing now."""
         if action == "command":
             return BY_ID[str(parameters[0])].available(self.command_context)
         return super().check_action(action, parameters)
@@ -333,27 +314,13 @@ class MahtabApp(TerminalApp[int]):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Run only some commands while a screen covers the panes, and fewer while a dialog is
-        open; `check_action` would empty the footer below the dialog."""
+        """Run fewer commands over screens; `check_action` would empty the footer below them."""
         command = BY_ACTION.get(action) if isinstance(action, str) else None
         if command is not None and self.panes.is_covered:
-            asks = getattr(self.screen, "asks", False)  # dialogs and the palette
+            asks = getattr(self.screen, "asks", False)
             if not (command.over_questions if asks else command.over_screens):
                 return False
         return await super().run_action(action, default_namespace, namespaces)
-
-    def action_command_palette(self) -> None:
-        from mahtab_tui.tui.screens.dialog import ask
-        from mahtab_tui.tui.screens.listing import CommandPalette
-
-        ask(self, CommandPalette(), lambda action: self.call_later(self.run_action, action))
-
-    def search_themes(self) -> None:
-        from mahtab_tui.tui.screens.listing import ChooseTheme
-
-        self.push_screen(ChooseTheme(sorted(self.available_themes), self.theme))
-
-    # Messages of the panes
 
     @on(EditorPane.Submitted)
     def _submitted(self, message: EditorPane.Submitted) -> None:
@@ -397,20 +364,20 @@ class MahtabApp(TerminalApp[int]):
     # The prompt rows are loaded after the first picture, so their messages are handled by name.
 
     def on_approval_row_decided(self, message: ApprovalRow.Decided) -> None:
-        from mahtab_tui.bus.records import Decision
-
         if message.rules:
             self.settings.add_rules(message.rules)
-        self.session.approvals.answer(
-            message.request, Decision(message.action, message.code, message.reason)
-        )
-        self.editor.focus()
+        self._decide(message, message.code)
 
     def on_review_row_decided(self, message: ReviewRow.Decided) -> None:
+        self._decide(message)
+
+    def _decide(
+        self, message: ApprovalRow.Decided | ReviewRow.Decided, code: str | None = None
+    ) -> None:
         from mahtab_tui.bus.records import Decision
 
         self.session.approvals.answer(
-            message.request, Decision(message.action, reason=message.reason)
+            message.request, Decision(message.action, code, message.reason)
         )
         self.editor.focus()
 
@@ -430,8 +397,6 @@ class MahtabApp(TerminalApp[int]):
         for key in message.keys:
             self.panes.query_one("#code").post_message(key)
 
-    # Events of the terminal
-
     async def on_event(self, event: Event) -> None:
         if isinstance(event, Key | Paste) and not event.is_forwarded and self.screen_stack:
             if not self.panes.is_covered and self.focused is None:
@@ -448,8 +413,6 @@ class MahtabApp(TerminalApp[int]):
         return handled
 
     def _is_for_editor(self, event: Key | Paste) -> bool:
-        """Whether this is text for the editor. A space, and Alt with a letter, are keys of the
-        panes."""
         from mahtab_tui.tui.widgets.prompt_row import Chips
 
         focused = self.focused
@@ -471,15 +434,11 @@ class MahtabApp(TerminalApp[int]):
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
         if renderable is not None and self._drawn:
-            from mahtab_tui.tui.pictures import visible_parts
+            from mahtab_tui.tui.pictures import Overlay, visible_parts
 
-            wanted = list(visible_parts(screen))
-            if wanted and self._overlay is None:
-                from mahtab_tui.tui.pictures import Overlay
-
+            if self._overlay is None:
                 self._overlay = Overlay(self)
-            if self._overlay is not None:
-                self._overlay.prepare_update(wanted, renderable)
+            self._overlay.prepare_update(list(visible_parts(screen)), renderable)
         super()._display(screen, renderable)
 
     def mask(self, text: str) -> str:
@@ -491,7 +450,6 @@ class MahtabApp(TerminalApp[int]):
             self.history.problem = ""
 
     def _ring_bell(self, new: Sequence[Record]) -> None:
-        """Ring the bell when a long cell ends or something waits, while the window has no focus."""
         from mahtab_tui.bus import records
 
         if self._window_focused:
@@ -500,12 +458,9 @@ class MahtabApp(TerminalApp[int]):
             match record:
                 case records.ReplOut(duration=seconds) if (seconds or 0) >= LONG_CELL_S:
                     self.bell()
-                case (
-                    records.Approval(state="waiting")
-                    | records.Review(state="waiting")
-                    | records.SearchFanOut(state="waiting")
-                ):
-                    self.bell()
+                case records.Approval() | records.Review() | records.SearchFanOut():
+                    if record.state == "waiting":
+                        self.bell()
 
     def watch_theme(self, theme: str) -> None:
         self.ui_state.theme = theme

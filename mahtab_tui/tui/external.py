@@ -22,11 +22,10 @@ from mahtab_tui.tui.open import run_suspended
 from mahtab_tui.tui.terminal_app import TerminalApp
 
 MAX_COPIED = 1_000_000
-"""Maximum characters to copy: terminals truncate longer texts, or hang."""
+"""Terminals truncate longer texts, or hang."""
 
 
 def copy(app: App[Any], text: str) -> None:
-    """Copy a text, and report where it went."""
     if len(text) > MAX_COPIED:
         app.notify(f"{len(text):,} characters are too many for the clipboard.", severity="warning")
         return
@@ -42,7 +41,7 @@ def copy(app: App[Any], text: str) -> None:
         except (pyperclip.PyperclipException, OSError):
             where = "to the terminal (OSC 52); no other clipboard was found"
         characters = f"{len(text):,} characters" if len(text) != 1 else "one character"
-        with contextlib.suppress(RuntimeError):  # the screen was closed
+        with contextlib.suppress(RuntimeError):
             app.call_from_thread(app.notify, f"Copied {characters} {where}.", timeout=3)
 
     threading.Thread(target=copy_to_system, name="clipboard", daemon=True).start()
@@ -62,7 +61,7 @@ _GOTO = frozenset({"code", "code-insiders", "codium", "cursor", "windsurf"})
 
 
 def editor_command() -> list[str]:
-    """Find the editor: $VISUAL, $EDITOR, vi or nano, split into words. Raises `RuntimeError`."""
+    """Find the editor as words. Raises `RuntimeError`."""
     try:
         words = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
     except ValueError as error:
@@ -74,8 +73,7 @@ def editor_command() -> list[str]:
 
 
 def edit_text(app: TerminalApp[Any], text: str, ending: str) -> str:
-    """Let the user edit a text in a temporary file with that suffix, and return it. Raises
-    `RuntimeError`."""
+    """Let the user edit a text in a temporary file. Raises `RuntimeError`."""
     command = editor_command()
     try:
         with tempfile.TemporaryDirectory(prefix="mahtab-") as folder:
@@ -105,7 +103,6 @@ def open_in_editor(app: TerminalApp[Any], path: str, line: int) -> None:
 
 
 def line_arguments(editor: str, path: str, line: int) -> list[str]:
-    """Return the arguments that open a file at a line. Most editors know `+12 file`."""
     name = os.path.basename(editor)
     if not line:
         return [path]
@@ -115,21 +112,20 @@ def line_arguments(editor: str, path: str, line: int) -> list[str]:
 
 
 def open_picture(content: bytes, suffix: str) -> str:
-    """Write a picture to a temporary file and open it; returns the path. Raises `KernelError`."""
+    """Open a temporary file; returns its path. Raises `KernelError`."""
     command = find_viewer(os.environ)
     if command is None:
         raise KernelError("No program that opens pictures was found here. Ctrl+S saves it.")
     try:
-        with tempfile.NamedTemporaryFile(
-            prefix="mahtab-picture-", suffix=suffix, delete=False
-        ) as file:  # the viewer reads it later
+        # The viewer reads it later.
+        handle, name = tempfile.mkstemp(prefix="mahtab-picture-", suffix=suffix)
+        with open(handle, "wb") as file:
             file.write(content)
-        nothing = subprocess.DEVNULL
         process = subprocess.Popen(
-            [command, file.name],
-            stdin=nothing,
-            stdout=nothing,
-            stderr=nothing,
+            [command, name],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
     except OSError as error:
@@ -137,12 +133,11 @@ def open_picture(content: bytes, suffix: str) -> str:
             f"The picture cannot be opened: {error.strerror}. Ctrl+S saves it."
         ) from None
     threading.Thread(target=process.wait, name="viewer", daemon=True).start()
-    return file.name
+    return name
 
 
 def find_viewer(environment: Mapping[str, str]) -> str | None:
-    """Find the system's viewer; None without a desktop, where a viewer would take over our
-    terminal."""
+    """Find the system's viewer; without a desktop it would take over our terminal."""
     if sys.platform == "darwin":
         return find_program("open")
     if "WSL_DISTRO_NAME" in environment:

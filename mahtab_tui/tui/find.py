@@ -1,4 +1,4 @@
-"""Searching for a pattern in a pane."""
+"""Searches in a pane."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mahtab_tui.tui.textual_fixes import run_own_binding
 MatchSpan = tuple[int, int]
 
 AT_ONCE = 0.25
-"""Seconds that a search on the main thread may take."""
+"""Seconds, on the main thread."""
 LARGEST = 500_000
 """Maximum length of an expression times its repetitions, which `regex` expands."""
 LONGEST = 10_000
@@ -42,8 +42,7 @@ class PatternTimeout(PatternError):
 
 
 class Pattern:
-    """Finds words or a regular expression in texts. Empty matches are skipped. Raises
-    `PatternError`."""
+    """Words or a regular expression. Raises `PatternError`."""
 
     def __init__(self, words: str, *, regex: bool, any_case: bool) -> None:
         self._compiled: Any = (
@@ -54,8 +53,7 @@ class Pattern:
         self._limited = regex
 
     def spans(self, text: str, seconds: float = AT_ONCE, start: int = 0) -> Iterator[MatchSpan]:
-        """Yield the matches in a text. Raises `PatternTimeout` after that many seconds of
-        computing."""
+        """Yield the matches that are not empty. Raises `PatternTimeout`."""
         # `concurrent` releases the GIL meanwhile.
         limits = {"timeout": max(seconds, 0.001), "concurrent": True} if self._limited else {}
         try:
@@ -68,8 +66,7 @@ class Pattern:
     def spans_of_all(
         self, texts: Iterable[str], seconds: float = AT_ONCE
     ) -> Iterator[list[MatchSpan]]:
-        """Yield the matches in each text. Raises `PatternTimeout` after that many seconds in
-        total."""
+        """Yield the matches in each text; `seconds` are those of all."""
         end = time.thread_time() + seconds
         for text in texts:
             yield list(self.spans(text, end - time.thread_time()))
@@ -94,8 +91,7 @@ def _compiled(words: str, *, any_case: bool) -> Any:
 
 
 class LineInput(Input):
-    """An `Input` that joins the lines of a paste, removes control characters, and handles keys in
-    order."""
+    """An `Input` that joins the lines of a paste, and handles keys in order."""
 
     async def on_key(self, event: Key) -> None:
         await run_own_binding(self, event)
@@ -108,29 +104,22 @@ class LineInput(Input):
 
 
 PAUSE = 0.15
-"""Seconds without a key press before a regular expression is searched."""
 
 
 class Findable(Protocol):
-    """A pane that can be searched."""
-
     def begin_find(self) -> str:
-        """Start a search at the current position; returns the initial words, often none."""
+        """Start a search; returns the initial words."""
 
     def find(self, words: str, step: int, *, regex: bool) -> str:
-        """Show the next match (1), the previous one (-1), or the first one from the start of the
-        search (0).
-
-        Returns its position ("2 of 7"), or that there is no match; empty for no words. Raises
-        `PatternError` for an invalid pattern.
-        """
+        """Show the next match (1), the previous one (-1), or the first one again (0); returns its
+        position, such as "2 of 7". Raises `PatternError`."""
 
     def end_find(self) -> None:
-        """End the search, and focus the match."""
+        """Focus the match."""
 
 
 class FindRow(Horizontal):
-    """A search field. Escape closes it and stays at the match."""
+    """A search field; Escape closes it at the match."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", "Close", show=False),
@@ -186,7 +175,7 @@ class FindRow(Horizontal):
         self.action_step(1)
 
     def action_step(self, step: int) -> None:
-        if self._waiting is not None:  # the first match was not searched yet
+        if self._waiting is not None:
             self._waiting.stop()
             self._waiting, step = None, 0
         try:

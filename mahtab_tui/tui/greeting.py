@@ -1,4 +1,4 @@
-"""The greeting of the first screen, and lines offered for the input."""
+"""The greeting, and lines offered for the input."""
 
 from __future__ import annotations
 
@@ -32,9 +32,8 @@ if TYPE_CHECKING:
 TITLE = "TRANSCRIPT"
 TITLE_HEIGHT = 1
 GreetingLines = tuple[tuple[str, ...], ...]
-"""Each line is a mark, then words and examples in turn: ``("F1", "shows all keys.")``."""
+"""A mark, then words and examples in turn: ``("F1", "shows all keys.")``."""
 MOST_COLUMNS = 120
-"""Maximum columns of text; longer lines are hard to read."""
 
 
 def text_columns(width: int) -> int:
@@ -56,8 +55,6 @@ def greeting_rows(lines: GreetingLines, width: int, palette: Palette) -> list[Ro
 
 
 class GreetingRows(list[Row]):
-    """A `RowSource` with the greeting."""
-
     lines: GreetingLines = ()
 
     def lay_out(self, width: int, palette: Palette) -> None:
@@ -102,7 +99,6 @@ _MISSING = re.compile(
     r"^ModuleNotFoundError: No module named '([A-Za-z_][A-Za-z0-9_]*)(?:\.[\w.]*)?'", re.MULTILINE
 )
 _SEARCHED_END = 2_000
-"""Characters at the end of an output to search."""
 _PACKAGES = {
     "PIL": "pillow",
     "bs4": "beautifulsoup4",
@@ -115,11 +111,10 @@ _PACKAGES = {
     "sklearn": "scikit-learn",
     "yaml": "pyyaml",
 }
-"""Modules whose package has a different name."""
 
 
 class Offer(NamedTuple):
-    """A line for the input, and the reason for offering it."""
+    """A line for the input."""
 
     mode: Mode
     line: str
@@ -128,7 +123,7 @@ class Offer(NamedTuple):
 
 
 def missing_module(records: Sequence[Record]) -> str:
-    """Return the module that the newest cell failed to import, if any."""
+    """Return the module that the newest cell failed to import."""
     from mahtab_tui.bus.records import ReplOut
 
     for record in reversed(records):
@@ -152,7 +147,6 @@ def make_offer(module: str, environments: Sequence[PythonEnvironment]) -> Offer:
 def welcome_text(
     version: str, python: str, environments: Sequence[PythonEnvironment], *, pandas: bool
 ) -> tuple[str, Offer | None]:
-    """Describe the kernel's Python, and offer a better one."""
     from mahtab_tui.kernel.launch import environment_prefix
 
     folder = str(environment_prefix(python) or python)
@@ -193,8 +187,7 @@ def greeting_lines(files: Sequence[DataFile]) -> list[tuple[str, ...]]:
 
 
 class Offers:
-    """Shows the greeting and the newest offer. Environments are searched on threads, because
-    folders may be slow."""
+    """Shows the greeting and the newest offer."""
 
     def __init__(self, app: TerminalApp[int], session: Session, panes: Panes) -> None:
         self._app = app
@@ -258,7 +251,6 @@ class Offers:
 
 
 def _environments(info: KernelInfo) -> list[PythonEnvironment]:
-    """Find environments that the kernel could use."""
     from mahtab_tui.kernel.launch import find_environments
 
     if info.pid == os.getpid() or info.host:

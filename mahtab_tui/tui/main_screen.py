@@ -1,10 +1,9 @@
-"""The main screen: composes the panes, lays them out, and manages the focus."""
+"""The main screen: its panes, their layout and the focus."""
 
 from __future__ import annotations
 
 import contextlib
 import math
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -21,7 +20,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
 
 from mahtab_tui.session import Session
-from mahtab_tui.settings.model import home_folder
+from mahtab_tui.settings.model import SettingsError, home_folder
 from mahtab_tui.store.database import History
 from mahtab_tui.system import langsmith_variable
 from mahtab_tui.tui.editor import EditorPane
@@ -41,20 +40,16 @@ if TYPE_CHECKING:
 
 
 NARROW_COLUMNS = 100
-"""Columns below which the side panes are a drawer over the transcript."""
+"""Below this, the side panes are a drawer over the transcript."""
 SHORT_LINES = 30
-"""Lines below which the editor has no blank lines around its text."""
 LOW_LINES = 16
-"""Lines below which the editor starts with one line, and its hint has only one."""
 TINY_LINES = 8
-"""Lines below which the editor shows no hint."""
 
 SIDE_PERCENT, MAX_SIDE_PERCENT = 34, 70
-"""Default and maximum percent of the width for the side panes."""
 MAIN_COLUMNS = 126
-"""Maximum columns of the transcript, with its edges and the splitter, by default."""
+"""For the transcript with its edges and the splitter, by default."""
 NAMESPACE_PERCENT = 55
-"""Default percent of the side's height for the namespace after the first search."""
+"""By default, after the first search."""
 STEP_PERCENT = 4
 
 Direction = Literal["wider", "narrower", "taller", "shorter"]
@@ -66,14 +61,13 @@ class PaneLayout(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     side: int | None = Field(default=None, ge=15, le=70)
-    """Width of the side panes; None if the user has not moved the splitter."""
+    """None if the user has not moved the splitter; so is `namespace_height`."""
     namespace_height: int | None = Field(default=None, ge=15, le=85)
-    """Height of the namespace within the side; None if the user has not moved the splitter."""
     show_side: bool = True
     show_namespace: bool = True
     show_recursion: bool = True
     drawer: bool = False
-    """Whether the drawer is open on a narrow screen. It is closed at each start."""
+    """Whether it is open on a narrow screen; closed at each start."""
 
     def side_columns(self, width: int) -> int:
         if self.side is not None:
@@ -83,7 +77,7 @@ class PaneLayout(BaseModel):
         )
 
     def resized(self, how: Direction, width: int, namespace: int) -> PaneLayout:
-        """Change a size by one step. namespace: the current height of the namespace in percent."""
+        """Change a size by one step. namespace: its current height in percent."""
         step = STEP_PERCENT if how in ("wider", "taller") else -STEP_PERCENT
         if how in ("wider", "narrower"):
             shown = math.ceil(100 * self.side_columns(width) / max(1, width))
@@ -93,35 +87,30 @@ class PaneLayout(BaseModel):
         )
 
     def with_side(self, percent: int) -> PaneLayout:
-        return self.model_copy(update={"side": max(15, min(MAX_SIDE_PERCENT, percent))})
+        return self.changed(side=max(15, min(MAX_SIDE_PERCENT, percent)))
 
     def with_namespace(self, percent: int) -> PaneLayout:
-        return self.model_copy(update={"namespace_height": max(15, min(85, percent))})
+        return self.changed(namespace_height=max(15, min(85, percent)))
+
+    def changed(self, **changes: object) -> PaneLayout:
+        return self.model_copy(update=changes)
 
     def toggled_side(self, width: int) -> PaneLayout:
-        """Hide or show the side; on a narrow screen it is a drawer."""
-        side = _side_field(width)
-        if self.shows_side(width):
-            return self.model_copy(update={side: False})
-        everything = {} if self._has_content else {"show_namespace": True, "show_recursion": True}
-        return self.model_copy(update={side: True, **everything})
+        layout = self.changed(**{_side_field(width): not self.shows_side(width)})
+        if layout.show_namespace or layout.show_recursion:
+            return layout
+        return layout.changed(show_namespace=True, show_recursion=True)
 
     def toggled(self, pane: Literal["namespace", "recursion"], width: int) -> PaneLayout:
         """Hide or show one of the side panes; showing one also shows the side."""
         field = f"show_{pane}"
         if getattr(self, field) and self.shows_side(width):
-            return self.model_copy(update={field: False})
-        return self.model_copy(update={field: True, _side_field(width): True})
-
-    def with_drawer_closed(self) -> PaneLayout:
-        return self.model_copy(update={"drawer": False}) if self.drawer else self
+            return self.changed(**{field: False})
+        return self.changed(**{field: True, _side_field(width): True})
 
     def shows_side(self, width: int) -> bool:
-        return (self.drawer if width < NARROW_COLUMNS else self.show_side) and self._has_content
-
-    @property
-    def _has_content(self) -> bool:
-        return self.show_namespace or self.show_recursion
+        shown: bool = getattr(self, _side_field(width))
+        return shown and (self.show_namespace or self.show_recursion)
 
 
 def _side_field(width: int) -> Literal["drawer", "show_side"]:
@@ -161,20 +150,15 @@ class UiState(BaseModel):
         self.kernels = _put_first(address, self.kernels)
 
     def save(self) -> None:
-        path = UiState.path()
-        draft = path.with_suffix(f".{os.getpid()}")
-        try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            draft.write_text(self.model_dump_json(), "utf-8")
-            draft.replace(path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                draft.unlink(missing_ok=True)  # the disk may be full
+        from mahtab_tui.settings.values import write_text
+
+        with contextlib.suppress(SettingsError):
+            write_text(UiState.path(), self.model_dump_json())
 
 
 LETTERS = {"t": "#transcript", "e": "#editor", "n": "#namespace", "r": "#recursion"}
 PROMPT_ROWS = ("ApprovalRow", "ReviewRow", "FanOutRow", "InputRow")
-"""The prompt rows, in the order in which they must be answered."""
+"""In the order in which they must be answered."""
 PROMPT_LETTER = "w"
 
 EXAMPLE = Content.assemble(
@@ -192,11 +176,7 @@ class Panes(Screen[None]):
     AUTO_FOCUS = "#code"
 
     def __init__(
-        self,
-        session: Session,
-        port: SessionPort,
-        history: History,
-        ui_state: UiState,
+        self, session: Session, port: SessionPort, history: History, ui_state: UiState
     ) -> None:
         super().__init__(id="_default")
         self._compositor = LayoutEvents()
@@ -206,13 +186,12 @@ class Panes(Screen[None]):
         self._port = port
         self._greeting: GreetingLines = ()
         self._transcript: TranscriptPane | None = None
-        """Created when first needed; until then a greeting takes its place."""
+        """Made when first needed; until then there is a greeting."""
         self._search_tree: SearchTreePane | None = None
-        """Created with the first search; until then an example takes its place."""
-        ui_state.layout = ui_state.layout.with_drawer_closed()
+        """Made with the first search; until then there is an example."""
+        ui_state.layout = ui_state.layout.changed(drawer=False)
 
     def parts(self) -> ComposeResult:
-        """Yield the widgets, which the application composes before it starts."""
         session = self._session
         yield HeaderBar(langsmith_variable(), id="header")
         with Horizontal(id="body"):
@@ -236,8 +215,7 @@ class Panes(Screen[None]):
         yield KeyLine()
 
     async def mount_prompt_rows(self) -> list[Fold]:
-        """Mount the prompt rows, each shown only while something waits; returns the functions
-        that fold their records."""
+        """Mount the prompt rows; returns the functions that fold their records."""
         from mahtab_tui.tui.widgets.approval_row import ApprovalRow
         from mahtab_tui.tui.widgets.question_rows import FanOutRow, InputRow, QueueRow, ReviewRow
 
@@ -249,22 +227,26 @@ class Panes(Screen[None]):
             self.is_code_visible,
             rules_for=lambda code: self._session.agent.rules.rules_for(code),
         )
-        review, fan_out = ReviewRow(is_free), FanOutRow(is_free)
-        input_row, queue = InputRow(), QueueRow()
-        rows = (approval, review, fan_out, input_row, queue)
-        for row in rows:
+        upper = (approval, ReviewRow(is_free))
+        lower_rows = (FanOutRow(is_free), InputRow(), QueueRow())
+        for row in (*upper, *lower_rows):
             row.display = False
-        self.watch(self.transcript, "room", self._send_width)
+
+        def send_size(room: tuple[int, int]) -> None:
+            if any(room):
+                self._session.kernel.set_size(*room)
+
+        self.watch(self.transcript, "room", send_size)
         with self.app.batch_update():
             main, lower = self.query_one("#main"), self.query_one("#lower")
-            if not lower.is_attached:  # the application is already closing
+            if not lower.is_attached:
                 return []
             # Both at once, because the application may close while one is awaited.
-            above = main.mount(approval, review, before="#lower")
-            below = lower.mount(fan_out, input_row, queue, before="#editor")
+            above = main.mount(*upper, before="#lower")
+            below = lower.mount(*lower_rows, before="#editor")
             await above
             await below
-        return [row.fold for row in rows]
+        return [row.fold for row in (*upper, *lower_rows)]
 
     @property
     def editor(self) -> EditorPane:
@@ -323,16 +305,14 @@ class Panes(Screen[None]):
 
     @property
     def is_covered(self) -> bool:
-        """Whether another screen is on top, even if this one is still visible."""
+        """Whether another screen is on top."""
         return len(self.app.screen_stack) > 1
 
     @property
     def selected_text(self) -> str:
-        """The selected text of the editor; empty while another screen is on top."""
         return "" if self.is_covered else self.editor.selected_text
 
     def folds(self) -> list[Fold]:
-        """Return the functions that fold records, in order, without those of the prompt rows."""
         return [
             self.query_one(HeaderBar).fold,
             self.transcript.fold,
@@ -350,20 +330,15 @@ class Panes(Screen[None]):
             self.transcript.search_progress = None if _displayed(tree) else tree.trees.progress
 
     def resume(self, past: Sequence[Record]) -> None:
-        """Show the conversation, searches and costs of a resumed session."""
         if not past:
             return
-        header = self.query_one(HeaderBar)
         self.transcript.fold(past)
         self.fold_searches(past)
-        header.fold([record for record in past if record.tag == "usage"])
-        if (tree := self._search_tree) is not None:
-
-            def end_searches() -> None:
-                tree.end()
-                self._show_search_line()
-
-            self.call_after_refresh(end_searches)
+        usage = [record for record in past if record.tag == "usage"]
+        self.query_one(HeaderBar).fold(usage)
+        if self._search_tree is not None:
+            self.call_after_refresh(self._search_tree.end)
+            self.call_after_refresh(self._show_search_line)
 
     def begin(self) -> None:
         self.watch(self.query_one(HeaderBar), "waits", lambda: self.refresh_bindings(), init=False)
@@ -371,15 +346,8 @@ class Panes(Screen[None]):
         self.screen_layout_refresh_signal.subscribe(self, lambda _: self._fit_heights())
         self.editor.focus()
 
-    def _send_width(self, room: tuple[int, int]) -> None:
-        if any(room):
-            self._session.kernel.set_size(*room)
-
-    # Layout
-
     @property
     def pane_layout(self) -> PaneLayout:
-        """The current layout; setting it applies it."""
         return self._ui_state.layout
 
     @pane_layout.setter
@@ -389,7 +357,7 @@ class Panes(Screen[None]):
 
     @property
     def _is_ready(self) -> bool:
-        """Whether the panes exist: False before mounting and while the application closes."""
+        """False before mounting and while the application closes."""
         return bool(self.query("#side"))
 
     @property
@@ -405,7 +373,7 @@ class Panes(Screen[None]):
             return
         narrow = width < NARROW_COLUMNS
         if not narrow:
-            self._ui_state.layout = self.pane_layout.with_drawer_closed()
+            self._ui_state.layout = self.pane_layout.changed(drawer=False)
         sized = {
             "-narrow": narrow,
             "-short": height < SHORT_LINES,
@@ -481,17 +449,13 @@ class Panes(Screen[None]):
         self.pane_layout = self.pane_layout.toggled(pane, self.size.width)
 
     def toggle_changes(self) -> None:
-        """Show in the namespace only what the last cell changed, or everything again."""
         hidden = not _displayed(self.namespace)
         if hidden:
             self.toggle("namespace")
-        self.namespace.show_changes(hidden or not self.namespace.variables.changes)
-
-    # Focus
+        self.namespace.toggle_changes(hidden)
 
     def get_focusable_widget_at(self, x: int, y: int) -> Widget | None:
-        """Let clicks focus only text fields; otherwise a click would take the keys from the
-        editor."""
+        """Let clicks focus only text fields, because the editor has to keep the keys."""
         widget = super().get_focusable_widget_at(x, y)
         return widget if isinstance(widget, Input | TextArea) else None
 
@@ -499,7 +463,6 @@ class Panes(Screen[None]):
         self.set_focus(self.query_one("#code"))
 
     def on_descendant_focus(self) -> None:
-        """Restore a maximized pane when the focus leaves it."""
         if (
             self.maximized is not None
             and self.focused is not None
@@ -508,7 +471,6 @@ class Panes(Screen[None]):
             self.minimize()
 
     def maximize_focused(self) -> None:
-        """Maximize the focused pane, or restore it; but run waiting code that is being edited."""
         from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 
         if any(row.run_edited() for row in self.query(ApprovalRow)):
@@ -532,9 +494,11 @@ class Panes(Screen[None]):
     def jump_targets(self) -> list[JumpTarget]:
         from mahtab_tui.tui.screens.dialog import JumpTarget
 
-        panes: dict[str, Widget] = {"t": self.transcript, **self._panes}
+        self.transcript  # noqa: B018 (makes it)
         seen = self._visible_panes()
-        targets = [JumpTarget(letter, pane, letter not in seen) for letter, pane in panes.items()]
+        targets = [
+            JumpTarget(letter, pane, letter not in seen) for letter, pane in self._panes.items()
+        ]
         if (row := self.prompt_row) is not None:
             targets.append(JumpTarget(PROMPT_LETTER, row))
         return targets

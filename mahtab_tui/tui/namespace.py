@@ -17,14 +17,7 @@ from textual.events import Click, Key
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.tui.commands.command import bindings
 from mahtab_tui.tui.commands.panes import VARIABLE_COMMANDS
-from mahtab_tui.tui.rows.row import (
-    CURSOR_KEYS,
-    Row,
-    RowsView,
-    Span,
-    add_separators,
-    fit_text,
-)
+from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView, Span, add_separators, fit_text
 from mahtab_tui.tui.theme import BOLD, Palette
 
 if TYPE_CHECKING:
@@ -34,27 +27,19 @@ if TYPE_CHECKING:
 
 class VariableRow(NamedTuple):
     name: str
-    """The raw name; draw `label` instead."""
+    """Raw; draw `label` instead."""
     type: str
     summary: str
     kind: str
-    author: str
-    cell: int
-    uncertain: bool
-    """Whether a later cell may have changed it in place."""
+    change: str
+    record: Namespace
     number: int
-    time: float
-    agent_index: int | None
-    not_restored: bool
-    """Whether it belongs to an earlier kernel."""
-    absent: bool
-    """Whether it will not be restored; `summary` says why."""
+    uncertain: bool
     sign: str = ""
-    """In a list of changes, one of ``+``, ``~``, ``?`` and ``−``; otherwise empty."""
+    """In a list of changes: ``+``, ``~``, ``?`` or ``−``."""
 
     @property
     def label(self) -> str:
-        """The name, safe to draw on one line."""
         return one_line(self.name)
 
     @property
@@ -67,26 +52,23 @@ class VariableRow(NamedTuple):
 
     @property
     def value(self) -> str:
-        """The summary; after the type if it lists an object's fields: ``Order(id=7)``."""
+        """The summary; ``Order(id=7)`` if it lists an object's fields."""
         return f"{self.type}{self.summary}" if self.has_fields else self.summary
 
     @property
     def by(self) -> str:
-        """Mark and cell number of the last author, with a ``?`` if that is uncertain."""
-        if not self.cell:
-            return self.author
-        mark = "❯" if self.author == "you" else "◈"
-        return f"{mark} {self.cell}{'?' if self.uncertain else ''}"
+        author = self.record.party or ""
+        if not self.record.cell:
+            return plain(author)
+        mark = "❯" if author == "you" else "◈"
+        return f"{mark} {self.record.cell}{'?' if self.uncertain else ''}"
 
     @property
-    def clock(self) -> str:
-        """Time of its last change, such as ``12:34``; empty if no cell created it."""
-        return time.strftime("%H:%M", time.localtime(self.time)) if self.cell else ""
-
-    @property
-    def special(self) -> bool:
-        """Whether it is hidden by default."""
+    def is_special(self) -> bool:
         return self.kind != "data" or self.name.startswith("_")
+
+    def matches(self, typed: str) -> bool:
+        return typed.lower() in self.name.lower()
 
 
 def to_row(record: Namespace, change: Change, number: int) -> VariableRow:
@@ -95,26 +77,20 @@ def to_row(record: Namespace, change: Change, number: int) -> VariableRow:
         type=plain(change.type or ""),
         summary=add_separators(plain(change.summary or "")),
         kind=change.kind or "data",
-        author=plain(record.party or ""),
-        cell=record.cell or 0,
-        uncertain=change.change == "perhaps",
+        change=change.change,
+        record=record,
         number=number,
-        time=record.time,
-        agent_index=record.guest,
-        not_restored=change.change in ("restoring", "absent"),
-        absent=change.change == "absent",
+        uncertain=change.change == "perhaps",
     )
 
 
-def _add_old_value(row: VariableRow, change: Change, before: VariableRow | None) -> VariableRow:
+def _add_old_value(row: VariableRow, before: VariableRow | None) -> VariableRow:
     from mahtab_tui.kernel.values import CHANGE_SIGNS
 
-    sign = CHANGE_SIGNS.get(change.change, "~")
+    sign = CHANGE_SIGNS.get(row.change, "~")
     row = row._replace(uncertain=False, sign=sign)  # the sign already shows this
-    if sign == "−":
-        return row._replace(
-            type=before.type if before else "", summary=before.summary if before else ""
-        )
+    if sign == "−" and before:
+        return row._replace(type=before.type, summary=before.summary)
     if before is None or sign == "+" or (before.type, before.summary) == (row.type, row.summary):
         return row
     kind = row.type if before.type == row.type else f"{before.type} → {row.type}"
@@ -128,23 +104,62 @@ SORTS: Mapping[Sort, Callable[[VariableRow], Any]] = {
     "type": lambda row: (row.type.lower(), row.name.lower()),
 }
 
+PRIVATE = "⊘"
+
+_MEASURED_ROWS = 200
+_NAME, _TYPE = 20, 14
+_VALUE, _FIELDS = 24, 16
+"""Columns up to which values take precedence over types."""
+_LEAST = 15
+"""Minimum columns next to a name."""
+_WIDE = 60
+
+
+class Columns(NamedTuple):
+    name: int
+    value: int
+    type: int
+    by: int
+    time: int
+
+    @classmethod
+    def fit(cls, rows: Sequence[VariableRow], width: int, marks: int) -> Columns:
+        """Compute the widths. marks: columns before the names."""
+        seen = rows[:_MEASURED_ROWS]
+        room = max(20, width - 5)
+        time = len("12:34") if room >= _WIDE else 0
+        room -= time + 1 if time else 0
+        by = max([2, *(cell_len(row.by) for row in seen)])
+        longest = max([4, *(marks + cell_len(row.shown_name) for row in seen)])
+        name = min(longest, _NAME + marks, max(8, room - _LEAST))
+        limits = ((row.value, _FIELDS if row.has_fields else _VALUE) for row in seen)
+        value = max([5, *(min(cell_len(text), limit) for text, limit in limits)])
+        kind = min(max([4, *(cell_len(row.type) for row in seen)]), _TYPE)
+        if room - name - by - kind < value:
+            kind, room = 0, room + 1
+        return cls(name, max(4, room - name - kind - by), kind, by, time)
+
 
 class VariableRows:
-    """All variables, and the shown ones in order. Call `arrange` after changing what is shown."""
+    """All variables. A `RowSource` of the shown ones, or of a sentence if there are none; call
+    `arrange` after changing what is shown."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, opens: bool = True) -> None:
         self._rows: dict[str, VariableRow] = {}
         self._number = 0
-        self._shown: list[VariableRow] | None = None
+        self._opens = opens
+        self._layout: tuple[int, Palette] | None = None
+        self._columns = Columns(0, 0, 0, 0, 0)
+        self._sentence: list[str] = []
+        self.shown: list[VariableRow] = []
         self.sort: Sort = "recency"
         self.filter = ""
         self.specials = False
         self.changes = False
-        self.changed_by = ""
+        self._changed_by = ""
         self._changed_rows: list[VariableRow] = []
         self._changed_cell: int | None = None
         self.private: set[str] = set()
-        """Variables hidden from models."""
         self.watched: set[str] = set()
         """Names that stay at the top, whatever the filter."""
 
@@ -159,34 +174,28 @@ class VariableRows:
             elif isinstance(record, Namespace):
                 changed = True
                 self._fold_changes(record)
-                self._fold_variables(record)
             elif isinstance(record, AssistantReplOut) and record.status is not None:
                 changed |= self.changes
-                author = f"{plain(record.party or '')} {record.cell or ''}".strip()
-                self._changed_cell, self.changed_by, self._changed_rows = record.cell, author, []
+                self._changed_cell, self._changed_rows = record.cell, []
+                self._changed_by = f"{plain(record.party or '')} {record.cell or ''}".strip()
         if changed:
             self.arrange()
         return changed
 
     def _fold_changes(self, record: Namespace) -> None:
         if record.fresh:
-            self._changed_cell, self.changed_by, self._changed_rows = None, "", []
+            self._rows.clear()
+            self._changed_cell, self._changed_by, self._changed_rows = None, "", []
         elif record.cell is not None and record.cell == self._changed_cell and not record.restored:
             self._changed_rows = [
-                _add_old_value(to_row(record, change, index), change, self._rows.get(change.name))
-                for index, change in enumerate(record.changes)
+                _add_old_value(to_row(record, change, 0), self._rows.get(change.name))
+                for change in record.changes
             ]
-
-    def _fold_variables(self, record: Namespace) -> None:
-        if record.fresh:
-            self._rows.clear()
         for change in record.changes:
-            name = change.name
-            if change.change == "deleted":
+            name, row = change.name, to_row(record, change, self._number + 1)
+            if row.change == "deleted":
                 self._rows.pop(name, None)
-                continue
-            row = to_row(record, change, self._number + 1)
-            if row.uncertain and (known := self._rows.get(name)) is not None:
+            elif row.uncertain and (known := self._rows.get(name)) is not None:
                 self._rows[name] = known._replace(
                     type=row.type, summary=row.summary, uncertain=True
                 )
@@ -195,193 +204,127 @@ class VariableRows:
                 self._rows[name] = row
 
     def arrange(self) -> None:
-        self._shown = None
-
-    def __len__(self) -> int:
-        return len(self._rows)
+        if self.changes:
+            self.shown = [row for row in self._changed_rows if row.matches(self.filter)]
+        else:
+            self.shown = [
+                row
+                for row in self._rows.values()
+                if row.name in self.watched
+                or ((self.specials or not row.is_special) and row.matches(self.filter))
+            ]
+            self.shown.sort(key=SORTS[self.sort])
+            # `df` typed in full means df, not pldf.
+            wanted = self.filter.lower()
+            self.shown.sort(
+                key=lambda row: (row.name not in self.watched, row.name.lower() != wanted)
+            )
+        if self._layout is not None:
+            width, _ = self._layout
+            marks = len(PRIVATE) + 1 if self.private else 0
+            self._columns = Columns.fit(self.shown, width, marks)
+            self._sentence = wrap(self._why_empty(), max(10, width - 2))
 
     def __contains__(self, name: str) -> bool:
         row = self._rows.get(name)
-        return row is not None and not row.not_restored
+        return row is not None and row.change not in ("restoring", "absent")
 
     @property
     def created_count(self) -> int:
-        """The number of variables that cells have created."""
         return sum(
-            bool(row.cell) and row.kind != "module" and not row.name.startswith("_")
+            bool(row.record.cell) and row.kind != "module" and not row.name.startswith("_")
             for row in self._rows.values()
         )
 
     @property
     def hidden_count(self) -> int:
-        """The number of matching variables that are hidden by default."""
         if self.specials or self.changes:
             return 0
-        return sum(
-            row.special and self.filter.lower() in row.name.lower() for row in self._rows.values()
-        )
+        return sum(row.is_special and row.matches(self.filter) for row in self._rows.values())
 
-    @property
-    def shown(self) -> list[VariableRow]:
-        if self._shown is None:
-            wanted = self.filter.lower()
-            if self.changes:
-                self._shown = [row for row in self._changed_rows if wanted in row.name.lower()]
-            else:
-                self._shown = [
-                    row
-                    for row in self._rows.values()
-                    if row.name in self.watched
-                    or ((self.specials or not row.special) and wanted in row.name.lower())
-                ]
-                self._shown.sort(key=SORTS[self.sort])
-                # `df` typed in full means df, not pldf.
-                self._shown.sort(
-                    key=lambda row: (row.name not in self.watched, row.name.lower() != wanted)
-                )
-        return self._shown
-
-
-PRIVATE = "⊘"
-
-_EMPTY = "Variables appear here as they are made: type, size, and who made or changed them."
-_OPENS_HINT = " Enter looks inside."
-_NO_CHANGES = "Shows what the model's last cell added, changed and deleted."
-
-_MEASURED_ROWS = 200
-_NAME, _TYPE = 20, 14
-"""Maximum columns for names and types."""
-_VALUE, _FIELDS = 24, 16
-"""Columns up to which values take precedence over types; for the fields of an object."""
-_LEAST = 15
-"""Minimum columns next to a name."""
-_WIDE = 60
-
-
-class Columns(NamedTuple):
-    name: int
-    value: int
-    type: int
-    by: int
-    time: int
-
-    @classmethod
-    def fit(cls, rows: Sequence[VariableRow], width: int, marks: int = 0) -> Columns:
-        """Compute the widths for some rows. marks: columns before the names."""
-        seen = rows[:_MEASURED_ROWS]
-        room = max(20, width - 5)
-        time = len("12:34") if room >= _WIDE else 0
-        room -= time + 1 if time else 0
-        by = max([2, *(cell_len(row.by) for row in seen)])
-        longest_name = max([4, *(marks + cell_len(row.shown_name) for row in seen)])
-        name = min(longest_name, _NAME + marks, max(8, room - _LEAST))
-        value = max(
-            [5, *(min(cell_len(row.value), _FIELDS if row.has_fields else _VALUE) for row in seen)]
-        )
-        kind = min(max([4, *(cell_len(row.type) for row in seen)]), _TYPE)
-        if room - name - by - kind < value:
-            kind, room = 0, room + 1
-        return cls(name, max(4, room - name - kind - by), kind, by, time)
-
-
-class NamespaceRows:
-    """A `RowSource` with a row per variable, or a sentence if there are none."""
-
-    def __init__(self, names: VariableRows, *, opens: bool) -> None:
-        self._names = names
-        self._opens = opens
-        self._columns = Columns.fit([], 40)
-        self._sentence: list[str] = []
+    # Drawing
 
     def lay_out(self, width: int, palette: Palette) -> None:
-        self._width, self._palette = width, palette
+        self._layout = width, palette
         self.arrange()
 
-    def arrange(self) -> None:
-        marks = len(PRIVATE) + 1 if self._names.private else 0
-        self._columns = Columns.fit(self._names.shown, self._width, marks)
-        self._sentence = wrap(self._why_empty(), max(10, self._width - 2))
-
     def __len__(self) -> int:
-        return len(self._names.shown) or len(self._sentence)
+        return len(self.shown) or len(self._sentence)
 
     def __getitem__(self, index: int) -> Row:
-        if not self._names.shown:
-            return Row([(self._sentence[index], self._palette.muted)])
-        name, columns, palette = self._names.shown[index], self._columns, self._palette
+        assert self._layout is not None
+        palette, columns = self._layout[1], self._columns
+        if not self.shown:
+            return Row([(self._sentence[index], palette.muted)])
+        row = self.shown[index]
         signs = {"+": palette.good, "~": palette.moon, "?": palette.muted, "−": palette.bad}
-        watched = name.name in self._names.watched and not name.sign
-        marks = f"{'● ' * watched}{f'{PRIVATE} ' * (name.name in self._names.private)}"
-        quiet = palette.muted if name.not_restored else None
-        strong = quiet or BOLD + signs.get(name.sign, Style.null())
+        watched = row.name in self.watched and not row.sign
+        marks = f"{'● ' * watched}{f'{PRIVATE} ' * (row.name in self.private)}"
+        quiet = palette.muted if row.change in ("restoring", "absent") else None
         spans: list[Span] = [
-            (fit_text(marks + name.shown_name, columns.name) + " ", strong),
-            (fit_text(name.value, columns.value) + " ", quiet or Style.null()),
+            (
+                fit_text(marks + row.shown_name, columns.name) + " ",
+                quiet or BOLD + signs.get(row.sign, Style.null()),
+            ),
+            (fit_text(row.value, columns.value) + " ", quiet or Style.null()),
         ]
         if columns.type:
-            spans.append((fit_text(name.type, columns.type) + " ", palette.muted))
-        spans += self._author(name)
+            spans.append((fit_text(row.type, columns.type) + " ", palette.muted))
+        by, is_user = fit_text(row.by, columns.by), row.record.party == "you"
+        style = palette.muted
+        if row.record.cell or is_user:  # else of an earlier kernel
+            style = palette.author_style(is_user, row.record.guest)
+        who, mark, rest = by.rpartition("?") if row.uncertain else (by, "", "")
+        spans += [(who, style), (mark + rest, palette.muted)]
         if columns.time:
-            spans.append((f" {name.clock}", palette.muted))
+            clock = time.strftime("%H:%M", time.localtime(row.record.time))
+            spans.append((f" {clock if row.record.cell else ''}", palette.muted))
         return Row(spans)
 
-    def _author(self, name: VariableRow) -> list[Span]:
-        """Draw the last author; the question mark is muted."""
-        text = fit_text(name.by, self._columns.by)
-        # It belongs to an earlier kernel, or will not be restored.
-        if not name.cell and name.author != "you":
-            return [(text, self._palette.muted)]
-        who, mark, rest = text.rpartition("?") if name.uncertain else (text, "", "")
-        return [
-            (who, self._palette.author_style(name.author == "you", name.agent_index)),
-            (mark + rest, self._palette.muted),
-        ]
-
     def _why_empty(self) -> str:
-        names = self._names
-        if names.filter and not names.hidden_count:
+        if self.filter and not self.hidden_count:
             return "No name contains this. Esc ends the filter."
-        if names.changes:
-            by = names.changed_by
-            return f"{by} changed no variables." if by else _NO_CHANGES
-        if names.hidden_count:
-            return f"Only modules, functions or names with _{' contain this' if names.filter else ''}. Ctrl+T shows them."
-        return _EMPTY + _OPENS_HINT * self._opens
+        if self.changes and self._changed_by:
+            return f"{self._changed_by} changed no variables."
+        if self.changes:
+            return "Shows what the model's last cell added, changed and deleted."
+        if self.hidden_count:
+            return f"Only modules, functions or names with _{' contain this' if self.filter else ''}. Ctrl+T shows them."
+        opens = " Enter looks inside." if self._opens else ""
+        return f"Variables appear here as they are made: type, size, and who made or changed them.{opens}"
 
     def title(self, filtering: bool, focused: bool) -> Row:
-        names, muted = self._names, self._palette.muted
-        bright = self._palette.person + BOLD if focused else muted
-        if names.changes:
-            parts = [("CHANGES", bright)]
-            if names.changed_by:
-                parts.append((names.changed_by, muted))
-        else:
-            parts = [(f"NAMESPACE  {len(names.shown)}" if len(names) else "NAMESPACE", bright)]
-        if names.filter or filtering:
-            parts.append((f"/ {names.filter}{'▏' if filtering else ''}", bright))
-        if len(names) and not names.changes:
-            parts.append((f"by {names.sort}", muted))
-        if names.hidden_count:
-            parts.append((f"{names.hidden_count} hidden", muted))
+        assert self._layout is not None
+        width, palette = self._layout
+        bright = palette.person + BOLD if focused else palette.muted
+        count = f"  {len(self.shown)}" if self._rows else ""
+        parts = [("CHANGES" if self.changes else f"NAMESPACE{count}", bright)]
+        if self.changes and self._changed_by:
+            parts.append((self._changed_by, palette.muted))
+        if self.filter or filtering:
+            parts.append((f"/ {self.filter}{'▏' if filtering else ''}", bright))
+        if self._rows and not self.changes:
+            parts.append((f"by {self.sort}", palette.muted))
+        if self.hidden_count:
+            parts.append((f"{self.hidden_count} hidden", palette.muted))
         between = "  ·  "
-        if cell_len(between.join(text for text, _ in parts)) >= self._width:
+        if cell_len(between.join(text for text, _ in parts)) >= width:
             between = " · "
-        return Row([piece for part in parts for piece in (part, (between, muted))][:-1])
+        return Row([piece for part in parts for piece in (part, (between, palette.muted))][:-1])
 
     def heads(self) -> Row:
+        assert self._layout is not None
         line = ""
-        if len(self._names.shown if self._names.changes else self._names):
+        if self.shown if self.changes else self._rows:
             titles = zip(Columns._fields, self._columns, strict=True)
             line = " ".join(fit_text(title, width) for title, width in titles if width)
-        return Row([(line, self._palette.muted)])
+        return Row([(line, self._layout[1].muted)])
 
 
 _PORT_ACTIONS = ("open", "rename", "mark_private", "delete", "copy_name")
 
 
 class NamespacePane(RowsView, can_focus=True):
-    """Shows one variable per line. Enter opens one; Ctrl+F filters while typing."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(VARIABLE_COMMANDS),
         *CURSOR_KEYS,
@@ -394,9 +337,8 @@ class NamespacePane(RowsView, can_focus=True):
     def __init__(self, port: SessionPort | None = None, *, id: str | None = None) -> None:
         """port: None if the list is read-only."""
         self._port = port
-        self.variables = VariableRows()
-        self._drawn = NamespaceRows(self.variables, opens=port is not None)
-        super().__init__(self._drawn, id=id)
+        self.variables = VariableRows(opens=port is not None)
+        super().__init__(self.variables, id=id)
         self.set_reactive(NamespacePane.cursor, 0)
         self.filtering = False
 
@@ -406,13 +348,12 @@ class NamespacePane(RowsView, can_focus=True):
 
     def _refresh_rows(self) -> None:
         self.variables.arrange()
-        if self._laid_out is not None:
-            self._drawn.arrange()
         self.cursor = max(0, min(self.cursor, len(self.variables.shown) - 1))
         self.refresh_view()
 
     def head_row(self, y: int) -> Row:
-        return self._drawn.heads() if y else self._drawn.title(self.filtering, self.has_focus)
+        rows = self.variables
+        return rows.heads() if y else rows.title(self.filtering, self.has_focus)
 
     @property
     def marked_row(self) -> int:
@@ -450,13 +391,12 @@ class NamespacePane(RowsView, can_focus=True):
         self.variables.filter = text
         self._refresh_rows()
         if text:  # watched variables stay at the top, even if they do not match
-            matches = [text.lower() in row.name.lower() for row in self.variables.shown]
+            matches = [row.matches(text) for row in self.variables.shown]
             self.go_to(matches.index(True) if True in matches else 0)
 
     # Actions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Ignore keys that change something if the list is read-only."""
         return (self._port is not None or action not in _PORT_ACTIONS) and super().check_action(
             action, parameters
         )
@@ -484,32 +424,31 @@ class NamespacePane(RowsView, can_focus=True):
             return
         if row.name in self.variables:
             port.inspect_variable(row.name)
-        elif row.absent:
+        elif row.change == "absent":
             port.rebuild(row.name, f"{row.label} was not restored: {row.summary}.")
 
     def action_rename(self) -> None:
-        from mahtab_tui.tui.screens.dialog import Prompt
+        from mahtab_tui.tui.screens.dialog import Prompt, ask
 
-        if (row := self._existing_row) is None or self._port is None:
+        if (row := self._existing_row) is None or (port := self._port) is None:
             return
-        port, name, private = self._port, row.name, row.name in self.variables.private
 
-        def chosen(new: str | None) -> None:
-            if not new or new == name:
+        def chosen(new: str) -> None:
+            name = unicodedata.normalize("NFKC", new)
+            if new == row.name:
                 return
-            normalized = unicodedata.normalize("NFKC", new)
             if not _is_name(new):
-                problem = f"{new} is not a valid variable name."
-            elif normalized in self.variables:
+                self.app.notify(f"{new} is not a valid variable name.", severity="warning")
+            elif name in self.variables:
                 problem = f"There is already a variable {new}; nothing was renamed."
+                self.app.notify(problem, severity="warning")
             else:
-                if private:
-                    port.mark_private(normalized, True)
-                port.run(f"{new} = {_variable_expression(name)}; del {_variable_expression(name)}")
-                return
-            self.app.notify(problem, severity="warning")
+                if row.name in self.variables.private:
+                    port.mark_private(name, True)
+                old = _variable_expression(row.name)
+                port.run(f"{new} = {old}; del {old}")
 
-        self.app.push_screen(Prompt(f"New name for {row.label}", row.label), chosen)
+        ask(self.app, Prompt(f"New name for {row.label}", row.label), chosen)
 
     def action_mark_private(self) -> None:
         if (row := self._existing_row) is not None and self._port is not None:
@@ -540,8 +479,9 @@ class NamespacePane(RowsView, can_focus=True):
             if row in self.variables.shown:
                 self.go_to(self.variables.shown.index(row))
 
-    def show_changes(self, shown: bool) -> None:
-        self.variables.changes = shown
+    def toggle_changes(self, shown: bool = False) -> None:
+        """Show only what the last cell changed, or everything again. shown: not everything."""
+        self.variables.changes = shown or not self.variables.changes
         self._refresh_rows()
 
     def action_sort(self) -> None:
@@ -559,5 +499,4 @@ def _is_name(text: str) -> bool:
 
 
 def _variable_expression(name: str) -> str:
-    """Return code that evaluates to a variable, whose name may be any text."""
     return name if _is_name(name) else f"globals()[{name!r}]"

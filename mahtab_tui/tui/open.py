@@ -1,4 +1,4 @@
-"""Opens and closes the full screen of a session."""
+"""Opens and closes the full screen."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mahtab_tui import __version__
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.session import Session
-from mahtab_tui.settings.model import Settings, home_folder, load_settings
+from mahtab_tui.settings.model import Settings, SettingsError, home_folder, load_settings
 from mahtab_tui.store.database import History, is_corrupt
 from mahtab_tui.system import Lazy
 from mahtab_tui.tui.app import MahtabApp
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from mahtab_tui.session.info import SessionBackend
     from mahtab_tui.session.loading import DataFile
     from mahtab_tui.session.sharing import RunningSession, ShareServer
-    from mahtab_tui.tui.watch_app import WatchedFile, WatchedSession
+    from mahtab_tui.tui.watch_app import WatchApp
 
 _LONGEST = 500
 
@@ -46,10 +46,9 @@ class Crash(NamedTuple):
     error: str
     traceback: str
     file: Path | None
-    """The file with the traceback; None if it could not be written."""
+    """Where the traceback is; None if it could not be written."""
 
     def report(self, advice: str = "") -> str:
-        """Format the message for the user. advice: a sentence on how to continue."""
         if self.file:
             where = f"The traceback is in {self.file}."
         else:
@@ -62,30 +61,26 @@ class Crash(NamedTuple):
 def save_crash(
     error: BaseException, mask: Callable[[str], str] = str, *, saves: bool = True
 ) -> Crash:
-    """Write an error's traceback, without values of variables, to a file in the home folder.
-    saves: False keeps it in memory only."""
+    """Write a traceback, without values of variables, to a file in the home folder."""
     text = plain(mask("".join(traceback.format_exception(error))))
     words = one_line(mask(f"{type(error).__name__}: {error}"))[:_LONGEST]
     if not saves:
         return Crash(words, text, None)
+    from mahtab_tui.settings.values import write_text
+
     path = home_folder() / "logs" / time.strftime(f"crash-%Y%m%d-%H%M%S-{os.getpid()}.txt")
     about = f"mahtab-tui {__version__}, Python {sys.version}, {sys.platform}\n"
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(
-            path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
-        )
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
-            file.write(about + text)
-    except OSError:
+        write_text(path, (about + text).encode("utf-8", "replace").decode())
+    except SettingsError:
         return Crash(words, text, None)
     return Crash(words, text, path)
 
 
 @contextlib.contextmanager
 def ignore_signal_keys() -> Iterator[None]:
-    r"""Ignore Ctrl+C and Ctrl+\ while another program has the terminal. That program would
-    inherit `signal.SIG_IGN`."""
+    r"""Ignore Ctrl+C and Ctrl+\ while another program has the terminal; it would inherit
+    `SIG_IGN`."""
     before = {
         number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGQUIT)
     }
@@ -144,7 +139,6 @@ class ScreenFrontend:
 _READ_PAUSE = 4.0
 
 MIN_SIZE = (20, 5)
-"""Minimum columns and lines of the terminal."""
 
 
 class TerminalUnavailable(Exception):
@@ -179,9 +173,8 @@ def end_with_terminal() -> None:
 class ScreenResult(NamedTuple):
     code: int
     next_session: str
-    """The id of the session to open next; empty for none."""
     running_cell: int = 0
-    """The cell that its kernel is still running; 0 for none."""
+    """The cell that its kernel still runs; 0 for none."""
 
 
 def open_screen(
@@ -200,8 +193,6 @@ def open_screen(
     """Show the screen until the user quits. Raises `TerminalUnavailable`.
 
     backend: created after the first picture. collector: None if the process is not ours.
-    kernel_notice: says why another kernel is used than before. keeps_namespace: whether the
-    namespace outlives the screen. no_trace: write nothing about the session to disk.
     """
     check_terminal(ASK_HINT)
     if collector is not None:
@@ -218,13 +209,15 @@ def open_screen(
         notebook=notebook,
         no_trace=no_trace,
     )
-    sharing = SharingServer(session, project)
+    servers: list[ShareServer] = []
+    sharing = threading.Thread(
+        target=_share, args=(session, project, servers), name="share", daemon=True
+    )
     history = History(home_folder() / "history.db", str(project), session.mask, no_trace=no_trace)
     early: list[str] = []
     afterwards: list[str] = []
 
     def on_line(text: str) -> None:
-        """Show a line of other output: as a notice, or below the screen once that is closed."""
         if frontend.app is None or not frontend.app.is_running:
             afterwards.append(text)
         elif session.built:
@@ -243,7 +236,10 @@ def open_screen(
             )
 
     def close(*, hurry: bool = False) -> None:
-        sharing.end()
+        if sharing.ident is not None:
+            sharing.join()
+        for server in servers:
+            server.close()
         app = frontend.app
         hurry = hurry or (app is not None and app.crash is not None)
         leaves = hurry or (app is not None and app.leaves_kernel)
@@ -271,7 +267,7 @@ def open_screen(
             frontend.app = app
             app.call_after_first_picture(report_first_notices)
             if settings.share:
-                app.call_after_first_picture(sharing.begin)
+                app.call_after_first_picture(sharing.start)
             for name, work in (("leftovers", _report_leftovers), ("digests", _read_sessions)):
                 thread = threading.Thread(target=work, args=(session,), name=name, daemon=True)
                 app.call_after_first_picture(thread.start)
@@ -299,15 +295,14 @@ def open_screen(
 
 
 def watch_live(what: str | None) -> int:
-    """Follow a log file or a running session; returns the exit code. Raises `OSError` and
-    `TerminalUnavailable`."""
+    """Follow a log file or a running session. Raises `OSError` and `TerminalUnavailable`."""
     from mahtab_tui.session.sharing import SharingError, find_session
-    from mahtab_tui.tui.watch_app import WatchedFile
+    from mahtab_tui.tui.watch_app import FileApp
 
     check_terminal()
     path = home_folder() / "logs" / "repl.log" if what is None else Path(what)
     if path.is_file():
-        return _watch(WatchedFile(path))
+        return _watch(FileApp(path))
     try:
         running = find_session(what, Path.cwd())
     except SharingError as error:
@@ -316,48 +311,28 @@ def watch_live(what: str | None) -> int:
 
 
 def watch_session(running: RunningSession) -> int:
-    """Follow a running session; returns the exit code. Raises `TerminalUnavailable`."""
-    from mahtab_tui.tui.watch_app import WatchedSession
+    from mahtab_tui.tui.watch_app import SessionApp
 
     check_terminal()
-    return _watch(WatchedSession(running))
+    return _watch(SessionApp(running))
 
 
-def _watch(watched: WatchedFile | WatchedSession) -> int:
-    from mahtab_tui.tui.watch_app import WatchApp
-
+def _watch(app: WatchApp) -> int:
     end_with_terminal()
-    app = WatchApp(watched, theme=load_settings().theme or UiState.load().theme)
+    app.set_theme(load_settings().theme or UiState.load().theme)
     with SignalHandler(app):
         app.run()
     return _exit_code(app)
 
 
-class SharingServer:
-    """Lets agents join a session. A thread opens the socket."""
+def _share(session: Session, project: Path, servers: list[ShareServer]) -> None:
+    """Let agents join a session."""
+    from mahtab_tui.session.sharing import ShareServer, SharingError
 
-    def __init__(self, session: Session, project: Path) -> None:
-        self._session = session
-        self._project = project
-        self._server: ShareServer | None = None
-        self._thread = threading.Thread(target=self._open, name="share", daemon=True)
-
-    def begin(self) -> None:
-        self._thread.start()
-
-    def end(self) -> None:
-        if self._thread.ident is not None:
-            self._thread.join()
-        if self._server is not None:
-            self._server.close()
-
-    def _open(self) -> None:
-        from mahtab_tui.session.sharing import ShareServer, SharingError
-
-        try:
-            self._server = ShareServer(self._session, self._project)
-        except SharingError as error:
-            self._session.notice(f"Agents cannot join this session: {error}", "warning")
+    try:
+        servers.append(ShareServer(session, project))
+    except SharingError as error:
+        session.notice(f"Agents cannot join this session: {error}", "warning")
 
 
 def _report_leftovers(session: Session) -> None:
@@ -387,7 +362,6 @@ def _read_sessions(session: Session) -> None:
 
 
 def _exit_code(app: TerminalApp[Any], advice: str = "") -> int:
-    """Return the exit code, and report an error that ended the application."""
     if app.crash is None:
         return app.return_code or 0
     print(app.crash.report(advice), file=sys.stderr)

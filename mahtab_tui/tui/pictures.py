@@ -1,4 +1,4 @@
-"""Reads pictures, and draws them as half blocks or by the terminal's own graphics."""
+"""Draws pictures as half blocks or by the terminal's own graphics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count, groupby
 from pathlib import Path
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.terminal_driver import Protocol, TerminalDriver
 
 HEAD = 262_144
-"""Characters of base64 that hold the size of a picture; longer headers are only in hostile files."""
+"""Characters of base64 that hold the size of a picture."""
 
 
 def open_picture(data: str, largest: int) -> Image:
-    """Open a PNG or JPEG in base64, which is decoded when its pixels are used. Raises Pillow's errors
-    for broken files, and `ValueError` if it is too large."""
+    """Open a PNG or JPEG in base64, decoded later. Raises Pillow's errors, and `ValueError` if it
+    is too large."""
     from PIL import Image
 
     with warnings.catch_warnings():
@@ -58,12 +58,11 @@ class Picture:
     columns: int
     rows: int
     pixels: Callable[[], Image] = field(compare=False)
-    """Called on a thread. Raises Pillow's errors for broken files."""
+    """Called on a thread. Raises Pillow's errors."""
     faded: tuple[int, int, int] | None = None
 
     def scaled(self, width: int, height: int, resampling: Resampling) -> Image:
-        """Scale the picture; transparent parts become white. Called on a thread. Raises Pillow's
-        errors for broken files."""
+        """Scale the picture, with transparent parts in white. Raises Pillow's errors."""
         from PIL import Image
 
         image = self.pixels()
@@ -90,17 +89,14 @@ class PicturePart(NamedTuple):
 
 
 class PictureWidget:
-    """A widget that draws pictures in half blocks, over which the terminal may draw its own
-    graphics."""
+    """Draws pictures in half blocks, over which the terminal may draw its own graphics."""
 
     def pictures(self) -> Iterable[PicturePart]:
-        """Return the visible parts as they were last drawn."""
         raise NotImplementedError
 
 
 def visible_parts(screen: Screen[Any]) -> Iterator[PicturePart]:
-    """Yield the fully visible parts of pictures on the screen, except in the last line, where Sixel
-    makes some terminals scroll."""
+    """Yield the parts that are seen whole, except in the last line, where Sixel may scroll."""
     before: list[Region] = []
     # From the front to the back.
     for widget, (region, clip) in screen._compositor.visible_widgets.items():
@@ -115,11 +111,11 @@ def visible_parts(screen: Screen[Any]) -> Iterator[PicturePart]:
 
 
 PAUSE = 0.001
-"""Seconds to pause between two rows, so that the thread that reads keys can run."""
+"""Seconds between two rows, so that the thread that reads keys can run."""
 
 
 def half_blocks(picture: Picture) -> list[Strip]:
-    """Draw a picture. Called on a thread. Raises Pillow's errors for broken files."""
+    """Draw a picture. Raises Pillow's errors."""
     from PIL.Image import Resampling
 
     line = 3 * picture.columns
@@ -127,18 +123,14 @@ def half_blocks(picture: Picture) -> list[Strip]:
     strips = []
     for start in range(0, len(colours), 2 * line):
         upper, lower = colours[start : start + line], colours[start + line : start + 2 * line]
-        strips.append(Strip(_segments(upper, lower), picture.columns))
+        cells = zip(*(each[n::3] for each in (upper, lower) for n in range(3)), strict=True)
+        segments = []
+        for (red, green, blue, *below), same in groupby(cells):
+            style = Style.from_color(Color.from_rgb(red, green, blue), Color.from_rgb(*below))
+            segments.append(Segment("▀" * sum(1 for _ in same), style))
+        strips.append(Strip(segments, picture.columns))
         time.sleep(PAUSE)
     return strips
-
-
-def _segments(upper: bytes, lower: bytes) -> Iterator[Segment]:
-    cells = zip(
-        upper[0::3], upper[1::3], upper[2::3], lower[0::3], lower[1::3], lower[2::3], strict=True
-    )
-    for (red, green, blue, *below), same in groupby(cells):
-        style = Style.from_color(Color.from_rgb(red, green, blue), Color.from_rgb(*below))
-        yield Segment("▀" * sum(1 for _ in same), style)
 
 
 CELLS = 20_000
@@ -146,8 +138,7 @@ CELLS = 20_000
 
 
 class HalfBlockCache:
-    """Draws the visible pictures one at a time, and drops results that are no longer visible. Main
-    thread only."""
+    """Draws the visible pictures one at a time. Main thread only."""
 
     def __init__(
         self,
@@ -156,8 +147,6 @@ class HalfBlockCache:
         on_drawn: Callable[[Picture], None],
         on_failed: Callable[[Picture], None],
     ) -> None:
-        """visible: returns the visible pictures. on_drawn, on_failed: called when a picture was
-        drawn, or could not be drawn."""
         self._fetcher = fetcher
         self._visible = visible
         self._on_drawn = on_drawn
@@ -169,7 +158,7 @@ class HalfBlockCache:
         return self._drawn.get(picture) or None
 
     def draw_next(self) -> None:
-        """Draw the next picture. Called after the visible ones may have changed."""
+        """Draw the next picture; call it when the visible ones may have changed."""
         if self._drawing:
             return
         picture = next((one for one in self._visible() if one not in self._drawn), None)
@@ -210,7 +199,6 @@ class GraphicsPiece(NamedTuple):
 
 
 def encode_kitty(image: Image, number: int) -> str:
-    """Encode a picture for Kitty's protocol, to be stored under a number."""
     file = io.BytesIO()
     image.save(file, "PNG", compress_level=1)
     data = base64.b64encode(file.getvalue()).decode()
@@ -223,7 +211,6 @@ def encode_kitty(image: Image, number: int) -> str:
 
 
 def kitty_draw(number: int, placement: int, part: PicturePart, cell: tuple[int, int]) -> str:
-    """Return the escape sequence that draws a part of a stored picture at the cursor."""
     picture, (across, down) = part.picture, cell
     pixels = f"x=0,y={part.top * down},w={picture.columns * across},h={part.rows * down}"
     return f"\x1b_Ga=p,i={number},p={placement},{pixels},c={picture.columns},r={part.rows},C=1,q=2\x1b\\"
@@ -232,11 +219,8 @@ def kitty_draw(number: int, placement: int, part: PicturePart, cell: tuple[int, 
 def encode_sixel(
     image: Image, cell: tuple[int, int], colours: int, largest: tuple[int, int]
 ) -> list[GraphicsPiece]:
-    """Encode a picture as Sixel, in pieces of whole cells no larger than the terminal allows. Waits
-    for a process.
-
-    Raises `OSError` and `subprocess.SubprocessError`.
-    """
+    """Encode a picture as Sixel, in pieces of whole cells that the terminal allows. Raises
+    `OSError` and `subprocess.SubprocessError`."""
     quantized = _quantize(image, colours)
     width, height = (max(1, most // size) * size for most, size in zip(largest, cell, strict=True))
     boxes = [
@@ -259,8 +243,7 @@ def encode_sixel(
 
 
 def _quantize(image: Image, colours: int) -> Image:
-    """Reduce a picture to a palette, computed from a sample of the pixels because using all of them
-    takes seconds."""
+    """Reduce a picture to a palette, computed from some pixels because all take seconds."""
     from PIL import Image as images
 
     scale = max(1.0, math.sqrt(image.width * image.height / _SAMPLE))
@@ -283,10 +266,10 @@ class _Graphics(NamedTuple):
 
 
 class _EncodedPicture(NamedTuple):
-    """An encoded picture; without number and pieces if encoding failed."""
+    """Without number and pieces if encoding failed."""
 
     number: int = 0
-    pieces: tuple[GraphicsPiece, ...] = ()
+    pieces: Sequence[GraphicsPiece] = ()
 
 
 class Overlay:
@@ -298,8 +281,8 @@ class Overlay:
         self._graphics: _Graphics | None = None
         self._wanted: list[PicturePart] = []
         self._drawn: dict[PicturePart, str] = {}
-        """The drawn parts, with the escape sequence that removes each. It is empty for Sixel, whose
-        pictures vanish when their cells are painted."""
+        """The escape sequence that removes each drawn part; empty for Sixel, which vanishes when
+        its cells are painted."""
         self._ready: dict[Hashable, _EncodedPicture] = {}
         self._encoding = False
         self._numbers = count(1)
@@ -336,7 +319,7 @@ class Overlay:
                 self._drawn[part] = self._send(terminal, self._graphics, part, ready)
 
     def _check_graphics(self, terminal: TerminalDriver) -> None:
-        """Discard everything drawn and encoded if the terminal's properties have changed."""
+        """Discard everything if the terminal's properties have changed."""
         protocol, cell, answers = terminal.graphics, terminal.cell_size, terminal.answers
         graphics = None
         if protocol is not None and cell is not None:
@@ -363,7 +346,7 @@ class Overlay:
         def encode() -> None:
             try:
                 ready, data = _encode_part(part, graphics, number)
-            except Exception:  # the thread's outermost frame; the half blocks stay
+            except Exception:
                 ready, data = _EncodedPicture(), ""
             self._app.call_later(self._add_encoded, graphics, key, ready, data)
 
@@ -394,8 +377,7 @@ class Overlay:
         part: PicturePart,
         ready: _EncodedPicture,
     ) -> str:
-        """Draw a part; returns the escape sequence that removes it."""
-        pieces: Iterable[GraphicsPiece] = ready.pieces
+        pieces = ready.pieces
         removal = ""
         if ready.number:
             placement = next(self._numbers)
@@ -421,7 +403,7 @@ def _paints(update: RenderableType, region: Region) -> bool:
 def _encode_part(
     part: PicturePart, graphics: _Graphics, number: int
 ) -> tuple[_EncodedPicture, str]:
-    """Encode a picture or a part of it; also returns the data to send to the terminal first."""
+    """Also returns the data to send to the terminal first."""
     from PIL.Image import Resampling
 
     picture, (across, down) = part.picture, graphics.cell
@@ -430,4 +412,4 @@ def _encode_part(
         return _EncodedPicture(number=number), encode_kitty(image, number)
     cut = image.crop((0, part.top * down, image.width, (part.top + part.rows) * down))
     pieces = encode_sixel(cut, graphics.cell, graphics.colours, graphics.largest)
-    return _EncodedPicture(pieces=tuple(pieces)), ""
+    return _EncodedPicture(pieces=pieces), ""

@@ -1,4 +1,4 @@
-"""Settings that change while the screen is open, and what the panes need of the session."""
+"""Live settings, and what the panes need of the session."""
 
 from __future__ import annotations
 
@@ -30,42 +30,33 @@ class LiveSettings:
         self, app: TerminalApp[int], session: Session, choices: UiState, keymap: dict[str, str]
     ) -> None:
         self._app = app
-        self._session = session
+        self.session = session
         self._ui_state = choices
         self.keymap = keymap
-        """The user's own keys, by command id."""
 
     def apply(self) -> None:
         self._app.set_keymap(self.keymap)
         if isinstance(driver := self._app._driver, TerminalDriver):
-            driver.pictures = self._session.settings.pictures
+            driver.pictures = self.session.settings.pictures
 
     def show(self) -> None:
         from mahtab_tui.tui.screens.settings import SettingsScreen
 
         try:
-            screen = SettingsScreen(
-                self._session.settings,
-                lambda: {"model": self._session.model, "theme": self._app.theme},
-                self.change,
-                self._model_picker,
-                self._app.notify,
-            )
+            self._app.push_screen(SettingsScreen(self))
         except SettingsError as error:
             self._app.notify(str(error), "error")
-        else:
-            self._app.push_screen(screen)
 
     def change(self, key: str, value: Any) -> bool:
         """Change a setting for this session; returns whether it takes effect at once. Raises
         `ModelError`."""
         from mahtab_tui.session.models import change_setting
 
-        at_once = change_setting(self._session, key, value)
+        at_once = change_setting(self.session, key, value)
         if key == "theme":
             self._app.theme = value or MAHTAB.name
         elif key == "model":
-            self._ui_state.remember_model(self._session.model)
+            self._ui_state.remember_model(self.session.model)
         elif key == "keymap":
             self.keymap = value
         self.apply()
@@ -74,7 +65,7 @@ class LiveSettings:
     def add_rules(self, rules: tuple[str, ...]) -> None:
         from mahtab_tui.settings.values import add_rules
 
-        settings = self._session.settings
+        settings = self.session.settings
         try:
             file = config_files(project_folder())[1]
             add_rules(file, rules)
@@ -83,7 +74,7 @@ class LiveSettings:
                 f"The rule applies to this session only; it was not saved. {error}", "error"
             )
         else:
-            self._session.notice(f"{file} now has: {'; '.join(rules)}")
+            self.session.notice(f"{file} now has: {'; '.join(rules)}")
         settings.change("approval_rules", (*settings.approval_rules, *rules))
 
     def choose_model(self, name: str) -> None:
@@ -92,27 +83,27 @@ class LiveSettings:
         if name:
             self._use_model(name)
         else:
-            ask(self._app, self._model_picker(self._session.model), self._use_model)
+            ask(self._app, self.model_picker(self.session.model), self._use_model)
 
     def _use_model(self, name: str) -> None:
         try:
-            self._session.set_model(name)
+            self.session.set_model(name)
         except ModelError as error:
             self._app.notify(str(error), "error")
         else:
-            self._ui_state.remember_model(self._session.model)
+            self._ui_state.remember_model(self.session.model)
 
-    def _model_picker(self, present: str) -> ModelPicker:
+    def model_picker(self, present: str) -> ModelPicker:
         from mahtab_tui.tui.screens.listing import ModelPicker
 
-        settings = self._session.settings
+        settings = self.session.settings
         keys = ("sub_model", "reflection_model", "suggestion_model")
         others = [(spec, f"set as {key}") for key in keys if (spec := getattr(settings, key))]
         return ModelPicker(present, others, self._ui_state.models, settings.model_access())
 
     def report_unknown_settings(self) -> None:
         given = {f"keymap.{name}": keys for name, keys in self.keymap.items()}
-        if (theme := self._session.settings.theme) and theme not in self._app.available_themes:
+        if (theme := self.session.settings.theme) and theme not in self._app.available_themes:
             given["theme"] = theme
         if given:
             from mahtab_tui.tui.screens.settings import check
@@ -121,13 +112,11 @@ class LiveSettings:
                 try:
                     check(key, value)
                 except SettingsError as error:
-                    origin = self._session.settings.origin(key).text
-                    self._session.notice(f"{origin}: {error}", "warning")
+                    origin = self.session.settings.origin(key).text
+                    self.session.notice(f"{origin}: {error}", "warning")
 
 
 class SessionPort:
-    """Lets the panes reach the session, the editor and other screens."""
-
     def __init__(self, app: App[int], session: Session) -> None:
         self._app = app
         self.session = session
@@ -146,8 +135,7 @@ class SessionPort:
             self._restore_input(mode, text)
 
     def _is_masked(self, mode: Mode, text: str) -> bool:
-        """Return whether code contains a masked secret; the user has to fill it in, in the
-        editor."""
+        """Return whether code contains a masked secret, which the user has to fill in."""
         from mahtab_tui.bus.masking import MASK
 
         masked = mode == "python" and MASK in text
@@ -203,17 +191,22 @@ class SessionPort:
         )
 
     def open_pictures(self, cell: int, pictures: Sequence[tuple[str, str]]) -> None:
-        from mahtab_tui.tui.screens.output import DisplayedPicture, PicturesScreen
+        from mahtab_tui.tui.screens.output import PicturesScreen
 
-        shown = [DisplayedPicture(*each) for each in pictures]
         inspector = self.session.open_inspector()
-        self._app.push_screen(PicturesScreen(cell, shown, inspector, self._folder))
+        self._app.push_screen(PicturesScreen(cell, pictures, inspector, self._folder))
 
     def open_value(self, key: str) -> None:
+        self._inspect("table", path=(["shown", key],))
+
+    def inspect_variable(self, name: str) -> None:
+        self._inspect(name, private=self.session.private.is_private(name))
+
+    def _inspect(self, name: str, **options: Any) -> None:
         from mahtab_tui.tui.inspector.screen import InspectorScreen
 
         inspector = self.session.open_inspector()
-        self._app.push_screen(InspectorScreen("table", inspector, self.run, path=(["shown", key],)))
+        self._app.push_screen(InspectorScreen(name, inspector, self.run, **options))
 
     def open_frames(self, cell: Cell, at: int) -> None:
         from mahtab_tui.kernel.values import TracebackFrame
@@ -248,18 +241,6 @@ class SessionPort:
             self._app.notify(f"{why} {advice}")
             return
         self._app.notify(f"{why} {advice}", severity="warning")
-
-    def inspect_variable(self, name: str) -> None:
-        from mahtab_tui.tui.inspector.screen import InspectorScreen
-
-        self._app.push_screen(
-            InspectorScreen(
-                name,
-                self.session.open_inspector(),
-                self.run,
-                private=self.session.private.is_private(name),
-            )
-        )
 
     def mark_private(self, name: str, private: bool) -> None:
         self.session.kernel_control.mark_private(name, private)

@@ -1,7 +1,7 @@
 """Encodes pictures as Sixel in a separate process, so that keys do not wait. Standard library only.
 
-Input: a line of JSON (the picture's width, its palette as numbers, and left, top, width and height
-of each piece), then one byte per pixel. Output: a JSON list of the encoded pieces.
+Input: a line of JSON (width, palette, and left, top, width and height of each piece), then one byte
+per pixel. Output: a JSON list of the encoded pieces.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from itertools import groupby
 
 
 def sixels(lines: Sequence[bytes], palette: Sequence[int]) -> str:
-    """Encode lines of pixels, each an index into the palette."""
     used = sorted(set().union(*lines))
     registers = "".join(
         f"#{colour};2;"
@@ -26,8 +25,7 @@ def sixels(lines: Sequence[bytes], palette: Sequence[int]) -> str:
 
 
 def _band(lines: Sequence[bytes]) -> Iterator[str]:
-    """Encode six lines of pixels, colour by colour, in a single pass, so that the time does not
-    depend on the number of colours."""
+    """Encode six lines of pixels in a single pass, whatever the number of colours."""
     drawn: dict[int, list[str]] = {}
     ends: dict[int, int] = {}
     x = 0

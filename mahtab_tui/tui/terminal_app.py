@@ -1,4 +1,4 @@
-"""The base class of our applications: themes, terminal output, late imports, garbage collection."""
+"""The base class of our applications, and their pace: records, late imports, garbage."""
 
 from __future__ import annotations
 
@@ -35,22 +35,19 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.open import Crash
 
 _YOUNG, _OLDER = 5_000, 10
-"""New objects, and collections of a younger generation, before a generation is collected."""
+"""New objects, and younger collections, before a generation is collected."""
 HEAVY = 0.03
-"""If a full collection takes more seconds of processor time than this, the remaining objects are
-frozen, such as those of libraries loaded late."""
+"""Seconds of a full collection above which the remaining objects are frozen."""
 
 
 class Collector:
-    """Controls garbage collection, in a process of our own. Nothing is collected before the first
-    picture, and no collection goes through loaded libraries more than once."""
+    """Collects nothing before the first picture, and goes through loaded libraries only once."""
 
     def __init__(self) -> None:
         self._began = 0.0
         gc.disable()
 
     def settle(self) -> None:
-        """Freeze what was loaded for the first picture, and start collecting."""
         gc.freeze()
         gc.set_threshold(_YOUNG, _OLDER, _OLDER)
         gc.callbacks.append(self._freeze_after_long)
@@ -64,21 +61,18 @@ class Collector:
 
 
 RATE = 1 / 30
-"""Seconds between two ticks; records in between are drawn together."""
+"""Seconds between two ticks."""
 SHARE = 1 / 4
 """Share of the main thread's time above which a tick is skipped."""
 MAX_DELAY = 0.2
-"""Maximum seconds by which records are delayed."""
+"""Seconds by which records are delayed at most."""
 
 Fold = Callable[[Sequence["Record"]], None]
 
 
 class RecordPump:
-    """Passes records to everything that folds them."""
-
     def __init__(self) -> None:
         self.folds: list[Fold] = []
-        """Set before the first tick; earlier records wait."""
         self._handler: DisplayHandler | None = None
         self._last = 0.0
         self._worked = 0.0
@@ -123,7 +117,6 @@ SESSION_MODULES = (
     "mahtab_tui.tui.widgets.approval_row",
     "mahtab_tui.tui.widgets.question_rows",
 )
-"""Modules that a session, the transcript and the prompt rows need."""
 
 TRANSCRIPT_MODULES = (
     "pygments.lexers.python",
@@ -144,27 +137,21 @@ class LateImports:
         begin: Sequence[Callable[[], object]] = (),
     ) -> None:
         """session: modules to import first. begin: functions to call then."""
-
-        def load(module: str) -> Callable[[], object]:
-            return partial(import_module, module)
-
         self._app = app
-        self._steps: Iterator[Callable[[], object]] = iter(
-            [*map(load, session), *begin, *map(load, TRANSCRIPT_MODULES)]
+        first, last = (
+            [partial(import_module, each) for each in names]
+            for names in (session, TRANSCRIPT_MODULES)
         )
+        self._steps: Iterator[Callable[[], object]] = iter([*first, *begin, *last])
 
     def begin(self) -> None:
-        """Start, when the application is mounted and before threads start."""
+        """Call it when the application is mounted and before threads start."""
         IMPORTS.screen_begins()
         self._app.call_after_refresh(self._step)
 
-    def end(self) -> None:
-        """Stop, at the latest when the application is unmounted."""
-        IMPORTS.screen_ends()
-
     async def _step(self) -> None:
         if (step := next(self._steps, None)) is None:
-            self.end()
+            IMPORTS.screen_ends()
         else:
             if isawaitable(done := step()):
                 await done
@@ -174,32 +161,30 @@ class LateImports:
 T = TypeVar("T")
 
 RIGHT_BUTTON = 3
-"""The `button` of a right click."""
 BRIEF = 60
-"""Maximum characters of a notification that is read in three seconds."""
+"""Maximum characters to read in three seconds."""
 
 
 class TerminalApp(App[T]):
-    """Draws only text, reads keys through `TerminalDriver`, and saves the traceback of a crash."""
-
     ENABLE_COMMAND_PALETTE = False  # Textual would bind a second command to the palette's key
 
     def __init__(
         self, *, theme: str = "", guard: StdioRedirect | None = None, **options: Any
     ) -> None:
-        """theme: if unknown, our own dark theme. guard: keeps other output off the screen."""
+        """guard: keeps other output off the screen."""
         super().__init__(**options)
         for each in (MAHTAB, MAHTAB_DAY):
             self.register_theme(each)
-        self.theme = theme if theme in self.available_themes else MAHTAB.name
+        self.set_theme(theme)
         self.guard = guard
         self.crash: Crash | None = None
         self.saves_crash = True
         self.next_session = ""
-        """The session to open next; empty for none."""
         self.leaves_kernel = False
-        """Whether the kernel continues without the screen."""
         self._text_only = TextOnly()
+
+    def set_theme(self, name: str) -> None:
+        self.theme = name if name in self.available_themes else MAHTAB.name
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return role_variables(self.current_theme)
@@ -226,7 +211,6 @@ class TerminalApp(App[T]):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
-        """Show a notification, by default as long as it takes to read."""
         super().notify(
             plain(message),
             title=plain(title),
@@ -241,19 +225,20 @@ class TerminalApp(App[T]):
 
     @property
     def terminal(self) -> TerminalDriver | None:
-        """The terminal driver, if it supports graphics and queries."""
         return self._driver if isinstance(self._driver, TerminalDriver) else None
 
     async def on_event(self, event: Event) -> None:
-        """Drop keys once there is no screen, and mouse presses on a removed but still visible
-        widget, for which Textual fails."""
+        """Drop keys once there is no screen, and mouse presses on a removed widget, for which
+        Textual fails."""
         if isinstance(event, InputEvent) and not self.screen_stack:
             return
-        if not (isinstance(event, MouseDown) and _is_gone(self.screen, event)):
-            await super().on_event(event)
+        if isinstance(event, MouseDown):
+            widget, _ = self.screen.get_widget_and_offset_at(event.x, event.y)
+            if widget is not None and not isinstance(widget, Screen) and widget.parent is None:
+                return
+        await super().on_event(event)
 
     async def _on_message(self, message: Message) -> None:
-        """Drop messages from widgets once there is no screen."""
         if isinstance(message._sender, Widget) and not self.screen_stack:
             return
         await super()._on_message(message)
@@ -273,12 +258,7 @@ class TerminalApp(App[T]):
         self._close_messages_no_wait()
 
 
-def _is_gone(screen: Screen[object], event: MouseDown) -> bool:
-    widget, _ = screen.get_widget_and_offset_at(event.x, event.y)
-    return widget is not None and not isinstance(widget, Screen) and widget.parent is None
-
-
 def cell_size(app: App[Any]) -> tuple[int, int]:
-    """Return width and height of a cell in pixels, or the usual proportion."""
+    """Width and height of a cell in pixels, or the usual proportion."""
     terminal = app.terminal if isinstance(app, TerminalApp) else None
     return (terminal and terminal.cell_size) or (1, 2)

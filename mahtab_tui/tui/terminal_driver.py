@@ -1,11 +1,4 @@
-"""The terminal: typed keys, filtered output, signals.
-
-`TextOnly` removes control characters from what widgets draw; the driver passes each piece that it
-writes through `filter_output`. What libraries and child processes write to descriptors 1 and 2
-becomes notices while the screen is up.
-
-Python runs signal handlers on the main thread, which may be busy. So a thread handles signals:
-it gets their numbers through the pipe of `signal.set_wakeup_fd`."""
+"""The terminal: typed keys, filtered output, signals."""
 
 from __future__ import annotations
 
@@ -37,7 +30,7 @@ from mahtab_tui.system import SHELL_CODE, exit_by_signal
 from mahtab_tui.tui.textual_fixes import KeyParser
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Control characters, and those that change the direction of text."""
+"""Also what changes the direction of text."""
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _RENDERED = re.compile(r"\x1b\[[\d;]*[mH]")
 _NEVER_RENDERED = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
@@ -80,11 +73,10 @@ def filter_output(data: str) -> str:
 
 _PIPE_CHUNK = 65536
 _WRITER = "textual-output"
-"""The thread with which Textual writes to the terminal."""
 
 
 class StdioRedirect:
-    """Redirects descriptors 1 and 2 while the screen is up."""
+    """Turns output of libraries and child processes on descriptors 1 and 2 into lines."""
 
     def __init__(self, on_line: Callable[[str], None]) -> None:
         self._on_line = on_line
@@ -129,8 +121,7 @@ class StdioRedirect:
 
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:
-        """Give descriptors 1 and 2 to another program, and restore the terminal's attributes
-        afterwards."""
+        """Give descriptors 1 and 2 to another program, and restore the terminal's attributes."""
         self._connect(*self._terminal)
         try:
             attributes = termios.tcgetattr(1)
@@ -164,18 +155,13 @@ class StdioRedirect:
 
 @contextlib.contextmanager
 def report_thread_failures(report: Callable[[str], None]) -> Iterator[None]:
-    """Report every thread that ends with an error within the block."""
-
     def failed(failure: threading.ExceptHookArgs) -> None:
         if issubclass(failure.exc_type, SystemExit):
             return
         name = failure.thread.name if failure.thread is not None else "unknown"
         error = failure.exc_value
-        if isinstance(error, OSError):  # system limits, a full disk
-            # Without its terminal, the program ends anyway.
-            if name != _WRITER or error.errno != errno.EIO:
-                report(f"The thread {name!r} of mahtab-tui has ended: {error}.")
-            return
+        if name == _WRITER and isinstance(error, OSError) and error.errno == errno.EIO:
+            return  # without its terminal, the program ends anyway
         lines = traceback.format_exception(failure.exc_type, error, failure.exc_traceback)
         report(
             f"Internal error in thread {name!r}. If something breaks, restart with --continue.\n{''.join(lines).rstrip()}"
@@ -194,8 +180,7 @@ _SILENCE = 0.1
 
 
 class TerminalDriver(LinuxDriver):
-    """Reads keys, and translates early ones: the terminal buffers lines at first, and Enter
-    arrives as a line feed, which is Ctrl+J."""
+    """Reads keys; early ones have Enter as a line feed, which is Ctrl+J."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._before = {
@@ -224,7 +209,7 @@ class TerminalDriver(LinuxDriver):
 
     def suspend_application_mode(self) -> None:
         self._left = True
-        super().suspend_application_mode()  # this also closes it
+        super().suspend_application_mode()
         signal.signal(signal.SIGTSTP, self._sigtstp_application)
         signal.signal(signal.SIGCONT, self._sigcont_application)
 
@@ -246,7 +231,7 @@ class TerminalDriver(LinuxDriver):
     def run_input_thread(self) -> None:
         try:
             self._read_keys()
-        except Exception as error:  # without keys the application has to end
+        except Exception as error:
             self._app.call_later(self._app._handle_exception, error)
 
     def _read_keys(self) -> None:
@@ -266,7 +251,7 @@ class TerminalDriver(LinuxDriver):
             before, wait = False, _SILENCE
 
     def _take_reply(self, sequence: str) -> bool:
-        """Read a reply of the terminal; returns False if the sequence is a key."""
+        """Read a reply of the terminal; returns False for a key."""
         is_reply, question = self.answers.read(sequence)
         if question:
             self.send(question)
@@ -275,24 +260,27 @@ class TerminalDriver(LinuxDriver):
         return is_reply
 
     def ask_for_graphics(self, answered: Callable[[], object]) -> None:
-        """Ask the terminal once which graphics it supports. `answered` is called on another
-        thread, or never."""
+        """Ask the terminal once. `answered` is called on another thread, or never."""
         self._answered = answered
-        useful = self.pictures != "auto" or _answers_queries()
-        if useful and self.pictures != "blocks" and not self._asked:
-            self._asked = True
-            self.send(self.answers.ask())
+        term = os.environ.get("TERM", "")
+        # These type unknown queries, or let no graphics through.
+        is_mute = term.startswith(("tmux", "screen", "linux", "dumb"))
+        is_mute |= os.environ.get("TERM_PROGRAM") == "Apple_Terminal"
+        if self._asked or self.pictures == "blocks" or (self.pictures == "auto" and is_mute):
+            return
+        self._asked = True
+        self.send(self.answers.ask())
 
     @property
     def graphics(self) -> Protocol | None:
-        """The protocol for drawing pictures; None for half blocks."""
+        """None for half blocks."""
         if self.pictures == "auto":
             return None if self.answers.awaited else self.answers.protocol
         return None if self.pictures == "blocks" else self.pictures
 
     @property
     def cell_size(self) -> tuple[int, int] | None:
-        """Width and height of a cell in pixels; None if the terminal does not report them."""
+        """Width and height of a cell in pixels."""
         with contextlib.suppress(OSError):
             rows, columns, width, height = struct.unpack(
                 "4H", fcntl.ioctl(self.fileno, termios.TIOCGWINSZ, bytes(8))
@@ -302,23 +290,13 @@ class TerminalDriver(LinuxDriver):
         return self.answers.cell
 
 
-def _answers_queries() -> bool:
-    """Return whether the terminal ignores unknown queries, and lets graphics through."""
-    term = os.environ.get("TERM", "")
-    return (
-        not term.startswith(("tmux", "screen", "linux", "dumb"))
-        and os.environ.get("TERM_PROGRAM") != "Apple_Terminal"
-    )
-
-
 _NAMES = "HUP INT QUIT ABRT ALRM TERM USR1 USR2 XCPU IO PWR STKFLT".split()
 TERMINATION_SIGNALS = tuple(
     getattr(signal, f"SIG{name}") for name in _NAMES if hasattr(signal, f"SIG{name}")
 )
-"""Signals that end a program, if they can be handled and are not used internally."""
 
 SAVE_TIMEOUT, WRITE_TIMEOUT = 5.0, 1.0
-"""Seconds for saving unsaved data, and for each write to the terminal."""
+"""Seconds for saving data, and for each write to the terminal."""
 
 _RESTORE_SEQUENCE = "".join(
     (
@@ -331,18 +309,17 @@ _RESTORE_SEQUENCE = "".join(
         "\x1b[?1049l\x1b[?25h\x1b[0m",  # main screen, with its cursor and default colours
     )
 ).encode()
-"""Undoes what `LinuxDriver.start_application_mode` sends to the terminal."""
+"""Undoes what `LinuxDriver.start_application_mode` sends."""
 
 
 class SignalHandler:
-    """Handles termination signals, as a context manager on the main thread."""
+    """Ends the program on a thread, because Python's own handlers wait for the main thread."""
 
     def __init__(self, app: App[Any], on_shutdown: Callable[[], object] = lambda: None) -> None:
-        """on_shutdown: saves unsaved data; called on a thread, for at most `SAVE_TIMEOUT` seconds."""
+        """on_shutdown: saves data, on a thread, for at most `SAVE_TIMEOUT` seconds."""
         self._app = app
         self._on_shutdown = on_shutdown
         self._previous_handlers: dict[int, Any] = {}
-        self._previous_wakeup = -1
         self._write_end = -1
 
     def __enter__(self) -> SignalHandler:
@@ -381,21 +358,14 @@ class SignalHandler:
     def _exit(self, number: int) -> None:
         try:
             _run_with_timeout(SAVE_TIMEOUT, self._on_shutdown)
-            if (driver := self._driver()) is not None:
-                writer = driver._writer_thread
-                if writer is not None:
+            driver = self._app._driver
+            keys = driver._key_thread if isinstance(driver, LinuxDriver) else None
+            if isinstance(driver, LinuxDriver) and keys is not None and keys.is_alive():
+                if (writer := driver._writer_thread) is not None:
                     _run_with_timeout(WRITE_TIMEOUT, writer.stop)  # finish the current drawing
                 _restore_terminal(driver)
         finally:
             exit_by_signal(number)
-
-    def _driver(self) -> LinuxDriver | None:
-        """The driver, while it has the terminal."""
-        driver = self._app._driver
-        if not isinstance(driver, LinuxDriver):
-            return None
-        keys = driver._key_thread
-        return driver if keys is not None and keys.is_alive() else None
 
 
 def _restore_terminal(driver: LinuxDriver) -> None:
@@ -418,16 +388,12 @@ def _run_with_timeout(seconds: float, work: Callable[[], object]) -> None:
     thread.join(seconds)
 
 
-# Graphics: the terminal is asked what it supports, and its replies are removed from the keys.
-
 Protocol = Literal["kitty", "sixel"]
 
 QUESTIONS = "\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b[16t\x1b[c"
-"""Queries for Kitty graphics, the size of a cell, and device attributes, which every terminal
-answers."""
+"""Kitty graphics, the size of a cell, and device attributes, which every terminal answers."""
 SIXEL_QUESTIONS = "\x1b[?1;1;0S\x1b[?2;1;0S\x1b[c"
-"""Queries for the number of Sixel colours and the largest Sixel picture, sent only to terminals
-with Sixel."""
+"""Number of colours and largest picture, for terminals with Sixel."""
 
 KITTY_CLEARED = "\x1b_Ga=d,d=A,q=2\x1b\\"
 
@@ -438,16 +404,12 @@ _ANSWER = re.compile(
 
 
 class TerminalAnswers:
-    """The terminal's replies. Used by the thread that reads the keys."""
-
     def __init__(self) -> None:
         self.protocol: Protocol | None = None
         self.cell: tuple[int, int] | None = None
-        """Width and height in pixels; None if unknown."""
         self.colours = 16
-        """Maximum number of Sixel colours; the default is that of the first Sixel terminals."""
+        """As in the first Sixel terminals."""
         self.largest = (800, 480)
-        """Maximum size of a Sixel picture, in pixels."""
         self.awaited = False
         self._limits_asked = False
 
@@ -456,8 +418,7 @@ class TerminalAnswers:
         return QUESTIONS
 
     def read(self, sequence: str) -> tuple[bool, str]:
-        """Read a sequence while replies are awaited. Returns whether it was one, and further
-        queries to send."""
+        """Return whether this was a reply, and further queries to send."""
         answer = _ANSWER.fullmatch(sequence) if self.awaited else None
         if answer is None:
             return False, ""

@@ -1,15 +1,6 @@
-"""Workarounds for Textual 8.2. Each can be removed once Textual is fixed.
+"""Workarounds for Textual 8.2 (its issues 3742, 4884, 5024, 6605 and 6631).
 
-| class | what Textual does | upstream |
-| --- | --- | --- |
-| `KeyOrder` | runs a priority binding while earlier letters still wait | - |
-| `run_own_binding` | runs Backspace after letters that were typed later | 6605, 6631 |
-| `KeyParser` | types unknown sequences; raises on impossible numbers; slow pastes | 3742 |
-| `LayoutEvents` | does not report a layout after a region was looked up | 5024 |
-| `ignores_removed` | widgets fail while they are being removed | 4884 |
-
-Others are methods of the classes that need them: `CodeArea`, `Dialog.dismiss`, `TerminalApp` and
-`TerminalDriver`."""
+Others are methods of `CodeArea`, `Dialog`, `TerminalApp` and `TerminalDriver`."""
 
 from __future__ import annotations
 
@@ -40,7 +31,6 @@ from mahtab_tui.tui.theme import get_palette
 LONGEST_SEQUENCE = 32
 LONGEST_PENDING = 256
 LARGEST = 10_000
-"""Maximum columns or lines of a terminal."""
 
 _SEQUENCE = re.compile(
     r"(?:\x1b\[[IO])+(?=\x1b\[[IO])"  # only the last of several reports of the focus counts
@@ -60,8 +50,7 @@ _LONE_KEY = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\x1b\[[\d;:]*[u~]")
 
 
 class KeyParser(XTermParser):
-    """Textual's parser for keys, the mouse and pastes. It drops unreadable sequences instead of
-    typing them, takes a paste as a whole, and ignores impossible sizes."""
+    """Drops unreadable sequences and impossible sizes, and takes a paste as a whole."""
 
     def __init__(
         self, debug: bool = False, take_reply: Callable[[str], bool] = lambda sequence: False
@@ -70,9 +59,7 @@ class KeyParser(XTermParser):
         super().__init__(debug)
         self._take_reply = take_reply
         self._pending = ""
-        """The start of a sequence whose rest may follow."""
         self._pasted: list[str] | None = None
-        """The paste so far; None outside a paste."""
         self._silent = False
 
     def feed(self, data: str) -> Iterable[Message]:
@@ -93,8 +80,11 @@ class KeyParser(XTermParser):
                     self._pasted = []
             else:
                 text, mark, data = data.partition(BRACKETED_PASTE_END)
-                if not mark:
-                    text, self._pending = _split_incomplete(text, BRACKETED_PASTE_END)
+                if not mark:  # perhaps its start
+                    lengths = range(len(BRACKETED_PASTE_END) - 1, 0, -1)
+                    ends = (each for each in lengths if text.endswith(BRACKETED_PASTE_END[:each]))
+                    cut = len(text) - next(ends, 0)
+                    text, self._pending = text[:cut], text[cut:]
                 self._pasted.append(text)
                 if mark:
                     whole, self._pasted = "".join(self._pasted), None
@@ -138,12 +128,6 @@ class KeyParser(XTermParser):
                 yield from super().parse(take)
 
 
-def _split_incomplete(text: str, mark: str) -> tuple[str, str]:
-    lengths = range(len(mark) - 1, 0, -1)
-    cut = len(text) - next((each for each in lengths if text.endswith(mark[:each])), 0)
-    return text[:cut], text[cut:]
-
-
 def _is_possible(size: Resize) -> bool:
     width, height, pixels = size.size.width, size.size.height, size.pixel_size
     possible = 0 < width <= LARGEST and 0 < height <= LARGEST
@@ -151,17 +135,13 @@ def _is_possible(size: Resize) -> bool:
 
 
 _BURST = 16
-"""Queue length that nobody types: the keys come from a program, or a plain paste."""
+"""Queue length that nobody types."""
 _MOST_WAITS = 10
-"""How often a key may wait for the focused widget, which may get new messages forever."""
+"""How often a key may wait for the focused widget, which may get messages forever."""
 
 
 class KeyOrder:
-    """Delivers a key only after all earlier keys have been handled.
-
-    Textual runs a command's key at once, while letters before it still wait at the focused
-    widget. Letters after it are lost while the screen that it opens is composed.
-    """
+    """Delivers a key only after all earlier keys have been handled."""
 
     def __init__(
         self,
@@ -169,8 +149,8 @@ class KeyOrder:
         deliver: Callable[[Event], Awaitable[None]],
         intercept: Callable[[Key | Paste], bool],
     ) -> None:
-        """deliver: Textual's own handling of a key. intercept: called when it is a key's turn;
-        returns True to drop the key."""
+        """deliver: Textual's own handling. intercept: called when it is a key's turn; True drops
+        it."""
         self._app = app
         self._deliver = deliver
         self._intercept = intercept
@@ -195,10 +175,7 @@ class KeyOrder:
         return key if len(text) == 1 else Key("typed", "".join(text))
 
     async def _deliver_keys(self, waited: int = 0) -> None:
-        """Deliver keys until one of them has to wait. waited: how often the first has waited.
-
-        A key leaves the queue when it is completely handled.
-        """
+        """Deliver keys until one has to wait. waited: how often the first has."""
         while self._queue:
             event = self._queue[0]
             first = self._busy_receiver(event)
@@ -231,8 +208,8 @@ class KeyOrder:
                 return
 
     async def _follow_bubbling(self, widget: DOMNode, focused: DOMNode, again: bool = True) -> None:
-        """Follow a key from the focused widget through its parents to the application. again:
-        repeat this once, for the messages caused by the key."""
+        """Follow a key through the focused widget's parents to the application. again: once more,
+        for the messages caused by the key."""
         if widget.parent is not None and widget.parent.call_later(
             self._follow_bubbling, widget.parent, focused, again
         ):
@@ -245,7 +222,6 @@ class KeyOrder:
         await self._deliver_keys()
 
     def _busy_receiver(self, event: Key | Paste) -> MessagePump | None:
-        """Return the widget or screen whose messages must be handled before a key, if any."""
         focused, screen = self._app.focused, self._app.screen
         if focused is None:
             return None if screen.is_mounted and not screen.message_queue_size else screen
@@ -260,8 +236,7 @@ def _is_letter(key: Key) -> bool:
 
 
 class LayoutEvents(Compositor):
-    """A compositor that reports new and resized widgets. Textual misses a widget that was
-    mounted before another widget's `region` was looked up: it stays blank."""
+    """Reports widgets that were mounted before another one's `region` was looked up, too."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -282,8 +257,7 @@ def is_being_removed(widget: Widget) -> bool:
 
 
 async def run_own_binding(widget: Widget, event: Key) -> None:
-    """Run the widget's own binding of a key at once; call it from `on_key`. Textual runs it only
-    after later letters are inserted, so that Backspace deletes the wrong one."""
+    """Run the widget's own binding of a key before later letters are inserted; for `on_key`."""
     for binding in widget._bindings.key_to_bindings.get(event.key, ()):
         if not binding.priority and await widget.app.run_action(binding.action, widget):
             event.stop()
@@ -292,7 +266,9 @@ async def run_own_binding(widget: Widget, event: Key) -> None:
 
 
 class Options(OptionList):
-    """Ignores clicks on a removed option that is still drawn."""
+    """One line for each option. Ignores clicks on a removed option that is still drawn."""
+
+    DEFAULT_CSS = "Options { text-wrap: nowrap; text-overflow: ellipsis; }"
 
     async def _on_click(self, event: Click) -> None:
         option = event.style.meta.get("option")
@@ -318,8 +294,7 @@ W = TypeVar("W", bound=Widget)
 
 
 def ignores_removed(widget_class: type[W]) -> type[W]:
-    """Make a widget class ignore events and refreshes while its instances are being removed: its
-    children may be gone, or may never have been mounted."""
+    """Make a widget class ignore events and refreshes while it is being removed."""
     on_event, call_after_refresh = widget_class.on_event, widget_class.call_after_refresh
 
     async def guarded_on_event(self: W, event: Event) -> None:

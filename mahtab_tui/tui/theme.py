@@ -1,4 +1,4 @@
-"""Our two themes, with colours by role, and the styles made from them."""
+"""Our two themes, with colours by role."""
 
 from __future__ import annotations
 
@@ -81,10 +81,8 @@ MAHTAB_DAY = _theme(
     panel="#e2e6f2",
 )
 
-GUESTS = ("guest-1", "guest-2", "guest-3", "guest-4")
-
 ROLES = tuple(_NIGHT)
-"""Theme variables that `role_variables` derives for other themes."""
+_INKS, GUESTS = ROLES[:-4], ROLES[-4:]
 
 
 def role_variables(theme: Theme) -> dict[str, str]:
@@ -134,7 +132,6 @@ class Palette:
 
     @property
     def alarm(self) -> Style:
-        """The style of symbols for hidden characters."""
         return self.bad + BOLD + REVERSE
 
     def author_style(self, person: bool, agent_index: int | None = None) -> Style:
@@ -168,7 +165,6 @@ def _palette(*colours: str) -> Palette:
     return Palette.of(dict(zip(_ROLES, colours, strict=True)))
 
 
-_INKS = ("person", "model", "moon", "good", "bad", "hairline", "muted")
 _ROLES = (*_INKS, "foreground", "surface", "panel", *GUESTS)
 BOLD = Style(bold=True)
 ITALIC = Style(italic=True)

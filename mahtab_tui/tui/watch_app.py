@@ -1,4 +1,4 @@
-"""A read-only application that follows a log file, or the session of another program."""
+"""A read-only application that follows a log file, or another program's session."""
 
 from __future__ import annotations
 
@@ -30,12 +30,10 @@ LINES = 20_000
 MAX_LINE = 10_000
 
 AT_ONCE = 100
-"""Lines to draw at a time, so that keys do not wait."""
+"""Lines to draw at a time."""
 
 
 class WatchApp(TerminalApp[int]):
-    """A header line that names the source, and widgets below it."""
-
     TITLE = "mahtab"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f10", "dark_light", "Dark / light", priority=True),
@@ -44,56 +42,51 @@ class WatchApp(TerminalApp[int]):
         Binding("ctrl+q", "quit", "Leave", priority=True),
     ]
 
-    def __init__(self, watched: WatchedFile | WatchedSession, *, theme: str = "") -> None:
+    def __init__(self, name: str, *widgets: Widget) -> None:
         styles = resource_folder("styles")
         super().__init__(
-            css_path=[styles / name for name in ("app.tcss", "panes.tcss", "transcript.tcss")],
-            theme=theme,
+            css_path=[styles / name for name in ("app.tcss", "panes.tcss", "transcript.tcss")]
         )
-        self._watched = watched
+        self._source = name
+        self._widgets = widgets
         self._head = Static(id="watch-head", markup=False)
         self._state = ""
 
     def compose(self) -> ComposeResult:
         yield self._head
-        yield from self._watched.widgets()
+        yield from self._widgets
         yield KeyLine()
 
     def on_mount(self) -> None:
         self._show_state("watches")
-        self._watched.begin()
         self.set_interval(RATE, self.refresh_view)
 
     def refresh_view(self) -> None:
-        self._show_state(self._watched.poll())
+        self._show_state(self.poll())
+
+    def poll(self) -> str:
+        """Show what is new, and return the state."""
+        raise NotImplementedError
 
     def _show_state(self, state: str) -> None:
-        """Show the state before the name, because the name may be longer than the line."""
         if state != self._state:
             self._state = state
-            name = self._watched.name
             moon, title = ("◐ ", "$moon"), ("mahtab", "bold $moon")
             self._head.update(
-                Content.assemble(moon, title, (f"  {state} ", "$muted"), (name, "$model"))
+                Content.assemble(moon, title, (f"  {state} ", "$muted"), (self._source, "$model"))
             )
 
 
-class WatchedFile:
+class FileApp(WatchApp):
     """The end of a log, and what is appended to it."""
 
     def __init__(self, path: Path) -> None:
-        self.name = str(path)
+        self._rich_log = RichLog(max_lines=LINES, wrap=True, markup=False, highlight=False)
+        super().__init__(str(path), self._rich_log)
         self._path = path
         self._read = max(0, path.stat().st_size - TAIL)
         self._partial_line = b""
         self._lines: deque[str] = deque(maxlen=LINES)
-        self._log = RichLog(max_lines=LINES, wrap=True, markup=False, highlight=False)
-
-    def widgets(self) -> list[Widget]:
-        return [self._log]
-
-    def begin(self) -> None:
-        """Do nothing: `poll` reads the file."""
 
     def poll(self) -> str:
         state = "watches"
@@ -109,7 +102,7 @@ class WatchedFile:
         except OSError:
             state = "the file is gone:"
         for _ in range(min(AT_ONCE, len(self._lines))):
-            self._log.write(styled(self._lines.popleft()))
+            self._rich_log.write(styled(self._lines.popleft()))
         return state
 
     def _read_more(self) -> None:
@@ -126,19 +119,17 @@ class WatchedFile:
             self._lines.append(line)
 
 
-class WatchedSession:
+class SessionApp(WatchApp):
     def __init__(self, running: RunningSession) -> None:
-        self.name = f"{running.name} ({running.pid}) in {running.project}"
-        self._running = running
-        self._records: deque[Record] = deque()
-        self._ended = threading.Event()
         self._transcript = TranscriptView(id="transcript", watched=True)
         self._namespace = NamespacePane(id="watched-namespace")
+        name = f"{running.name} ({running.pid}) in {running.project}"
+        super().__init__(name, self._transcript, self._namespace)
+        self._followed = running
+        self._records: deque[Record] = deque()
+        self._ended = threading.Event()
 
-    def widgets(self) -> list[Widget]:
-        return [self._transcript, self._namespace]
-
-    def begin(self) -> None:
+    def on_mount(self) -> None:
         self._transcript.focus()
         threading.Thread(target=self._follow, name="watch", daemon=True).start()
 
@@ -150,7 +141,7 @@ class WatchedSession:
 
     def _follow(self) -> None:
         try:
-            for record in follow_session(self._running):
+            for record in follow_session(self._followed):
                 self._records.append(record)
         except OSError as error:
             text = f"The session cannot be reached: {error.strerror}."

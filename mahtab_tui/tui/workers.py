@@ -21,8 +21,8 @@ class Fetcher:
     """Runs jobs in named slots; only the newest job of a slot counts. Main thread only."""
 
     def __init__(self, owner: Widget, at_once: int = 2) -> None:
-        """at_once: maximum jobs that run at once in a slot. With two, the newest reaches the
-        kernel, which abandons the previous one."""
+        """at_once: jobs of a slot. With two, the newest reaches the kernel, which abandons the
+        other."""
         self._owner = owner
         self._at_once = at_once
         self._lock = threading.Lock()
@@ -40,9 +40,8 @@ class Fetcher:
         *,
         pause: float = 0.0,
     ) -> None:
-        """Run `work` on a thread; then, on the main thread, call `then` with its result, or
-        `failed` with an error message. Without `failed`, print the traceback. pause: seconds
-        without another job before the work starts."""
+        """Run `work` on a thread, then call `then` with its result, or `failed` with a sentence.
+        pause: seconds without another job before it starts."""
         self.forget(slot)
         number = self._numbers[slot]
 

@@ -47,18 +47,13 @@ FLUSH_EVERY = 50
 
 HOST_SIGNAL_DELAY = 0.75
 HANDLER_GRACE = 0.05
-"""When the host may have sent the signal itself, and how long a handler may take to start."""
 
 SAVE_TIMEOUT = 4.0
-"""Seconds for saving the namespace of a kernel that has no host and must end."""
 
 REPEAT_SIGNAL_AFTER = 1.0
-"""Seconds after which an unresponsive cell is signalled once more."""
 
 
 class Worker:
-    """Assembles the parts of a kernel process."""
-
     def __init__(self, fd: int, token: bytes, holder: HolderClient | None = None) -> None:
         main = ModuleType("__main__")
         main.__dict__["__builtins__"] = builtins
@@ -106,11 +101,13 @@ class Worker:
                 "reload": self._reload,
                 "undo_limits": self._set_undo_limits,
                 "keep_in": self._prepare_saving,
-                "elsewhere": self._set_remote_host,
+                "elsewhere": lambda frame: setattr(Host, "is_remote", True),
                 "functions": lambda frame: self.environment.keep_builtins(
                     toolbox.add_functions(frame["functions"])
                 ),
-                "servers": self._add_servers,
+                "servers": lambda frame: self.environment.keep_builtins(
+                    toolbox.add_servers(frame["servers"], self._executor.attribution)
+                ),
             },
         )
 
@@ -189,11 +186,9 @@ class Worker:
             self._queue_job(frame)
 
     def is_active(self) -> bool:
-        """Return whether anything may print."""
         return bool(self._open) or self._loop.used or _thread._count() > 1
 
     def is_busy(self) -> bool:
-        """Return whether a kernel without a host still has something to do."""
         return bool(self._open) or self._saving is not None
 
     def on_host_left(self) -> None:
@@ -215,7 +210,6 @@ class Worker:
         self._loop.wake()
 
     def _on_detach_message(self, frame: Frame) -> None:
-        """Note what the host has stored, or that it will leave the kernel."""
         if self.holder is None:
             return
         if frame["op"] == "stored":
@@ -244,22 +238,11 @@ class Worker:
             again.start()
 
     def _repeat_interrupt(self, cell: int, asked: float) -> None:
-        """Signal child processes that had not started at the first signal, and for which a cell
-        waits."""
         if cell in self._open and self._interrupts.handled_at < asked and self._executor.depth > 0:
             os.killpg(0, signal.SIGINT)
 
     def _reload(self, frame: Frame) -> None:
         magics.Reloading.reloader = own_module("magic_commands").Reloader() if frame["on"] else None
-
-    def _set_remote_host(self, frame: Frame) -> None:
-        Host.is_remote = True
-
-    def _add_servers(self, frame: Frame) -> None:
-        added = toolbox.add_servers(frame["servers"], self._executor.attribution)
-        self.environment.keep_builtins(added)
-
-    # Undo, and saving the namespace
 
     def _set_undo_limits(self, frame: Frame) -> None:
         history = own_module("undo.history").UndoHistory
@@ -277,7 +260,6 @@ class Worker:
         return {"restoration": restoration, "cwd": working_directory()}
 
     def _prepare_saving(self, frame: Frame) -> None:
-        """Note how to save the namespace. The code for this is loaded on demand."""
         folder = os.path.expanduser(frame["folder"])
         if folder != frame["folder"]:  # the host does not know the home folder here
             os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
@@ -291,8 +273,6 @@ class Worker:
         )
 
     def _get_keeper(self) -> Any:
-        """Return the namespace's keeper. It is created on the control thread, so that no cell
-        waits."""
         if self._keeper is None:
             self._keeper = own_module("saving.keeper").Keeper(
                 self._executor.namespace, *self._save_settings, self._console.hidden_lines
@@ -303,7 +283,7 @@ class Worker:
         self._unsaved = False
         if self.holder is not None:
             self.holder.backlog.saved = {"carried": frame["carried"], "lost": frame["lost"]}
-        if self._saving is not None:  # it would save an older state
+        if self._saving is not None:
             self._saving.end()
         try:
             writer = self._keeper.start_writing(frame)
@@ -351,15 +331,12 @@ class Worker:
 
 
 class ControlThread:
-    """Reads frames of the host and messages of the holder, and flushes the output."""
-
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
         self._channel = worker.channel
         self._holder = worker.holder
         self._reader = FrameReader()
         self._host_gone = False
-        """Whether the host closed its connection and everything it sent was read."""
 
     def run(self) -> None:
         # The signal is for the main thread, because only there does it end a `sleep`.
@@ -389,7 +366,7 @@ class ControlThread:
         if self._holder is not None:
             if self._holder.fd >= 0:
                 poll.register(self._holder.fd, select.POLLIN)
-            timeout = timeout or self._holder.poll_timeout()
+            timeout = timeout or (1000 if self._channel.detached else None)
         return [fd for fd, _ in poll.poll(timeout)]
 
     def _serve(self, ready: list[int]) -> bool:
@@ -398,7 +375,6 @@ class ControlThread:
         if self._holder is None:
             return True
         if self._holder.fd in ready:
-            # Remaining data from the previous host.
             while not self._host_gone and select.select([self._channel.fd], [], [], 0)[0]:
                 if not self._read():
                     return False
@@ -416,10 +392,6 @@ class ControlThread:
 
 
 def main(fd: int, holder: str = "") -> None:
-    """Run the kernel over the socket `fd`. The imports from the standard library are already done.
-
-    holder: `HolderSettings` or `StationSettings`, as JSON; empty for none.
-    """
     token = os.read(fd, TOKEN_SIZE)
     fd = _move_descriptor(fd)
     settings = json.loads(holder) if holder else {}
@@ -446,6 +418,6 @@ def _move_descriptor(fd: int) -> int:
 
 
 def _die_with_parent() -> None:
-    """Let Linux kill this process when the thread that started it ends, even while C code runs."""
+    """Let Linux kill this process when the thread that started it ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 
 class EventLoop:
-    """Runs coroutines of cells, and background tasks while no cell runs. The loop is created when
-    asyncio is loaded."""
+    """Runs coroutines of cells, and background tasks between them, once asyncio is loaded."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -30,15 +29,15 @@ class EventLoop:
         self._cancelled = False
         self._waiter: asyncio.Future[None] | None = None
         self._current_task: Callable[[Any], Any] = lambda loop: None
-        """asyncio's original function, even if a cell replaces it."""
+        """asyncio's original function."""
         self._thread = 0
         self._own_functions: tuple[Any, Any] | None = None
         self.used = False
-        """Whether a cell has left anything in the loop that may print later."""
+        """Whether a cell has left anything that may print later."""
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """Make the loop current in this context, so that `create_task` works in plain code, too."""
+        """Make the loop current, so that `create_task` works in plain code, too."""
         if self._thread:
             yield
             return
@@ -57,12 +56,8 @@ class EventLoop:
             self._leave_current()
 
     def make_current(self) -> None:
-        """Make the loop current for the rest of the cell, if this thread runs one and no loop runs
-        in it.
-
-        Meanwhile, asyncio's functions that set the running loop, or check for one, are replaced, so
-        that `asyncio.run` works as without a current loop, and restores ours afterwards.
-        """
+        """Make the loop current for the rest of the cell, on this thread. Meanwhile, replaced
+        functions of asyncio let `asyncio.run` work as without it."""
         asyncio = late_import("asyncio")
         if (
             self._thread != threading.get_ident()
@@ -135,15 +130,14 @@ class EventLoop:
             else:
                 coroutine.close()  # it has not started if the task was cancelled at once
                 if not task.cancelled():
-                    task.exception()  # so that asyncio does not report it a second time
+                    task.exception()  # not reported a second time
             # A task has a copy of the context, but its variables belong to the cell.
             for variable, value in context.items():
                 if variable.get(None) is not value:
                     variable.set(value)
 
     def cancel(self) -> bool:
-        """Stop a coroutine that only waits; returns False if running code must be interrupted.
-        Called by the signal handler."""
+        """Stop a coroutine that only waits; False if running code must be interrupted."""
         task, loop = self._task, self._loop
         if task is None or loop is None or self._cancelled:
             return False
@@ -190,8 +184,7 @@ class EventLoop:
         loop.close()
 
     def _drop_broken(self, error: BaseException) -> None:
-        """Drop a loop in which a cell has replaced something it needs, because it would fail
-        again."""
+        """Drop a loop in which a cell has replaced something it needs."""
         # Raised to say that a task has stopped the loop.
         if isinstance(error, Exception) and not isinstance(error, RuntimeError):
             self._loop = None
@@ -210,13 +203,11 @@ def _finish(waiter: asyncio.Future[None]) -> None:
 
 def _warn_unawaited(coroutine: CoroutineType[Any, Any, Any]) -> None:
     frame = sys._getframe().f_back
-    # Undo, `Out` and tracebacks keep values for many cells; when these are released, no code of the
-    # user's is to blame.
     if frame is not None and not frame.f_code.co_filename.startswith(OUR_FOLDER):
         text = f"coroutine {coroutine.__qualname__!r} was never awaited"
         warnings.warn_explicit(text, RuntimeWarning, frame.f_code.co_filename, frame.f_lineno)
 
 
 def warn_about_unawaited_coroutines() -> None:
-    """Warn when a coroutine that was never awaited is freed, but blame only the user's code."""
+    """Warn when a coroutine that was never awaited is freed by the user's code."""
     warnings._warn_unawaited_coroutine = _warn_unawaited  # type: ignore[attr-defined]

@@ -1,5 +1,4 @@
-"""The streams of a cell: ordered streams on descriptors 1 and 2, and the output limit of a model's
-cells."""
+"""Streams on descriptors 1 and 2, and the output limit of a model's cells."""
 
 from __future__ import annotations
 
@@ -8,7 +7,6 @@ import io
 from typing import Any, TextIO
 
 LIMIT = 10_000
-"""Maximum characters that a model's cell may print."""
 
 
 class OutputLimitError(RuntimeError):
@@ -22,11 +20,8 @@ class OutputLimitError(RuntimeError):
 
 
 class LimitedOutput(io.TextIOBase):
-    """A text stream that accepts `limit` characters, and raises `OutputLimitError` for more.
-
-    Without a `stream` it keeps the text (`getvalue`); otherwise it passes the text on. `sharing`
-    makes two streams count together, such as stdout and stderr.
-    """
+    """A text stream that raises `OutputLimitError` after `limit` characters. Without a `stream` it
+    keeps the text. `sharing` makes two streams count together."""
 
     def __init__(
         self, stream: TextIO | None = None, limit: int = LIMIT, sharing: LimitedOutput | None = None
@@ -38,7 +33,6 @@ class LimitedOutput(io.TextIOBase):
         self._left = limit
 
     def take(self, text: str) -> str:
-        """Return the part of `text` that may still be written, and count it."""
         part = text[: self._counter._left]
         self._counter._left -= len(part)
         return part
@@ -77,8 +71,7 @@ class LimitedOutput(io.TextIOBase):
 
 
 def open_stdout(fd: int) -> io.TextIOWrapper:
-    """Open stdout on a pipe, block-buffered in C, because a write per print costs twenty times as
-    much."""
+    """Block-buffered in C, because a write per print costs twenty times as much."""
     return io.TextIOWrapper(_open(fd), "utf-8", "backslashreplace", "\n")
 
 
@@ -87,7 +80,7 @@ def _open(fd: int) -> io.BufferedWriter:
 
 
 class ErrorStream(io.TextIOWrapper):
-    """stderr, which flushes stdout before each write, so that the output stays in order."""
+    """Flushes stdout before each write, so that the output stays in order."""
 
     def __init__(self, fd: int, stdout: TextIO) -> None:
         super().__init__(_open(fd), "utf-8", "backslashreplace", "\n")
@@ -109,8 +102,6 @@ def flush(*streams: TextIO | None) -> None:
 
 
 def shorten(text: str, keep: int) -> str:
-    """Shorten a text to its head and tail of `keep` characters each, and say how many were left
-    out."""
     if len(text) <= 2 * keep:
         return text
     return f"{text[:keep]}{omission(len(text) - 2 * keep)}{text[-keep:]}"

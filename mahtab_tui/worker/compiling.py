@@ -1,5 +1,4 @@
-"""Compiles code for cells and magic commands: statements, and a last expression whose value is
-shown."""
+"""Compiles code for cells and magics: statements, and a last expression whose value is shown."""
 
 from __future__ import annotations
 import __future__
@@ -17,11 +16,11 @@ FUTURES = sum({getattr(__future__, name).compiler_flag for name in __future__.al
 
 
 class NotCompiledError(Exception):
-    """The source is not Python; the cause says why."""
+    """The cause says why."""
 
 
 def walk_tree(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield all nodes of a tree. (`ast.walk` imports something that a cell may have replaced.)"""
+    """Yield all nodes. (`ast.walk` imports something that a cell may have replaced.)"""
     pending = [tree]
     while pending:
         node = pending.pop()
@@ -43,8 +42,7 @@ def cache_source(source: str, filename: str) -> None:
 def compile_parts(
     tree: ast.Module, filename: str, flags: int, shown: bool = True
 ) -> tuple[CodeType, CodeType | None]:
-    """Compile the statements and, separately, the last expression, if there is one and its value is
-    shown. flags: of `compile`."""
+    """Compile the statements and, separately, the last expression whose value is shown."""
     last = tree.body[-1] if shown and tree.body else None
     if not isinstance(last, ast.Expr):
         return compile(tree, filename, "exec", flags, dont_inherit=True), None
@@ -63,11 +61,7 @@ def compile_parts(
 def compile_callable(
     source: str, filename: str, namespace: dict[str, Any], await_: Callable[[Any], Any]
 ) -> Callable[[], Any]:
-    """Return a function that runs code, which may await, and returns the value of its last
-    expression. filename: shown in tracebacks.
-
-    Raises `SyntaxError`.
-    """
+    """Return a function that runs code and returns its last value. Raises `SyntaxError`."""
     cache_source(source, filename)
     parts = compile_parts(
         ast.parse(source.strip("\n"), filename), filename, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -92,21 +86,19 @@ _PLAIN = (
 
 
 def can_change_objects(tree: ast.Module, namespace: dict[str, Any]) -> bool:
-    """Return whether a cell can change more than which objects its names refer to. It cannot if it
-    only computes with plain values, as ``1 + 1`` does, and replaces only such."""
+    """Return whether a cell can change more than which plain values its names refer to."""
     for node in walk_tree(tree):
         if isinstance(node, ast.Name):
             default = namespace if isinstance(node.ctx, ast.Load) else None
             if address_of(type(namespace.get(node.id, default))) not in ATOMS:
-                return True  # a name of an object is used, or replaced, which may end the object
+                return True  # replacing an object may end it
         elif not isinstance(node, _PLAIN):
             return True
     return False
 
 
 def names_in(codes: tuple[CodeType, ...], namespace: dict[str, Any]) -> tuple[str, ...]:
-    """Return the names that code mentions, those that functions of these names mention, and so
-    on."""
+    """Return the names in code, those in functions of these names, and so on."""
     found: dict[str, None] = {}
     pending = [name for code in codes for name in _names(code)]
     while pending:

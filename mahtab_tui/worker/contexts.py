@@ -1,4 +1,4 @@
-"""Converts a context, or several named ones, to one text with named parts for a search."""
+"""Converts a context, or several named ones, to one text for a search."""
 
 from __future__ import annotations
 
@@ -15,13 +15,7 @@ from typing import Any, NamedTuple
 
 from .sandbox.names import name_problem
 
-_BOMS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark is a prefix of this one
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _SAMPLE_SIZE = 8_192
 _FILES = 10_000
 _NOTICES = 10
@@ -34,8 +28,7 @@ _FOREIGN_OPTIONS = frozenset(
     " stop logger callbacks lm sub_lm llm client provider root_model recursive_model recursive_prompt orchestrator user"
     " response_format output_type schema reasoning_effort thinking interpreter".split()
 )
-"""Options of other search programs and of services with texts for values, so hardly the name of a
-context."""
+"""Options of other programs, so hardly the name of a context."""
 _SECRET_NAMES = frozenset(
     "key apikey token secret password passwd credential credentials auth authorization".split()
 )
@@ -45,11 +38,10 @@ _SECRET = re.compile(
 )
 _LONGEST_SECRET = 500
 _KEYS = ("page_content", "text", "content")
-"""Keys or attributes that may contain a document's text."""
 
 
 class ContextError(Exception):
-    """A context cannot be searched; the message is a sentence that says why."""
+    """The message is a sentence that says why it cannot be searched."""
 
 
 class NamedContext(NamedTuple):
@@ -68,20 +60,15 @@ class ContextText(NamedTuple):
     about: str = ""
     notices: tuple[str, ...] = ()
     contexts: tuple[NamedContext, ...] = ()
-    """If there are several by name; then the context is a ``dict`` of them."""
 
 
 def read_context(given: Any) -> ContextText:
-    """Read a context: str, bytes, a path object (file or folder), an open file, a list of texts or
-    documents, a dict of them, or a DataFrame.
-
-    Documents are objects with `page_content` or `text`, or dicts with one of these keys. Raises
-    `ContextError`.
-    """
+    """Read a context of any kind. Raises `ContextError`."""
     notices: list[str] = []
     if isinstance(given, str):
         text = str(given)
-        if _looks_like_path(text):
+        is_name = len(text) <= _LONGEST_NAME and text.strip() and text.isprintable()
+        if is_name and os.path.exists(text):
             notices.append(
                 f"The string {text!r} itself is searched; to search the file of that name, pass pathlib.Path({text!r})."
             )
@@ -100,8 +87,7 @@ def read_context(given: Any) -> ContextText:
         return _join("dict", ((str(key), _document(value)) for key, value in given.items()))
     if hasattr(given, "read"):
         return read_context(given.read())
-    known = _known_text(given)
-    if known is not None:
+    if (known := _known_text(given)) is not None:
         return ContextText(known)
     if hasattr(given, "__iter__"):
         return _join("list", ((str(number), _document(each)) for number, each in enumerate(given)))
@@ -116,11 +102,8 @@ def read_contexts(
     keywords: Mapping[str, Any],
     options: Iterable[str],
 ) -> ContextText:
-    """Read one context, or several by name. keywords: contexts passed like options. options: known
-    option names, one of which may have been misspelt.
-
-    Raises `ContextError`.
-    """
+    """Read one context, or several by name. keywords: contexts passed like options. options:
+    known names, one of which may be misspelt. Raises `ContextError`."""
     for name, value in keywords.items():
         if why := _rejection(name, value, options):
             raise ContextError(why)
@@ -155,8 +138,6 @@ def read_contexts(
 
 
 def _rejection(name: str, value: Any, options: Iterable[str]) -> str:
-    """Return why a keyword is not accepted as a context, which a model would read; empty if it
-    is."""
     otherwise = f"If it is a text for the model, pass contexts={{{name!r}: …}}."
     if close := difflib.get_close_matches(name, options, 1, 0.75):
         return f"There is no option {name!r}; did you mean {close[0]!r}? {otherwise}"
@@ -173,22 +154,12 @@ def _rejection(name: str, value: Any, options: Iterable[str]) -> str:
     return ""
 
 
-def _looks_like_path(text: str) -> bool:
-    short = len(text) <= _LONGEST_NAME and text.strip() and text.isprintable()
-    return bool(short) and os.path.exists(text)
-
-
 def _decode(data: bytes, what: str, notices: list[str]) -> str:
-    """Decode bytes by their byte order mark, or as UTF-8, or as Windows-1252 or Latin-1, as
-    `search_code` does. what: the subject of a notice."""
-    encoding = next((encoding for mark, encoding in _BOMS if data.startswith(mark)), "")
+    """Decode as UTF-16, UTF-8, Windows-1252 or Latin-1, as `search_code` does."""
+    if data.startswith(_UTF_16):
+        return data.decode("utf-16", "replace")
     with suppress(UnicodeDecodeError):
-        return data.decode(encoding or "utf-8")
-    if encoding:
-        text, name = data.decode(encoding, "replace"), encoding.upper().removesuffix("-SIG")
-        count = text.count("\ufffd")
-        notices.append(f"{what} are not valid {name}; characters replaced: {count:,}.")
-        return text
+        return data.decode("utf-8-sig")
     text, name = data.decode("latin-1"), "Latin-1"
     if any(0x80 <= byte < 0xA0 for byte in set(data)):
         with suppress(UnicodeDecodeError):
@@ -213,8 +184,7 @@ def _read_path(path: Path) -> ContextText:
 
 
 def _read_file(path: Path) -> bytes:
-    """Read a file. Raises `OSError`, `MemoryError`, and `ContextError` for devices and pipes, which
-    may be endless or block."""
+    """Read a file; devices and pipes, which may be endless or block, raise `ContextError`."""
     # O_NONBLOCK, because opening a pipe without a writer would block.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -242,7 +212,7 @@ def _read_folder(path: Path) -> ContextText:
         except OSError as error:
             note_unreadable(error, file)
             continue
-        if b"\0" in data[:_SAMPLE_SIZE] and not data.startswith(tuple(mark for mark, _ in _BOMS)):
+        if b"\0" in data[:_SAMPLE_SIZE] and not data.startswith(_UTF_16):
             omitted += 1
             continue
         texts.append((str(file.relative_to(path)), _decode(data, f"The bytes of {file}", notices)))
@@ -261,8 +231,9 @@ def _files(path: Path, on_error: Callable[[OSError], None]) -> Iterator[Path]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             file = Path(folder, name)
-            if name.startswith(".") or not _is_regular_file(file):
-                continue
+            with suppress(PermissionError):  # reading it reports that
+                if name.startswith(".") or not file.is_file():
+                    continue
             count += 1
             if count > _FILES:
                 raise ContextError(
@@ -271,21 +242,12 @@ def _files(path: Path, on_error: Callable[[OSError], None]) -> Iterator[Path]:
             yield file
 
 
-def _is_regular_file(path: Path) -> bool:
-    try:
-        return stat.S_ISREG(path.stat().st_mode)
-    except PermissionError:
-        return True  # reading it reports that
-    except OSError:
-        return False
-
-
 def _is_table(value: Any) -> bool:
     return hasattr(value, "columns") and (hasattr(value, "to_csv") or hasattr(value, "write_csv"))
 
 
 def _is_labelled(index: Any) -> bool:
-    """Return whether the index of a table is more than row numbers from 0."""
+    """Return whether the index is more than row numbers from 0."""
     if type(index).__name__ != "RangeIndex":
         return hasattr(index, "names")
     return (index.start, index.step, index.name) != (0, 1, None)
@@ -316,8 +278,7 @@ def _document(value: Any) -> str:
         return _decode(bytes(value), "", [])
     if _is_table(value):
         return _read_table(value).text
-    text = _known_text(value)
-    if text is not None:
+    if (text := _known_text(value)) is not None:
         return text
     try:
         return json.dumps(value, ensure_ascii=False, default=str)

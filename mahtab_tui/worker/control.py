@@ -33,17 +33,14 @@ def _no_host(name: str, args: dict[str, Any]) -> Any:
 
 
 class Host:
-    """Provides the function that this process's tools call; set by `toolbox.install`."""
-
     call: CallHost = staticmethod(_no_host)
 
     is_remote = False
-    """Whether the host is another machine, which cannot read files of this one."""
 
 
 def make_host_function(described: dict[str, Any]) -> Callable[..., str]:
-    """Create the function of a `kernel.base.HostFunction`. A call of it may raise `RuntimeError`
-    with the host's message."""
+    """Create the function of a `kernel.base.HostFunction`, which may raise `RuntimeError` with the
+    host's message."""
     name, parameters = described["name"], described["parameters"]
     signature = ", ".join(
         f"{each}: {annotation}" + (f" = {default}" if default else "")
@@ -71,19 +68,16 @@ def make_host_function(described: dict[str, Any]) -> Callable[..., str]:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a value for JSON: library numbers to numbers, other objects, such as paths, to
-    texts."""
     if type(value) in _JSON:
         return value
     try:
         return value.__index__()
-    except Exception:  # raised by the object's code
+    except Exception:
         return str(value)
 
 
 class HostCalls:
-    """The open calls of the host. Any thread may make one; nested cells run on the main thread
-    while it waits."""
+    """Calls of the host. Nested cells run on the main thread while it waits."""
 
     def __init__(
         self,
@@ -91,8 +85,6 @@ class HostCalls:
         serve: Callable[[Frame, str | None], None] = lambda frame, refusal: None,
         error: type[Exception] = RuntimeError,
     ) -> None:
-        """serve: runs a nested cell, or refuses it with a sentence. error: raised with the host's
-        message."""
         self._send = send
         self._serve = serve
         self._error = error
@@ -104,8 +96,7 @@ class HostCalls:
         self.fork_handler: Callable[[str, dict[str, Any]], Any] | None = None
 
     def call(self, name: str, args: dict[str, Any]) -> Any:
-        """Call the host and wait for the result (JSON values both ways). Raises the error with the
-        host's message."""
+        """Call the host and wait for the result. Raises the error with the host's message."""
         if self.fork_handler is not None:
             return self.fork_handler(name, args)
         if name == "terminal":
@@ -138,7 +129,6 @@ class HostCalls:
         return len(self._waiting)
 
     def interrupt(self) -> None:
-        """End the main thread's innermost wait, for hosts that cannot send signals."""
         self.deliver({"op": "interrupt"})
 
     def deliver(self, frame: Frame) -> bool:
@@ -161,19 +151,15 @@ class HostCalls:
 
 
 class Interrupts:
-    """Turns SIGINT into `KeyboardInterrupt` when that is safe. Used only by the main thread."""
+    """Turns SIGINT into `KeyboardInterrupt` when that is safe."""
 
     def __init__(self) -> None:
         self.running = False
-        """Whether a cell's code (or a `__repr__` of the user's) is running."""
         self._shielded = self._pending = False
         self.handled_at = 0.0
-        """When an interrupt last reached the user's code, on a clock that the host can also read."""
         self.requested: int | None = None
         self.cancel_await: Callable[[], bool] = lambda: False
-        """Stops a top-level `await` that only waits; returns False if there is none."""
         self.idle_task_in_the_way: Callable[[], bool] = lambda: False
-        """Returns whether a background task keeps the next cell from running."""
 
     def handle(self, signum: int, frame: FrameType | None) -> None:
         if not self.running:
@@ -195,8 +181,6 @@ class Interrupts:
 
     @contextmanager
     def allowed(self, cell: int | None = None) -> Iterator[None]:
-        """Allow interrupts to raise within this context. Can be nested, because a cell may run
-        while another waits for the host."""
         before = self.running
         try:
             self.running = True
@@ -209,8 +193,7 @@ class Interrupts:
 
     @contextmanager
     def shielded(self) -> Iterator[None]:
-        """Delay interrupts to the end of this context, so that a frame is sent completely or not at
-        all."""
+        """Delay interrupts, so that a frame is sent completely or not at all."""
         if self._shielded:
             yield
             return
@@ -228,8 +211,6 @@ _HOST_GONE = frozenset({errno.EPIPE, errno.ECONNRESET})
 
 
 class Channel:
-    """Sends complete frames, one after the other, from any thread."""
-
     def __init__(
         self,
         fd: int,
@@ -250,8 +231,7 @@ class Channel:
         os.register_at_fork(after_in_child=self._close_in_child)
 
     def send(self, frame: Frame) -> None:
-        """Send a frame. Raises `TypeError` or `FrameError` if it cannot be encoded; ends the
-        process if nobody listens, and nobody will."""
+        """Raises `TypeError` or `FrameError`; ends the process if nobody will ever listen."""
         if threading.get_ident() == self._main:
             with self._interrupts.shielded():
                 self._write(frame)
@@ -286,8 +266,7 @@ class Channel:
             self.detached = True
 
     def attach_host(self, fd: int, hello: Frame) -> None:
-        """Switch to another host. `hello` is the first frame it gets, with the backlog. fd:
-        replaces the old connection."""
+        """Switch to another host. hello: the first frame it gets, with the backlog."""
         if not self.detached:  # the kernel was taken from the old host, which may not be reading
             with suppress(OSError):
                 late_import("socket").socket(fileno=os.dup(self.fd)).shutdown(2)
@@ -306,8 +285,6 @@ class Channel:
 
 
 class Responder:
-    """Answers requests of the host, by the frames' op."""
-
     def __init__(
         self,
         send: Callable[[Frame], None],
@@ -315,8 +292,8 @@ class Responder:
         answers: dict[str, Callable[[Frame], Any]],
         handlers: dict[str, Callable[[Frame], None]],
     ) -> None:
-        """send: sends a reply, from any thread. answers: return a reply immediately. handlers: send a
-        reply later, if there must be one."""
+        """answers: return a reply immediately. handlers: send a reply later, if there must be
+        one."""
         self._send = send
         self._namespace = namespace
         self._inspection: Any = None
@@ -336,8 +313,7 @@ class Responder:
             ),
             "installed": _is_installed,
         }
-        """Handled on threads, because describing may run user code, and completing may access a
-        slow disk."""
+        """On threads, because they may run user code or access a slow disk."""
         self._answers = {**answers, "change_directory": _change_directory}
         self._handlers = {**handlers, "size": _set_size}
 
@@ -356,7 +332,6 @@ class Responder:
             self._reply(frame, error=str(error))
 
     def answer(self, frame: Frame, work: Callable[[Frame], Any]) -> None:
-        """Reply with the result of `work`, or with the error that it raises."""
         try:
             reply = {"value": work(frame)}
         except Exception as error:
@@ -394,14 +369,13 @@ def _change_directory(frame: Frame) -> str:
 
 
 def _is_installed(frame: Frame) -> bool:
-    """Return whether a module can be imported, but not from the working directory, or import it."""
     here = working_directory()
     try:
         with importing_from([each for each in sys.path if each not in ("", ".", here)]):
             if not frame["load"]:
                 return late_import("importlib.util").find_spec(frame["module"]) is not None
             late_import("importlib").import_module(frame["module"])
-    except Exception:  # a broken package, which is reported by the cell that needs it
+    except Exception:
         return False
     return True
 
@@ -412,7 +386,6 @@ def _set_size(frame: Frame) -> None:
 
 
 def working_directory() -> str:
-    """Return the kernel's working directory; empty if it was deleted."""
     try:
         return os.getcwd()
     except OSError:

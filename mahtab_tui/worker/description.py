@@ -1,10 +1,5 @@
-"""Describes variables: in a few lines for a model, from metadata and first values, and in detail at
-the user's request.
-
-No code of the user's classes runs, except on the user's request. Objects are recognised by their
-exact class, and read through the slots of built-in classes. Anything that only user code could
-compute is left out.
-"""
+"""Describes variables: in a few lines for a model, and in detail for the user. Anything that
+only user code could compute is left out, except on the user's request."""
 
 from __future__ import annotations
 
@@ -61,9 +56,7 @@ from .variables import (
 )
 
 SECONDS = 1.0
-"""Time limit for one variable."""
 ALL_SECONDS = 2.0
-"""Time limit for all variables; the rest is left out."""
 
 _LINE_WIDTH = 240
 _MOST_ITEMS = 12
@@ -73,13 +66,12 @@ _TEXT_WIDTH = 100
 _BYTES_SHOWN = 20
 _LONGEST_COUNTED = 50_000_000
 _COROUTINE = 0x80
-"""Flag of an ``async def``'s code object."""
 _WITH_DOC = Classes(types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 
 
 def describe(namespace: dict[str, Any], names: Sequence[str], limit: int) -> dict[str, str]:
-    """Describe variables by name, each in at most `limit` characters. Leaves out unknown names, data
-    that look like secrets, and variables whose description fails or takes too long."""
+    """Describe variables by name, each in at most `limit` characters; without unknown and secret
+    ones, and those whose description fails or takes too long."""
     found: dict[str, str] = {}
     ends = time.monotonic() + ALL_SECONDS
     for name in names:
@@ -96,7 +88,6 @@ def describe(namespace: dict[str, Any], names: Sequence[str], limit: int) -> dic
 
 
 def describe_value(name: str, value: Any, limit: int) -> str:
-    """Describe an object in printable lines of at most `limit` characters in total."""
     lines = [one_line(line, _LINE_WIDTH) for line in _lines(name, value)]
     if sum(map(len, lines)) + len(lines) - 1 <= limit:
         return "\n".join(lines)
@@ -263,10 +254,8 @@ DETAIL_SECONDS = 2.0
 def describe_detail(
     namespace: dict[str, Any], name: str, *, run_code: bool = True
 ) -> dict[str, Any]:
-    """Return the fields of the host's `Detail`. Raises `KeyError` for an unknown name.
-
-    run_code: whether code of the user's classes may run, such as a `__repr__`, for some seconds.
-    """
+    """Return the fields of the host's `Detail`. run_code: allow code of the user's classes, such
+    as `__repr__`, for some seconds. Raises `KeyError`."""
     value = namespace[name]
     source, where = find_source(value)
     result: dict[str, Any] = {

@@ -7,7 +7,7 @@ import io
 import os
 import sys
 import weakref
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Any, Callable, NamedTuple
 
 from .capture import LimitedOutput, OutputLimitError
@@ -21,8 +21,8 @@ _WITHOUT_SCREEN = ("agg", "cairo", "pdf", "ps", "svg", "pgf", "template")
 
 
 def choose_backend() -> None:
-    """Make pyplot draw for the transcript, unless the user or pyplot has chosen a backend. Called
-    while matplotlib is loading."""
+    """Make pyplot draw for the transcript, unless a backend was chosen. Called while matplotlib
+    loads."""
     parameters = getattr(sys.modules.get("matplotlib"), "rcParams", None)
     # Bypass its `__getitem__`, which would choose a backend.
     if isinstance(parameters, dict) and not isinstance(dict.get(parameters, "backend"), str):
@@ -56,7 +56,6 @@ def _draws_on_no_screen() -> bool:
 
 
 def draw_png(figure: Any, side: int) -> bytes:
-    """Draw a figure in its own size, with at most about `side` pixels per side."""
     file = io.BytesIO()
     dpi = min(figure.dpi, side / max(figure.get_size_inches()))
     figure.savefig(
@@ -69,13 +68,11 @@ LARGEST_PICTURE = 5_000_000
 LARGEST_TEXT = 300_000
 
 _SIDES = (3_000, 1_000)
-"""Pixels of the longer side of a picture; the second value if its file is too large."""
+"""Pixels of the longer side; the second if the file is too large."""
 
 _SHOWN_TABLES, _SHOWN_BYTES = 20, 5_000_000
-"""Number of displayed tables that can still be opened, and the bytes of one up to which it is kept
-for that; a larger one can be opened as long as something else refers to it."""
+"""Number of displayed tables that can be opened, and the bytes up to which one is kept alive."""
 _COLUMNS = 200
-"""Maximum number of a table's columns to send."""
 
 _METHODS = {
     "image/png": "_repr_png_",
@@ -95,11 +92,10 @@ class Display(NamedTuple):
     text: str
     """The value as text, for readers without the rich representation; ends with a line break."""
     value: str = ""
-    """The key for `shown_table`, if it is a table."""
 
 
 _shown_tables: dict[str, Callable[[], Any]] = {}
-"""The last displayed tables. Their keys are random, so that no other kernel has the same."""
+"""By random keys, so that no other kernel has the same."""
 
 
 def shown_table(key: str) -> object:
@@ -107,7 +103,6 @@ def shown_table(key: str) -> object:
 
 
 def _remember(value: object) -> str:
-    """Make a displayed table available to the screen; returns its key."""
     key, size = os.urandom(8).hex(), _table_size(value)
     if size is not None and size <= _SHOWN_BYTES:
         _shown_tables[key] = lambda: value
@@ -131,14 +126,12 @@ def _table_size(value: Any) -> int | None:
 
 
 def display(*values: object) -> None:
-    """Show values in their best representation."""
     for value in values:
         show(make_display(value))
 
 
 def show(shown: Display) -> None:
-    """Send a display to the screen, after the output so far; if there is no screen, print its
-    text."""
+    """Send a display after the output so far; print its text if there is no screen."""
     if not shown.mime:
         sys.stdout.write(shown.text)
         return
@@ -155,8 +148,7 @@ def show(shown: Display) -> None:
 
 
 def show_help(text: str) -> None:
-    """Show a text from its start, such as help. If the user has redirected stdout, print it
-    there."""
+    """Show a text from its start; print it if the user has redirected stdout."""
     text = text.rstrip("\n") + "\n"
     if isinstance(sys.stdout, (io.StringIO, io.TextIOWrapper)) and sys.stdout is not sys.__stdout__:
         sys.stdout.write(text)
@@ -165,8 +157,7 @@ def show_help(text: str) -> None:
 
 
 def make_display(value: object) -> Display:
-    """Return the best display of a value. Raises any exception of its `__repr__`; failures of its
-    rich methods are ignored."""
+    """Return the best display of a value. Raises any exception of its `__repr__`."""
     if (form := text_form(value)) is not None:
         readable = str(value)
         markdown = _encode("text/markdown", readable) if form == "markdown" else None
@@ -182,7 +173,7 @@ def make_display(value: object) -> Display:
 
 
 def _rich_form(value: object) -> tuple[str, str]:
-    for find in (_from_figure, _from_image, _from_bundle, _from_methods):
+    for find in (_from_figure, _from_image, _from_frame, _from_bundle, _from_methods):
         try:
             form = find(value)
         except Exception:  # raised by the object's code; other representations are tried
@@ -230,43 +221,32 @@ def _from_bundle(value: Any) -> tuple[str, str] | None:
     return next(filter(None, (_encode(mime, bundle.get(mime)) for mime in MIMES)), None)
 
 
+def _from_frame(value: Any) -> tuple[str, str] | None:
+    """Return a table of pandas with its shape and all columns that the screen shows, unless the
+    user chose otherwise."""
+    if not _is_a(value, "pandas", "DataFrame"):
+        return None
+    pandas = sys.modules["pandas"]
+    options: list[Any] = []
+    if pandas.get_option("display.max_columns") in (0, 20):  # with and without a terminal
+        options += ["display.max_columns", _COLUMNS]
+    if pandas.get_option("display.show_dimensions") == "truncate":
+        options += ["display.show_dimensions", True]
+    with pandas.option_context(*options) if options else nullcontext():
+        return _from_methods(value)
+
+
 def _from_methods(value: Any) -> tuple[str, str] | None:
     for mime, method in _METHODS.items():
         if find_in_class(type(value), method) is MISSING:
             continue
-        is_table = mime == "text/html" and _is_a(value, "pandas", "DataFrame")
-        with _all_columns() if is_table else nullcontext():
-            found = getattr(value, method)()
-        form = _encode(mime, found[0] if isinstance(found, tuple) else found)
-        if form is not None:
-            if is_table and "columns</p>" not in form[1]:
-                form = mime, form[1] + _shape(value)
+        found = getattr(value, method)()
+        if form := _encode(mime, found[0] if isinstance(found, tuple) else found):
             return form
     return None
 
 
-def _all_columns() -> AbstractContextManager[object]:
-    """Let pandas write the columns that the screen can scroll to, unless the user chose a
-    number."""
-    pandas = sys.modules["pandas"]
-    # The option's defaults with and without a terminal.
-    if pandas.get_option("display.max_columns") not in (0, 20):
-        return nullcontext()
-    context: AbstractContextManager[object] = pandas.option_context("display.max_columns", _COLUMNS)
-    return context
-
-
-def _shape(value: Any) -> str:
-    """Return the shape of a pandas table, unless the user has changed that option."""
-    if sys.modules["pandas"].get_option("display.show_dimensions") != "truncate":
-        return ""
-    rows, columns = value.shape
-    return f"<p>{rows} rows × {columns} columns</p>"
-
-
 def _encode(mime: str, data: object) -> tuple[str, str] | None:
-    """Prepare data for sending, pictures as base64; None if it is too large, or HTML with no
-    table."""
     if mime.startswith("image/"):
         base64 = late_import("base64")
         picture = base64.b64decode(data, validate=True) if isinstance(data, str) else data

@@ -58,7 +58,6 @@ class Console:
         return answer
 
     def readline(self) -> str | None:
-        """Read a line for `sys.stdin` without its line break; None at the end of the input."""
         answer = self._line("", password=False)
         if answer is not None:
             print(answer)
@@ -138,7 +137,6 @@ class _Help:
         pydoc: Any = late_import("pydoc")
 
         def show_page(text: str, title: str = "") -> None:
-            # Without bold by overstriking: each letter, a backspace, the letter again.
             own_module("displays").show_help(pydoc.plain(text))
 
         pager, pydoc.pager = pydoc.pager, show_page
@@ -149,8 +147,7 @@ class _Help:
 
 
 def set_trace(*_: Any, header: str | None = None, **__: Any) -> None:
-    """Start Python's debugger in the cell's code. Replaces `sys.breakpointhook` and
-    `pdb.set_trace`."""
+    """Start Python's debugger in the cell's code."""
     debugger = _debugger()
     if header is not None:
         debugger.message(header)
@@ -192,10 +189,9 @@ def _debugger() -> Any:
 
 
 _FLUSH_BEFORE = "subprocess.Popen os.system os.posix_spawn os.exec os.spawn pty.spawn".split()
-"""Audit events after which another process writes to fd 1 and 2. (`os.fork` has its own hook.)"""
+"""Events after which another process writes to fd 1 and 2."""
 
 _STARTERS = frozenset({"multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver"})
-"""Modules that start processes without inheriting `__main__`."""
 _LOADED = 500
 _LIBRARIES = (sys.prefix, sys.base_prefix, "/usr/", "/proc/", "/dev/")
 
@@ -208,8 +204,7 @@ class CellStreams(NamedTuple):
 
 
 class CellEnvironment:
-    """Streams, descriptors, builtins and signals of the kernel's process. Must be created after our
-    names are in builtins."""
+    """Redirects streams, builtins and signals. Create it after our names are in builtins."""
 
     def __init__(
         self, main: ModuleType, interrupts: Interrupts, on_asyncio: Callable[[], None]
@@ -217,7 +212,6 @@ class CellEnvironment:
         self._main = main
         self._on_asyncio = on_asyncio
         self.cloudpickle = ""
-        """The folder of cloudpickle; empty if the host did not name one."""
         self._interrupts = interrupts
         self._pid = os.getpid()
         self._c_library = ctypes.CDLL(None)
@@ -234,13 +228,12 @@ class CellEnvironment:
             **{event: [lambda event, args: self.flush()] for event in _FLUSH_BEFORE},
         }
         self.loaded: dict[str, None] = {}
-        """Files read by cells, newest last; cells in a locked fork may read them, too."""
+        """Files read by cells, newest last, which locked cells may read, too."""
         self._open_streams()
         self._set_streams()
         interrupts.install()
         self._add_audit_hook()
-        # From 3.12 on, `os.fork` warns if there are threads. Our control thread always exists, and
-        # does no harm.
+        # From 3.12 on, `os.fork` warns of threads; our control thread always exists.
         warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
         os.register_at_fork(before=self.flush, after_in_child=self._reset_child)
 
@@ -290,7 +283,7 @@ class CellEnvironment:
         os._exit(code & 0xFF)
 
     def use_in_fork(self) -> None:
-        """Use descriptors 1 and 2 of a fork, in which a cell runs, for its streams."""
+        """Use descriptors 1 and 2 of a fork for the streams of its cell."""
         self._pid = os.getpid()
         self._pipe, self._pipe_identity = 1, _identity(1)
         self._open_streams()
@@ -319,7 +312,7 @@ class CellEnvironment:
         sys.stdin, sys.stdout, sys.stderr = self._stdin, self._out, self._err
 
     def _add_audit_hook(self) -> None:
-        # Some events are very frequent, and each call of a method would cost a microsecond.
+        # Some events are very frequent.
         handlers = self._audit_handlers
 
         def hook(event: str, args: tuple[Any, ...]) -> None:
@@ -330,7 +323,7 @@ class CellEnvironment:
         sys.addaudithook(hook)
 
     def watch(self, events: Iterable[str], watch: AuditHandler) -> None:
-        """Call a function for these audit events while a cell runs, instead of an earlier function."""
+        """Call a function for these audit events while a cell runs."""
         if self._watch is None:
             for event in events:
                 self._audit_handlers.setdefault(event, []).append(self._call_watch)
@@ -377,8 +370,7 @@ def _identity(fd: int) -> tuple[int, int] | None:
 
 
 def _fit_pandas() -> bool:
-    """Make pandas use the terminal's width. Returns False while it does not have its options
-    yet."""
+    """Make pandas use the terminal's width; False if its options do not exist yet."""
     config: Any = sys.modules.get("pandas._config")
     try:
         if config.get_option("display.width") == 80:  # its own default

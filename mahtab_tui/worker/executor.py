@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
 
 class CellAttribution:
-    """Maps threads and tasks to the cell that started them. Cells begin and end on the kernel's
-    main thread."""
-
     def __init__(self) -> None:
         self._cell: contextvars.ContextVar[int | None] = contextvars.ContextVar(
             "cell", default=None
@@ -37,7 +34,7 @@ class CellAttribution:
         self._threads: weakref.WeakKeyDictionary[threading.Thread, int | None] = (
             weakref.WeakKeyDictionary()
         )
-        """The cells of threads, except those that the running cell has started."""
+        """Cells of threads, except those of the running cell."""
         self._running: list[tuple[int, contextvars.Token[int | None]]] = []
 
     def begin(self, cell: int) -> None:
@@ -63,10 +60,10 @@ class CellAttribution:
 
 
 MAX_SHOWN = 4_000_000
-"""Characters to send of a value's or a traceback's head, and as many of its tail."""
+"""Characters to send of a value's or a traceback's head and of its tail."""
 
 MAX_DEPTH = 3
-"""Maximum nesting of cells: a cell, and nested ones two levels deep."""
+"""A cell, and nested ones two levels deep."""
 
 _PLAIN = frozenset(
     (
@@ -76,31 +73,25 @@ _PLAIN = frozenset(
 )
 
 Piece = tuple[str, str]
-"""Kind and text, such as ("value", "42\\n")."""
 
 
 class Compiled(NamedTuple):
     tree: ast.Module
     body: CodeType
     last: CodeType | None
-    """The last expression, if its value is shown."""
 
 
 class Outcome(NamedTuple):
-    """Result of a cell, without its output."""
-
     status: str
-    """One of ok, error and interrupted."""
+    """ok, error or interrupted."""
     pieces: list[Piece]
-    """Pieces that follow the output, in order."""
+    """What follows the output, in order."""
     changes: list[dict[str, Any]]
     frames: list[TracebackFrame]
-    """Frames of the traceback, which is then the last piece."""
+    """Frames of the traceback, the last piece."""
 
 
 class Report(NamedTuple):
-    """The result of a cell that ran in a locked fork."""
-
     outcome: Outcome
     values: dict[str, Any]
     deleted: list[str]
@@ -110,16 +101,13 @@ class Report(NamedTuple):
 
 
 class Environment(Protocol):
-    """Parts of the process that a cell can see and break."""
-
     def enter(self, limit: int | None) -> Any:
-        """Redirect the streams to the cell's output; returns the argument for `leave`, with the
-        limited stream as `limited`."""
+        """Redirect the streams; returns the argument for `leave`, with the stream as `limited`."""
 
     def leave(self, stage: Any, nested: bool) -> None: ...
 
     def leave_child(self, error: BaseException | None) -> None:
-        """End this process here if it is a child process forked by the cell."""
+        """End this process if it is a child process forked by the cell."""
 
 
 class _RunningCell:
@@ -129,8 +117,7 @@ class _RunningCell:
 
 
 class Executor:
-    """Runs cells over one namespace. `run` is called on one thread only, and recursively for nested
-    cells."""
+    """Runs cells over one namespace, on one thread; `run` is recursive for nested cells."""
 
     def __init__(
         self,
@@ -152,11 +139,9 @@ class Executor:
         self._flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         self._cells: list[_RunningCell] = []
         self.depth = 0
-        """Number of cells running now, one inside the other. (A cell may have removed `len`.)"""
 
     def run(self, cell: int, source: str, limit: int | None, refusal: str | None = None) -> Outcome:
-        """Run one cell, or refuse it with a sentence. Never raises for anything that its code
-        does."""
+        """Run one cell, or refuse it with a sentence. Never raises."""
         if refused := self._refuse(refusal):
             return refused
         try:
@@ -172,11 +157,8 @@ class Executor:
     def run_in_fork(
         self, cell: int, source: str, run: Callable[[], Report], refusal: str | None, *, keep: bool
     ) -> tuple[Outcome, str]:
-        """Run one cell in a fork, and copy its results into the namespace; also returns why it
-        needs more than the fork.
-
-        run: runs it; see `locked.run_locked`. keep: False to leave its results in the fork.
-        """
+        """Run one cell in a fork by `run`; also returns why it needs more. keep: copy its
+        results into the namespace."""
         if refused := self._refuse(refusal):
             return refused, ""
         self._begin()
@@ -274,8 +256,7 @@ class Executor:
         return Compiled(tree, body, last)
 
     def _evaluate(self, compiled: Compiled) -> Any:
-        """Run a cell; returns the last value. Code after an `await` in the statements runs in its
-        task."""
+        """Run a cell and return its last value."""
         if compiled.body.co_flags & CO_COROUTINE:
             return self.loop.run(self._evaluate_in_task(compiled))
         eval(compiled.body, self.namespace)
@@ -292,8 +273,7 @@ class Executor:
         return await value if compiled.last.co_flags & CO_COROUTINE else value
 
     def _represent(self, cell: int, value: Any) -> str:
-        """Return the line that shows a value, if it is not shown in another way, and set `_` and
-        `Out`."""
+        """Return the line that shows a value, and set `_` and `Out`."""
         if value is None:
             return ""
         if type(value) in _PLAIN and text_form(value) is None:
@@ -332,7 +312,6 @@ class Executor:
         self.depth += 1
 
     def _note_changes(self) -> None:
-        """Attribute the changes since the last call to the innermost cell."""
         cell = self._cells[-1]
         cell.changes += self.tracker.changes(None if cell.compiled is None else cell.compiled.tree)
 
@@ -346,7 +325,7 @@ class Executor:
         self._note_changes()
         changes = self._cells.pop().changes
         self.depth -= 1
-        self._track_reachable()  # the cell around a nested one continues
+        self._track_reachable()
         return merge_changes(changes)
 
 
@@ -355,7 +334,6 @@ def _failed(message: str) -> Outcome:
 
 
 def _hides_value(source: str, last: ast.stmt) -> bool:
-    """Return whether a semicolon after the last expression hides its value."""
     line, column = last.end_lineno or 0, last.end_col_offset or 0
     rest = source.split("\n")[line - 1].encode()[column:]
     return rest.lstrip().startswith(b";")

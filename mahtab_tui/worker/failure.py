@@ -1,5 +1,4 @@
-"""Examines an error that ended a cell: its message, the user's line, and the objects in it. No code
-of the user's classes runs."""
+"""Examines an error that ended a cell: message, line, and objects in it. No user code runs."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ _ARGS, _TRACEBACK = BaseException.__dict__["args"], BaseException.__dict__["__tr
 """These bypass attributes of the exception's own class."""
 _FRAMES = 200
 _NAMES = ("self", "obj", "arg", "data", "left", "right", "other", "frame", "df", "X")
-"""Names of the object in question, as variables of library functions or attributes."""
+"""Variables of library functions that contain the object in question."""
 _COMPARED = 2_000
 _LIST = 300
 _MESSAGE = 2_000
@@ -72,8 +71,8 @@ class Failure:
 
     @cached_property
     def expressions(self) -> list[ast.expr]:
-        """The expressions in the user's line, outer ones first; from Python 3.11 on, only those in
-        the part that failed."""
+        """The expressions in the user's line, outer ones first; from 3.11 on, in the failed
+        part."""
         if self.user is None:
             return []
         lines = linecache.getlines(self.user.frame.f_code.co_filename)
@@ -95,7 +94,6 @@ class Failure:
         ] or found
 
     def evaluate(self, node: ast.expr) -> Any:
-        """Return an expression's value without running code; `MISSING` if it is unknown."""
         value = resolve(ast.unparse(node), self.names)
         return MISSING if type(value) is Instance else value
 
@@ -123,8 +121,6 @@ class Failure:
         return ""
 
     def tables(self, like: str) -> list[str]:
-        """Describe up to five tables of the namespace, those with a similar name first, such as
-        ``cars (DataFrame, 406 × 9)``."""
         kinds = (("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"))
         found = {
             name: value
@@ -141,7 +137,7 @@ class Failure:
 
 
 def frame_locals(frame: FrameType) -> dict[str, Any]:
-    """Return a copy of a frame's variables; empty if they are in a custom mapping."""
+    """Return a copy of a frame's variables."""
     found = frame.f_locals
     if isinstance(found, dict):
         return dict(dict.items(found))
@@ -171,8 +167,6 @@ def did_you_mean(names: Iterable[str]) -> str:
 
 
 def list_names(names: Iterable[str], room: int = _LIST) -> str:
-    """List names as far as there is room, and their number. Blanks at their ends are shown by
-    quotes."""
     shown: list[str] = []
     every = [one_line(name if name == name.strip() else repr(name), 60) for name in names]
     for name in every:
@@ -201,7 +195,7 @@ def _is_users(code: CodeType) -> bool:
 
 
 def _position(failed: Frame) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return the start and end of the code that failed, as line and column."""
+    """Return start and end of the failed code, as line and column."""
     if sys.version_info >= (3, 11):
         positions = failed.frame.f_code.co_positions()
         found = next(islice(positions, failed.instruction // 2, None), (None,) * 4)

@@ -11,14 +11,12 @@ import struct
 from typing import Any
 
 MAX_FRAME = 256 * 1024 * 1024
-"""Maximum bytes. A greater length means that something other than a frame was written."""
+"""Bytes. A greater length means that something other than a frame was written."""
 
 TOKEN_SIZE = 16
-"""Bytes of a token, which distinguishes the kernel's frames from data that user code writes to the
-same descriptor."""
+"""Bytes of a token, which distinguishes the kernel's frames from what user code writes."""
 
 CONNECTION_LOST = 87
-"""Exit code of a kernel that can no longer read or write frames."""
 
 _LENGTH = struct.Struct("!I")
 
@@ -30,8 +28,7 @@ class FrameError(ValueError):
 
 
 def encode(frame: Frame, limit: int = MAX_FRAME, token: bytes = b"") -> bytes:
-    """Encode a frame. Raises `TypeError` for values that JSON cannot represent, and `FrameError`
-    for more than `limit` bytes."""
+    """Raises `TypeError` for values that JSON cannot represent, and `FrameError`."""
     try:
         body = json.dumps(frame, separators=(",", ":")).encode("ascii")
     except RecursionError:
@@ -42,11 +39,8 @@ def encode(frame: Frame, limit: int = MAX_FRAME, token: bytes = b"") -> bytes:
 
 
 class FrameReader:
-    """Decodes frames of at most `limit` bytes from pieces of any size.
-
-    bare_limit: maximum bytes of a frame outside its strings. A hostile writer can use these to fill
-    memory: three bytes of an empty list become sixty, while a string needs about its own size.
-    """
+    """bare_limit: maximum bytes of a frame outside its strings, with which a hostile writer can
+    fill memory: three bytes of an empty list become sixty."""
 
     def __init__(
         self, limit: int = MAX_FRAME, bare_limit: int | None = None, token: bytes = b""
@@ -57,8 +51,7 @@ class FrameReader:
         self._buffer = bytearray()
 
     def feed(self, data: bytes | memoryview) -> list[Frame]:
-        """Return the frames completed by `data`. Raises `FrameError`, after which the stream must
-        not be trusted."""
+        """Raises `FrameError`, after which the stream must not be trusted."""
         self._buffer += data
         frames: list[Frame] = []
         start, head = 0, _LENGTH.size + len(self._token)
@@ -83,11 +76,8 @@ class FrameReader:
 
 
 def check_bare(body: bytes, limit: int) -> None:
-    """Limit the bytes of a JSON text outside its strings, including quotes. Raises `FrameError`.
-
-    Linear in time and memory for any bytes. A regular expression for JSON strings would not be, and
-    would block all other threads.
-    """
+    """Limit the bytes of a JSON text outside its strings. Linear in time for any bytes, unlike a
+    regular expression. Raises `FrameError`."""
     # Each remaining quote starts or ends a string.
     unescaped = body.replace(b"\\\\", b"").replace(b'\\"', b"")
     bare = unescaped.count(b'"')

@@ -12,6 +12,7 @@ import struct
 import sys
 import time
 from _operator import _compare_digest
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, NoReturn
 
@@ -22,34 +23,26 @@ if TYPE_CHECKING:
     from .__main__ import Worker
 
 ATTACH, END, AWAY, BACK = b"a", b"e", b"w", b"b"
-"""Messages of the holder: a host attaches (with its end of the connection), the kernel must end,
-the connection to the host is lost, or restored."""
 
 ABANDONED_IDLE_LIMIT = 3600.0
-"""Maximum seconds for which an idle kernel waits, unless it was left on purpose."""
+"""Seconds for which an idle kernel waits, unless it was left on purpose."""
 
 INTERRUPT_TIMEOUT = 30.0
 
 Hide = Callable[[int], int]
-"""Moves a descriptor to a number that user code does not hit."""
 
 
 class HolderSettings(NamedTuple):
-    """The host's settings for the holder."""
-
     listener: int
     pipe: int
     spool: int
     lifeline: int
-    """A socket whose other end belongs to the host; it is closed when the host ends."""
+    """A socket whose other end the host closes when it ends."""
     path: str
     hours: float
-    """How long an idle kernel waits for a host."""
 
 
 class StationSettings(NamedTuple):
-    """Settings of a station, which is the holder of a remote kernel."""
-
     control: int
     pipe: int
     spool: int
@@ -58,8 +51,7 @@ class StationSettings(NamedTuple):
 
 
 class HolderClient:
-    """The kernel's side: decides how long the kernel waits without a host. Used by the control
-    thread."""
+    """The kernel's side: decides how long it waits without a host."""
 
     worker: Worker
 
@@ -74,12 +66,9 @@ class HolderClient:
         self.backlog = EventBacklog(spool, SharedState(page))
         self.is_ending = False
         self.on_purpose = False
-        """Whether the user left the kernel running on purpose, so that its cell has no time
-        limit."""
         self._control = socket.socket(fileno=hide(control))
         self._seconds = settings.hours * 3600
         self._since: dict[str, float] = {}
-        """When the host left ("absent"), the kernel became idle, and its cell was interrupted."""
         # In a forked child, because the holder must notice the kernel's end.
         os.register_at_fork(after_in_child=self._control.close)
 
@@ -87,13 +76,9 @@ class HolderClient:
     def fd(self) -> int:
         return self._control.fileno()
 
-    def poll_timeout(self) -> int | None:
-        """Milliseconds until `has_expired` may be true; None while there is a host."""
-        return 1000 if self.worker.channel.detached else None
-
     def has_expired(self) -> bool:
-        """Whether the kernel has been without a host for so long that it must end. A cell whose
-        screen is gone for too long is interrupted first."""
+        """Whether the kernel must end. A cell whose screen is gone for too long is interrupted
+        first."""
         now, since = time.monotonic(), self._since
         if not self.worker.channel.detached:
             since.clear()
@@ -111,20 +96,19 @@ class HolderClient:
         return now - since["interrupted"] >= INTERRUPT_TIMEOUT
 
     def on_message(self) -> bool:
-        """Handle a message of the holder; returns whether the kernel continues."""
         word, descriptors, _, _ = socket.recv_fds(self._control, 1, 1)
         channel = self.worker.channel
         if word == ATTACH and descriptors:
             self.on_purpose = False
             channel.attach_host(descriptors[0], self.worker.hello())
-            self.auto_answer()  # the previous host may not have answered
+            self.auto_answer()
             return True
         if word in (AWAY, BACK):
             channel.link_down = word == AWAY
             if channel.link_down:
                 self.auto_answer()
             return True
-        if not word:  # somebody killed the holder, so the kernel now ends with its host
+        if not word:
             self._control.close()
             return not channel.detached
         return False
@@ -143,8 +127,7 @@ class HolderClient:
 
 
 def connect(settings: dict[str, Any], hide: Hide) -> HolderClient | None:
-    """Use the station, or fork a holder; None if that is impossible. settings: the fields of
-    `StationSettings` or `HolderSettings`."""
+    """Use the station, or fork a holder; None if that is impossible."""
     if "control" in settings:
         station = StationSettings(**settings)
         page = mmap.mmap(station.page, PAGE)
@@ -176,8 +159,6 @@ CLAIMED = b"t"
 KEY_SUFFIX = ".key"
 
 LAST_OUTPUT_SUFFIX = ".last"
-"""Suffix of the file that keeps the last output of a kernel that ended in a cell without a host. It
-starts with the cell's number on a line of its own."""
 
 VISITOR_TIMEOUT = 5.0
 """Seconds for a connection to send everything, and for a kernel to end."""
@@ -185,15 +166,23 @@ VISITOR_TIMEOUT = 5.0
 RELEASE_TIMEOUT = 0.5
 
 MAX_VISITORS = 16
-"""Maximum number of connections that have not sent everything."""
 
 _LARGEST = 4096
 
 
 def is_same_user(connection: socket.socket) -> bool:
-    """Return whether the peer of a connection belongs to this process's user. Linux only."""
     peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     return bool(struct.unpack("3i", peer)[1] == os.getuid())
+
+
+def write_last_output(path: str, cell: int, output: Iterable[bytes]) -> None:
+    """Save the output of the cell in which a kernel ended. path: the kernel's socket."""
+    draft = f"{path}.new"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    with open(os.open(draft, flags, 0o600), "wb") as file:
+        file.write(b"%d\n" % cell)
+        file.writelines(output)
+    os.rename(draft, path + LAST_OUTPUT_SUFFIX)
 
 
 class _Visitor:
@@ -263,7 +252,7 @@ class _Holder:
             for number in self._visitors:
                 poll.register(number, select.POLLIN)
             ready = [number for number, _ in poll.poll(self._wait())]
-            if self._control.fileno() in ready:  # the kernel closed its end, so it has ended
+            if self._control.fileno() in ready:
                 self._end()
             self._serve(ready)
 
@@ -313,7 +302,9 @@ class _Holder:
             data, channels, _, _ = socket.recv_fds(visitor.connection, _LARGEST, 1)
             visitor.channels += channels
             frames = visitor.reader.feed(data)
-            if not data or len(visitor.channels) > 1 or (frames and not self._knows_key(frames[0])):
+            given = str(frames[0].get("key")) if frames else self._key
+            known = _compare_digest(given.encode(errors="replace"), self._key.encode())
+            if not data or len(visitor.channels) > 1 or not known:
                 self._dismiss(number)
             elif frames:
                 self._answer(number, frames[0])
@@ -321,10 +312,6 @@ class _Holder:
             return
         except (OSError, ValueError):
             self._dismiss(number)
-
-    def _knows_key(self, frame: Frame) -> bool:
-        given = str(frame.get("key")).encode(errors="replace")
-        return _compare_digest(given, self._key.encode())
 
     def _answer(self, number: int, frame: Frame) -> None:
         visitor, has_host = self._visitors[number], self._host is not None
@@ -373,21 +360,14 @@ class _Holder:
         if self._host is None:
             if self._state.cell:
                 with suppress(OSError):
-                    self._save_last_output()
+                    self._spool.move_all()
+                    output = self._spool.iter_from(self._state.output_offset)
+                    write_last_output(self._path, self._state.cell, output)
             os.killpg(0, signal.SIGKILL)
         sys.exit()
 
-    def _save_last_output(self) -> None:
-        self._spool.move_all()
-        draft = f"{self._path}.new"
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(b"%d\n" % self._state.cell)
-            file.writelines(self._spool.iter_from(self._state.output_offset))
-        os.rename(draft, self._path + LAST_OUTPUT_SUFFIX)
-
 
 def _is_alive(host: socket.socket) -> bool:
-    """Return whether a host, which sends nothing, is still there."""
     try:
         return bool(host.recv(64, socket.MSG_DONTWAIT))
     except BlockingIOError:

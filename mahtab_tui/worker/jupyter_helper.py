@@ -26,15 +26,12 @@ class HostCalls:
     def __init__(
         self, kernel: Any, token: str, session: str, run: Callable[[str], dict[str, Any]]
     ) -> None:
-        """run: runs a nested cell, and returns its result."""
         self._kernel = kernel
         self._token = token
         self._session = session
         self._run = run
 
     def call(self, name: str, args: dict[str, Any]) -> Any:
-        """Call the host and wait for the result (JSON values both ways). Raises `RuntimeError` with
-        the host's message."""
         if threading.current_thread() is not threading.main_thread():
             raise RuntimeError(
                 f"In a Jupyter kernel {name}() can only be called by the cell itself, not by a thread or a task."
@@ -68,7 +65,6 @@ class HostCalls:
             self._send({"op": "done", "cell": cell, **reply})
 
     def _send(self, frame: dict[str, Any]) -> None:
-        """Send a frame to the host, in order with the output."""
         content = {"token": self._token, "frame": json.dumps(frame)}
         self._kernel.session.send(
             self._kernel.iopub_socket, "mahtab_tui", content, parent=self._kernel.get_parent()
@@ -98,8 +94,6 @@ class Watch(NamespaceTracker):
 
 
 class Reply:
-    """A JSON value of an expression, which IPython sends as its `repr`."""
-
     def __init__(self, value: Any) -> None:
         self._text = json.dumps(value)
 
@@ -108,16 +102,11 @@ class Reply:
 
 
 class Helper:
-    """Everything that we add to the kernel, for one host."""
-
     def __init__(self, shell: Any, token: str, session: str) -> None:
-        """token: marks messages for the host. session: the host's session in the headers of its
-        messages."""
         self._shell = shell
         self._builtins = dict(builtins.__dict__)
         self._watch = Watch(shell)
         self._open: list[tuple[ast.Module | None, list[dict[str, Any]]]] = []
-        """Running cells, outermost first, with their changes so far."""
         self._done: list[dict[str, Any]] = []
         self._comm: Any = None
         self._responder = Responder(
@@ -210,7 +199,6 @@ class Helper:
             printer.text(str.__repr__(value))
 
     def _show_error(self, kind: Any, error: Any, lines: Any) -> None:
-        """Show an error as IPython does, with a hint after it."""
         if type(lines) is list and (hint := own_module("hints").hint_for(error, "\n".join(lines))):
             lines = [*lines, hint]
         self._show_error_before(kind, error, lines)
@@ -224,7 +212,7 @@ class Helper:
             tree, changes = self._open[-1]
             changes += self._watch.changes(tree)
         tree = code = None
-        with suppress(Exception):  # IPython itself reports the error
+        with suppress(Exception):
             plain, flags = self._shell.transform_cell(info.raw_cell), ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
             tree = compile(plain, "cell", "exec", ast.PyCF_ONLY_AST | flags)
             code = compile(tree, "cell", "exec", flags)

@@ -1,5 +1,4 @@
-"""Loads the bundle in a Jupyter kernel, from memory. The host sends this file's text, and calls
-`load`."""
+"""Loads the bundle in a Jupyter kernel, from memory."""
 
 from __future__ import annotations
 
@@ -15,13 +14,10 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 
 _FOLDER = "/mahtab-tui"
-"""The folder that tracebacks show for the files. Nothing is written."""
 _WORKER = "worker/"
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):  # type: ignore[misc]
-    """Finds and loads the bundle's modules under our package's name."""
-
     def __init__(self, name: str, files: Mapping[str, bytes]) -> None:
         self.name = name
         self._files = files
@@ -48,8 +44,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):  # type:
 
 
 def load(name: str, bundle: str) -> None:
-    """Make the package importable. Modules next to the user's data must not be mistaken for the
-    standard library's."""
+    """Modules next to the user's data must not be mistaken for the standard library's."""
     if f"{name}.jupyter_helper" in sys.modules:
         return
     with zipfile.ZipFile(io.BytesIO(base64.b64decode(bundle))) as archive:

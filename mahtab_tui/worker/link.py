@@ -1,7 +1,5 @@
-"""The link between a remote kernel's station and its host, which survives broken connections.
-
-It does no input or output. The host has one end, the station the other.
-"""
+"""The link between a station and its host, which survives broken connections. Does no input or
+output."""
 
 from __future__ import annotations
 
@@ -10,41 +8,32 @@ from collections import deque
 from typing import NamedTuple
 
 MAGIC = "mahtab-far-1"
-"""The first word sent by the loader. The number is the version of the protocol."""
+"""Sent by the loader, with the protocol's version."""
 
 FOLDER = "~/.mahtab/elsewhere"
 
 FRAMES = b"f"
-"""Bytes of the kernel's connection, in either direction."""
 OUTPUT = b"o"
-"""Bytes printed by the kernel."""
 OFFSET = b"n"
-"""The offset at which the next output was printed, in ASCII, if anything before it is no longer
-available."""
+"""The offset of the next output, if anything before it is no longer available."""
 STORED = b"r"
-"""The offset up to which the host has stored the output, in ASCII."""
+"""The offset up to which the host has stored the output."""
 SIGNAL = b"s"
-"""A signal for the kernel and its children: its number, in ASCII."""
 END = b"e"
-"""The host has gone. The kernel ends, or continues without it, as chosen by the host."""
+"""The host has gone."""
 EXITED = b"x"
-"""The kernel's exit code, in ASCII."""
 _RECEIVED = b"a"
-"""The number of messages handled by this end, which is in the header."""
 _ALIVE = b"p"
 
 LINK_PIECE = 65_536
-"""Bytes to read at a time, and so the usual length of a message."""
 MAX_MESSAGE = 2**20
-"""Maximum bytes of a message. A greater length means that something else was written to the
-connection."""
 
 _HEAD = struct.Struct("!cQI")
 _NUMBERED = frozenset((FRAMES, OUTPUT, OFFSET, STORED, SIGNAL, END, EXITED))
 
 
 class LinkError(ValueError):
-    """Received data that is not part of the protocol."""
+    pass
 
 
 class Message(NamedTuple):
@@ -53,14 +42,12 @@ class Message(NamedTuple):
 
 
 class Link:
-    """One end of a link. `outgoing` contains the bytes to send next; whoever sends some of them
-    removes them from its start."""
+    """`outgoing` contains the bytes to send next; whoever sends some removes them."""
 
     def __init__(self) -> None:
         self.outgoing = bytearray()
         self.received = 0
         self.waiting = 0
-        """Bytes of messages that the other end may not have received."""
         self._sent = 0
         self._unconfirmed: deque[tuple[int, Message]] = deque()
         self._incoming = bytearray()
@@ -80,7 +67,6 @@ class Link:
         self._write(_ALIVE, 0)
 
     def connect(self, received: int) -> None:
-        """Use a new connection. received: how many messages the other end has handled."""
         self.disconnect()
         self._confirm(received)
         self._connected = True
@@ -93,8 +79,7 @@ class Link:
         self._incoming.clear()
 
     def feed(self, data: bytes) -> list[Message]:
-        """Return the messages completed by these bytes. Raises `LinkError`, after which the
-        connection must be given up."""
+        """Raises `LinkError`, after which the connection must be given up."""
         self._incoming += data
         messages: list[Message] = []
         start = 0

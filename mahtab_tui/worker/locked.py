@@ -1,9 +1,6 @@
 """Runs a cell in a fork of the kernel that the operating system has locked: it can read and
-compute, and its results are returned as plain data.
-
-Nothing that the fork sends is trusted or executed. A cell that needs more than the lock allows is
-stopped, and the reason is reported.
-"""
+compute, and its results return as plain data. Nothing that the fork sends is trusted or
+executed."""
 
 from __future__ import annotations
 
@@ -30,6 +27,7 @@ from . import magics, plain_pickle
 from .awaiting import EventLoop
 from .capture import shorten
 from .executor import MAX_SHOWN, Executor, Outcome, Report
+from .objects import name_of
 from .sandbox import read_only
 from .sandbox.server import MODULES
 from .side_effects import read_side_effect, to_text
@@ -43,27 +41,22 @@ if TYPE_CHECKING:
     from .environment import CellEnvironment
 
 LIMIT = 60.0
-"""Maximum seconds that a cell may run."""
 IDLE = 4.0
-"""Seconds without computing after which a cell counts as stalled, because most library threads do
-not survive a fork."""
+"""Seconds without computing: most library threads do not survive a fork."""
 _TICK = 0.25
 _MOST_TEXT, _MOST_DATA = 64 * 2**20, 2**30
-"""Maximum bytes of a message."""
 _HEAD = struct.Struct("!QQ")
 _LOWEST = 500
-"""High enough that no descriptor of the user's has the channel's number."""
 _KINDS = ("stdout", "value", "traceback")
 _ENTRIES = 500
-"""Maximum entries of the home folder that may be read, if it is the project's folder."""
+"""Maximum readable entries of the home folder, if it is the project's."""
 
 _PACKAGES = (
     "numpy pandas matplotlib seaborn scipy sklearn statsmodels polars pyarrow PIL sympy networkx xarray plotly altair bokeh tabulate rich yaml toml"
     " tqdm dateutil pytz lxml bs4 openpyxl nltk spacy regex numexpr duckdb sqlite3 tomllib"
 ).split()
 _LOADABLE = frozenset(name.partition(".")[0] for name in (*MODULES, *_PACKAGES))
-"""Packages that the kernel loads when a locked cell has imported them: importing them changes
-nothing."""
+"""Importing these packages changes nothing."""
 _REFUSED = frozenset(
     (errno.EPERM, errno.EACCES, errno.EBADF, errno.EROFS, errno.EFBIG, errno.ENOTSOCK)
 )
@@ -81,16 +74,12 @@ def run_locked(
     source: str,
     limit: int | None,
 ) -> Report:
-    """Run a cell in a locked fork, on the kernel's main thread. If this raises `KeyboardInterrupt`,
-    nothing of the cell remains."""
+    """Run a cell in a locked fork, on the main thread. Nothing of it remains after
+    `KeyboardInterrupt`."""
     if why := read_only.missing():
         return _stopped(f"cannot be locked: {why}")
-    readable = [
-        OUR_FOLDER,
-        *_project_parts(os.getcwd()),
-        *filter(None, sys.path),
-        *environment.loaded,
-    ]
+    project = _project_parts(os.getcwd())
+    readable = [OUR_FOLDER, *project, *filter(None, sys.path), *environment.loaded]
     ours, theirs = socket.socketpair()
     output, into = os.pipe()
     parent = os.getpid()
@@ -126,12 +115,12 @@ def _project_parts(folder: str) -> list[str]:
 
 
 def describe_locked_run(report: Report, namespace: dict[str, Any], *, keep: bool) -> str:
-    """Return a line that names what stays in the fork; empty if nothing does."""
+    """Name what stays in the fork, in a line; empty if nothing does."""
     names = [*report.fork_only, *(() if keep else (*report.values, *report.deleted))]
-    changed = [f"`{name}`" for name in names if name in namespace]
-    lost = [f"`{name}`" for name in names if name not in namespace]
-    parts = [f"changes to {', '.join(changed)} were not kept"] if changed else []
-    parts += [f"{', '.join(lost)} {'was' if len(lost) == 1 else 'were'} not kept"] if lost else []
+    changed = ", ".join(f"`{name}`" for name in names if name in namespace)
+    lost = ", ".join(f"`{name}`" for name in names if name not in namespace)
+    parts = [f"changes to {changed} were not kept"] if changed else []
+    parts += [f"{lost} {'were' if ',' in lost else 'was'} not kept"] if lost else []
     return f"ran apart: {'; '.join(parts)}\n" if parts else ""
 
 
@@ -151,11 +140,9 @@ class _Parent:
         self._output = output
         self._namespace = namespace
         self._clock = (~pid << 3) | 2
-        """The clock of the fork's CPU time."""
         self._data = bytearray()
 
     def follow(self) -> Report:
-        """Pass on the fork's output until it reports its end, ends, stalls, or takes too long."""
         poll = select.poll()
         poll.register(self._output, select.POLLIN)
         poll.register(self._channel, select.POLLIN)
@@ -205,7 +192,8 @@ class _Parent:
         return f"ended its process (signal {info.si_status})"
 
     def _read(self) -> Report | None:
-        """Read the next message, if complete; return the report, if it is one. May raise anything."""
+        """Read the next message, if complete; return the report, if it is one. May raise
+        anything."""
         while len(self._data) >= _HEAD.size:
             text_size, data_size = _HEAD.unpack_from(self._data)
             if text_size > _MOST_TEXT or data_size > _MOST_DATA:
@@ -282,17 +270,16 @@ def _clause(text: Any) -> str:
 
 
 def _is_package(name: str) -> bool:
-    """Return whether importing a module changes nothing."""
     return name.partition(".")[0] in _LOADABLE
 
 
 def _hides(name: str, namespace: dict[str, Any]) -> bool:
-    """Return whether the user calls this name, so that a function of the cell must not replace it."""
+    """Return whether a function of the cell would replace what the user calls by this name."""
     return name in vars(builtins) or callable(namespace.get(name))
 
 
 def _is_named(value: Any, name: str) -> bool:
-    """Return whether a value is a class, or a function with this name, and cannot pass for another."""
+    """Return whether a value is a class, or a function of this name."""
     return isinstance(value, type) or (callable(value) and getattr(value, "__name__", "") == name)
 
 
@@ -313,7 +300,6 @@ class _Child:
     def run(
         self, parent: int, output: int, readable: list[str], job: tuple[int, str, int | None]
     ) -> NoReturn:
-        """job: number, source and limit of the cell."""
         try:
             read_only.leave_parent(parent)
             nothing = os.open(os.devnull, os.O_RDONLY)
@@ -351,8 +337,7 @@ class _Child:
         raise RuntimeError(f"{name}() cannot be called here")
 
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
-        """Note what code wants. This only explains: what is refused is refused by the operating
-        system."""
+        """Note what code wants. This only explains: the operating system refuses."""
         if event == "os.putenv" and sys._getframe(2).f_code.co_filename.startswith("In ["):
             self._record_need("set the variable", to_text(args[0]))
         elif effect := read_side_effect(event, args):
@@ -427,9 +412,8 @@ class _Child:
         return "" if outcome.status != "error" or error is None else _why_refused(error)
 
     def _encoded(self, name: str, value: Any, origin: str) -> bytes | list[Any] | str:
-        """Return plain data as bytes, or how the kernel finds the same object, or the type's name.
-
-        origin: the module from which the cell imports the name."""
+        """Return plain data as bytes, or how the kernel finds the same object, or its type's
+        name."""
         hides = _hides(name, self._before)
         if not isinstance(value, (int, float, str, bytes, tuple, type(None))) and not (
             hides and callable(value)
@@ -450,7 +434,7 @@ class _Child:
         except plain_pickle.NotPlainError as error:
             return str(error)
         except Exception:  # raised by code of the user's classes
-            return plain_pickle.type_name(value)
+            return name_of(type(value))
 
     def _send(self, message: dict[str, Any], data: bytes = b"") -> None:
         text = json.dumps(message).encode()
@@ -488,8 +472,7 @@ _PASSING = frozenset(
 
 
 def _is_helper(value: Any, read: bool) -> bool:
-    """Return whether a value has served its purpose in its cell: a called function, a figure, a
-    closed file."""
+    """Return whether a value has served its purpose in its cell."""
     kind = type(value)
     if kind.__module__.startswith(("matplotlib.", "seaborn.")):
         return True
@@ -501,7 +484,7 @@ def _is_helper(value: Any, read: bool) -> bool:
 
 
 def _why_refused(error: BaseException) -> str:
-    """Return what the lock refused, as a clause; empty if the error has another cause."""
+    """Return what the lock refused, as a clause; empty for other causes."""
     one: BaseException | None = error
     seen: set[int] = set()
     while one is not None and id(one) not in seen:

@@ -47,7 +47,6 @@ class CapturedOutput:
 
 
 def _capture(rest: str, caller: MagicContext) -> None:
-    """Run the lines below without output; the first line may name a variable for it."""
     first, _, code = rest.partition("\n")
     names = [word for word in _words(first) if not word.startswith("-")]
     if len(names) > 1 or not all(map(str.isidentifier, names)):
@@ -72,11 +71,8 @@ def _print_dim(text: str) -> None:
 
 
 def _run_program(program: str, rest: str, caller: MagicContext) -> None:
-    """Run a program with the cell as its input. program: empty for the one in the first line."""
     first, _, code = rest.partition("\n")
-    words = [
-        word for word in _words(f"{program} {first}") if word not in ("--no-raise-error", "--bg")
-    ]
+    words = _words(f"{program} {first}")
     if not words:
         raise ValueError("%%script needs a program, as in %%script perl")
     try:
@@ -92,7 +88,7 @@ def _print_exit(code: int) -> None:
 
 
 _SECRET = frozenset("key pass auth pat webhook dsn connection cookie".split())
-"""More words in names of environment variables that may be secret."""
+"""More words in names of secret environment variables."""
 _LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
 
 
@@ -120,34 +116,30 @@ def _env(rest: str, caller: MagicContext) -> str | None:
     return None
 
 
-def _list_variables(rest: str, caller: MagicContext) -> list[dict[str, Any]]:
-    """List the variables, optionally of some types only, like the namespace pane."""
-    types = rest.split()
+def _list_variables(caller: MagicContext) -> list[dict[str, Any]]:
     listed = [
         describe_variable(name, value)
         for name, value in list(caller.namespace.items())
         if type(name) is str and name not in HIDDEN and name[:1] != "_"
     ]
-    return [each for each in listed if (each["type"] in types if types else each["kind"] == "data")]
+    return [each for each in listed if each["kind"] == "data"]
 
 
 def _who(rest: str, caller: MagicContext) -> None:
-    names = "  ".join(each["name"] for each in _list_variables(rest, caller))
-    print(names or "There are no variables.")
+    print("  ".join(_who_ls(rest, caller)) or "There are no variables.")
 
 
 def _who_ls(rest: str, caller: MagicContext) -> list[str]:
-    return sorted(each["name"] for each in _list_variables(rest, caller))
+    return sorted(each["name"] for each in _list_variables(caller))
 
 
 def _whos(rest: str, caller: MagicContext) -> None:
-    rows = [(each["name"], each["type"], each["summary"]) for each in _list_variables(rest, caller)]
-    if not rows:
-        print("There are no variables.")
-        return
-    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    rows = [(each["name"], each["type"], each["summary"]) for each in _list_variables(caller)]
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)] if rows else []
     for name, kind, summary in rows:
         print(f"{name:<{widths[0]}}  {kind:<{widths[1]}}  {summary}".rstrip())
+    if not rows:
+        print("There are no variables.")
 
 
 def _lsmagic(rest: str, caller: MagicContext) -> None:
@@ -157,7 +149,7 @@ def _lsmagic(rest: str, caller: MagicContext) -> None:
 def _history(rest: str, caller: MagicContext) -> None:
     for number, source in enumerate(builtins.__dict__["In"]):
         if source:
-            print(f"{number}: {source}" if "-n" in rest.split() else source)
+            print(f"{number}: {source}" if "-n" in rest else source)
 
 
 def _pwd(rest: str, caller: MagicContext) -> str:
@@ -189,7 +181,6 @@ def _explain(name: str, why: str, rest: str, caller: MagicContext) -> None:
 
 
 def _matplotlib(rest: str, caller: MagicContext) -> None:
-    """Select the backend that shows figures here, even if another one was selected."""
     try:
         importlib.import_module("matplotlib").use("agg")
     except ImportError:
@@ -199,7 +190,6 @@ def _matplotlib(rest: str, caller: MagicContext) -> None:
 
 
 def _pylab(rest: str, caller: MagicContext) -> None:
-    """Import the names that IPython's pylab imports, without hiding Python's own functions."""
     own: dict[str, Any] = {}
     exec("from matplotlib.pylab import *\nimport numpy as np, matplotlib.pyplot as plt", own)
     hidden = {"__builtins__", *builtins.__dict__}
@@ -210,11 +200,7 @@ _STANDARD = os.path.join(os.path.dirname(os.__file__), "")
 
 
 class Reloader:
-    """Remembers the modification times of loaded modules, and reloads modules whose file has
-    changed."""
-
     def __init__(self, *, automatic: bool = True) -> None:
-        """automatic: reload before each cell."""
         self._seen: dict[str, int] = {}
         self.automatic = automatic
 
@@ -224,8 +210,6 @@ class Reloader:
                 self._seen[name] = _changed(path)
 
     def reload(self, namespace: dict[str, Any]) -> None:
-        """Reload changed modules and replace their functions and classes in the namespace. Failures
-        are printed."""
         for name, module, path in self._modules():
             now = _changed(path)
             if name in self._seen and now and now != self._seen[name]:
@@ -261,8 +245,7 @@ def _changed(path: str) -> int:
 
 
 def _reload(module: ModuleType, path: str, namespace: dict[str, Any]) -> None:
-    # Otherwise bytecode would count as current if the source has the same size and was changed
-    # within the same second.
+    # Otherwise bytecode would count as current after a change within the same second.
     with suppress(OSError, NotImplementedError):
         os.unlink(importlib.util.cache_from_source(path))
     before = dict(own_dict(module))
@@ -278,19 +261,17 @@ def _reload(module: ModuleType, path: str, namespace: dict[str, Any]) -> None:
 
 
 def _autoreload(rest: str, caller: MagicContext) -> None:
-    """Turn reloading on or off, or reload changed modules once, like IPython's extension."""
-    mode = rest.strip().lower()
+    mode = rest.strip()
     reloader = Reloading.reloader = Reloading.reloader or Reloader(automatic=False)
-    if mode in ("", "now"):
+    if not mode:
         reloader.reload(caller.namespace)
-    elif mode in ("0", "off", "1", "explicit", "2", "complete", "3", "all"):
-        reloader.automatic = mode not in ("0", "off")
+    elif mode in ("0", "1", "2", "3"):
+        reloader.automatic = mode != "0"
     else:
         raise ValueError("%autoreload takes 2 (on), 0 (off), or nothing (reload now)")
 
 
 def _load_ext(rest: str, caller: MagicContext) -> None:
-    """Start watching modules for %autoreload; other extensions do not exist here."""
     if rest.strip() == "autoreload":
         Reloading.reloader = Reloading.reloader or Reloader(automatic=False)
     else:
@@ -314,7 +295,6 @@ runpy.run_module("pip", run_name="__main__", alter_sys=True)
 
 
 def _pip(rest: str, caller: MagicContext) -> None:
-    """Run pip for this interpreter's environment, or uv if the environment has no pip."""
     subprocess, words = late_import("subprocess"), _words(rest)
     command = [sys.executable, "-c", PIP, *words]
     folder = os.getcwd()
@@ -327,8 +307,7 @@ def _pip(rest: str, caller: MagicContext) -> None:
                 f"The environment of {sys.executable} has no pip. `!{sys.executable} -m ensurepip` may install it."
             )
         command = [uv, "pip", *words[:1], "--python", sys.executable, *words[1:]]
-    # Read and printed here, because in the caller's own process the direct output of a child
-    # process does not belong to the cell.
+    # A child process's direct output does not belong to the cell in the caller's own process.
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -369,7 +348,6 @@ def _run(rest: str, caller: MagicContext) -> None:
 
 
 def _run_notebook(path: str, name: str, caller: MagicContext) -> None:
-    """Run the code cells of a notebook without showing their values, like IPython."""
     with open(path, encoding="utf-8") as file:
         try:
             cells = late_import("json").load(file)["cells"]
@@ -426,17 +404,11 @@ def _time(source: str, caller: MagicContext) -> Any:
         print(f"took {duration(wall)} (CPU: {duration(processor)})")
 
 
-def _split_options(source: str, options: dict[str, str]) -> tuple[dict[str, str], str]:
-    """Read options, such as ``-n 10`` or ``-n10``, from the start of some code. options: the
-    defaults."""
-    while (found := re.match(r"\s*(-[a-z])\s*(\S+)[ \t]*", source)) and found[1] in options:
-        options[found[1]], source = found[2], source[found.end() :]
-    return options, source
-
-
 def _timeit(source: str, caller: MagicContext) -> None:
-    options, source = _split_options(source, {"-n": "0", "-r": "7"})
-    if not all(map(str.isdecimal, options.values())) or not source.strip():
+    options = {"-n": "0", "-r": "7"}
+    while found := re.match(r"\s*(-[nr])\s*(\d+)[ \t]*", source):
+        options[found[1]], source = found[2], source[found.end() :]
+    if not source.strip():
         raise ValueError("%timeit needs code, as in %timeit -n LOOPS -r REPEATS sum(range(100))")
     timer = late_import("timeit").Timer(source.strip("\n"), globals=caller.namespace)
     loops, repeats = int(options["-n"]) or timer.autorange()[0], int(options["-r"]) or 1
@@ -448,14 +420,12 @@ def _timeit(source: str, caller: MagicContext) -> None:
 
 
 def _prun(source: str, caller: MagicContext) -> Any:
-    options, source = _split_options(source, {"-l": "30", "-s": "tottime"})
     run = compile_callable(source, "<%prun>", *caller)
     profile = late_import("cProfile").Profile()
     try:
         return profile.runcall(run)
     finally:
-        statistic = late_import("pstats").Stats(profile).strip_dirs().sort_stats(options["-s"])
-        statistic.print_stats(int(options["-l"]))
+        late_import("pstats").Stats(profile).strip_dirs().sort_stats("tottime").print_stats(30)
 
 
 def duration(seconds: float) -> str:

@@ -15,8 +15,7 @@ HISTORY = 1_000
 
 
 class CellHistory:
-    """`In` and `Out`. They are in builtins, so that they do not clutter the namespace and can be
-    hidden by the user's names."""
+    """`In` and `Out`, in builtins, so that the user's names can hide them."""
 
     def __init__(self) -> None:
         self.inputs: list[str] = [""]
@@ -24,14 +23,12 @@ class CellHistory:
         builtins.__dict__.update({"In": self.inputs, "Out": self.outputs})
 
     def add_source(self, cell: int, source: str) -> None:
-        """Record the code of a cell in `In[cell]`, even if earlier cells belong to an earlier
-        kernel. Cell 0 is the session's own code."""
+        """Record a cell's code. Earlier cells may belong to an earlier kernel; cell 0 is ours."""
         if type(self.inputs) is list and cell > 0:
             self.inputs.extend([""] * (cell + 1 - len(self.inputs)))
             self.inputs[cell] = source
 
     def add_result(self, cell: int, value: Any) -> None:
-        """Record a displayed value (never None)."""
         names = builtins.__dict__
         names["___"], names["__"], names["_"] = names.get("__"), names.get("_"), value
         if value is self.outputs:
@@ -45,10 +42,9 @@ SHELL = "__mahtab_shell__"
 LINES = "__mahtab_lines__"
 MAGIC = "__mahtab_magic__"
 HELP = "__mahtab_help__"
-"""Functions in builtins that are called in place of lines that are not Python."""
+"""Builtins that replace lines that are not Python."""
 
 _CHARACTERS = frozenset("!%?")
-"""A cell without these characters has no such line."""
 
 _SHELL = re.compile(r"^([ \t]*)!(?!=)[ \t]*(\S.*)$")
 _ASSIGNED = re.compile(
@@ -60,8 +56,7 @@ _HELP_BEFORE = re.compile(r"^([ \t]*)(\?\??)[ \t]*([^\W\d][\w.]*(?:\[[^\]]*\])*)
 
 
 def transform(source: str) -> str:
-    """Replace such lines by calls, keeping the number of lines. A cell that is valid Python is not
-    changed."""
+    """Replace lines that are not Python by calls, keeping the number of lines."""
     if _CHARACTERS.isdisjoint(source) or parse_python(source):
         return source
     lines = source.split("\n")
@@ -92,7 +87,6 @@ def _call(line: str) -> str | None:
 
 
 def _ends_inside(lines: list[str]) -> bool:
-    """Return whether a string or bracket is open after these lines, or the last line continues."""
     from .completion.complete import tokenize
 
     text = "\n".join(lines)
@@ -105,7 +99,6 @@ def _ends_inside(lines: list[str]) -> bool:
 
 
 def parse_python(source: str) -> ast.Module | None:
-    """Parse a text; None if it is not valid Python."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -131,7 +124,7 @@ SUMMARIES = {
     "bash": "%%bash: run the cell as a shell script (%%sh, too)",
     "script": "%%script PROGRAM ARGUMENTS: pass the cell to a program as its input (also %%perl, %%ruby, %%python)",
     "html": "%%html: show the cell as HTML (%%markdown: as Markdown; %%latex: as a formula; %%svg, %%javascript: as text)",
-    "prun": "%prun CODE: run it and show which functions took the time (%%prun: the whole cell; -l ROWS, -s SORT)",
+    "prun": "%prun CODE: run it and show which functions took the time (%%prun: the whole cell)",
     "cat": "%cat FILE, %mkdir, %cp, %mv, %rm, %rmdir, %less, %more, %man, %ll: as in the shell",
     "pylab": "%pylab: import numpy as np, matplotlib.pyplot as plt, and their names",
     "writefile": "%%writefile FILE: write the cell to a file (-a: append it)",
@@ -149,12 +142,10 @@ class Reloading:
 
 
 class UnknownMagicError(Exception):
-    __module__ = "builtins"  # so that tracebacks name it without the path of this file
+    __module__ = "builtins"
 
 
 def _run_magic(command: str, rest: str, caller: MagicContext) -> Any:
-    """Run a magic command and return its value, which is shown. command: without its first percent
-    sign."""
     commands = own_module("magic_commands")
     table = commands.CELL_COMMANDS if command.startswith("%") else commands.LINE_COMMANDS
     work = table.get(command.lstrip("%"))
@@ -165,8 +156,6 @@ def _run_magic(command: str, rest: str, caller: MagicContext) -> Any:
 
 
 def _show_help(expression: str, level: int) -> None:
-    """Show signature and docstring of an expression's value (``object?``), and from level 2 on its
-    source (``object??``)."""
     frame = sys._getframe(1)
     try:
         value = eval(expression, frame.f_globals, dict(frame.f_locals))
@@ -181,9 +170,6 @@ def _show_help(expression: str, level: int) -> None:
 
 
 def install_magics(await_: Callable[[Any], Any]) -> None:
-    """Put the functions called by `transform` into builtins. await_: runs a coroutine to its
-    end."""
-
     def magic(command: str, rest: str) -> Any:
         return _run_magic(command, rest, MagicContext(sys._getframe(1).f_globals, await_))
 

@@ -11,7 +11,7 @@ from typing import Any, Callable
 
 
 class Classes:
-    """A set of classes, compared by identity, because others would run code of metaclasses."""
+    """A set of classes, compared by identity, so that no metaclass runs."""
 
     def __init__(self, *classes: type) -> None:
         self._classes = classes
@@ -31,11 +31,10 @@ SLOTS = Classes(types.GetSetDescriptorType, types.MemberDescriptorType)
 BOUND = Classes(staticmethod, classmethod)
 
 MISSING: Any = object()
-"""Returned by `attribute` if there is no value."""
+"""Stands for a value that does not exist or is unknown."""
 
 address_of: Callable[[object], int] = object.__hash__
-"""Returns a number that identifies an object while it lives. `id` does so too, but is slow, because
-it raises an audit event each time."""
+"""Identifies an object like `id`, which is slow because of its audit event."""
 
 ATOMS = frozenset(
     map(address_of, (int, float, complex, bool, str, bytes, type(None), type(Ellipsis)))
@@ -43,10 +42,8 @@ ATOMS = frozenset(
 """Addresses of the types whose objects are compared by value."""
 
 mro_of: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
-"""Returns a class and its bases, bypassing its metaclass."""
 
 name_of: Callable[[type], str] = type.__dict__["__name__"].__get__
-"""Returns a class's name, bypassing its metaclass."""
 
 class_dict: Callable[[type], Mapping[Any, Any]] = type.__dict__["__dict__"].__get__
 
@@ -63,7 +60,6 @@ def is_subclass(cls: type, base: object) -> bool:
 
 
 def class_module(cls: type) -> str:
-    """Return the name of a class's module; empty if it is anything but a name."""
     try:
         found = _MODULE(cls)
     except AttributeError:  # it was deleted
@@ -72,7 +68,6 @@ def class_module(cls: type) -> str:
 
 
 def is_class(value: object) -> bool:
-    """Return whether a value is a class, ignoring its `__class__`."""
     return is_subclass(type(value), type)
 
 
@@ -81,7 +76,7 @@ def is_module(value: object) -> bool:
 
 
 def own_dict(value: object) -> dict[Any, Any]:
-    """Return an object's own attributes; empty if it has none or its class hides them."""
+    """Return an object's own attributes; empty if there are none."""
     for base in mro_of(type(value)):
         slot = class_dict(base).get("__dict__")
         if slot is None:
@@ -92,7 +87,7 @@ def own_dict(value: object) -> dict[Any, Any]:
 
 
 def unwrap(function: Any) -> types.FunctionType | None:
-    """Return the function inside its decorators; None for anything but a Python function."""
+    """Return the Python function inside its decorators; None for anything else."""
     if type(function) is not types.FunctionType:
         return None
     found: types.FunctionType = function
@@ -105,7 +100,6 @@ def unwrap(function: Any) -> types.FunctionType | None:
 
 
 def parameter_names(function: types.FunctionType) -> list[str]:
-    """Return the names of all parameters, with stars, as in ``["a", "*", "b", "**c"]``."""
     code = function.__code__
     names = code.co_varnames
     positional, end = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
@@ -130,25 +124,18 @@ def find_in_class(cls: type, name: str) -> Any:
 
 
 def attributes(value: Any) -> dict[str, Any]:
-    """Return all attributes as stored: functions instead of methods, properties themselves."""
     found: dict[str, Any] = {}
     for base in reversed(mro_of(value if is_class(value) else type(value))):
         found.update(copy_text_keys(class_dict(base)))
-    if is_class(value):
-        # Members of an enum before Python 3.11.
-        found.update(copy_text_keys(found.get("_member_map_")))
-    else:
+    if not is_class(value):
         found.update(copy_text_keys(own_dict(value)))
     return found
 
 
 def attribute(value: Any, name: str) -> Any:
-    """Return an attribute as stored, reading slots; `MISSING` if reading it would run code."""
+    """Return an attribute as stored, reading slots; `MISSING` if that would run code."""
     if is_class(value):
-        found = find_in_class(value, name)
-        if found is MISSING:  # a member of an enum before Python 3.11
-            found = copy_text_keys(find_in_class(value, "_member_map_")).get(name, MISSING)
-        return found
+        return find_in_class(value, name)
     found = find_in_class(type(value), name)
     if type(found) is property:
         return found
@@ -161,7 +148,6 @@ def attribute(value: Any, name: str) -> Any:
 
 
 def get_if_loaded(module: str, name: str) -> Any:
-    """Return a name in a module if the module is loaded; otherwise `MISSING`."""
     found = sys.modules.get(module)
     if found is None or not is_module(found):
         return MISSING
@@ -169,23 +155,16 @@ def get_if_loaded(module: str, name: str) -> Any:
 
 
 def is_one_of(value: object, module: str, *names: str) -> bool:
-    """Return whether an object's class is one of these classes of a loaded module."""
     cls = type(value)
     return any(cls is get_if_loaded(module, name) for name in names)
 
 
 def copy_text_keys(names: Any) -> dict[str, Any]:
-    """Copy the entries with string keys in one step, because other threads may change them."""
+    """In one step, because other threads may change them."""
     if type(names) not in _DICTS:
         return {}
     return {name: item for name, item in list(names.items()) if type(name) is str}
 
-
-_POLARS = (
-    ("DataFrame", "_df", "polars.dataframe.frame", "PyDataFrame"),
-    ("Series", "_s", "polars.series.series", "PySeries"),
-)
-"""polars classes, with the attribute of their Rust object and its class."""
 
 _INDEXES = (
     *("Index", "RangeIndex", "MultiIndex", "DatetimeIndex", "TimedeltaIndex"),
@@ -194,13 +173,9 @@ _INDEXES = (
 
 
 def as_library_type(value: Any) -> Any:
-    """Return an array, tensor, or pandas or polars table as the library's own class; any other
-    object unchanged.
-
-    Masked arrays are not converted, because their numbers alone would not show which are missing.
-    Subclasses of Arrow tables are empty shells that crash the process when used, so they are not
-    converted either.
-    """
+    """Return an array, tensor, or table as the library's own class; other objects unchanged.
+    Numbers of a masked array would not show which are missing; subclasses of Arrow tables crash
+    the process."""
     cls = type(value)
     array = get_if_loaded("numpy", "ndarray")
     if is_subclass(cls, array):
@@ -208,30 +183,23 @@ def as_library_type(value: Any) -> Any:
         return value if cls is array or masked else array.view(value, array)
     tensor = get_if_loaded("torch", "Tensor")
     if is_subclass(cls, tensor):
-        # A class with its own dispatch, such as a wrapper of tensors, would run code for an alias.
+        # A wrapper of tensors would run code for an alias.
         own, plain = (find_in_class(each, "__torch_dispatch__") for each in (cls, tensor))
         return value if cls is tensor or own is not plain else tensor.as_subclass(value, tensor)
     for name in ("DataFrame", "Series"):
         base = get_if_loaded("pandas", name)
         if cls is not base and is_subclass(cls, base):
             return _as_pandas_type(value, base)
-    for name, field, module, kind in _POLARS:
-        base, inner = get_if_loaded("polars", name), own_dict(value).get(field)
-        if cls is not base and is_subclass(cls, base) and is_one_of(inner, module, kind):
-            made = object.__new__(base)
-            object.__setattr__(made, field, inner)
-            return made
     return value
 
 
 def _as_pandas_type(value: Any, base: Any) -> Any:
-    """Return a plain table with the same data, if pandas stores it as from version 2.1 on."""
+    """Return a plain table with the same data, if pandas stores it as from 2.1 on."""
     fields = own_dict(value)
     manager: Any = fields.get("_mgr")
     managers = ("BlockManager", "SingleBlockManager")
-    if not is_one_of(manager, "pandas.core.internals.managers", *managers):
-        return value
-    if not hasattr(base, "_from_mgr"):
+    is_known = is_one_of(manager, "pandas.core.internals.managers", *managers)
+    if not is_known or not hasattr(base, "_from_mgr"):
         return value
     made = base._from_mgr(manager, axes=manager.axes)
     if made.ndim == 1:
@@ -244,7 +212,7 @@ def is_index(value: Any) -> bool:
 
 
 def has_own_indexes(value: Any) -> bool:
-    """Return whether the indexes are pandas' own; others would run code even for their length."""
+    """Others would run code even for their length."""
     return all(map(is_index, value.axes))
 
 
@@ -265,13 +233,12 @@ def is_own_type(dtype: Any) -> bool:
 
 
 def is_own_column(series: Any) -> bool:
-    """Return whether a Series has an array of numpy or pandas; even the dtype of others runs code."""
+    """Return whether a Series has an array of numpy or pandas; the dtype of others runs code."""
     return is_from(series._values, "numpy", "pandas") and is_own_type(series.dtype)
 
 
 def is_from(value: Any, *packages: str) -> bool:
-    """Return whether an object's class is the one that its module, in these packages, has under its
-    name."""
+    """Return whether a class is the one that its module, in these packages, has under its name."""
     cls = type(value)
     module = class_module(cls)
     return module.partition(".")[0] in packages and get_if_loaded(module, name_of(cls)) is cls
@@ -288,7 +255,6 @@ _TABLES = (
 
 
 def is_table(value: Any) -> bool:
-    """Return whether a value is a known array, tensor or table, or of a subclass."""
     return any(is_subclass(type(value), get_if_loaded(module, name)) for module, name in _TABLES)
 
 
@@ -305,16 +271,16 @@ _DEPTH = 50
 
 
 class TimeLimitError(Exception):
-    """The time limit has passed."""
+    pass
 
 
 class _Stop(BaseException):
-    """Raised in a thread that takes too long."""
+    pass
 
 
 def run_with_timeout(seconds: float, work: Callable[[], Any]) -> Any:
-    """Return the result of `work`, or raise its exception. Raises `TimeLimitError` after the limit;
-    code that does not stop is abandoned."""
+    """Return the result of `work`. Raises its exception, or `TimeLimitError`; code that does not
+    stop is abandoned."""
     results: list[Any] = []
     failures: list[BaseException] = []
 
@@ -341,11 +307,7 @@ def run_with_timeout(seconds: float, work: Callable[[], Any]) -> Any:
 def limited_repr(
     value: Any, limit: int, write_object: Callable[[Any], str] | None = None
 ) -> tuple[str, bool]:
-    """Return the repr up to `limit` characters, and whether it was truncated. Raises any exception
-    of a `__repr__`.
-
-    write_object: writes objects that are neither Python's own containers nor very long texts.
-    """
+    """Return the repr up to `limit` characters, and whether it was truncated."""
     pieces, left = [], limit
     for piece in _pieces(value, limit, write_object or _repr, ()):
         pieces.append(piece[:left])
@@ -364,7 +326,7 @@ def _pieces(
 ) -> Iterator[str]:
     cls = type(value)
     if cls in (str, bytes, bytearray) and len(value) > limit:
-        # Truncated before it is copied, because a repr is never shorter than its text.
+        # Before it is copied.
         yield repr(value[: limit + 1])
     elif cls not in _BRACKETS or not value or len(above) > _DEPTH:
         yield write_object(value)

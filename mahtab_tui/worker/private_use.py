@@ -1,8 +1,5 @@
-"""Finds which variables code can reach, and which texts a variable contains. No code of the user's
-classes runs.
-
-The host requests this for variables marked as private.
-"""
+"""Finds which variables code can reach and which texts they contain, for private variables. No
+user code runs."""
 
 from __future__ import annotations
 
@@ -24,9 +21,8 @@ from .magics import parse_python
 from .objects import Classes, as_library_type, has_own_indexes, is_one_of, is_own_type, is_subclass
 
 SHORTEST = 8
-"""Texts of fewer characters are not sent, because they would be found everywhere."""
+"""Shorter texts are not sent, because they would be found everywhere."""
 _WORDS = re.compile(r"[A-Za-z]?[a-z_]{0,14}")
-"""A single word such as ``customer`` or ``Country_name``, which may occur anywhere."""
 _ROWS, _COLUMNS = 1_000, 200
 _MOST = 500_000
 _OBJECTS = 20_000
@@ -36,7 +32,6 @@ _NAME = re.compile(r"[^\W\d]\w*")
 _ANYWHERE = frozenset(
     "globals locals vars eval exec compile whos who gc inspect f_globals f_locals _getframe currentframe __globals__ __main__ Out In _ __ ___".split()
 )
-"""Names through which code can reach variables that it does not name."""
 _SHARED = Classes(type(None), bool, int, float, complex, type(Ellipsis), type(NotImplemented))
 _SHARED_IF_SHORT = Classes(str, bytes, tuple, frozenset)
 _NUMBERS = Classes(int, float, complex)
@@ -73,14 +68,12 @@ def private_use(
 
 
 def mentioned_names(code: str) -> frozenset[str]:
-    """Return the names in code, and the words in its strings. In a cell that is not plain Python
-    (magics), all words count."""
+    """Return the names in code and in its strings; all words of a cell that is not plain Python."""
     tree = parse_python(code)
     return frozenset(_NAME.findall(code) if tree is None else _names_in_tree(tree))
 
 
 def reaches_everything(names: frozenset[str]) -> bool:
-    """Return whether names such as ``globals`` let code reach variables that it does not name."""
     return not _ANYWHERE.isdisjoint(names)
 
 
@@ -88,15 +81,13 @@ def _names_in_tree(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
             # `for _ in …` reaches nothing.
-            if not (node.id in _ANYWHERE and isinstance(node.ctx, ast.Store)):
+            if node.id not in _ANYWHERE or not isinstance(node.ctx, ast.Store):
                 yield node.id
         elif isinstance(node, ast.Attribute):
-            if node.attr in _ANYWHERE:
-                yield node.attr
+            yield from _ANYWHERE.intersection([node.attr])
         elif isinstance(node, ast.Constant):
             text = node.value.decode("latin-1") if isinstance(node.value, bytes) else node.value
-            if isinstance(text, str):
-                yield from _NAME.findall(text)
+            yield from _NAME.findall(text) if isinstance(text, str) else ()
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
             yield from node.names
         elif isinstance(node, ast.alias):
@@ -111,7 +102,6 @@ def _used(
     reach: Callable[[str], frozenset[str]],
     code: str,
 ) -> list[str]:
-    """Return the private names that code can reach by name, through functions, or inside others."""
     found = set(mentioned_names(code))
     for name in list(found):
         value = namespace.get(name)
@@ -132,8 +122,6 @@ def _strings(code: types.CodeType) -> Iterator[str]:
 
 
 def _walk(root: Any, namespace: dict[str, Any]) -> Iterator[Any]:
-    """Yield an object and those inside it, nearest first, but not the namespace, classes,
-    modules."""
     seen = {id(namespace), id(builtins.__dict__), id(sys.modules)}
     pending = deque([root])
     ends = time.monotonic() + _SECONDS
@@ -192,32 +180,28 @@ def _texts(values: Any) -> list[str]:
 
 
 def _cells(value: Any) -> list[Any]:
-    """Return labels and cells of a known library's table, or items of its array."""
     try:
         value = as_library_type(value)
         if is_one_of(value, "pandas", "DataFrame", "Series") and has_own_indexes(value):
-            rows = value.iloc[:_ROWS]
-            if value.ndim == 2:
-                labels = value.columns[:_COLUMNS].tolist()
-                columns = [rows.iloc[:, number] for number in range(len(labels))]
-            else:
-                labels, columns = [value.name], [rows]
-            texts = [item for each in columns if _holds_texts(each) for item in each.tolist()]
-            return [*labels, *rows.index.tolist(), *texts]
-        if is_one_of(value, "polars", "DataFrame", "Series"):
-            rows = value.slice(0, _ROWS)
-            is_table = is_one_of(value, "polars", "DataFrame")
-            columns = rows.get_columns()[:_COLUMNS] if is_table else [rows]
-            return [item for column in columns for item in (column.name, *column.to_list())]
+            table = value.iloc[:_ROWS] if value.ndim == 2 else value.iloc[:_ROWS].to_frame()
+            columns = [table.iloc[:, at] for at in range(min(table.shape[1], _COLUMNS))]
+            texts = [
+                item
+                for column in columns
+                if is_own_type(column.dtype) and column.dtype.kind not in "bifcmM"
+                for item in column.tolist()
+            ]
+            return [*table.columns[:_COLUMNS].tolist(), *table.index.tolist(), *texts]
+        if is_one_of(value, "polars", "Series"):
+            value = value.to_frame()
+        if is_one_of(value, "polars", "DataFrame"):
+            parts = value.slice(0, _ROWS).to_dict(as_series=False)
+            return [*parts, *itertools.chain(*list(parts.values())[:_COLUMNS])]
         if is_one_of(value, "pyarrow", "Table"):
-            table = value.slice(0, _ROWS).to_pydict()
-            return [*table, *itertools.chain(*list(table.values())[:_COLUMNS])]
+            parts = value.slice(0, _ROWS).to_pydict()
+            return [*parts, *itertools.chain(*list(parts.values())[:_COLUMNS])]
         if is_one_of(value, "numpy", "ndarray") and value.dtype.kind in "OUS":
             return list(value.flat[: _ROWS * 10].tolist())
     except Exception:  # a library's object in an unforeseen state
-        return []
+        pass
     return []
-
-
-def _holds_texts(column: Any) -> bool:
-    return is_own_type(column.dtype) and column.dtype.kind not in "bifcmM"

@@ -85,13 +85,10 @@ def _failed(why: str, packed: bytes, contexts: tuple[NamedContext, ...]) -> Sear
 
 
 _OWN_OPTIONS = {"contexts", "returns", "tools", "yes", "raw", "verbose"}
-"""Options of `rlm` that are used here; the others go to the host if given."""
+"""Options of `rlm` that are used here; the host gets the others."""
 _TREE: contextvars.ContextVar[str] = contextvars.ContextVar("tree", default="")
-"""The id of the search that `arlm` starts."""
 _SENT_PIECE = 2**22
-"""Characters of a text to send at a time to a host on another machine."""
 _PIECE = 2**19
-"""Characters of a text to encode at a time, which fit into a processor's cache."""
 
 
 def rlm(
@@ -167,7 +164,7 @@ def rlm(
         raise RuntimeError(str(error)) from None
     for notice in contents.notices:
         print(notice)
-    tree = _TREE.get() or _new_tree()
+    tree = _TREE.get() or os.urandom(4).hex()
     with _serve_tools(tree, tools) as described:
         asked = {
             "kind": contents.kind,
@@ -189,31 +186,23 @@ def rlm(
 def _search(
     query: str, returns: Any, asked: dict[str, Any], contents: ContextText, verbose: bool
 ) -> Answer:
-    """Let the host search until the answer has the requested form."""
     answers = late_import(f"{__package__}.answers")
-    search_log = _search_log()
     tree = asked["tree"]
-    has_text = False
+    file: str | None = None
     printed = 0
     with contextlib.ExitStack() as files:
+        send = partial(_send_text, tree) if Host.is_remote else partial(_write_text, files)
 
         def search(query: str) -> Any:
-            nonlocal has_text, printed
-            file = ""
-            if not has_text:
-                file = (
-                    _send_text(contents.text, tree)
-                    if Host.is_remote
-                    else _write_text(contents.text, files)
-                )
-                has_text = True
+            nonlocal file, printed
+            file = send(contents.text) if file is None else ""
             result = Host.call("rlm", {**asked, "query": query, "file": file})
             packed = result.pop("packed")
             log = partial(_fetch_log, tree) if packed is None else _decode_log(packed)
             if verbose:
                 log = log if isinstance(log, bytes) else log()
-                events = search_log.unpack_events(log)
-                lines = list(filter(None, map(search_log.TurnLines().describe, events)))
+                describe = _search_log().TurnLines().describe
+                lines = list(filter(None, map(describe, _search_log().unpack_events(log))))
                 sys.stderr.write("".join(lines[printed:]))
                 printed = len(lines)
             if "failed" in result:
@@ -242,7 +231,7 @@ async def arlm(query: str, context: Any = None, **options: Any) -> Answer:
     Example: first, second = await asyncio.gather(arlm("Who?", a), arlm("Who?", b, returns=list[str])).
     """
     asyncio = late_import("asyncio")
-    tree = _new_tree()
+    tree = os.urandom(4).hex()
     variables = contextvars.copy_context()
     variables.run(_TREE.set, tree)
     running = asyncio.get_running_loop().run_in_executor(
@@ -255,13 +244,8 @@ async def arlm(query: str, context: Any = None, **options: Any) -> Answer:
         raise
 
 
-def _new_tree() -> str:
-    return os.urandom(4).hex()
-
-
-def _write_text(text: str, opened: contextlib.ExitStack) -> str:
-    """Write a text to a file for the host, in memory if possible, and return its path. opened:
-    closes or removes it."""
+def _write_text(opened: contextlib.ExitStack, text: str) -> str:
+    """Write a text to a file for the host, and return its path. opened: removes it."""
     if hasattr(os, "memfd_create"):
         file = opened.enter_context(os.fdopen(os.memfd_create("mahtab"), "wb"))
         path = f"/proc/{os.getpid()}/fd/{file.fileno()}"
@@ -276,17 +260,16 @@ def _write_text(text: str, opened: contextlib.ExitStack) -> str:
     return str(path)
 
 
-def _send_text(text: str, tree: str) -> str:
-    """Send the text to a host on another machine, and return what it uses in place of a file."""
+def _send_text(tree: str, text: str) -> str:
+    """Send a text to a host on another machine, and return what replaces a file."""
     for start in range(0, len(text), _SENT_PIECE):
         Host.call("rlm_text", {"tree": tree, "text": text[start : start + _SENT_PIECE]})
-    return "told"
+    return "sent"
 
 
 @contextlib.contextmanager
 def _serve_tools(tree: str, functions: Sequence[Callable[..., Any]]) -> Iterator[list[Any]]:
-    """Serve a search's calls of functions within the block; yields their descriptions. Raises
-    `ValueError` for anything that cannot be a tool."""
+    """Serve a search's calls of functions within the block; yields their descriptions."""
     if not functions:
         yield []
         return
@@ -327,19 +310,10 @@ class ToolStopped(BaseException):
 
 
 Done = Callable[[Mapping[str, Any]], None]
-"""Called with {"value": …}, or with {"error": a sentence}."""
-
-
-def _tools() -> Any:
-    return late_import(f"{__package__}.sandbox.names")
 
 
 class CallerTools:
-    """The caller's functions that a search's code may call. They run in the caller's process, on
-    separate threads. Any thread may call it."""
-
     def __init__(self, functions: Iterable[Callable[..., Any]]) -> None:
-        """Raises `ValueError` with a sentence for anything that cannot be a tool."""
         self._functions: dict[str, Callable[..., Any]] = {}
         self.described: list[DescribedTool] = []
         self._lock = threading.Lock()
@@ -353,7 +327,7 @@ class CallerTools:
     def start(
         self, call: int, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], done: Done
     ) -> None:
-        """Call a tool on a separate thread, with arguments that hostile code may have chosen."""
+        """Call a tool on its own thread, with arguments that hostile code may have chosen."""
         thread = threading.Thread(
             target=self._run,
             args=(call, name, args, kwargs, done),
@@ -366,7 +340,6 @@ class CallerTools:
                 thread.start()
 
     def stop(self, call: int) -> None:
-        """Stop a call by an exception in its thread, which a function that waits outside Python notices later."""
         with self._lock:
             thread = self._running.pop(call, None)
             if thread is not None and thread.ident is not None:
@@ -375,7 +348,6 @@ class CallerTools:
                 )
 
     def end(self) -> None:
-        """Stop all calls; later ones do not start."""
         with self._lock:
             self._ended = True
         for call in list(self._running):
@@ -385,7 +357,8 @@ class CallerTools:
         name = getattr(function, "__name__", "")
         if not callable(function) or not isinstance(name, str):
             raise ValueError(f"tools: {function!r} is not a function.")
-        if why := late_import(f"{__package__}.sandbox.names").name_problem(name):
+        names = late_import(f"{__package__}.sandbox.names")
+        if why := names.name_problem(name):
             raise ValueError(f"tools: a tool cannot be named {name!r}: {why}.")
         if name in self._functions:
             raise ValueError(f"tools: there are two tools named {name!r}.")
@@ -396,7 +369,7 @@ class CallerTools:
             signature = "(...)"
         self._functions[name] = function
         texts = (each[:_LONGEST_DOC] for each in (name, signature, inspect.getdoc(function) or ""))
-        self.described.append(_tools().DescribedTool(*texts))
+        self.described.append(names.DescribedTool(*texts))
 
     def _run(
         self, call: int, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], done: Done
@@ -415,13 +388,13 @@ class CallerTools:
                 wanted = self._running.pop(call, None) is not None
             if wanted:
                 done(result)
-        except ToolStopped:  # it came too late
+        except ToolStopped:
             pass
 
     def _result(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         if name not in self._functions:
             raise LookupError("There is no such tool.")
-        plain_data = _tools().plain_data
+        plain_data = late_import(f"{__package__}.sandbox.names").plain_data
         given = plain_data(list(args), "An argument")
         named = plain_data(dict(kwargs), "An argument")
         value = self._functions[name](*given, **named)

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
 
 class Span(tuple[int, int]):
-    """Start and end in characters, end exclusive. `context` names the context that they count in;
-    empty if there is only one."""
+    """Start and end in characters; `context` names what they count in, if there are several."""
 
     context: str
 
@@ -41,7 +40,7 @@ class Span(tuple[int, int]):
 def to_context_spans(
     spans: Iterable[Iterable[int]], contexts: Iterable[NamedContext]
 ) -> tuple[Span, ...]:
-    """Convert spans of the whole text to spans of its contexts, without what is between them."""
+    """Convert spans of the whole text to spans of its contexts."""
     named = list(contexts)
     if not named:
         return tuple(Span(start, end) for start, end in spans)
@@ -55,15 +54,11 @@ def to_context_spans(
 
 
 _TURN_PARTS = {"rlm-chat": "words", "rlm-repl-in": "code", "rlm-repl-out": "output"}
-"""Where an event's text belongs in a turn."""
 _SHOWN = 60
-"""Characters of a query and of an answer in a line."""
 
 
 @dataclass
 class CallTurn:
-    """One answer of a call's model, and the result of its code."""
-
     words: str = ""
     code: str = ""
     output: str = ""
@@ -77,7 +72,6 @@ class SearchCall:
     """One call of a search, with its sub-calls. `print` shows them as a tree."""
 
     id: str
-    """For example, "1" is the search itself, "1.3" its third call."""
     query: str
     kind: str
     """Either "rlm", which explores its text with code, or "llm", which reads it."""
@@ -85,21 +79,21 @@ class SearchCall:
     chars: int = 0
     """Length of its text."""
     state: str = "stopped"
-    """One of "done", "partial", "error" and "stopped"."""
+    """"done", "partial", "error" or "stopped"."""
     answer: str = ""
     """The answer, or a sentence that says why there is none."""
     spans: tuple[Span, ...] = ()
-    """The parts of the whole search's text, or of its contexts, that support the answer."""
+    """The parts of the text that support the answer."""
     seconds: float = 0.0
     model_calls: int = 0
-    """Including sub-calls, like tokens and US dollars."""
+    """Including sub-calls, like tokens and dollars."""
     tokens: int = 0
     usd: float = 0.0
     turns: list[CallTurn] = field(default_factory=list)
     calls: list[SearchCall] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the call as plain data, without the calls below it."""
+        """Return the call as plain data, without its sub-calls."""
         data = {name: value for name, value in vars(self).items() if name not in ("calls", "spans")}
         return {**data, "turns": [dict(vars(turn)) for turn in self.turns]}
 
@@ -118,9 +112,8 @@ class SearchCall:
         )
 
     def __repr__(self) -> str:
-        return (
-            f"<SearchCall {self.id} {self.state}: {_short(self.query)} ({len(self.calls)} calls)>"
-        )
+        query = _short(self.query)
+        return f"<SearchCall {self.id} {self.state}: {query} ({len(self.calls)} calls)>"
 
 
 def pack_events(events: Sequence[Mapping[str, Any]]) -> bytes:
@@ -130,7 +123,6 @@ def pack_events(events: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def unpack_events(data: bytes) -> list[dict[str, Any]]:
-    """Return the events of one or several consecutive `pack_events` results."""
     lines = []
     while data:
         part = zlib.decompressobj()
@@ -142,8 +134,6 @@ def unpack_events(data: bytes) -> list[dict[str, Any]]:
 def build_tree(
     events: Sequence[Mapping[str, Any]], contexts: Sequence[NamedContext] = ()
 ) -> SearchCall | None:
-    """Return the newest root of a log; of a call that was run again, the newest run. contexts:
-    named contexts."""
     calls: dict[str, SearchCall] = {}
     above: dict[str, str | None] = {}
     root: SearchCall | None = None
@@ -186,19 +176,15 @@ class TurnLines:
 
     def __init__(self) -> None:
         self._answers: dict[str, str] = {}
-        """By call, what its model has answered in a turn that has run no code so far."""
 
     def describe(self, event: Mapping[str, Any]) -> str:
-        """Return the line for an event, with a line break; empty for most events."""
         about, text = event["attrs"], _short(event["text"].strip())
         node, tag = about.get("node", ""), event["tag"]
         if tag == "rlm-chat" or tag == "rlm-repl-in":
             self._answers[node] = text
         elif tag == "rlm-repl-out":
-            code = self._answers.pop(node, "")
-            return (
-                f"{node} turn {about['turn']}: {code} -> {about['status']}: {text}".rstrip() + "\n"
-            )
+            turn, code = f"{node} turn {about['turn']}", self._answers.pop(node, "")
+            return f"{turn}: {code} -> {about['status']}: {text}".rstrip() + "\n"
         elif tag == "rlm-final":
             self._answers.pop(node, None)
             return f"{node} {about['state']} after {about['duration']:.1f} s: {text}\n"
@@ -208,6 +194,5 @@ class TurnLines:
 
 
 def _short(text: str) -> str:
-    """Return a text as one short line of printable characters."""
     line = "".join(each if each.isprintable() else " " for each in text[: _SHOWN + 1])
     return line if len(line) <= _SHOWN else line[:_SHOWN] + "…"

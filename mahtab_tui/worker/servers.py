@@ -1,5 +1,4 @@
-"""MCP servers in the namespace: an object for each, with a function for each of its tools. The host
-communicates with the servers."""
+"""MCP servers in the namespace: an object for each, with a function for each of its tools."""
 
 from __future__ import annotations
 import __future__
@@ -19,7 +18,6 @@ from .text_tools import mark_as_text
 from .tracebacks import OUR_FOLDER
 
 _MOST_CHARACTERS = 20_000_000
-"""Maximum characters of all arguments of a call."""
 
 
 class ToolFailed(RuntimeError):
@@ -44,7 +42,7 @@ class Picture(bytes):
 
 
 class OmittedArgument:
-    """An argument that is left to the server; it shows the server's default."""
+    """An argument that is left to the server."""
 
     def __init__(self, shown: str) -> None:
         self.shown = shown
@@ -71,7 +69,6 @@ class Server:
     )
 
     def __init__(self, name: str, about: str, origin: Callable[[], int | None]) -> None:
-        """origin: returns the calling cell."""
         self._origin = origin
         self._name = name
         self._about = about
@@ -113,7 +110,7 @@ class Server:
         return server_named, (self._name,)
 
     def load_in_background(self) -> bool:
-        """Start the server on a thread, if this was not tried yet; returns whether it is starting."""
+        """Start the server on a thread, once; returns whether it is starting."""
         with self._lock:
             if self._loader is None and self._revision < 0:
                 self._loader = threading.Thread(
@@ -181,7 +178,6 @@ class Server:
 
 
 def server_named(name: str) -> Server:
-    """Return the namespace's server with a name, for a saved variable."""
     found = builtins.__dict__.get(name)
     return found if isinstance(found, Server) else Server(name, "not configured", lambda: None)
 
@@ -204,7 +200,7 @@ class Tools:
 
 
 def make_objects(servers: list[dict[str, Any]], origin: Callable[[], int | None]) -> dict[str, Any]:
-    """Create the objects of the namespace, by name. origin: returns the calling cell."""
+    """Create the objects of the namespace. origin: returns the calling cell."""
     ToolFailed.__module__ = "builtins"  # so that tracebacks name it as code does
     made: dict[str, Any] = {
         server["name"]: Server(server["name"], server["about"], origin) for server in servers
@@ -213,7 +209,6 @@ def make_objects(servers: list[dict[str, Any]], origin: Callable[[], int | None]
 
 
 def _function(server: Server, tool: dict[str, Any]) -> Callable[..., Any]:
-    """Create the function of a tool, from the host's description."""
     parameters = tool["parameters"]
     wires = {each["name"]: each["wire"] for each in parameters}
 

@@ -7,13 +7,11 @@ from typing import Any, Callable, NamedTuple
 
 
 class SideEffect(NamedTuple):
-    """One effect: a file was written, a program started."""
-
     verb: str
     """Follows "wanted to"."""
     target: str
     remains: str
-    """Sentence about what an undo does not take back; empty if it needs none."""
+    """What an undo does not take back, as a sentence."""
 
 
 Args = tuple[Any, ...]
@@ -86,13 +84,12 @@ _EFFECTS: dict[str, tuple[Callable[[Args], str | None], str, str]] = {
     "os.fork": (_first, "make a process", ""),
     "os.forkpty": (_first, "make a process", ""),
 }
-"""For each audit event: reads the target, the verb, and what remains after an undo."""
+"""Reads the target; verb; what remains after an undo."""
 EVENTS = frozenset(_EFFECTS)
 
 
 def read_side_effect(event: str, args: Args) -> SideEffect | None:
-    """Read an audit event; return None if it has no effect, or its target cannot be read.
-    This runs wherever the event happens, so it does little and never raises."""
+    """Read an audit event; None if it has no effect. Does little and never raises."""
     if event not in _EFFECTS:
         return None
     read, verb, remains = _EFFECTS[event]
@@ -104,7 +101,6 @@ def read_side_effect(event: str, args: Args) -> SideEffect | None:
 
 
 def to_text(value: Any) -> str:
-    """Return a path, a word of a command or a number as a text."""
     if type(value) in (bytes, bytearray):
         return bytes(value).decode("utf-8", "replace")
     return str(os.fspath(value) if hasattr(type(value), "__fspath__") else value)

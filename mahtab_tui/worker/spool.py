@@ -1,8 +1,5 @@
-"""What a kernel has reported and printed, until a host has stored it.
-
-The attached process moves the output here from the kernel's pipe, so that nothing is lost when a
-host is killed between reading and storing.
-"""
+"""What a kernel has reported and printed, until a host has stored it, so that nothing is lost when
+a host is killed."""
 
 from __future__ import annotations
 
@@ -26,8 +23,7 @@ if TYPE_CHECKING:
 
 HEAD = 32 * 2**20
 TAIL = 16 * 2**20
-"""Bytes to keep of output that no host has stored: its beginning, and at least this much of its
-end. Anything in between is left out."""
+"""Bytes to keep of the beginning and end of output that no host has stored."""
 
 PIECE = 65536
 
@@ -45,8 +41,7 @@ def pending_bytes(pipe: int) -> int:
 
 
 class Spool:
-    """A kernel's pipe, and the file to which its output is moved. Only one process at a time may
-    move it."""
+    """Only one process at a time may move the output."""
 
     def __init__(self, pipe: int, file: int) -> None:
         self.pipe = pipe
@@ -57,7 +52,6 @@ class Spool:
 
     @property
     def size(self) -> int:
-        """The number of bytes moved so far, including those that are gone."""
         # Quicker than fstat, and every read and write has its own offset.
         return os.lseek(self.file, 0, os.SEEK_END)
 
@@ -69,8 +63,8 @@ class Spool:
                 return total
 
     def move(self) -> int:
-        """Move waiting bytes from the pipe; returns their number, or 0 once nothing can print any
-        more. Raises `BlockingIOError` if none are waiting."""
+        """Returns the number of bytes moved, or 0 once nothing can print any more. Raises
+        `BlockingIOError`."""
         size = self.size
         count = _splice(self.pipe, self.file, size)
         end = size + count - TAIL
@@ -92,7 +86,6 @@ class Spool:
         return self._start
 
     def next_byte(self, offset: int) -> int:
-        """Return the next offset at which there is, or will be, a byte."""
         try:
             return os.lseek(self.file, offset, os.SEEK_DATA)
         except OSError as error:
@@ -103,12 +96,11 @@ class Spool:
     def read(self, offset: int, most: int = PIECE) -> bytes:
         try:
             hole = os.lseek(self.file, offset, os.SEEK_HOLE)
-        except OSError:  # at the end
+        except OSError:
             return b""
         return os.pread(self.file, min(most, hole - offset), offset)
 
     def iter_from(self, offset: int) -> Iterator[bytes]:
-        """Yield the bytes from an offset on, and say where some are left out."""
         while offset < self.size:
             if piece := self.read(offset):
                 offset += len(piece)
@@ -125,7 +117,7 @@ class Spool:
 
     def _punch(self, start: int, end: int) -> None:
         start, end = -(-start // _PAGE) * _PAGE, end // _PAGE * _PAGE
-        if start < end and sys.platform == "linux":  # elsewhere, the file keeps its size
+        if start < end and sys.platform == "linux":
             self._library = self._library or ctypes.CDLL(None)
             self._library.fallocate(
                 self.file, _PUNCH_HOLE, ctypes.c_int64(start), ctypes.c_int64(end - start)
@@ -142,10 +134,8 @@ def _splice(pipe: int, file: int, offset: int) -> int:
 
 
 MAX_DISPLAY_CHARS = 50_000_000
-"""Maximum characters of rich displays to keep; of further ones, only the text is kept."""
 
 AUTO_ANSWERED = frozenset({"display", "quit"})
-"""Calls that need no answer while there is no host."""
 
 _STATE = struct.Struct("=qdqq")
 _HELLO = 64
@@ -154,8 +144,7 @@ PAGE = 65536
 
 
 class SharedState:
-    """State of the kernel in a shared page of memory, which the holder reads without a request,
-    because code may keep the kernel from answering."""
+    """Read by the holder without a request, because code may keep the kernel from answering."""
 
     def __init__(self, page: Any) -> None:
         self._page = page
@@ -165,7 +154,6 @@ class SharedState:
         self._page[_HELLO : _HELLO + len(data)] = data
 
     def set_cell(self, cell: int, output_offset: int = 0) -> None:
-        """Note which cell runs now (0 for none), and where its output starts."""
         has_run = self.has_run or cell > 0
         _STATE.pack_into(self._page, 0, cell, time.time(), has_run, output_offset)
 
@@ -182,7 +170,6 @@ class SharedState:
         return bool(_STATE.unpack_from(self._page)[2])
 
     def as_frame(self) -> Frame:
-        """Return the state for a host, with times in seconds since the epoch."""
         cell, since, has_run, _ = _STATE.unpack_from(self._page)
         hello = bytes(self._page[_HELLO:]).rstrip(b"\0")
         return {
@@ -194,8 +181,7 @@ class SharedState:
 
 
 class EventBacklog:
-    """Cells that no host has stored, with the offsets of their output, and calls that wait for an
-    answer. It is replayed when a host attaches."""
+    """Cells that no host has stored, and calls that wait; replayed when a host attaches."""
 
     def __init__(self, spool: Spool, state: SharedState) -> None:
         self.state = state
@@ -206,7 +192,6 @@ class EventBacklog:
         self._open: list[int] = []
         self._calls: dict[int, Frame] = {}
         self._acknowledged = 0
-        """The offset up to which a host has stored the output outside cells."""
         self._display_room = MAX_DISPLAY_CHARS
         self._last = 0
 
@@ -246,8 +231,8 @@ class EventBacklog:
             self._calls.pop(number, None)
 
     def on_stored(self, cells: list[int], offset: int) -> None:
-        """Note that a host has stored finished cells, so that they, and anything before them, need
-        not be sent again. offset: the end of the stored output outside cells."""
+        """Note that finished cells, and anything before them, are stored. offset: the end of the
+        stored output outside cells."""
         with self._lock:
             self._acknowledged = max(self._acknowledged, offset)
             running, stored = self._open[:1], 0

@@ -1,7 +1,4 @@
-"""The process next to a kernel on another machine, which keeps it when a connection breaks.
-
-Standard library only; the host sends it over the connection.
-"""
+"""The process next to a remote kernel, which keeps it when a connection breaks."""
 
 from __future__ import annotations
 
@@ -47,8 +44,7 @@ _GONE = b'{"error": "the kernel is not there any more"}\n'
 
 
 def main(folder: str, above: str) -> None:
-    """Connect stdin and stdout to the session's station; start the station if requested by the
-    host. above: the folder of all files."""
+    """Connect stdin and stdout to the session's station. above: the folder of all files."""
     line = os.fdopen(0, "rb", buffering=0, closefd=False).readline(_MAX_RELAYED_LINE)
     if not line.endswith(b"\n") and len(line) < _MAX_RELAYED_LINE:
         return
@@ -68,7 +64,7 @@ def main(folder: str, above: str) -> None:
             station.connect(name)
         station.sendall(json.dumps(asked).encode() + b"\n")
     except OSError as error:
-        if "start" in asked:  # a full disk, too many processes
+        if "start" in asked:
             _write_line({"error": f"no kernel can be started there: {error.strerror}"})
         else:
             os.write(1, _GONE)
@@ -81,7 +77,6 @@ def _write_line(answer: dict[str, Any]) -> None:
 
 
 def _start(name: str, folder: str, asked: dict[str, Any]) -> socket.socket:
-    """Fork the station, and return a connection to it. name: of its socket."""
     listener = socket.socket(socket.AF_UNIX)
     before = os.umask(0o077)
     listener.bind(name)
@@ -132,15 +127,14 @@ def _copy(station: socket.socket) -> None:
 
 
 def clean(above: str) -> dict[str, Any]:
-    """Remove our folders, unless there is a kernel. above: the folder of our files. Returns the
-    number of kernels, and the removed folders."""
+    """Remove our folders, unless there is a kernel."""
     folders = [each for each in (above, os.path.expanduser(FOLDER)) if os.path.isdir(each)]
     kernels = sum(_is_alive(above, name) for name in os.listdir(above) if name.endswith(".sock"))
     if kernels:
         return {"kernels": kernels, "removed": []}
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
-    with suppress(OSError):  # it also contains other files
+    with suppress(OSError):
         os.rmdir(os.path.dirname(os.path.expanduser(FOLDER)))
     return {"kernels": 0, "removed": [folder for folder in folders if not os.path.exists(folder)]}
 
@@ -156,19 +150,15 @@ def _is_alive(folder: str, name: str) -> bool:
 
 
 MAX_UNREAD = 256 * 2**20
-"""Maximum bytes that a kernel may leave unread."""
 
 _LENGTH = struct.Struct("!I")
 
 
 class Kernel:
-    """A kernel process. A host leaves it by closing its connection; new hosts are announced to
-    it."""
-
     def __init__(self, start: dict[str, Any], folder: str) -> None:
         self.output, write_end = os.pipe()
         self.spool = Spool(self.output, _anonymous_file("mahtab-output"))
-        self._offset = 0
+        self.offset = 0
         page = _anonymous_file("mahtab-state")
         os.ftruncate(page, PAGE)
         self.state = SharedState(mmap.mmap(page, PAGE))
@@ -185,7 +175,6 @@ class Kernel:
         self.channel: socket.socket | None
         self.channel, theirs = _open_channel(start["kernel_token"])
         self._previous_channel: socket.socket | None = None
-        """The previous host's connection, until the kernel communicates with the new host."""
         settings = StationSettings(
             control.fileno(), self.output, self.spool.file, page, float(start["keep"]) / 3600
         )
@@ -213,15 +202,14 @@ class Kernel:
         os.close(page)
 
     def attach(self, token: str) -> None:
-        """Connect the kernel to a new host. token: in hexadecimal. Raises `OSError` and
-        `ValueError`."""
+        """Raises `OSError` and `ValueError`."""
         new, theirs = _open_channel(token)
         with theirs:
             socket.send_fds(self.control, [ATTACH], [theirs.fileno()])
         self.unread.clear()
         self._previous_channel, self.channel = self.channel or self._previous_channel, new
         self._length, self._backlog_left = b"", _LENGTH.size
-        self._input_closed, self._offset = False, 0
+        self._input_closed, self.offset = False, 0
 
     def detach(self) -> None:
         for each in (self.channel, self._previous_channel):
@@ -230,16 +218,11 @@ class Kernel:
         self.channel = self._previous_channel = None
         self.unread.clear()
 
-    def send_bytes(self, data: bytes) -> None:
+    def send(self, data: bytes = b"", *, last: bool = False) -> None:
         self.unread += data
         if len(self.unread) > MAX_UNREAD:
             self.signal(signal.SIGKILL)
-
-    def stop_sending(self) -> None:
-        self._input_closed = True
-        self.send()
-
-    def send(self) -> None:
+        self._input_closed = self._input_closed or last
         if self.channel is None:
             return
         with suppress(BlockingIOError, ConnectionError):
@@ -254,8 +237,7 @@ class Kernel:
         return self._backlog_left > 0
 
     def receive(self) -> bytes:
-        """Return the next bytes of the kernel's frames; empty at the end. Raises
-        `BlockingIOError`."""
+        """Returns nothing at the end. Raises `BlockingIOError`."""
         assert self.channel is not None
         try:
             data = self.channel.recv(min(self._backlog_left or LINK_PIECE, LINK_PIECE))
@@ -274,20 +256,15 @@ class Kernel:
         return data
 
     def iter_output(self) -> Iterator[Message]:
-        """Yield output that was not passed on; for a new host, everything that is still
-        available."""
         while True:
-            if piece := self.spool.read(self._offset):
-                self._offset += len(piece)
+            if piece := self.spool.read(self.offset):
+                self.offset += len(piece)
                 yield Message(OUTPUT, piece)
-            elif self._offset < self.spool.size:
-                self._offset = self.spool.next_byte(self._offset)
-                yield Message(OFFSET, str(self._offset).encode())
+            elif self.offset < self.spool.size:
+                self.offset = self.spool.next_byte(self.offset)
+                yield Message(OFFSET, str(self.offset).encode())
             else:
                 return
-
-    def release_output(self, offset: int) -> None:
-        self.spool.release(min(offset, self._offset))
 
     def signal(self, number: int) -> None:
         if self._child is not None:
@@ -321,7 +298,6 @@ def _anonymous_file(name: str) -> int:
 
 
 def _interpreter(python: str, cwd: str) -> str:
-    """Find the interpreter: ours, a folder's, a file, or a name on the PATH."""
     if not python:
         return sys.executable
     path = os.path.join(cwd, os.path.expanduser(python))
@@ -331,21 +307,15 @@ def _interpreter(python: str, cwd: str) -> str:
 
 
 BACK_PRESSURE = 4 * 2**20
-"""Bytes not confirmed by the host, from which on a connected kernel must wait before printing more,
-as with a slow terminal."""
 MAX_AHEAD = 2**20
-"""Bytes for a disconnected host, from which on output stays in the spool, which may leave out its
-middle."""
+"""Bytes for a disconnected host, from which on output stays in the spool."""
 MAX_WAITING_DISPLAYS = 64 * 2**20
-"""Bytes for a disconnected host, from which on displays wait for it."""
 
 _MAX_FIRST_LINE = 4096
 _FIRST_LINE_TIMEOUT = 5.0
 _STOP_TIMEOUT = 6.0
-_FIRST_WIRE_TIMEOUT = 60.0
 _EXIT_RETENTION = 600.0
-"""Seconds for which a kernel's end is kept for the host; if a cell ended with it, as long as an
-idle kernel waits."""
+"""Seconds for which a kernel's end is kept for the host."""
 _HEARTBEAT = 5.0
 
 _Watched = tuple[Union[socket.socket, int], int, Callable[[], None]]
@@ -360,21 +330,16 @@ class Station:
         self._link = Link()
         self._wire: socket.socket | None = None
         self._candidates: dict[socket.socket, tuple[float, bytearray]] = {}
-        """Connections that have not sent their first line: when they began, and what they sent."""
         self._want_end: list[socket.socket] = []
         self._stopped = False
-        """Whether one of them requested it, so that a disconnected host will not come back for
-        it."""
         self._alone_since = time.monotonic()
         self._ends_at = 0.0
         self._away = False
         self._code: int | None = None
-        self._had_wire = False
         self._kernel = Kernel(request["start"], folder)
 
     def run(self, first: socket.socket) -> None:
-        """Serve until the kernel has ended and the host knows it, or nobody has connected for too
-        long. first: the connection of the host that starts us."""
+        """Serve until the host knows of the end, or nobody has connected for too long."""
         self._add_candidate(first)
         beat = time.monotonic()
         while not self._is_over():
@@ -396,7 +361,7 @@ class Station:
                     new.close()
 
     def _watched(self) -> Iterator[_Watched]:
-        yield self._listener, select.POLLIN, self._accept
+        yield self._listener, select.POLLIN, lambda: self._add_candidate(self._listener.accept()[0])
         for new in self._candidates:
             yield new, select.POLLIN, partial(self._authenticate, new)
         if self._wire is not None:
@@ -408,18 +373,15 @@ class Station:
         if kernel.channel is not None:
             writes = select.POLLOUT if kernel.unread else 0
             yield kernel.channel, select.POLLIN | writes, self._on_channel
-        # Readable once the kernel has closed its end, so it has ended.
         yield kernel.control, select.POLLIN, self._on_kernel_exit
         waits = self._wire is not None and self._link.waiting > BACK_PRESSURE
         if not kernel.all_printed and not waits:
             yield kernel.output, select.POLLIN, self._read_output
 
     def _is_over(self) -> bool:
-        """End a kernel that nobody wants any more, and return whether the station can end, too."""
         now, has_cell = time.monotonic(), self._kernel.state.cell > 0
         if self._code is None:
-            limit = self._idle_limit if self._had_wire else _FIRST_WIRE_TIMEOUT
-            abandoned = self._wire is None and now - self._alone_since > limit
+            abandoned = self._wire is None and now - self._alone_since > self._idle_limit
             if abandoned and not self._ends_at and not has_cell:
                 self._end_kernel()
             return False
@@ -429,8 +391,6 @@ class Station:
             return False
         limit = self._idle_limit if has_cell else min(self._idle_limit, _EXIT_RETENTION)
         return self._link.settled or self._stopped or now - self._alone_since > limit
-
-    # The kernel
 
     def _update_kernel(self) -> None:
         if self._code is not None:
@@ -450,11 +410,8 @@ class Station:
                 self._on_kernel_exit()
 
     def _receive(self) -> bool:
-        """Pass on data from the kernel, after the output that precedes it; returns False at its
-        end. A new host gets the backlog first.
-
-        Raises `BlockingIOError`.
-        """
+        """Pass on data, after the output that precedes it; returns False at the end. A new host
+        gets the backlog first. Raises `BlockingIOError`."""
         has_backlog = self._kernel.has_backlog
         data = self._kernel.receive()
         if not has_backlog:
@@ -497,11 +454,6 @@ class Station:
         self._link.send(EXITED, str(self._code).encode())
         for each in self._want_end:
             self._send_end(each)
-
-    # Connections
-
-    def _accept(self) -> None:
-        self._add_candidate(self._listener.accept()[0])
 
     def _add_candidate(self, new: socket.socket) -> None:
         # On systems other than Linux, only the folder's permissions keep others out.
@@ -568,8 +520,7 @@ class Station:
             self._end_kernel()
 
     def _use_wire(self, new: socket.socket, answer: dict[str, Any]) -> None:
-        """Use a connection for the host. answer: the first message to it."""
-        self._wire, self._had_wire = new, True
+        self._wire = new
         self._link.outgoing[:0] = (
             json.dumps({**answer, "received": self._link.received}).encode() + b"\n"
         )
@@ -587,16 +538,12 @@ class Station:
         new.close()
 
     def _attach(self, host: str, token: str) -> dict[str, Any]:
-        """Attach another host; returns the information for it. Raises `OSError` and
-        `ValueError`."""
         self._close_wire()
         self._kernel.attach(token)
         self._host, self._link = host, Link()
         return self._kernel.state.as_frame()
 
     def _send_last(self) -> dict[str, Any]:
-        """Send a host the output of the cell in which the kernel ended; returns the cell's
-        number."""
         self._close_wire()
         self._link = Link()
         for piece in self._kernel.spool.iter_from(self._kernel.state.output_offset):
@@ -629,12 +576,13 @@ class Station:
             self._close_wire()
 
     def _handle(self, message: Message) -> None:
+        kernel = self._kernel
         if message.kind == FRAMES:
-            self._kernel.send_bytes(message.data)
+            kernel.send(message.data)
         elif message.kind == SIGNAL:
             if self._code is None:
-                self._kernel.signal(int(message.data))
+                kernel.signal(int(message.data))
         elif message.kind == STORED:
-            self._kernel.release_output(int(message.data))
+            kernel.spool.release(min(int(message.data), kernel.offset))
         elif message.kind == END:
-            self._kernel.stop_sending()
+            kernel.send(last=True)

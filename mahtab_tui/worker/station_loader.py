@@ -1,10 +1,5 @@
 """Runs first on the other machine, as an argument of its Python: fetches our files over stdin,
-unless they are already there, and runs them.
-
-Its text is sent as it is, so it imports none of our modules. It prints `link.MAGIC` and its version
-after any other output, and answers the host's first line, ``{"digest": …, "size": …}``, with "have"
-or "send". Older Python versions understand all of it, too.
-"""
+unless they are there. Imports none of our modules; older Pythons read it, too."""
 
 import sys
 
@@ -75,7 +70,7 @@ def _load():  # type: ignore[no-untyped-def]  # Python 2 reads this, too
             os.rename(new, folder)
         except OSError as error:
             shutil.rmtree(new, ignore_errors=True)
-            if not os.path.isdir(folder):  # otherwise another process was quicker
+            if not os.path.isdir(folder):
                 sys.stderr.write("%s cannot be written there: %s\n" % (above, error.strerror))  # noqa: UP031
                 return
     package = type(sys)("mahtab_worker")

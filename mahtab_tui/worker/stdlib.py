@@ -15,29 +15,29 @@ from types import BuiltinFunctionType, ModuleType
 from typing import Any
 
 _PATH = [entry for entry in sys.path if entry]
-"""`sys.path` while the worker was loaded, without the working directory and PYTHONPATH."""
+"""Without the working directory and PYTHONPATH."""
 
 _OURS = __name__.rpartition(".")[0] + "."
 
 _OWNED = ("ast", "json", "json.decoder", "json.encoder", "json.scanner", "traceback")
-"""Modules whose functions look each other up by name; the user's code gets other copies."""
+"""The user's code gets other copies, because these functions look each other up by name."""
 _NOT_BOUND = ("__main__", "builtins", "linecache", "warnings")
 """Modules whose state we share with the user's code."""
 _bound: dict[str, ModuleType] = {}
-"""The library as seen by our modules, by name; empty if they see it like everybody else."""
+"""Empty if our modules see the library like everybody else."""
 _builtins: dict[str, Any] = {}
 
 
 class _PathOfThread(threading.local):
-    """A finder that lets one thread import from other folders, while cells use `sys.path`."""
+    """Lets one thread import from other folders, while cells use `sys.path`."""
 
     name = __name__.partition(".")[0]
     """Used to remove the finder from a Jupyter kernel."""
     path: list[str] | None = None
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Find a module of ours, which must see the library as it was bound, or a top-level module.
-        Raises `ModuleNotFoundError`, so that `sys.path` is not searched afterwards."""
+        """Find a module of ours, or a top-level one. Raises `ModuleNotFoundError`, so that
+        `sys.path` is not searched afterwards."""
         if _bound and name.startswith(_OURS):
             spec = importlib.machinery.PathFinder.find_spec(name, path)
             if spec is not None:
@@ -65,8 +65,6 @@ class _OwnLoader(importlib.machinery.SourceFileLoader):
 
 
 class _BoundSys(ModuleType):
-    """`sys` with its original functions and table of modules; everything else is current."""
-
     def __getattr__(self, name: str) -> Any:
         return getattr(sys, name)
 
@@ -78,11 +76,7 @@ class _BoundSys(ModuleType):
 
 
 def bind_library() -> None:
-    """Bind the library's current state for our modules, even if the user's code replaces its
-    functions later.
-
-    Must be called before any of that code runs, once none of our modules replaces functions itself.
-    """
+    """Bind the library's state for our modules, before the user's code can replace anything."""
     modules = [(name, module) for name, module in sys.modules.items() if type(module) is ModuleType]
     for name, module in modules:
         if name not in _NOT_BOUND and not name.startswith(_OURS):
@@ -117,7 +111,7 @@ def _import_bound(
 
 
 def late_import(name: str) -> ModuleType:
-    """Import a module that takes too long to import at the start (asyncio: 40 ms, 8 MiB)."""
+    """Import a module that takes too long at the start (asyncio: 40 ms, 8 MiB)."""
     loaded = sys.modules.get(name)
     # Another thread may still be loading it.
     if loaded is not None and not getattr(
@@ -129,12 +123,10 @@ def late_import(name: str) -> ModuleType:
 
 
 def own_module(name: str) -> Any:
-    """Import one of our modules late, by its name in the package."""
     return late_import(_OURS + name)
 
 
 def load_package(name: str, folder: str) -> ModuleType:
-    """Load a package under a name of ours, so that it is not mistaken for the user's."""
     known = sys.modules.get(name)
     if known is not None:
         return known
@@ -155,9 +147,9 @@ def load_package(name: str, folder: str) -> ModuleType:
 
 @contextmanager
 def importing_from(path: list[str]) -> Iterator[None]:
-    """Import modules from these folders, instead of those in `sys.path`, on this thread."""
+    """Import modules from these folders, not from `sys.path`, on this thread."""
     if _FINDER not in sys.meta_path:
-        # Never removed, because a thread that is iterating over the list would skip a finder.
+        # Never removed: a thread that iterates over the list would skip a finder.
         sys.meta_path.insert(0, _FINDER)
     before, _FINDER.path = _FINDER.path, path
     try:
@@ -167,6 +159,6 @@ def importing_from(path: list[str]) -> Iterator[None]:
 
 
 def is_ours(name: str) -> bool:
-    """Return whether the user's import of a module gives the same module as `late_import`."""
+    """Return whether the user's import of a module gives the same one."""
     ours, theirs = (importlib.machinery.PathFinder.find_spec(name, path) for path in (_PATH, None))
     return ours is not None and theirs is not None and ours.origin == theirs.origin

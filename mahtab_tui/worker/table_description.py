@@ -1,12 +1,11 @@
-"""Describes tables, columns, arrays and tensors of known libraries for a model, similar to
-``df.dtypes`` and ``df.head(3)``."""
+"""Describes tables, arrays and tensors for a model, similar to ``df.dtypes`` and ``df.head(3)``."""
 
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Iterable, Sequence
-from typing import Any, Callable, NamedTuple
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 from .inspection.children import (
     SEQUENCES,
@@ -19,19 +18,14 @@ from .inspection.columns import Column, cell_text, number_text
 from .inspection.library_columns import column_of, dtype_text, has_foreign_zone
 from .inspection.tables import as_table
 from .objects import (
-    MISSING,
     SCALARS,
     as_library_type,
     get_if_loaded,
-    is_class,
     is_from,
     is_one_of,
     is_own_column,
     is_own_index,
     is_own_type,
-    is_subclass,
-    name_of,
-    own_dict,
 )
 from .variables import HIDDEN_VALUE, looks_secret, one_line, safe_length, summary, type_name
 
@@ -41,34 +35,24 @@ _CELL_WIDTH = 40
 _MOST_COLUMNS = 60
 _SAMPLED_ROWS = 1_000
 _MOST_VALUES, _LONGEST_VALUE = 8, 24
-_MOST_COUNTED_CELLS = 20_000_000
-_SECONDS, _QUICK = 0.05, 200_000
-"""Time limit for counting missing values, and the number of cells below which there is no limit."""
-_CHUNK = 10_000
+_MOST_OBJECTS, _MOST_NUMBERS = 1_000_000, 50_000_000
+"""Cells of a table whose missing values are counted."""
 _LARGEST_ARRAY = 10_000_000
 _FIRST_ITEMS = 10
-_UNREADABLE = "…"
-"""Stands for a cell that only user code could read."""
 
 
 def describe_table(name: str, value: Any) -> list[str] | None:
-    """Describe an object of a known library in lines; None for other objects. Raises anything that
-    a library raises for an object in an odd state."""
+    """Describe an object of a known library in lines; None for other objects. May raise
+    anything."""
     kind = type_name(value)
     value = as_library_type(value)
-    if is_one_of(value, "pandas", "DataFrame") and all(map(is_own_index, value.axes)):
-        return _pandas_lines(name, kind, value)
-    if is_one_of(value, "polars", "DataFrame") or is_one_of(value, "pyarrow", "Table"):
-        return _typed_lines(name, kind, value)
-    if is_one_of(value, "polars", "LazyFrame"):
-        columns = f"{name}.collect_schema() tells its columns"
-        return [f"{name}: polars LazyFrame, not collected; {columns}"]
-    if is_one_of(value, "pandas", "Series") and all(map(is_own_index, value.axes)):
-        return _series_lines(name, kind, value)
+    if is_one_of(value, "pandas", "DataFrame", "Series") and all(map(is_own_index, value.axes)):
+        return (_frame_lines if value.ndim == 2 else _series_lines)(name, kind, value)
     if is_own_index(value):
-        return _index_lines(name, value)
-    if is_one_of(value, "polars", "Series"):
-        return _polars_series_lines(name, kind, value)
+        title = f"{name}: {kind}, {_many(len(value), 'items')}{_index_words(value)}"
+        return [title, *_first_line(_row_labels(value[:_FIRST_ITEMS]), len(value))]
+    if is_one_of(value, "polars", "DataFrame", "Series") or is_one_of(value, "pyarrow", "Table"):
+        return _typed_lines(name, kind, value)
     return _array_lines(name, kind, value) if is_one_of(value, "numpy", "ndarray") else None
 
 
@@ -79,54 +63,33 @@ class _Column(NamedTuple):
     label: str
     type: str
     missing: int | None
-    """None if there was no time to count."""
     cells: Sequence[str]
-    """The first rows."""
     values: Sequence[str] = ()
-    """Its distinct values, if they are few."""
 
 
 def _table_lines(
-    title: str,
-    head: str,
-    rows: int,
-    labels: Sequence[Any],
-    width: int,
-    describe_column: Callable[[int], _Column],
-    describe_dtype: Callable[[int], str],
-    row_labels: Sequence[str] = (),
+    title: str, head: str, columns: Sequence[_Column], total: int, row_labels: Sequence[str] = ()
 ) -> list[str]:
-    """Describe as many columns as fit next to each other, and name the next ones. Columns are
-    described one by one, because there may be thousands.
-
-    head: the code for the first rows. labels: of the first columns. width: number of all columns.
-    """
+    """Describe as many columns as fit next to each other, and name the next ones."""
     room = _ROW_WIDTH - max(map(len, row_labels), default=0)
-    columns: list[_Column] = []
-    for at in range(len(labels)):
-        column = describe_column(at)
-        room -= 2 + max(map(len, (column.label, *column.cells)))
-        if columns and room < 0:
-            break
-        columns.append(column)
-    longest = max((len(column.label) for column in columns), default=0)
-    longest_type = max((len(column.type) for column in columns), default=0)
+    ends = accumulate(max(map(len, (each.label, *each.cells))) + 2 for each in columns)
+    count = max(1, sum(end <= room for end in ends))
+    shown = columns[:count]
+    longest = max((len(column.label) for column in shown), default=0)
+    longest_type = max((len(column.type) for column in shown), default=0)
     lines = [title]
-    for column in columns:
-        missing = _count_words(column.missing, "  (", ")")
-        values = f"  values: {', '.join(column.values)}" if column.values else ""
-        lines.append(f"{column.label:<{longest}}    {column.type:>{longest_type}}{missing}{values}")
-    others = range(len(columns), len(labels))
-    words = [f"{_label(labels[at])} {describe_dtype(at)}" for at in others]
-    if width > len(labels):
-        words.append(f"... and {width - len(labels):,} more")
+    for label, dtype, missing, _, values in shown:
+        more = _count_words(missing, "  (", ")")
+        more += f"  values: {', '.join(values)}" if values else ""
+        lines.append(f"{label:<{longest}}    {dtype:>{longest_type}}{more}")
+    words = [f"{column.label} {column.type}" for column in columns[count:]]
+    if total > len(columns):
+        words.append(f"... and {total - len(columns):,} more")
     lines += _wrap_names(words)
-    count = min(_ROWS, rows)
-    if count and columns:
+    if shown and shown[0].cells:
         blocks = [["", *row_labels]] if row_labels else []
-        blocks += [[column.label, *column.cells] for column in columns]
-        if len(columns) < width:
-            blocks.append(["..."] * (count + 1))
+        blocks += [[column.label, *column.cells] for column in shown]
+        blocks += [["..."] * len(blocks[0])] if count < total else []
         lines += [head, *_align(blocks, left=bool(row_labels))]
     return lines
 
@@ -148,17 +111,10 @@ def _wrap_names(words: Sequence[str]) -> list[str]:
 
 
 def _align(blocks: Sequence[Sequence[str]], *, left: bool) -> list[str]:
-    """Arrange columns of texts side by side. left: whether the first is aligned to the left."""
-    widths = [max(map(len, block)) for block in blocks]
-    padded = [
-        [text.ljust(width) if left and not at else text.rjust(width) for text in block]
-        for at, (block, width) in enumerate(zip(blocks, widths))
-    ]
-    return ["  ".join(row).rstrip() for row in zip(*padded)]
-
-
-def _title(name: str, kind: str, shape: tuple[int, int], more: str = "") -> str:
-    return f"{name}: {kind}, {_many(shape[0], 'rows')} x {_many(shape[1], 'columns')}{more}"
+    specs = [f">{max(map(len, block))}" for block in blocks]
+    if left:
+        specs[0] = specs[0].replace(">", "<")
+    return ["  ".join(map(format, row, specs)).rstrip() for row in zip(*blocks)]
 
 
 def _many(count: int, unit: str) -> str:
@@ -169,20 +125,18 @@ def _literal(label: Any) -> str:
     return literal(label, _CELL_WIDTH) if type(label) is str else _label(label)
 
 
-def _build_column(
+def _column(
     label: Any,
     dtype: str,
-    missing: int | None,
-    column: Column | None,
     rows: int,
-    missing_text: str,
+    column: Column | None = None,
+    missing: int | None = 0,
+    missing_text: str = "",
     values: Sequence[str] = (),
 ) -> _Column:
-    """Describe a column. column: its first rows; None if they cannot be read."""
-    shown = _label(label)
-    rows = min(rows, _ROWS)
+    shown, rows = _label(label), min(rows, _ROWS)
     if column is None:
-        return _Column(shown, dtype, missing, [_UNREADABLE] * rows)
+        return _Column(shown, dtype, missing, ["…"] * rows)
     if looks_secret(shown) and not column.right:
         return _Column(shown, dtype, missing, [HIDDEN_VALUE] * rows)
     return _Column(shown, dtype, missing, _cells(column, rows, missing_text), values)
@@ -196,7 +150,6 @@ def _cells(column: Column, rows: int, missing_text: str) -> list[str]:
 
 
 def _cell(value: Any) -> str:
-    """Describe an object of the user's by its type."""
     text = cell_text(value)
     if value is None or type(value) is str:
         text = str(value)
@@ -214,14 +167,13 @@ def _cell(value: Any) -> str:
 
 
 def _label(label: Any) -> str:
-    """Write a text as it is, unless blanks at its ends would be invisible."""
     if type(label) is str and label and label == label.strip():
         return one_line(label, _CELL_WIDTH)
     written = short_key(label) if type(label) is str or type(label) is tuple else _cell(label)
     return one_line(written, _CELL_WIDTH)
 
 
-def _distinct(texts: Iterable[Any], rows: int) -> list[str]:
+def _distinct(texts: Sequence[Any]) -> list[str]:
     found: dict[str, None] = {}
     for text in texts:
         if type(text) is str:
@@ -230,7 +182,7 @@ def _distinct(texts: Iterable[Any], rows: int) -> list[str]:
                 return []
         elif cell_text(text) is not None:
             return []
-    return list(map(repr, found)) if rows >= 2 * len(found) else []
+    return list(map(repr, found)) if len(texts) >= 2 * len(found) else []
 
 
 def _first_line(texts: Sequence[str], size: int) -> list[str]:
@@ -241,66 +193,44 @@ def _first_line(texts: Sequence[str], size: int) -> list[str]:
 # pandas
 
 
-def _pandas_lines(name: str, kind: str, value: Any) -> list[str]:
-    rows, count = value.shape
+def _frame_lines(name: str, kind: str, value: Any) -> list[str]:
+    rows, width = value.shape
+    is_nested = is_one_of(value.columns, "pandas", "MultiIndex")
+    levels = value.columns.levels if is_nested else [value.columns]
     labels: list[Any] = []
-    if not _has_foreign_zones(value.columns):  # otherwise the table would create objects from them
+    if not any(has_foreign_zone(level.dtype) for level in levels):  # objects of it run its code
         labels = value.columns[:_MOST_COLUMNS].tolist()
     more = _index_words(value.index)
-    if is_one_of(value.columns, "pandas", "MultiIndex"):
-        more += f", columns: MultiIndex of {value.columns.nlevels} levels"
+    if is_nested:
+        more += f", columns: MultiIndex of {len(levels)} levels"
     elif labels and type(labels[0]) is not str:
         more += f", column labels: {type_name(labels[0])}"
-    ends = _counting_ends(rows * count)
-
-    def foreign_array(at: int) -> Any:
-        """Return the array of a column that is neither numpy's nor pandas'. A Series of it cannot
-        even be created without running its code."""
-        array = value._mgr.blocks[value._mgr.blknos[at]].values
-        return None if is_from(array, "numpy", "pandas") else array
-
-    def describe_dtype(at: int) -> str:
-        array = foreign_array(at)
-        return _pandas_type(value.iloc[:, at]) if array is None else f"<{type_name(array)}>"
 
     def describe_column(at: int) -> _Column:
-        if foreign_array(at) is not None:
-            return _build_column(labels[at], describe_dtype(at), 0, None, rows, "")
-        return _pandas_column(labels[at], value.iloc[:, at], ends)
+        array = value._mgr.blocks[value._mgr.blknos[at]].values
+        if is_from(array, "numpy", "pandas"):
+            return _pandas_column(labels[at], value.iloc[:, at], rows * width)
+        # Not even a Series of it can be created without running its code.
+        return _column(labels[at], f"<{type_name(array)}>", rows)
 
     return _table_lines(
-        _title(name, kind, value.shape, more),
+        f"{name}: {kind}, {_many(rows, 'rows')} x {_many(width, 'columns')}{more}",
         f"{name}.head({_ROWS}):",
-        rows,
-        labels,
-        count,
-        describe_column,
-        describe_dtype,
-        _row_labels(value.index),
+        list(map(describe_column, range(len(labels)))),
+        width,
+        _row_labels(value.index[:_ROWS]),
     )
 
 
-def _pandas_column(label: Any, series: Any, ends: float) -> _Column:
-    """Describe a column. series: all of it. ends: when to stop counting."""
-    dtype = _pandas_type(series)
+def _pandas_column(label: Any, series: Any, cells: int) -> _Column:
+    dtype, rows = _pandas_type(series), len(series)
     if not _is_readable(series):
-        return _build_column(label, dtype, 0, None, len(series), "")
-    missing = _count_missing(series, ends)
+        return _column(label, dtype, rows)
     missing_text = "NaT" if dtype.startswith(("datetime64", "timedelta64", "period")) else "NaN"
     has_texts = dtype in ("object", "str", "string", "category")
-    values = _pandas_values(series.iloc[:_SAMPLED_ROWS]) if has_texts else ()
-    column = column_of(series.iloc[:_ROWS])
-    return _build_column(label, dtype, missing, column, len(series), missing_text, values)
-
-
-def _pandas_values(part: Any) -> list[str]:
-    if type_name(part.dtype) != "CategoricalDtype":
-        return _distinct(part.tolist(), len(part))
-    categories = part.dtype.categories
-    codes = dict.fromkeys(part.array.codes.tolist())
-    if not is_one_of(categories, "pandas", "Index") or len(codes) > _MOST_VALUES + 1:
-        return []
-    return _distinct((categories[code] for code in codes if code >= 0), len(part))
+    values = _distinct(series.iloc[:_SAMPLED_ROWS].tolist()) if has_texts else ()
+    column, missing = column_of(series.iloc[:_ROWS]), _count_missing(series, cells)
+    return _column(label, dtype, rows, column, missing, missing_text, values)
 
 
 def _is_readable(series: Any) -> bool:
@@ -309,14 +239,10 @@ def _is_readable(series: Any) -> bool:
         return False
     dtype = series.dtype
     if is_one_of(dtype, "pandas", "ArrowDtype"):
-        return _is_plain(dtype.pyarrow_dtype)
+        return bool(_arrow_type(dtype.pyarrow_dtype))
     if is_one_of(dtype, "pandas", "CategoricalDtype"):
-        categories = dtype.categories
-        return (
-            is_own_index(categories)
-            and _is_readable(categories)
-            and not has_foreign_zone(categories.dtype)
-        )
+        index = dtype.categories
+        return is_own_index(index) and _is_readable(index) and not has_foreign_zone(index.dtype)
     if is_one_of(dtype, "pandas", "IntervalDtype"):
         return is_own_type(dtype.subtype) and not has_foreign_zone(dtype.subtype)
     return not is_one_of(dtype, "pandas", "SparseDtype")
@@ -325,70 +251,41 @@ def _is_readable(series: Any) -> bool:
 def _pandas_type(series: Any) -> str:
     if not is_own_column(series):
         return f"<{type_name(series._values)}>"
-    dtype = series.dtype
-    if is_one_of(dtype, "pandas", "ArrowDtype"):
-        return f"{_type_text(dtype.pyarrow_dtype)}[pyarrow]"
-    return one_line(dtype_text(dtype), _CELL_WIDTH)
+    if is_one_of(series.dtype, "pandas", "ArrowDtype"):
+        inner = series.dtype.pyarrow_dtype
+        return f"{_arrow_type(inner) or f'<{type_name(inner)}>'}[pyarrow]"
+    return one_line(dtype_text(series.dtype), _CELL_WIDTH)
 
 
-def _counting_ends(cells: int) -> float:
-    limit = float("inf") if cells <= _QUICK else _SECONDS if cells <= _MOST_COUNTED_CELLS else 0.0
-    return time.monotonic() + limit
-
-
-def _count_missing(series: Any, ends: float) -> int | None:
-    """Count the missing values; None if that would take too long."""
-    numpy = sys.modules["numpy"]
-    dtype = series.dtype
-    is_plain = is_subclass(type(dtype), get_if_loaded("numpy", "dtype"))
-    if is_plain and dtype.kind not in "fcmMO":
+def _count_missing(series: Any, cells: int) -> int | None:
+    """Count the missing values; None if that would take too long. cells: of the whole table."""
+    kind = series.dtype.kind if type(series.dtype).__module__.startswith("numpy") else ""
+    if kind and kind not in "fcmMO":
         return 0
-    if time.monotonic() > ends:
+    if cells > (_MOST_OBJECTS if kind == "O" else _MOST_NUMBERS):
         return None
-    if (is_plain and dtype.kind == "O") or getattr(dtype, "storage", "") == "python":
-        return _count_missing_objects(numpy.asarray(series.array, dtype=object), ends)
-    if not is_plain:
-        return int(series.array.isna().sum())
-    is_missing = numpy.isnan if dtype.kind in "fc" else numpy.isnat
-    return int(numpy.count_nonzero(is_missing(series.to_numpy())))
+    if kind != "O":
+        return int(series.isna().sum())
+    # By exact type, because numpy and pandas would ask each object for its class.
+    na, nat = get_if_loaded("pandas", "NA"), get_if_loaded("pandas", "NaT")
+    return sum(
+        each is None or each is na or each is nat or (type(each) is float and each != each)
+        for each in series.tolist()
+    )
 
 
-def _count_missing_objects(values: Any, ends: float) -> int | None:
-    """Count by exact type, because numpy and pandas would ask each object for its class."""
-    none = (None, get_if_loaded("pandas", "NA"), get_if_loaded("pandas", "NaT"))
-    missing = 0
-    for start in range(0, len(values), _CHUNK):
-        if time.monotonic() > ends:
-            return None
-        for value in values[start : start + _CHUNK].tolist():
-            if (type(value) is float and value != value) or any(value is each for each in none):
-                missing += 1
-    return missing
-
-
-def _has_foreign_zones(index: Any) -> bool:
-    levels = index.levels if is_one_of(index, "pandas", "MultiIndex") else [index]
-    return any(has_foreign_zone(level.dtype) for level in levels)
-
-
-def _row_labels(index: Any, rows: int = _ROWS) -> list[str]:
-    part = index[:rows]
-    if not is_one_of(part, "pandas", "MultiIndex"):
-        return _level_texts(part)
-    levels = [_level_texts(part.get_level_values(at)) for at in range(part.nlevels)]
-    return [", ".join(texts) for texts in zip(*levels)]
-
-
-def _level_texts(index: Any) -> list[str]:
+def _row_labels(index: Any) -> list[str]:
+    if is_one_of(index, "pandas", "MultiIndex"):
+        levels = [_row_labels(index.get_level_values(at)) for at in range(index.nlevels)]
+        return [", ".join(texts) for texts in zip(*levels)]
     if not _is_readable(index):
-        return [_UNREADABLE] * len(index)
+        return ["…"] * len(index)
     if type(index.name) is str and looks_secret(index.name):
         return [HIDDEN_VALUE] * len(index)
     return _cells(column_of(index), len(index), "NaN")
 
 
 def _index_words(index: Any) -> str:
-    """Return a clause; empty for the default index."""
     if is_one_of(index, "pandas", "MultiIndex"):
         words = ("None" if name is None else _literal(name) for name in index.names)
         return f", MultiIndex ({', '.join(words)})"
@@ -399,7 +296,7 @@ def _index_words(index: Any) -> str:
 
 
 def _series_lines(name: str, kind: str, value: Any) -> list[str]:
-    column = _pandas_column(value.name, value, _counting_ends(len(value)))
+    column = _pandas_column(value.name, value, len(value))
     label = "" if value.name is None else f", name {_literal(value.name)}"
     words = f"{column.type}{_count_words(column.missing, ', ')}{label}{_index_words(value.index)}"
     lines = [f"{name}: {kind}, {_many(len(value), 'rows')}, {words}"]
@@ -407,89 +304,36 @@ def _series_lines(name: str, kind: str, value: Any) -> list[str]:
         return lines
     if column.values:
         lines.append(f"values: {', '.join(column.values)}")
-    head = _align([_row_labels(value.index), column.cells], left=True)
+    head = _align([_row_labels(value.index[:_ROWS]), column.cells], left=True)
     return [*lines, f"{name}.head({_ROWS}):", *head]
-
-
-def _index_lines(name: str, value: Any) -> list[str]:
-    title = f"{name}: {type_name(value)}, {_many(len(value), 'items')}"
-    if not is_one_of(value, "pandas", "MultiIndex"):
-        title += f", {dtype_text(value.dtype)}"
-    names = ", ".join(_literal(each) for each in value.names if each is not None)
-    title += f", names: {names}" if names else ""
-    return [title, *_first_line(_row_labels(value, _FIRST_ITEMS), len(value))]
 
 
 # polars and Arrow
 
 
 def _typed_lines(name: str, kind: str, value: Any) -> list[str]:
-    is_polars = is_one_of(value, "polars", "DataFrame")
+    is_arrow = is_one_of(value, "pyarrow", "Table")
+    if is_one_of(value, "polars", "Series"):
+        value = value.to_frame()
+    dtypes = value.schema.types if is_arrow else value.dtypes
+    labels = value.column_names if is_arrow else value.columns
+    rows, width = value.shape
     head: Any = as_table(value.slice(0, _ROWS))
-    sample = value.slice(0, _SAMPLED_ROWS)
-    rows = len(value)
-    dtypes = value.dtypes if is_polars else value.schema.types
-    labels = (value.columns if is_polars else value.column_names)[:_MOST_COLUMNS]
-
-    def describe_column(at: int) -> _Column:
-        dtype, column = _type_text(dtypes[at]), None
-        if _is_plain(dtypes[at]):
-            column, part = head.column(at), head.series(at)
-            if _parts(dtypes[at]):
-                column = Column(part.to_list() if is_polars else part.to_pylist())
-        if not is_polars:
-            missing = value.column(at).null_count
-            return _build_column(labels[at], dtype, missing, column, rows, "null")
-        missing = 0 if column is None else value.to_series(at).null_count()
-        has_texts = dtype.partition("(")[0] in ("String", "Categorical", "Enum")
-        values = _distinct(sample.to_series(at).to_list(), len(sample)) if has_texts else ()
-        return _build_column(labels[at], dtype, missing, column, rows, "null", values)
-
-    return _table_lines(
-        _title(name, f"polars {kind}" if is_polars else "pyarrow Table", value.shape),
-        f"{name}.head({_ROWS}):" if is_polars else f"{name}.slice(0, {_ROWS}):",
-        rows,
-        labels,
-        len(dtypes),
-        describe_column,
-        lambda at: _type_text(dtypes[at]),
-    )
+    library = "pyarrow" if is_arrow else "polars"
+    lines = [f"{name}: {library} {kind}, {_many(rows, 'rows')} x {_many(width, 'columns')}"]
+    for at in range(min(width, _MOST_COLUMNS)):
+        dtype = _arrow_type(dtypes[at]) if is_arrow else one_line(str(dtypes[at]), _CELL_WIDTH)
+        known = head.column(at) if dtype else None
+        column = _column(labels[at], dtype or type_name(dtypes[at]), rows, known, 0, "null")
+        lines.append(f"{column.label} {column.type}: {', '.join(column.cells)}")
+    return [*lines, f"... and {width - _MOST_COLUMNS:,} more"] if width > _MOST_COLUMNS else lines
 
 
-def _polars_series_lines(name: str, kind: str, value: Any) -> list[str]:
-    readable = _is_plain(value.dtype)
-    missing = value.null_count() if readable else 0
-    head: Any = as_table(value.slice(0, _ROWS))
-    column = head.column(0) if readable else None
-    dtype = _type_text(value.dtype)
-    cells = _build_column(value.name, dtype, missing, column, len(value), "null").cells
-    label = f", name {_literal(value.name)}" if value.name else ""
-    words = f"{dtype}{_count_words(missing, ', ')}{label}"
-    title = f"{name}: polars {kind}, {_many(len(value), 'rows')}, {words}"
-    return [title, *_first_line(cells, len(value))]
-
-
-def _is_plain(dtype: Any) -> bool:
-    """Return whether a type of polars or Arrow, with all types in it, is the library's own."""
-    cls = dtype if is_class(dtype) else type(dtype)
-    own = is_from(dtype, "pyarrow") or get_if_loaded("polars", name_of(cls)) is cls
-    return own and all(map(_is_plain, _parts(dtype)))
-
-
-def _parts(dtype: Any) -> list[Any]:
-    if is_from(dtype, "pyarrow"):
-        return [dtype.field(at).type for at in range(dtype.num_fields)]
-    names = {} if is_class(dtype) else own_dict(dtype)
-    if "inner" in names:
-        return [names["inner"]]
-    fields = names.get("fields")
-    return [field.dtype for field in fields] if type(fields) is list else []
-
-
-def _type_text(dtype: Any) -> str:
-    if _is_plain(dtype):
-        return one_line(str(dtype), _CELL_WIDTH)
-    return f"<{one_line(name_of(dtype if is_class(dtype) else type(dtype)))}>"
+def _arrow_type(dtype: Any) -> str:
+    """Format a type of Arrow; empty if it, or one in it, is not the library's own."""
+    inner = (dtype.field(at).type for at in range(dtype.num_fields))
+    own = is_from(dtype, "pyarrow") and all(map(_arrow_type, inner))
+    return one_line(str(dtype), _CELL_WIDTH) if own else ""
 
 
 # Arrays
@@ -497,13 +341,8 @@ def _type_text(dtype: Any) -> str:
 
 def _array_lines(name: str, kind: str, value: Any) -> list[str]:
     shape = f"({', '.join(map(str, value.shape))}{',' if value.ndim == 1 else ''})"
-    dtype = value.dtype
-    if dtype.names is not None:
-        fields = [f"{_label(field)} {dtype[field]}" for field in dtype.names[:_MOST_COLUMNS]]
-        lines = [f"{name}: {kind}, shape {shape}, structured", f"fields: {', '.join(fields)}"]
-    else:
-        dtype = one_line(str(dtype), _CELL_WIDTH)
-        lines = [f"{name}: {kind}, {dtype}, shape {shape}{_extent(value)}"]
+    dtype = one_line(str(value.dtype), _ROW_WIDTH)
+    lines = [f"{name}: {kind}, {dtype}, shape {shape}{_extent(value)}"]
     if not value.ndim:
         return [*lines, f"value: {_item(value.tolist())}"]
     if not value.size:
@@ -514,31 +353,17 @@ def _array_lines(name: str, kind: str, value: Any) -> list[str]:
 
 def _extent(value: Any) -> str:
     kind = value.dtype.kind
-    if kind not in "iufmM" or not 0 < value.size <= _LARGEST_ARRAY or _is_mapped(value):
+    if kind not in "iufmM" or not 0 < value.size <= _LARGEST_ARRAY:
         return ""
-    numpy = sys.modules["numpy"]
-    missing = 0
-    with numpy.errstate(all="ignore"):
-        low, high = numpy.fmin.reduce(value, axis=None), numpy.fmax.reduce(value, axis=None)
-        if kind not in "iu":
-            is_missing = numpy.isnat if kind in "mM" else numpy.isnan
-            missing = int(numpy.count_nonzero(is_missing(value)))
+    missing = int((value != value).sum())
     if missing == value.size:
         return ", all missing"
+    numpy = sys.modules["numpy"]
+    ends = (numpy.fmin.reduce(value, axis=None), numpy.fmax.reduce(value, axis=None))
     first, last = (
-        number_text(float(each)) if kind == "f" else one_line(str(each)) for each in (low, high)
+        number_text(float(each)) if kind == "f" else one_line(str(each)) for each in ends
     )
     return f", min {first}, max {last}{_count_words(missing, ', ')}"
-
-
-def _is_mapped(value: Any) -> bool:
-    """Return whether an array, or the one that it is a part of, is a file."""
-    array, memmap = get_if_loaded("numpy", "ndarray"), get_if_loaded("numpy", "memmap")
-    while memmap is not MISSING and is_subclass(type(value), array):
-        if is_subclass(type(value), memmap):
-            return True
-        value = array.base.__get__(value)
-    return False
 
 
 def _item(item: Any) -> str:

@@ -1,8 +1,5 @@
-"""Tools for texts that are too long to print.
-
-Their results are recognised by identity and are plain `str`, because libraries that compare exact
-types (yaml) reject subclasses.
-"""
+"""Tools for texts that are too long to print. Results are recognised by identity, because
+libraries (yaml) reject subclasses of str."""
 
 from __future__ import annotations
 
@@ -14,15 +11,13 @@ from typing import Literal
 Form = Literal["markdown", "plain"]
 
 _TEXTS, _CHARACTERS = 100, 10_000_000
-"""Maximum number of texts and characters to remember; the newest text is always remembered."""
 
 
 _RETURNED: deque[tuple[str, Form]] = deque(maxlen=_TEXTS)
-"""The newest returned texts; kept alive, so that no other object gets their identity."""
+"""Kept alive, so that no other object gets their identity."""
 
 
 def mark_as_text(text: str, form: Form = "plain") -> str:
-    """Remember a text and return it."""
     _RETURNED.append((text, form))
     size = sum(len(each) for each, _ in list(_RETURNED))
     while len(_RETURNED) > 1 and size > _CHARACTERS:
@@ -31,7 +26,6 @@ def mark_as_text(text: str, form: Form = "plain") -> str:
 
 
 def text_form(value: object) -> Form | None:
-    """Return the form of a text returned by `mark_as_text`; None for other values."""
     return next((form for text, form in list(_RETURNED) if text is value), None)
 
 
@@ -45,7 +39,6 @@ def forget_short_texts() -> None:
 LINE_WIDTH = 500
 
 LONG_LINE = 10_000
-"""Longer lines (in characters) are cut inside by `partition`."""
 
 
 def peek(text: str, n: int = 2000, start: int = 0) -> str:
@@ -105,7 +98,6 @@ def partition(text: str, n: int = 10) -> list[str]:
 
 
 def partition_spans(text: str, n: int) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each part of a partition."""
     if n < 1:
         raise ValueError("n must be at least 1")
     start = 0

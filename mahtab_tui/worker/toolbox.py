@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import codecs
 import json
 import os
 import re
@@ -31,7 +32,6 @@ _BARE_ONLY = frozenset("python python3 bash sh zsh fish node irb".split())
 
 
 def needs_terminal(command: str) -> bool:
-    """Tell whether a command runs a program that needs the whole terminal."""
     try:
         words = late_import("shlex").split(command)
     except ValueError:
@@ -65,16 +65,13 @@ def _git_needs_terminal(words: list[str]) -> bool:
 
 
 def install_shell(call_host: Callable[[str, dict[str, Any]], Any]) -> None:
-    """Put the functions called by `magics.transform` into builtins."""
-
     def run(command: str, names: dict[str, Any] | None = None) -> None:
-        """Run a command. names: for `{expression}` in it; None for the caller's."""
         command = _fill_expressions(command, names)
         if needs_terminal(command):
             shell = os.environ.get("SHELL") or "/bin/sh"
             if os.path.basename(shell) in ("sh", "dash", "ash"):
-                # Ctrl+C would kill these shells before the program, which would be left with the
-                # terminal. Child processes do not inherit traps.
+                # Ctrl+C would kill these shells before the program. Child processes do not inherit
+                # traps.
                 command = f"trap : INT QUIT; {command}"
             argv = [shell, "-c", command]
             code = call_host("terminal", {"argv": argv, "cwd": os.getcwd()})
@@ -87,8 +84,7 @@ def install_shell(call_host: Callable[[str, dict[str, Any]], Any]) -> None:
 
 
 def _fill_expressions(command: str, names: dict[str, Any] | None) -> str:
-    """Replace each ``{expression}`` in a command by its value, but not what is no valid expression
-    (awk's ``{print $1}``). names: None for those of the cell that calls our caller."""
+    """Replace each ``{expression}`` by its value, unless it is not valid (awk's ``{print $1}``)."""
     frame = sys._getframe(2)
     spaces = (frame.f_globals, frame.f_locals) if names is None else (names, names)
 
@@ -102,7 +98,6 @@ def _fill_expressions(command: str, names: dict[str, Any] | None) -> str:
 
 
 def _lines(command: str, names: dict[str, Any] | None = None) -> list[str]:
-    """Return a command's output as lines; its errors are printed. names: as for `run`."""
     command = _fill_expressions(command, names)
     subprocess = late_import("subprocess")
     done = subprocess.run(
@@ -123,13 +118,6 @@ def _report_exit(code: int) -> None:
 
 
 _LINE_END = re.compile(r"\r?\n")
-_MARKS = (
-    (b"\xff\xfe\0\0", "utf-32"),
-    (b"\0\0\xfe\xff", "utf-32"),
-    (b"\xff\xfe", "utf-16"),
-    (b"\xfe\xff", "utf-16"),
-)
-"""Byte order marks; but UTF-8's is preserved as a character of the text."""
 
 
 def read(path: str, start: int = 1, end: int | None = None) -> str:
@@ -202,26 +190,15 @@ def _text(path: str) -> tuple[str, str]:
     """Return a file's text and its encoding, which preserves invalid bytes."""
     with open(path, "rb") as file:
         data = file.read()
-    encoding = _detect_encoding(data)
-    return data.decode(encoding, "surrogateescape"), encoding
-
-
-def _detect_encoding(data: bytes) -> str:
-    for mark, encoding in _MARKS:
-        if data.startswith(mark):
-            return encoding
-    text = data.decode("utf-8", "surrogateescape")
-    invalid = sum("\udc80" <= each <= "\udcff" for each in text)
-    if b"\0" in data or invalid * 2 <= sum(each > "\x7f" for each in text):
-        return "utf-8"
-    with suppress(ValueError):
-        data.decode("cp1252")
-        return "cp1252"
-    return "latin-1"
+    is_utf_16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    for encoding in ("utf-16",) if is_utf_16 else ("utf-8", "cp1252"):
+        with suppress(UnicodeDecodeError):
+            return data.decode(encoding), encoding
+    return data.decode("utf-8", "surrogateescape"), "utf-8"
 
 
 def _write(path: str, text: str, encoding: str) -> None:
-    """Replace a file's text atomically, keeping its mode; a link stays a link."""
+    """Replace a file's text atomically, keeping its mode and links."""
     try:
         data = text.encode(encoding, "surrogateescape")
     except UnicodeEncodeError as error:
@@ -256,7 +233,6 @@ def _nearest(text: str, old: str) -> str:
 
 
 def _reload(path: str) -> None:
-    """Reload a module that was imported from this file; an error is printed, not raised."""
     real = os.path.realpath(path)
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
@@ -296,19 +272,18 @@ def _describe_session(path: str) -> dict[str, Any]:
         for line in file:
             try:
                 entry = json.loads(line)
-            except (ValueError, RecursionError):
+                kind, content = entry["type"], entry["message"]["content"]
+            except (ValueError, LookupError, TypeError, RecursionError):
                 continue
-            if not isinstance(entry, dict) or entry.get("type") not in ("user", "assistant"):
+            if kind not in ("user", "assistant"):
                 continue
             messages += 1
             moment = str(entry.get("timestamp") or moment)
-            if not title and entry["type"] == "user":
-                message = entry.get("message")
-                content = message.get("content") if isinstance(message, dict) else None
-                if isinstance(content, list):
-                    parts = (part for part in content if isinstance(part, dict))
-                    content = " ".join(str(part.get("text", "")) for part in parts)
-                title = " ".join(content.split())[:_TITLE] if isinstance(content, str) else ""
+            if isinstance(content, list):
+                parts = (part for part in content if isinstance(part, dict))
+                content = " ".join(str(part.get("text", "")) for part in parts)
+            if not title and kind == "user":
+                title = " ".join(str(content).split())[:_TITLE]
     return {
         "id": os.path.splitext(os.path.basename(path))[0],
         "time": moment,
@@ -397,7 +372,7 @@ NAMES = frozenset(function.__name__ for function in _FUNCTIONS)
 
 
 def install(call_host: CallHost) -> None:
-    """Put the tools into builtins. call_host: calls the host with name and arguments, and waits."""
+    """Put the tools into builtins. call_host: calls the host and waits."""
     Host.call = staticmethod(call_host)
     for function in _FUNCTIONS:
         setattr(builtins, function.__name__, function)
@@ -408,8 +383,6 @@ def install(call_host: CallHost) -> None:
 
 
 def add_servers(servers: list[dict[str, Any]], origins: Any) -> dict[str, Any]:
-    """Put MCP servers into builtins, and return them by name. origins: an
-    `executor.CellAttribution`."""
     made: dict[str, Any] = late_import(f"{__package__}.servers").make_objects(
         servers, origins.caller_cell
     )
@@ -418,7 +391,7 @@ def add_servers(servers: list[dict[str, Any]], origins: Any) -> dict[str, Any]:
 
 
 def add_functions(functions: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Put host functions (`kernel.base.HostFunction` as dicts) into builtins, and return them by name."""
+    """Put host functions (`kernel.base.HostFunction`) into builtins, and return them."""
     made = {described["name"]: make_host_function(described) for described in functions}
     builtins.__dict__.update(made)
     return made

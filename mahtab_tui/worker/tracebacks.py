@@ -1,5 +1,4 @@
-"""Formats tracebacks: the user's lines and the error, without our own frames; library frames are
-only counted."""
+"""Formats tracebacks without our own frames; library frames are only counted."""
 
 from __future__ import annotations
 
@@ -12,15 +11,12 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 OUR_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-"""The folder of all our code around a cell: the worker's parent, which also contains the in-process
-kernel."""
+"""The worker's parent, which also contains the in-process kernel."""
 CELL = "In ["
-"""The start of cells' file names."""
 
 _HEAD, _TAIL = 12, 20
 
 _MOST_FRAMES = 200
-"""Maximum number of frames listed with a traceback."""
 
 _LONGEST_NAME = 4_096
 
@@ -30,16 +26,13 @@ _CYTHON = (".pyx", ".pxi", ".pxd")
 
 
 class TracebackFrame(NamedTuple):
-    """The source location of a line in a traceback."""
-
     file: str
     line: int
     """0 if unknown."""
     function: str
     """Empty for a syntax error."""
     row: int
-    """Number of lines from this frame's line, which may stand for several frames, to the end of the
-    text, where 1 is the last line; 0 if the text lacks it."""
+    """Number of lines from this frame's line to the end of the text (1: the last); 0 if missing."""
 
 
 class Traceback(NamedTuple):
@@ -47,7 +40,6 @@ class Traceback(NamedTuple):
     frames: list[TracebackFrame]
 
     def with_last_line(self, line: str) -> Traceback:
-        """Return the traceback with a line added after the error."""
         return Traceback(
             f"{self.text}{line}\n",
             [frame._replace(row=frame.row + 1) if frame.row else frame for frame in self.frames],
@@ -55,13 +47,11 @@ class Traceback(NamedTuple):
 
 
 def cell_filename(cell: int) -> str:
-    """Return the file name of a cell in `linecache`."""
     return f"{CELL}{cell}]"
 
 
 def library_name(file: str, function: str) -> str:
-    """Return the name of the library that a frame belongs to; empty for cells and the user's own
-    files."""
+    """Return the library of a frame; empty for cells and the user's own files."""
     if found := _PACKAGES.match(file):
         return found[1].removesuffix(".py")
     if file.startswith(_STANDARD):
@@ -78,7 +68,7 @@ def _is_library(frame: traceback.FrameSummary) -> bool:
 
 
 class _ShortStack(traceback.StackSummary):
-    """A stack that counts library frames instead of showing them, and shortens a recursion."""
+    """Counts library frames, and shortens a recursion."""
 
     folds = True
 
@@ -162,19 +152,17 @@ _STRING_HINT = r"Hint: a string in single quotation marks ends on its line: writ
 
 
 def syntax_error(error: BaseException) -> Traceback:
-    """Format a compile error: reason and location, without a stack, because nothing ran."""
     described = _format(traceback.TracebackException(type(error), error, None))
     return described.with_last_line(_STRING_HINT) if _UNTERMINATED.match(str(error)) else described
 
 
 def _format(described: traceback.TracebackException) -> Traceback:
-    """Format a traceback, and find the locations in its text by random marks that no message can
-    contain."""
+    """Format a traceback; random marks find the locations in its text."""
     lot = os.urandom(16).hex()
     locations: dict[tuple[str, int, str], str] = {}
 
     def mark(file: str, line: int | None, function: str) -> str:
-        """Return the mark of a location, always the same, because `traceback` compares names."""
+        """Return the mark of a location; `traceback` compares names."""
         location = (file, max(0, line or 0), function)
         return locations.setdefault(location, f"\0{lot}:{len(locations)}\0")
 
@@ -208,7 +196,6 @@ def _frame(file: str, line: int, function: str, row: int) -> TracebackFrame:
 def _linked_exceptions(
     described: traceback.TracebackException,
 ) -> Iterator[traceback.TracebackException]:
-    """Yield an exception and its linked exceptions, which are a tree even if they were circular."""
     waiting: list[traceback.TracebackException | None] = [described]
     while waiting:
         if (one := waiting.pop()) is not None:

@@ -1,8 +1,5 @@
-"""The namespace as a list of described names, and the changes made by a cell.
-
-No `repr`, `len`, `hasattr`, property or descriptor of a user's class ever runs here. Objects of
-unknown types are described only by the name of their type.
-"""
+"""Describes the namespace as a list of names, and the changes made by a cell. No user code runs:
+objects of unknown types are described only by the name of their type."""
 
 from __future__ import annotations
 
@@ -39,7 +36,6 @@ if TYPE_CHECKING:
     Seen = tuple[int, type, int | None, str]
 
 WIDTH = 60
-"""Maximum characters of a summary."""
 
 PLAIN = Classes(
     *(bool, int, float, complex, str, bytes, bytearray, type(None)),
@@ -64,7 +60,6 @@ def variable_kind(value: object) -> str:
 
 
 def type_name(value: object) -> str:
-    """Return the type's name, shortened."""
     return one_line(name_of(type(value)), 40)
 
 
@@ -80,7 +75,6 @@ def format_count(number: int, unit: str) -> str:
 
 
 def one_line(text: str, width: int = WIDTH) -> str:
-    """Return a text as one printable line of at most `width` characters."""
     if len(text) <= width and text.isprintable():
         return text
     cut = text[: width + 1]
@@ -91,35 +85,9 @@ def one_line(text: str, width: int = WIDTH) -> str:
 
 
 def module_version(names: dict[str, Any]) -> str:
-    """Return a module's version; empty if it has none. torch's has its own class, whose methods are
-    not run."""
+    """Return a module's version; empty if it has none. No method of torch's own class runs."""
     version = names.get("__version__")
     return one_line(str.__str__(version)) if issubclass(type(version), str) else ""
-
-
-def _str(value: str) -> str:
-    length = len(value)
-    return f"'{one_line(value)}'" if length <= WIDTH - 2 else format_count(length, "chars")
-
-
-def _bytes(value: Any) -> str:
-    length = len(value)
-    return one_line(repr(bytes(value))) if length <= 20 else format_count(length, "bytes")
-
-
-def _memory(value: memoryview) -> str:
-    try:
-        return format_count(value.nbytes, "bytes")
-    except ValueError:
-        return "released"
-
-
-def _int(value: int) -> str:
-    return str(value) if -_BIG < value < _BIG else format_count(value.bit_length(), "bits")
-
-
-def _sized(value: Any) -> str:
-    return format_count(len(value), "items")
 
 
 def _function(value: Any) -> str:
@@ -129,14 +97,23 @@ def _function(value: Any) -> str:
 
 _TYPES: dict[type, Callable[[Any], str]] = {
     **dict.fromkeys((bool, type(None), type(Ellipsis)), str),
-    int: _int,
+    int: lambda value: (
+        str(value) if -_BIG < value < _BIG else format_count(value.bit_length(), "bits")
+    ),
     **dict.fromkeys((float, complex), repr),
-    str: _str,
-    **dict.fromkeys((bytes, bytearray), _bytes),
-    memoryview: _memory,
-    **dict.fromkeys((list, tuple, set, frozenset, dict), _sized),
+    str: lambda value: (
+        f"'{one_line(value)}'" if len(value) <= WIDTH - 2 else format_count(len(value), "chars")
+    ),
+    **dict.fromkeys(
+        (bytes, bytearray),
+        lambda value: (
+            one_line(repr(bytes(value))) if len(value) <= 20 else format_count(len(value), "bytes")
+        ),
+    ),
+    **dict.fromkeys(
+        (list, tuple, set, frozenset, dict), lambda value: format_count(len(value), "items")
+    ),
     range: lambda value: one_line(repr(value)),
-    slice: lambda value: "",
     types.FunctionType: _function,
 }
 _BY_ID = {id(cls): describe for cls, describe in _TYPES.items()}
@@ -172,10 +149,6 @@ def _text(value: Any) -> str:
     return one_line(str(value))
 
 
-def _fraction(value: Any) -> str:
-    return _text(value) if abs(value.numerator) < _BIG and value.denominator < _BIG else ""
-
-
 def _moment(value: Any) -> str:
     # A time zone of the user's would run their code.
     known = class_module(type(value.tzinfo)) in ("builtins", "datetime", "zoneinfo")
@@ -186,12 +159,13 @@ def _time(value: Any) -> str:
     return value.isoformat() if value.tzinfo is None else ""
 
 
-# By module and name, because these modules are not imported here. If a module is not loaded, it has
-# no objects.
+# By name, because these modules are not imported here.
 _KNOWN: dict[tuple[str, str], Callable[[Any], str]] = {
     **{("pathlib", name): _text for name in ("PosixPath", "PurePosixPath", "PureWindowsPath")},
     ("decimal", "Decimal"): _text,
-    ("fractions", "Fraction"): _fraction,
+    ("fractions", "Fraction"): lambda value: (
+        str(value) if abs(value.numerator) < _BIG and value.denominator < _BIG else ""
+    ),
     ("datetime", "datetime"): _moment,
     ("datetime", "date"): _text,
     ("datetime", "time"): _time,
@@ -203,7 +177,6 @@ _KNOWN: dict[tuple[str, str], Callable[[Any], str]] = {
     ("polars", "Series"): _series,
     ("pyarrow", "Table"): _table,
     ("torch", "Tensor"): _tensor,
-    ("cupy", "ndarray"): _array,
 }
 
 
@@ -221,11 +194,10 @@ def _library(value: object) -> str | None:
 
 _BASES: tuple[Any, ...] = (dict, list, tuple, set, frozenset, str, bytes)
 _LENGTHS: dict[int, Callable[[Any], int]] = {id(base): base.__len__ for base in _BASES}
-"""By identity of the built-in class. No method of a subclass runs."""
 
 
 def safe_length(value: object) -> int | None:
-    """Return the length if it can be read without running user code; otherwise None."""
+    """Return the length if it can be read without running user code."""
     for base in mro_of(type(value)):
         length = _LENGTHS.get(id(base))
         if length is not None:
@@ -234,8 +206,7 @@ def safe_length(value: object) -> int | None:
 
 
 def summary(value: object) -> str:
-    """Describe an object in one line: shape, length, or a simple value; empty if nothing can be
-    read safely."""
+    """Describe an object in one line; empty if nothing can be read safely."""
     cls = type(value)
     describe = _BY_ID.get(id(cls))
     if describe is not None:
@@ -256,10 +227,9 @@ def summary(value: object) -> str:
 
 
 HIDDEN_VALUE = "••••••••"
-"""Shown instead of a hidden value."""
 
 _HINT = re.compile("pass|pw|secret|token|key|cred|bearer|auth", re.IGNORECASE)
-"""Occurs in each word of secrets' names; a quick test that most names fail."""
+"""A quick test that most names fail."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SECRET = frozenset(
     (
@@ -274,14 +244,12 @@ _KEYS = frozenset(
 _ABOUT = frozenset(
     "count counts length lengths len size sizes limit limits id ids index type types name names url path file budget rate usage policy field".split()
 )
-"""Last words of names that mean something about a secret, not the secret itself."""
+"""Last words of names that mean something about a secret."""
 _VALUES = (str, bytes, bytearray, int, float, complex)
-"""Types whose summary is the value, or its length."""
 
 
 def looks_secret(name: str) -> bool:
-    """Return whether a name contains a word such as ``password``, ``token`` or ``api_key``, as in
-    ``DB_PASSWORD`` and ``apiKey2``."""
+    """Return whether a name contains a word such as ``password`` or ``apiKey``."""
     if _HINT.search(name) is None:
         return False
     words = [word.lower() for word in _WORD.findall(name[:200])]
@@ -293,8 +261,7 @@ def looks_secret(name: str) -> bool:
 
 
 def is_hidden(name: str, value: object) -> bool:
-    """Return whether the value of a name is hidden. Containers are not searched; None, True and
-    False are shown."""
+    """Return whether the value of a name is hidden; containers are not searched."""
     cls = type(value)
     return (
         looks_secret(name) and cls is not bool and any(is_subclass(cls, base) for base in _VALUES)
@@ -302,20 +269,17 @@ def is_hidden(name: str, value: object) -> bool:
 
 
 def masked_summary(name: str, value: object) -> str:
-    """Return `summary`, or `HIDDEN_VALUE` if the value is hidden."""
     return HIDDEN_VALUE if is_hidden(name, value) else summary(value)
 
 
 HIDDEN = frozenset(
     "__name__ __builtins__ __doc__ __file__ __loader__ __package__ __spec__ __cached__ __annotations__ __warningregistry__ _".split()
 )
-"""The interpreter's own names."""
 
 _LIBRARY = os.path.dirname(types.__file__)
 
 
 def describe_variable(name: str, value: object) -> dict[str, Any]:
-    """Describe a variable for the host's list."""
     kind, summary = variable_kind(value), masked_summary(name, value)
     if not summary and kind == "data" and not _is_of_library(type(value)):
         summary = late_import(f"{__package__}.inspection.children").fields(value)
@@ -334,7 +298,7 @@ _IMMUTABLE = Classes(int, float, complex, bool, str, bytes, frozenset, type(None
 
 
 class NamespaceTracker:
-    """Tracks the changes of a namespace. Runs no code of the user's classes."""
+    """Tracks the changes of a namespace, without running user code."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
@@ -343,13 +307,11 @@ class NamespaceTracker:
         self._kinds: Kinds | None = None
 
     def listing(self) -> list[dict[str, Any]]:
-        """List every name that is not the interpreter's own."""
         return [describe_variable(name, value) for name, value in self._items()]
 
     def before_cell(
         self, tree: ast.Module, codes: tuple[types.CodeType, ...], steps: UndoHistory | None = None
     ) -> None:
-        """Prepare for a cell: note what it can reach. steps: creates a step to go back to."""
         self._before = None
         if not can_change_objects(tree, self._namespace):
             return
@@ -364,7 +326,7 @@ class NamespaceTracker:
         )
 
     def changes(self, tree: ast.Module | None) -> list[dict[str, Any]]:
-        """Return the changes since the last call. tree: the source that ran, if there is one."""
+        """Return the changes since the last call. tree: the source that ran, if any."""
         before, now = self._seen, self._take_snapshot()
         self._seen = now
         bound = bound_names(tree, imports=False) if tree is not None else frozenset()
@@ -399,7 +361,7 @@ class NamespaceTracker:
             return frozenset(), frozenset(before.mentioned)
 
     def _items(self) -> list[tuple[str, Any]]:
-        # A copy of the items in one step, because other threads may change the namespace meanwhile.
+        # In one step, because other threads may change the namespace meanwhile.
         return [
             (name, value)
             for name, value in list(self._namespace.items())
@@ -414,7 +376,6 @@ class NamespaceTracker:
 
 
 def merge_changes(changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Merge several changes, in order, into one per name."""
     merged: dict[str, dict[str, Any]] = {}
     for change in changes:
         before = merged.get(change["name"])
@@ -428,13 +389,11 @@ def merge_changes(changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _visible(value: object) -> str:
-    """Return what an in-place change would show: shapes of tables."""
     return "" if safe_length(value) is not None or type(value) in _IMMUTABLE else summary(value)
 
 
 def bound_names(tree: ast.Module, *, imports: bool = True) -> frozenset[str]:
-    """Return the names that a cell binds at its top level: assignments, definitions, loops, with,
-    except, match, walrus; optionally imports."""
+    """Return the names that a cell binds at its top level."""
     names: set[str] = set()
     pending: list[ast.AST] = list(ast.iter_child_nodes(tree))
     while pending:

@@ -12,9 +12,8 @@ from langchain_core.messages import BaseMessage
 
 from mahtab_tui.sandbox.base import Text
 from mahtab_tui.sandbox.process import open_sandboxes
-from mahtab_tui.search.api import rlm
+from mahtab_tui.search.api import Search, rlm
 from mahtab_tui.search.limits import Limits
-from mahtab_tui.search.search import Search
 from tests.benchmarks import recursion_peers
 from tests.benchmarks.table import Row, median, timed
 from tests.recursion_scripts import Reply, ScriptedModel, query_of

@@ -39,7 +39,6 @@ SHELL = [shlex.split(line, comments=True) for block in blocks("sh") for line in 
 
 
 def lines_of_program() -> list[list[str]]:
-    """Arguments after the program's name."""
     return [words[words.index("mahtab-tui") + 1 :] for words in SHELL if "mahtab-tui" in words]
 
 
@@ -142,7 +141,6 @@ def test_every_builtin_function_is_documented() -> None:
 
 @pytest.mark.parametrize("topic", TABLES)
 def test_tables_match_the_program(topic: str) -> None:
-    """If this fails, ``python -m tests.manual`` writes them anew."""
     assert PAGES[topic] == with_tables(topic, PAGES[topic])
 
 
@@ -187,7 +185,6 @@ def test_topic_is_shown_in_a_pager_on_a_terminal(start: Start, project: Path) ->
 
 
 def test_readme_tour_works(start: Start, project: Path) -> None:
-    """Its steps in their order, with what they have to be typed."""
     steps = dict(re.findall(r"(?m)^(\d+)\. (.*)$", README))
     assert len(steps) == 10
 
@@ -224,7 +221,7 @@ def test_readme_tour_works(start: Start, project: Path) -> None:
         )
     )
     screen.wait("RECURSION")
-    screen.wait("1 line has 2 of the words")
+    screen.wait("lines with 2 of the words")
     screen.wait("idle")
     screen.send("\x0f" + written(8, "t"))
     screen.press_until("enter", "Run again", asked="TRANSCRIPT")

@@ -24,7 +24,6 @@ CANARY = "canary4711"
 
 
 def found(*folders: Path) -> list[str]:
-    """The files below these folders in whose name or text the canary is."""
     files = [file for folder in folders for file in folder.rglob("*") if file.is_file()]
     return [
         str(file) for file in files if CANARY in file.name or CANARY.encode() in file.read_bytes()
@@ -64,7 +63,6 @@ def test_no_trace_session_writes_nothing(
 
 @pytest.fixture
 def langsmith() -> Iterator[tuple[dict[str, str], list[bytes]]]:
-    """The variables of a service that stands in for LangSmith, and what it was sent."""
     sent: list[bytes] = []
 
     class Service(BaseHTTPRequestHandler):

@@ -21,7 +21,7 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.info import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from tests.agents import Desk
-from tests.integration.kernels import Cells, RecordingHost
+from tests.integration.kernels import Cells, running
 from tests.integration.sandboxes import RecordingNode
 from tests.integration.sessions import Opened, OpenSession, Watched
 from tests.services import PROTOCOLS, Protocol, Service, serving
@@ -30,11 +30,8 @@ from tests.services import PROTOCOLS, Protocol, Service, serving
 @pytest.fixture
 def cells(project: Path) -> Iterator[Cells]:
     """A started kernel process, whose working directory is `project`."""
-    host = RecordingHost()
-    kernel = ProcessKernel()
-    kernel.start(host)
-    yield Cells(kernel, host)
-    kernel.close()
+    with running(ProcessKernel()) as cells:
+        yield cells
 
 
 @pytest.fixture

@@ -17,18 +17,13 @@ from tests.integration.kernels import RecordingHost
 
 SESSION = "session"
 OPEN: list[ProcessKernel] = []
-"""Kernels of screens of the test."""
 ELSEWHERE: list[Address] = []
-"""Addresses of the kernels of screens; empty for this machine."""
 
 
-def no_answer(prompt: str, hidden: bool) -> None:
-    """The way to another machine asks nothing."""
+def no_answer(prompt: str, hidden: bool) -> None: ...
 
 
 class Screen:
-    """A host with its kernel."""
-
     def __init__(
         self,
         *,
@@ -47,7 +42,6 @@ class Screen:
         self.displays: list[Display] = []
 
     def run(self, cell: int, code: str, limit: int | None = None) -> CellResult:
-        """Run a cell to its end, and say that it is stored."""
         result = self.kernel.execute(
             code, cell=cell, on_output=self._output, on_display=self.displays.append, limit=limit
         )
@@ -55,7 +49,6 @@ class Screen:
         return result
 
     def begin(self, cell: int, code: str) -> Future[CellResult]:
-        """Begin a cell, and wait until it has printed something."""
         result: Future[CellResult] = Future()
         begun = threading.Event()
 
@@ -70,14 +63,18 @@ class Screen:
         assert begun.wait(60)
         return result
 
-    def go_on(self, cell: int, *, nested: bool = False) -> CellResult | None:
-        """Wait for the end of a cell that an earlier screen began."""
-        return self.kernel.resume_cell(
+    def go_on(self, cell: int, *, nested: bool = False) -> CellResult:
+        result = self.kernel.resume_cell(
             cell, on_output=self._output, on_display=self.displays.append, nested=nested
         )
+        assert result is not None
+        return result
+
+    def knows(self, cell: int) -> bool:
+        resume = self.kernel.resume_cell
+        return resume(cell, on_output=self._output, on_display=self.displays.append) is not None
 
     def leave(self, *, on_purpose: bool = False) -> None:
-        """Leave the kernel as a screen that is killed does; on_purpose: as the user does."""
         self.kernel.close(leave=True, on_purpose=on_purpose)
 
     def _output(self, kind: str, text: str) -> None:
@@ -98,7 +95,6 @@ def _launcher(again: bool, hours: float) -> Launcher:
 
 
 def holder_of(kernel: int) -> int:
-    """The process of a kernel's group that is neither the kernel nor its child."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:

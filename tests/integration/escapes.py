@@ -12,12 +12,9 @@ import pytest
 
 
 class Escape(NamedTuple):
-    """One attempt."""
-
     name: str
     code: str
     seconds: float = 20.0
-    """Its time limit: short for what does not end by itself."""
     works: bool = True
     """Whether plain Python, unsandboxed and run by root, lets it through: then the canaries must
     notice there. Not for what takes a machine down."""
@@ -257,10 +254,8 @@ _EXHAUSTION = [
 ]  # fmt: skip
 
 ESCAPES = [*_FILES, *_ENVIRONMENT, *_NETWORK, *_PROCESSES, *_OTHERS, *_SYSTEM]
-"""To get out."""
 
 ATTACKS = [*(one._replace(works=False) for one in [*_FORGED, *_EXHAUSTION])]
-"""To take the engine, or the machine, down."""
 
 
 def some_quick(escapes: Iterable[Escape]) -> list[Any]:

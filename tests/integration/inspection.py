@@ -1,4 +1,4 @@
-"""Looking inside the objects of a real kernel, for tests."""
+"""Looking inside the objects of a real kernel."""
 
 from __future__ import annotations
 
@@ -24,18 +24,15 @@ def trap(name):
         raise SystemExit(name)
     return touch
 """
-"""Code for classes that must not be asked: a method that a trap is tells its name in ``touched``, and ends the cell."""
+"""Code for classes that must not run: a trap notes its name in ``touched``, and ends the cell."""
 
 
 class Looking:
-    """A kernel in which some code has run, and one screen's look into it."""
-
     def __init__(self, cells: Cells) -> None:
         self.cells = cells
         self.look = InspectorClient(cells.kernel)
 
     def run(self, code: str) -> None:
-        """Run a cell that must end well."""
         result = self.cells.run(code)
         assert result.status is Status.OK, result.output
 
@@ -48,7 +45,7 @@ class Looking:
         sort: tuple[int, bool] | None = None,
         **filters: str,
     ) -> TablePage:
-        """A page; a filter is given as ``c2="> 5"``, for the column 2."""
+        """Return a page; ``c2="> 5"`` filters column 2."""
         arranged = TableArrangement(
             sort, tuple((int(column[1:]), text) for column, text in filters.items())
         )
@@ -56,13 +53,11 @@ class Looking:
 
 
 def named(name: str) -> ObjectPath:
-    """The way to a variable."""
     return (["name", name],)
 
 
 @contextmanager
 def looking(undo_steps: int = 20) -> Iterator[Looking]:
-    """A kernel of its own, closed at the end."""
     host = RecordingHost()
     kernel = ProcessKernel(undo_steps=undo_steps)
     kernel.start(host)

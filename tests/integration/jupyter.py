@@ -7,9 +7,8 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,25 +16,21 @@ from jupyter_client.blocking.client import BlockingKernelClient
 
 from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.kernel.jupyter.kernel import jupyter_kernel
-from tests.integration.kernels import PATIENCE, Cells, RecordingHost
+from tests.integration.kernels import PATIENCE, Cells, RecordingHost, running
 from tests.ports import free_port
+from tests.waiting import wait_for
 
 TOKEN = "sesame-opens-the-door"
 
 
 class Server(NamedTuple):
-    """A Jupyter server on loopback."""
-
     address: str
-    """As for ``--kernel``, without a token."""
     process: subprocess.Popen[bytes]
     root: Path
-    """The folder that it shows."""
 
 
 @contextmanager
 def jupyter_server(folder: Path, *options: str) -> Iterator[Server]:
-    """options: of the server's command line."""
     port = free_port()
     command = [
         sys.executable,
@@ -64,21 +59,17 @@ def jupyter_server(folder: Path, *options: str) -> Iterator[Server]:
 
 
 def wait_for_port(port: int) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
+    def answers() -> bool:
         with socket.socket() as tried:
-            if tried.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    raise AssertionError("the server did not start")
+            return tried.connect_ex(("127.0.0.1", port)) == 0
+
+    wait_for(answers)
 
 
 @contextmanager
 def running_kernel(
     folder: Path,
 ) -> Iterator[tuple[str, BlockingKernelClient, subprocess.Popen[bytes]]]:
-    """A kernel that another program has started: its connection file, that program's client, and
-    its process."""
     file = folder / "connection.json"
     process = subprocess.Popen(
         [sys.executable, "-m", "ipykernel_launcher", "-f", str(file)],
@@ -87,11 +78,7 @@ def running_kernel(
     )
     client = BlockingKernelClient()
     try:
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline and not (
-            file.exists() and file.read_text().endswith("}")
-        ):
-            time.sleep(0.05)
+        wait_for(lambda: file.exists() and file.read_text().endswith("}"))
         client.load_connection_file(str(file))
         client.start_channels()
         client.wait_for_ready(timeout=PATIENCE)
@@ -138,7 +125,6 @@ IPKernelApp.launch_instance(kernel_class=Upper)
 
 
 def install_upper(folder: Path) -> str:
-    """Install a kernelspec for another language; returns the folder for JUPYTER_PATH."""
     spec = folder / "kernels" / "upper"
     spec.mkdir(parents=True)
     (spec / "upper.py").write_text(UPPER)
@@ -149,14 +135,8 @@ def install_upper(folder: Path) -> str:
     return str(folder)
 
 
-@contextmanager
-def cells_at(address: str, token: str = "", startup: str = "") -> Iterator[Cells]:
-    kernel, host = jupyter_kernel(address, token, os.getcwd(), startup), RecordingHost()
-    kernel.start(host)
-    try:
-        yield Cells(kernel, host)
-    finally:
-        kernel.close()
+def cells_at(address: str, token: str = "") -> AbstractContextManager[Cells]:
+    return running(jupyter_kernel(address, token, os.getcwd(), ""))
 
 
 def start(address: str, token: str = "") -> Kernel:
@@ -166,7 +146,6 @@ def start(address: str, token: str = "") -> Kernel:
 
 
 def value_for(client: BlockingKernelClient, expression: str) -> Any:
-    """Return the value of an expression for another client of the kernel."""
     reply = client.execute_interactive(
         "", silent=True, user_expressions={"told": expression}, timeout=PATIENCE
     )

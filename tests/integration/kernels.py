@@ -7,7 +7,8 @@ import os
 import queue
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,9 @@ from mahtab_tui.kernel.base import HostFunction, HostServer, Kernel, KernelInfo,
 from mahtab_tui.kernel.values import CellResult, OutputKind
 
 PATIENCE = 60.0
-"""Seconds after which something that must come counts as lost."""
 
 
 class RecordingHost:
-    """A `KernelHost` that keeps what it is told, and answers calls with `answer`."""
-
     def __init__(self) -> None:
         self.states: queue.Queue[tuple[KernelState, str]] = queue.Queue()
         self.late: queue.Queue[str] = queue.Queue()
@@ -51,14 +49,12 @@ class RecordingHost:
         self.cancelled.put(name)
 
     def wait_for_state(self, state: KernelState) -> str:
-        """The sentence that came with the next such state."""
         while True:
             found, text = self.states.get(timeout=PATIENCE)
             if found is state:
                 return text
 
     def wait_for_late(self, wanted: str) -> str:
-        """Late output up to the piece with which `wanted` is complete."""
         text = ""
         while wanted not in text:
             text += self.late.get(timeout=PATIENCE)
@@ -66,16 +62,12 @@ class RecordingHost:
 
 
 class Cells:
-    """Runs cells in a kernel, numbered as a session numbers them."""
-
     def __init__(self, kernel: Kernel, host: RecordingHost) -> None:
         self.kernel = kernel
         self.host = host
         self.number = 0
-        """Number of the last cell."""
 
     def run(self, code: str, limit: int | None = None, nested: bool = False) -> CellResult:
-        """Run a cell and wait for its end."""
         return self.run_until("", lambda: None, code, limit, nested)
 
     def run_until(
@@ -86,7 +78,6 @@ class Cells:
         limit: int | None = None,
         nested: bool = False,
     ) -> CellResult:
-        """Run a cell, and do `then` as soon as it has printed `wanted`."""
         self.number += 1
         seen: list[str] = []
 
@@ -103,17 +94,14 @@ class Cells:
         return result
 
     def interrupt_after(self, wanted: str, code: str) -> CellResult:
-        """Run a cell and interrupt it as soon as it has printed `wanted`."""
         return self.run_until(wanted, self.kernel.interrupt, code)
 
     def text(self, code: str) -> str:
-        """The output of a cell that ends well."""
         result = self.run(code)
         assert result.status == "ok", result
         return result.output
 
 
-@functools.cache
 @functools.cache
 def interpreters() -> Sequence[object]:
     """As a test's parameters every Python from 3.9 on that is found here, on the PATH and among
@@ -135,13 +123,21 @@ def interpreters() -> Sequence[object]:
     ]
 
 
+@contextmanager
+def running(kernel: Kernel) -> Iterator[Cells]:
+    host = RecordingHost()
+    kernel.start(host)
+    try:
+        yield Cells(kernel, host)
+    finally:
+        kernel.close()
+
+
 def executable(path: Path, text: str) -> str:
-    """A program of this text."""
     path.write_text(text)
     path.chmod(0o755)
     return str(path)
 
 
 def _output(*command: str) -> str:
-    """Return the output of a command; empty if it fails."""
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()

@@ -28,7 +28,6 @@ print("the end")
 
 
 def host(again: bool, seconds: float) -> None:
-    """Be a host for so long."""
     threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
     screen = Screen(again=again)
     if again:

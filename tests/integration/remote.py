@@ -19,18 +19,14 @@ _PROXY = Path(__file__).parents[1] / "wire_proxy.py"
 
 
 class Road:
-    """The way to another machine, which is this one with a home folder of its own."""
-
     def __init__(
         self, folder: Path, python: str = sys.executable, *, behind: Sequence[str] = ()
     ) -> None:
-        """behind: the command that starts the Python there."""
         self.folder = folder
         self._behind = behind
         self.home = folder / "home-there"
         self.home.mkdir()
         self.temporary = folder / "tmp-there"
-        """For the files of ours that the home folder cannot take; other tests have theirs."""
         self.temporary.mkdir()
         self.python = python
         self._open: list[ProcessKernel] = []
@@ -41,7 +37,6 @@ class Road:
 
     @property
     def typed(self) -> str:
-        """The address, as one types it after ``--kernel``."""
         there = [
             *self._behind,
             "env",
@@ -53,18 +48,20 @@ class Road:
         return f"command: {shlex.join([sys.executable, str(_PROXY), str(self.folder), *there])}"
 
     def delay(self, milliseconds: float) -> None:
-        """From now on each wire delays so much each way."""
         (self.folder / "delay").write_text(str(milliseconds))
 
     def kernel(self, *, keep: SaveTarget | None = None, keep_hours: float = 0.01) -> Cells:
-        """Start a kernel there."""
-        kernel, host = (
-            ProcessKernel(launcher=RemoteLauncher(self.address, keep_hours), keep=keep),
-            RecordingHost(),
-        )
+        kernel = ProcessKernel(launcher=RemoteLauncher(self.address, keep_hours), keep=keep)
+        host = RecordingHost()
         self._open.append(kernel)
         kernel.start(host)
         return Cells(kernel, host)
+
+    def refuse(self) -> None:
+        (self.folder / "refuse").touch()
+
+    def accept(self) -> None:
+        (self.folder / "refuse").unlink()
 
     def break_wire(self, how: str = "cut") -> None:
         """End the newest wire ("cut"), freeze it, or end it in the middle of the next piece
@@ -72,7 +69,6 @@ class Road:
         (self.folder / f"{how}-{self.wires()[-1]}").touch()
 
     def wires(self) -> list[int]:
-        """The process ids of the wires so far, in order."""
         files = sorted(self.folder.glob("pid-*"), key=lambda file: file.stat().st_mtime_ns)
         return [int(file.name.removeprefix("pid-")) for file in files]
 
@@ -80,7 +76,6 @@ class Road:
         wait_for(lambda: len(self.wires()) >= count)
 
     def sockets(self) -> list[str]:
-        """The sockets of the stations there."""
         cache = self.home / ".cache" / "mahtab-tui"
         return (
             [name for name in os.listdir(cache) if name.endswith(".sock")] if cache.exists() else []

@@ -9,7 +9,6 @@ from typing import Any
 from mahtab_tui.sandbox.base import Sandbox, TurnResult
 
 PATIENCE = 60.0
-"""Seconds of running time that no test's code needs."""
 
 
 class RecordingNode:
@@ -20,7 +19,6 @@ class RecordingNode:
         self.notifications: list[tuple[str, dict[str, Any]]] = []
         self.cancelled: list[str] = []
         self.waiting = asyncio.Event()
-        """A call has come."""
         self.answer: Callable[[str, dict[str, Any]], Awaitable[Any]] = echo
 
     async def call(self, name: str, args: dict[str, Any]) -> Any:
@@ -37,29 +35,24 @@ class RecordingNode:
 
     @property
     def finals(self) -> list[str]:
-        """The final answers."""
         return [args["text"] for name, args in self.notifications if name == "final"]
 
 
 async def echo(name: str, args: dict[str, Any]) -> Any:
-    """Answers each part with its query."""
     parts = args.get("parts", [None])
     queries = args["query"] if isinstance(args["query"], list) else [args["query"]] * len(parts)
     return {"answers": [{"text": query, "failed": False} for query in queries]}
 
 
 async def never(name: str, args: dict[str, Any]) -> Any:
-    """An answer that does not come."""
     await asyncio.Event().wait()
 
 
 async def run(sandbox: Sandbox, code: str, seconds: float = PATIENCE) -> TurnResult:
-    """A turn that has time enough."""
     return await sandbox.run(code, seconds)
 
 
 async def printed(sandbox: Sandbox, code: str) -> str:
-    """The output of a turn that ends well."""
     result = await run(sandbox, code)
     assert result.status == "ok", result
     return result.output

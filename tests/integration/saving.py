@@ -1,4 +1,4 @@
-"""Kernels one after the other, each with the namespace that the one before has kept."""
+"""Kernels one after the other, each with the namespace that the one before saved."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from tests.integration.kernels import PATIENCE, Cells, RecordingHost
 
 
 class SavedSession:
-    """The folder of a session's namespace, and the kernels over it."""
-
     def __init__(self, home: Path, megabytes: int = 200) -> None:
         above = home / "namespaces"
         above.mkdir(mode=0o700)
@@ -22,7 +20,6 @@ class SavedSession:
         self._cells = 0
 
     def kernel(self, python: str | None = None) -> Cells:
-        """Start a kernel."""
         kernel, host = ProcessKernel(python, keep=self.location), RecordingHost()
         self._open.append(kernel)
         kernel.start(host)
@@ -31,27 +28,24 @@ class SavedSession:
         return cells
 
     def keep(self, cells: Cells, *carried: str) -> KeepResult:
-        """Write the namespace."""
         self._cells = cells.number
         return cells.kernel.keep(carried, (), PATIENCE)
 
     def leave(self, code: str, python: str | None = None) -> None:
-        """Run a cell in a kernel of its own, and write the namespace."""
         cells = self.kernel(python)
         cells.text(code)
         self.keep(cells)
         cells.kernel.close()
 
     def again(self, cells: Cells, python: str | None = None) -> tuple[Cells, dict[str, str]]:
-        """Write the namespace, and read it into a new kernel: that, and the reasons for what is not
-        back."""
+        """Return a new kernel with the saved namespace, and the reasons for what is not
+        restored."""
         assert self.keep(cells).error == ""
         cells.kernel.close()
         new = self.kernel(python)
         return new, restored(new)
 
     def files(self) -> dict[str, int]:
-        """The files with variables, and when each was written."""
         return {path.name: path.stat().st_mtime_ns for path in self.folder.glob("*.variables")}
 
     def close(self) -> None:
@@ -60,14 +54,12 @@ class SavedSession:
 
 
 def listed(cells: Cells) -> SavedNamespace:
-    """Variables saved for a kernel."""
     saved = cells.kernel.saved_namespace()
     assert saved is not None
     return saved
 
 
 def restored(cells: Cells) -> dict[str, str]:
-    """Read everything that is kept; why each name is not back that is not."""
     saved = listed(cells)
     missing = {each.variable.name: each.reason for each in saved.missing}
     for file in saved.files:

@@ -36,7 +36,6 @@ def block(index: int, **fields: Any) -> bytes:
 
 
 def end_of(service: Service, *pieces: bytes) -> AnswerEnd:
-    """Everything that is known at the end of an answer of these pieces."""
     service.replies = [Reply(pieces, headers={"content-type": ANTHROPIC.content})]
     client = ChatClient("anthropic", service.url, "m", timeout=PATIENCE)
     *_, last = client.stream([{"role": "user", "content": "hi"}])

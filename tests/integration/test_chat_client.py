@@ -49,7 +49,6 @@ def client(service: Service, dialect: Dialect = "compatible", **more: Any) -> Ch
 
 
 def answer(it: ChatClient, **options: Any) -> list[ChatChunk]:
-    """The chunks of an answer, without those that only show that time passes."""
     return [chunk for chunk in it.stream(QUESTION, **options) if any(chunk)]
 
 
@@ -58,7 +57,6 @@ def text(chunks: list[ChatChunk]) -> str:
 
 
 def calls(chunks: list[ChatChunk]) -> dict[int, tuple[str, str, str]]:
-    """Id, name and arguments of each call, joined."""
     found: dict[int, tuple[str, str, str]] = {}
     for piece in (call for chunk in chunks for call in chunk.calls):
         number, name, arguments = found.get(piece.number, ("", "", ""))
@@ -270,12 +268,6 @@ def test_sampling_is_set_by_fields_and_by_each_call(service: Service, protocol: 
     assert protocol is OLLAMA or service.asked[0]["tool_choice"] == choice
 
 
-def test_sampling_option_that_a_protocol_lacks_is_refused(service: Service) -> None:
-    llm = get_llm("anthropic:m")
-    with pytest.raises(ModelError, match=r"^anthropic:m takes no seed\."):
-        with_sampling(llm, "anthropic:m", {"seed": 3})
-
-
 def test_open_connections_are_reused(service: Service) -> None:
     service.replies = [OPENAI.reply("So.")]
     it = client(service)
@@ -320,7 +312,6 @@ def test_a_stop_from_another_thread_ends_the_stream_and_the_connection(
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """The address of a server that accepts connections, or lets them wait, and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"http://127.0.0.1:{server.getsockname()[1]}/v1"
 

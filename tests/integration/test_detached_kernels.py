@@ -54,7 +54,6 @@ def closed_in_the_end() -> Iterator[None]:
 
 @pytest.fixture(params=["here", "elsewhere"])
 def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Each test is of a kernel of this machine, and of one elsewhere."""
     if request.param == "elsewhere":
         (tmp_path / "road").mkdir()
         ELSEWHERE.append(Road(tmp_path / "road").address)
@@ -63,7 +62,6 @@ def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 def go() -> None:
-    """Let a cell go on that waits, and wait until its kernel is idle, if it is here."""
     Path("go").touch()
     wait_for(lambda: all(kernel.cell == 0 for kernel in waiting_kernels(SESSION)))
 
@@ -83,7 +81,6 @@ def test_prints_and_displays_while_detached_arrive_in_order() -> None:
     go()
     second = Screen(again=True)
     result = second.go_on(1)
-    assert result is not None
     assert result.status is Status.OK
     text = result.output
     assert [text.count(f"before {n}") for n in range(3)] == [1, 1, 1]
@@ -127,12 +124,12 @@ def test_stored_cell_is_not_replayed_and_an_unknown_one_is_ignored() -> None:
     first.run(2, "x = 2")
     first.leave()
     second = Screen(again=True)
-    assert [second.go_on(cell) for cell in (1, 3)] == [None, None]
+    assert not any(second.knows(cell) for cell in (1, 3))
     second.kernel.acknowledge(2)
     assert second.run(3, "x + 1").output == "3\n"
     second.leave()
     third = Screen(again=True)
-    assert [third.go_on(cell) for cell in (1, 2, 3)] == [None, None, None]
+    assert not any(third.knows(cell) for cell in (1, 2, 3))
     third.kernel.close()
 
 
@@ -156,7 +153,6 @@ def test_a_million_lines_are_all_replayed() -> None:
     go()
     second = Screen(again=True)
     result = second.go_on(1)
-    assert result is not None
     lines = result.output.splitlines()
     assert lines == ["begun", *(f"line {n}" for n in range(1_000_000))]
     second.kernel.close()
@@ -205,8 +201,6 @@ def test_nested_cell_and_its_caller_are_replayed_with_their_own_output() -> None
     second = Screen(again=True, answer="because")
     inner = second.go_on(2, nested=True)
     outer = second.go_on(1)
-    assert inner is not None
-    assert outer is not None
     assert (inner.output, outer.output) == ("begun\ninner\n", "outer\nafter because\n")
     second.kernel.close()
 
@@ -218,7 +212,6 @@ def test_displays_need_no_host_while_detached_but_a_question_waits() -> None:
     time.sleep(0.2)
     second = Screen(again=True, answer="Ada")
     result = second.go_on(1)
-    assert result is not None
     assert result.output.startswith("begun\nstays\n")
     assert second.run(2, "name").output == "'Ada'\n"
     assert second.host.calls.get()[0] == "input"
@@ -239,7 +232,6 @@ def test_second_screen_claims_the_kernel_and_the_first_is_notified() -> None:
     first.kernel.close()
     Path("go").touch()
     result = second.go_on(2)
-    assert result is not None
     assert result.status is Status.OK
     assert second.run(3, "n").output == "1\n"
     second.kernel.close()
@@ -376,13 +368,6 @@ def test_unusable_folder_is_reported_and_the_kernel_ends_with_its_host(home: Pat
     screen.kernel.close()
 
 
-def test_launcher_offers_its_detached_kernel_once() -> None:
-    left_with("")
-    launcher = LocalDetachable(SESSION, 1.0, attach(SESSION))
-    assert launcher.will_reattach
-    go()
-
-
 @pytest.mark.usefixtures("anywhere")
 @pytest.mark.parametrize("times", [5, pytest.param(100, marks=pytest.mark.slow)])
 def test_hosts_killed_during_a_cell_lose_nothing(project: Path, times: int) -> None:
@@ -413,7 +398,6 @@ def test_answered_call_is_not_repeated() -> None:
     go()
     second = Screen(again=True, answer="Grace")
     result = second.go_on(1)
-    assert result is not None
     assert result.output.endswith("Ada\n")
     assert second.run(2, "0").output == "0\n"
     assert second.host.calls.empty()
@@ -434,7 +418,6 @@ def test_last_message_of_a_dying_host_is_processed() -> None:
     second = Screen(again=True)
     os.kill(kernel.pid, signal.SIGCONT)
     result = second.go_on(2)
-    assert result is not None
     assert result.output == "heard\n"
 
 
@@ -447,7 +430,6 @@ def test_stored_background_output_is_not_replayed_after_a_resumed_cell() -> None
     first.leave()
     second = Screen(again=True)
     result = second.go_on(1)
-    assert result is not None
     assert result.output == "begun\n"
     assert second.run(2, "0").output == "0\n"
     assert second.host.late.empty()
@@ -495,5 +477,4 @@ def test_cell_started_during_a_replay_gets_none_of_the_replayed_output() -> None
     second = Screen(again=True)
     assert second.run(2, "print('own')").output == "own\n"
     earlier = second.go_on(1)
-    assert earlier is not None
     assert len(earlier.output.splitlines()) == 300_001

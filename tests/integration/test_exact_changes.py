@@ -1,5 +1,4 @@
-"""Changes of a cell inside objects: compared with the state before it, not guessed from its
-code."""
+"""Changes inside objects, compared with the state before a cell."""
 
 from __future__ import annotations
 
@@ -17,8 +16,7 @@ SIGNS = {"changed": "~", "perhaps": "?"}
 
 
 def inside(cells: Cells, *codes: str) -> str:
-    """Return the changes of the last of these cells inside objects, as the transcript shows them:
-    `~items ?generator`."""
+    """Return the changes that the last cell made inside objects, as in `~items ?generator`."""
     result = [cells.run(code) for code in codes][-1]
     assert result.status == "ok", result.output
     return " ".join(
@@ -28,7 +26,7 @@ def inside(cells: Cells, *codes: str) -> str:
 
 @pytest.fixture(scope="module", params=[20, 0], ids=["with undo", "without undo"])
 def shared_cells(request: pytest.FixtureRequest) -> Iterator[Cells]:
-    """A kernel with a forked process to compare with, and one without."""
+    """With a forked process to compare with, and without."""
     kernel = ProcessKernel(undo_steps=request.param)
     kernel.start(host := RecordingHost())
     cells = Cells(kernel, host)
@@ -39,7 +37,6 @@ def shared_cells(request: pytest.FixtureRequest) -> Iterator[Cells]:
 
 @pytest.fixture
 def any_cells(shared_cells: Cells) -> Cells:
-    """Such a kernel, without the names of the test before."""
     shared_cells.text(
         "for _name in [*globals()]:\n    if _name not in _first: del globals()[_name]"
     )
@@ -50,7 +47,6 @@ RECORDS = "records = [{'n': n - 1, 'name': str(n), 'rate': n / 7, 'tags': ['a', 
 
 CASES = {
     "a method that changes a list": ("items = [1, 2]", "items.reverse()", "~items"),
-    "a method that changes nothing": ("items = [1]", "items.count(1)", ""),
     "taken back in the same cell": ("items = [1]", "items.append(2)\nitems.pop()", ""),
     "a helper that knows the object by another name": (
         "items = alias = [1]\ndef helper():\n    alias.append(2)",
@@ -72,7 +68,6 @@ CASES = {
         "len(records), records[-1], sum(each['n'] for each in records)",
         "",
     ),
-    "records under other names": (RECORDS, "first = records[0]; last = first['tags']", ""),
     "records whose keys move": (RECORDS, "records[7]['n'] = records[7].pop('n')", "~records"),
     "many numbers that are looked at": ("many = list(range(200_000))", "max(many)", ""),
     "one of many numbers": ("many = list(range(200_000))", "many[-1] = 3.0", "~many"),
@@ -87,12 +82,6 @@ CASES = {
         "?many",
     ),
     "very deep": ("deep = []\nfor _ in range(50_000): deep = [deep]", "len(deep)", "?deep"),
-    "looking at the 1,000th object": ("many = [[n] for n in range(1000)]", "many[999]", ""),
-    "a method of a class from a cell": (
-        "items = []\nclass C:\n    def add(self): items.append(1)\nc = C()",
-        "c.add()",
-        "~items",
-    ),
     "code in a text": ("items = [1]", "exec('items' + '[0] = 2')", "~items"),
     "an attribute": ("class C: pass\nc = C(); c.x = [1]", "c.x.append(2)", "~c"),
     "a variable of a closure": (
@@ -107,11 +96,6 @@ CASES = {
         "~numbers",
     ),
     "an array of plain bytes": ("data = bytearray(100)", "data[77] = 1", "~data"),
-    "what another cell's function returns": (
-        "items = [1]\ndef get(): return items",
-        "get().clear()",
-        "~items",
-    ),
     "a queue": ("import queue\njobs = queue.Queue()", "jobs.put(1)", "~jobs"),
     "only that name": ("import queue\njobs = queue.Queue()\nitems = [1]", "items[0] = 2", "~items"),
     "a decimal number that is looked at": (
@@ -133,8 +117,6 @@ TABLES = {
     "dropped in place": ("df.drop(columns='a', inplace=True)", "~df"),
     "a column replaced": ("df['a'] = 1", "~df"),
     "a function that changes it": ("change(df)", "~df"),
-    "summed": ("df.groupby('c').a.sum()", ""),
-    "an array filled": ("arr[:] = 0", "~arr ~view"),
     "an array changed through a view": ("view[3] = 5", "~arr ~view"),
     "an array filled with what it has": ("arr[:] = arr.copy()", ""),
     "an array changed and changed back": ("arr[2] += 1\narr[2] -= 1", ""),
@@ -221,7 +203,6 @@ def fork():
 
 
 def test_process_forked_by_the_cell_hides_no_change(cells: Cells) -> None:
-    """Linux tells what was written since the last fork, whoever forked."""
     pytest.importorskip("numpy")
     cells.text(
         f"import numpy as np\narr = np.arange(1_000_000)\nother = np.arange(1_000_000)\n{FORK}"
@@ -303,17 +284,13 @@ def test_no_code_of_a_hostile_class_runs(any_cells: Cells) -> None:
 
 
 def test_c_object_is_compared_by_its_own_state(any_cells: Cells) -> None:
-    assert (
-        inside(any_cells, "import itertools\nnumbers = itertools.count()", "next(numbers)")
-        == "~numbers"
-    )
+    assert inside(any_cells, "numbers = iter([1, 2])", "next(numbers)") == "~numbers"
     assert inside(any_cells, "numbers") == ""
 
 
-@pytest.mark.parametrize("end", ["raise ValueError", "1 / 0"])
-def test_changes_before_a_failure_are_reported(any_cells: Cells, end: str) -> None:
+def test_changes_before_a_failure_are_reported(any_cells: Cells) -> None:
     any_cells.text("items = [1]")
-    result = any_cells.run(f"items[0] = 2\n{end}")
+    result = any_cells.run("items[0] = 2\n1 / 0")
     assert [(change.name, change.change) for change in result.changes] == [("items", "changed")]
 
 

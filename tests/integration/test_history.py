@@ -37,9 +37,6 @@ ANSWER = {"text": "Noted.", "repeat": True}
 
 
 class Listener(BaseChatModel):
-    """Says yes, and keeps what it was sent; of more characters than `most` it says that it is too
-    long."""
-
     most: int = 10_000_000
     window: int = 64_000
     answers: ClassVar[str] = "Yes."
@@ -76,7 +73,6 @@ def agent_over(desk: Desk, llm: BaseChatModel, max_history: int = 4, **more: Any
 
 
 def questions(sent: Sequence[tuple[str, str]]) -> list[str]:
-    """The questions in what a model was sent, by their last words."""
     return [text.split()[-1] for kind, text in sent if kind == "human"]
 
 

@@ -32,7 +32,6 @@ def closed_in_the_end() -> Iterator[None]:
 
 @pytest.fixture
 def path() -> Path:
-    """The socket of a kernel that waits."""
     first = Screen()
     first.run(1, "n = 41")
     first.leave()

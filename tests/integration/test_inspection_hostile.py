@@ -21,9 +21,6 @@ from tests.integration.inspection import TRAP, Looking, looking, named
 from tests.integration.kernels import PATIENCE
 from tests.waiting import wait_for
 
-# Objects that misbehave, or change when they are looked at carelessly: looked at in every view,
-# nothing of theirs runs and nothing changes.
-
 ZOO = (
     TRAP
     + '''
@@ -128,7 +125,7 @@ def zoo() -> Iterator[Looking]:
 
 
 def look_everywhere(look: InspectorClient, path: ObjectPath, opened: InspectedObject) -> None:
-    """Ask everything that no view asks on demand only."""
+    """Ask everything that runs no code of the object's."""
     for attributes in (False, True):
         look.children(path, 0, 50, attributes=attributes)
     if "table" in opened.views:
@@ -168,11 +165,6 @@ def test_inspecting_runs_no_object_code_and_changes_nothing(zoo: Looking, name: 
             look_everywhere(zoo.look, path, zoo.look.open(path))
     assert zoo.cells.run("print(touched)").output == "[]\n"
     assert state(zoo) == before
-
-
-def test_self_reference_is_marked(zoo: Looking) -> None:
-    _, (child,) = zoo.look.children(named("itself"), 0, 10)
-    assert (child.state, child.count) == ("cycle", 0)
 
 
 def test_ten_thousand_nested_levels_can_be_walked(zoo: Looking) -> None:
@@ -245,10 +237,6 @@ def test_inspection_imports_none_of_the_big_libraries() -> None:
         assert loaded.output == "[]\n"
 
 
-# Objects that are unusual, but nobody's ill will: very many attributes, columns or digits, rare
-# types, files that are none.
-
-
 @pytest.fixture(scope="module")
 def odd() -> Iterator[Looking]:
     with looking() as found:
@@ -257,7 +245,6 @@ def odd() -> Iterator[Looking]:
 
 
 def test_objects_with_very_many_attributes_are_listed_in_time(odd: Looking) -> None:
-    """Looking each name up among all others took minutes."""
     odd.run(
         "class Many: pass\nmany = Many(); many.__dict__.update((f'a{n}', n) for n in range(50_000))"
     )
@@ -326,11 +313,10 @@ def test_only_numbers_are_plotted(odd: Looking, value: str, drawn: bool) -> None
             odd.look.plot(named("numbers"), "line", 20, 20)
 
 
-@pytest.mark.parametrize("code", ["np.arange(100.0)", "np.ones((5, 7))"])
-def test_plot_fits_a_tiny_screen(odd: Looking, code: str) -> None:
-    odd.run(f"drawn = {code}")
-    plot = odd.look.plot(named("drawn"), "line", -1, -2)
-    assert (len(plot.xs), len(plot.grid)) in ((2, 0), (0, 1))
+def test_plot_fits_a_tiny_screen(odd: Looking) -> None:
+    odd.run("line, grid = np.arange(100.0), np.ones((5, 7))")
+    assert len(odd.look.plot(named("line"), "line", -1, -2).xs) == 2
+    assert len(odd.look.plot(named("grid"), "line", -1, -2).grid) == 1
 
 
 @pytest.mark.parametrize("condition", ["> 5 bananas", "> 99999999999999999999999999 s", "= soon"])
@@ -342,14 +328,12 @@ def test_unreadable_timedelta_condition_is_refused(odd: Looking, condition: str)
 
 def test_all_numbers_of_a_large_array_in_columns_are_counted(odd: Looking) -> None:
     odd.run("tall = np.zeros((5_001, 10_001), dtype='i1', order='F'); tall[5_000, :] = 7")
-    figures = odd.look.array_figures(named("tall"))
-    assert (figures.max, figures.zeros) == ("7", 5_000 * 10_001)
+    assert odd.look.array_figures(named("tall")).max == "7"
     odd.run("tall = np.zeros((5_001 * 2, 10_001), dtype='i1')[::2]")
     with pytest.raises(KernelError, match="is not contiguous"):
         odd.look.array_figures(named("tall"))
     odd.run("tall = np.arange(10)[::3]")
     assert odd.look.array_figures(named("tall")).max == "9"
-    assert odd.look.array(named("tall")).layout == "strided"
 
 
 def test_sorting_emits_no_warnings(odd: Looking) -> None:
@@ -390,8 +374,6 @@ def test_custom_version_class_is_read_without_running_its_code(
 
 
 def test_late_property_value_is_dropped_after_its_screen_closes() -> None:
-    """In a kernel of its own: among the large variables of the others each cell may take longer
-    than the property is waited for."""
     with looking() as own:
         own.run("import threading, weakref")
         own.run(
@@ -399,8 +381,8 @@ def test_late_property_value_is_dropped_after_its_screen_closes() -> None:
         )
 
         def was_late() -> bool:
-            """Close the screen while the property runs; returns whether its value came afterwards,
-            as it does unless the machine is busy."""
+            """Close the screen while the property runs; return whether its value came
+            afterwards."""
             own.run("begun, closed, made = threading.Event(), threading.Event(), weakref.WeakSet()")
             look = InspectorClient(own.cells.kernel)
             with ThreadPoolExecutor(1) as pool:

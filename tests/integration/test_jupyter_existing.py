@@ -93,21 +93,10 @@ def test_custom_certificate_is_trusted_where_the_user_allows_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    about = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-keyout",
-        str(key),
-        "-out",
-        str(certificate),
-        *about,
-    ]
-    subprocess.run(command, check=True, capture_output=True)
+    about = "-subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1 -days 2"
+    command = f"openssl req -x509 -newkey rsa:2048 -nodes {about}".split()
+    files = ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*command, *files], check=True, capture_output=True)
     with jupyter_server(tmp_path, f"--certfile={certificate}", f"--keyfile={key}") as served:
         with pytest.raises(
             KernelError,
@@ -120,9 +109,16 @@ def test_custom_certificate_is_trusted_where_the_user_allows_it(
             assert cells.text("6 * 7") == "42\n"
 
 
-def test_missing_server_gives_one_sentence() -> None:
-    with pytest.raises(KernelError, match=r"^There is no server at 127\.0\.0\.1:1/user\.$"):
-        start("jupyter+http://127.0.0.1:1/user/", TOKEN)
+@pytest.mark.parametrize(
+    ("address", "sentence"),
+    [
+        ("jupyter+http://127.0.0.1:1/user/", "There is no server at 127.0.0.1:1/user."),
+        ("existing:/nothing.json", "There is no connection file /nothing.json."),
+    ],
+)
+def test_missing_kernel_gives_one_sentence(address: str, sentence: str) -> None:
+    with pytest.raises(KernelError, match=f"^{re.escape(sentence)}$"):
+        start(address, TOKEN)
 
 
 def test_kernel_of_a_vanished_server_can_be_given_up(tmp_path: Path) -> None:
@@ -222,11 +218,6 @@ def test_broken_connection_file_gives_one_sentence(tmp_path: Path, text: str) ->
         start(f"existing:{file}")
 
 
-def test_missing_connection_file_gives_one_sentence() -> None:
-    with pytest.raises(KernelError, match=r"^There is no connection file /nothing\.json\.$"):
-        start("existing:/nothing.json")
-
-
 def test_kernel_of_another_language_is_supported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,14 +236,6 @@ def test_kernel_of_another_language_is_supported(
         ):
             cells.kernel.inspect("x")
         assert cells.interrupt_after("go", "wait").status is Status.INTERRUPTED
-        assert cells.text("again") == "AGAIN\n"
-
-
-def test_odd_messages_of_a_kernel_do_no_harm(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("JUPYTER_PATH", install_upper(tmp_path))
-    with cells_at("jupyter:upper") as cells:
         result = cells.run("odd")
         assert (result.status, result.output.splitlines()[-1]) == (Status.OK, "ODD")
         assert cells.text("again") == "AGAIN\n"
@@ -263,12 +246,8 @@ def test_missing_libraries_error_names_the_package_to_install(
 ) -> None:
     monkeypatch.delitem(sys.modules, "mahtab_tui.kernel.jupyter.local", raising=False)
     monkeypatch.setitem(sys.modules, "jupyter_client.kernelspec", None)
-    with pytest.raises(KernelError) as raised:
+    with pytest.raises(KernelError, match=r"^Kernels of Jupyter need .* mahtab-tui\[jupyter\]\.$"):
         kernel.jupyter_kernel("jupyter:python3", "", "/", "")
-    assert (
-        str(raised.value)
-        == "Kernels of Jupyter need its client libraries: install mahtab-tui[jupyter]."
-    )
 
 
 def _words(reply: dict[str, dict[str, str]]) -> set[str]:
@@ -291,7 +270,6 @@ def proxy(served: Server) -> Iterator[TcpProxy]:
 
 @pytest.fixture
 def proxied_cells(served: Server, proxy: TcpProxy) -> Iterator[Cells]:
-    """A kernel behind the proxy."""
     with cells_at(re.sub(r":\d+/", f":{proxy.port}/", served.address), TOKEN) as cells:
         yield cells
 
@@ -384,10 +362,7 @@ def test_cell_whose_end_was_lost_ends_with_an_explanation(
         "go", lose, "print('go')\nimport time; time.sleep(0.3); open(ended, 'w').close()"
     )
     assert result.status is Status.DIED
-    assert (
-        result.detail
-        == "The connection was lost: how the cell ended is unknown, and some of its output may be missing."
-    )
+    assert "how the cell ended is unknown" in result.detail
     assert proxied_cells.text("6 * 7") == "42\n"
 
 
@@ -403,10 +378,8 @@ def test_unacknowledged_cell_is_not_run_again(proxied_cells: Cells, proxy: TcpPr
 
     threading.Thread(target=come_back).start()
     result = proxied_cells.run("count += 1")
-    assert (result.status, result.detail) == (
-        Status.DIED,
-        "The connection was lost: how the cell ended is unknown, and some of its output may be missing.",
-    )
+    assert result.status is Status.DIED
+    assert "how the cell ended is unknown" in result.detail
     assert proxied_cells.text("count") == "1\n"
 
 

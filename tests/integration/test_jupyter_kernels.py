@@ -17,12 +17,11 @@ from mahtab_tui.kernel.base import HostFunction, KernelError, KernelState
 from mahtab_tui.kernel.jupyter.kernel import jupyter_kernel
 from mahtab_tui.kernel.values import CellResult, Status
 from tests.integration.jupyter import start
-from tests.integration.kernels import Cells, RecordingHost
+from tests.integration.kernels import Cells, RecordingHost, running
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cells]:
-    """Cells in one kernel for the tests that leave it as it was."""
     kernel, host = (
         jupyter_kernel("jupyter:python3", "", str(tmp_path_factory.mktemp("there")), ""),
         RecordingHost(),
@@ -104,15 +103,15 @@ def test_error_ends_with_a_useful_hint(cells: Cells) -> None:
     )
 
 
-def test_table_is_displayed_as_a_table(cells: Cells) -> None:
-    result = cells.run("import pandas\npandas.DataFrame({'a': [1]})")
-    assert [each.mime for each in result.displays] == ["text/html"]
-    assert "<table" in result.displays[0].data
-
-
-def test_picture_is_displayed_as_a_picture(cells: Cells) -> None:
-    result = cells.run("from PIL import Image\nImage.new('RGB', (2, 2))")
-    assert [each.mime for each in result.displays] == ["image/png"]
+@pytest.mark.parametrize(
+    ("code", "mime"),
+    [
+        ("import pandas\npandas.DataFrame({'a': [1]})", "text/html"),
+        ("from PIL import Image\nImage.new('RGB', (2, 2))", "image/png"),
+    ],
+)
+def test_tables_and_pictures_are_displayed(cells: Cells, code: str, mime: str) -> None:
+    assert [each.mime for each in cells.run(code).displays] == [mime]
 
 
 def test_cleared_output_is_replaced(cells: Cells) -> None:
@@ -166,12 +165,10 @@ def test_input_is_requested_and_shown(cells: Cells) -> None:
     cells.host.answer = lambda name, args: "blue"
     assert cells.run("colour = input('colour? ')\ncolour").output == "colour? blue\n'blue'\n"
     assert cells.host.calls.get() == ("input", {"prompt": "colour? ", "password": False})
-
-
-def test_hidden_input_is_not_shown(cells: Cells) -> None:
-    cells.host.answer = lambda name, args: "hush"
     assert cells.run("import getpass\nlen(getpass.getpass('key: '))").output == "key: \n4\n"
     assert cells.host.calls.get() == ("input", {"prompt": "key: ", "password": True})
+    cells.host.answer = lambda name, args: None
+    assert "EOFError" in cells.run("input('more? ')").output
 
 
 def test_reason_for_unavailable_input_is_shown(cells: Cells) -> None:
@@ -180,10 +177,6 @@ def test_reason_for_unavailable_input_is_shown(cells: Cells) -> None:
 
     cells.host.answer = refuse
     assert cells.run("input('more? ')").output.startswith("more? nobody is here\n")
-
-
-def test_the_end_of_input_is_an_error(cells: Cells) -> None:
-    assert "EOFError" in cells.run("input('more? ')").output
 
 
 def test_code_can_call_the_host(cells: Cells) -> None:
@@ -293,14 +286,8 @@ def test_missing_capabilities_are_reported(cells: Cells) -> None:
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Cells]:
-    """Cells in a kernel for one test."""
-    kernel, host = (
-        jupyter_kernel("jupyter:python3", "", str(tmp_path), "begun = 1"),
-        RecordingHost(),
-    )
-    kernel.start(host)
-    yield Cells(kernel, host)
-    kernel.close()
+    with running(jupyter_kernel("jupyter:python3", "", str(tmp_path), "begun = 1")) as cells:
+        yield cells
 
 
 def test_dead_kernel_is_reported_and_replaced(own: Cells) -> None:

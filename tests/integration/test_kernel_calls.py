@@ -15,14 +15,22 @@ from mahtab_tui.kernel.base import HostFunction
 from mahtab_tui.kernel.values import CellResult, Status
 from tests.integration.kernels import PATIENCE, Cells
 
-# Code in the kernel asks the host: input, passwords, the debugger, any call by name; cells inside
-# cells.
-
 
 def answers(cells: Cells, *lines: str | None) -> None:
-    """Answer the next requests for input with these lines, then with the end of the input."""
     left = list(lines)
     cells.host.answer = lambda name, args: left.pop(0) if left else None
+
+
+def nest(cells: Cells, code: str) -> list[CellResult]:
+    """Run code inside each cell that calls the host; returns the results to come."""
+    inner: list[CellResult] = []
+
+    def answer(name: str, args: Mapping[str, Any]) -> str:
+        inner.append(cells.run(code, nested=True))
+        return "answered"
+
+    cells.host.answer = answer
+    return inner
 
 
 def test_input_asks_the_host_and_shows_prompt_and_reply(cells: Cells) -> None:
@@ -130,13 +138,7 @@ def test_reply_that_json_cannot_carry_is_an_error_and_not_a_hang(cells: Cells) -
 
 
 def test_a_cell_inside_a_waiting_cell_runs_in_the_same_namespace(cells: Cells) -> None:
-    inner: list[CellResult] = []
-
-    def answer(name: str, args: Mapping[str, Any]) -> str:
-        inner.append(cells.run("print('inner sees', x)\ny = x + 1", limit=10_000, nested=True))
-        return "answered"
-
-    cells.host.answer = answer
+    inner = nest(cells, "print('inner sees', x)\ny = x + 1")
     outer = cells.run("x = 1\nprint('before')\nz = input()\nprint('after', y)")
     assert inner[0].output == "inner sees 1\n"
     assert [change.name for change in inner[0].changes] == ["y"]
@@ -145,35 +147,21 @@ def test_a_cell_inside_a_waiting_cell_runs_in_the_same_namespace(cells: Cells) -
 
 
 def test_a_cell_inside_does_not_print_into_the_outer_cells_redirection(cells: Cells) -> None:
-    def answer(name: str, args: Mapping[str, Any]) -> str:
-        return cells.run("print('inner')", nested=True).output
-
-    cells.host.answer = answer
+    inner = nest(cells, "print('inner')")
     code = "import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()) as s:\n    print('kept'); a = input()\ns.getvalue(), a"
-    assert cells.text(code) == "('kept\\ninner\\n\\n', 'inner\\n')\n"
+    assert cells.text(code) == "('kept\\nanswered\\n', 'answered')\n"
+    assert inner[0].output == "inner\n"
 
 
 def test_cells_nest_two_levels_deep_at_most(cells: Cells) -> None:
-    inner: list[CellResult] = []
-
-    def answer(name: str, args: Mapping[str, Any]) -> str:
-        inner.append(cells.run("input()", nested=True))
-        return "x"
-
-    cells.host.answer = answer
+    inner = nest(cells, "input()")
     assert cells.run("input()").status is Status.OK
     assert [result.status for result in inner] == [Status.ERROR, Status.OK, Status.OK]
     assert "two levels deep" in inner[0].output
 
 
 def test_await_inside_a_cell_waiting_in_the_loop_is_a_clear_error(cells: Cells) -> None:
-    inner: list[CellResult] = []
-
-    def answer(name: str, args: Mapping[str, Any]) -> str:
-        inner.append(cells.run("import asyncio; await asyncio.sleep(0)", nested=True))
-        return "x"
-
-    cells.host.answer = answer
+    inner = nest(cells, "import asyncio; await asyncio.sleep(0)")
     cells.run("async def f():\n    return input()\nawait f()")
     assert inner[0].status is Status.ERROR
     assert "event loop" in inner[0].output
@@ -232,8 +220,6 @@ def test_host_function_receives_json_values(cells: Cells) -> None:
     ]
 
 
-# Stopping a cell: what waits, what computes, what children do; and never a cell that is not meant.
-
 WAITS = {
     "computes": "while True: pass",
     "sleeps": "import time; time.sleep(1000)",
@@ -269,12 +255,8 @@ def test_traceback_of_an_interrupt_shows_only_the_cells_lines(cells: Cells) -> N
     assert lines == ['  File "In [1]", line 3, in <module>']
 
 
-def test_an_interrupt_while_no_cell_runs_does_nothing(cells: Cells) -> None:
+def test_interrupts_while_no_cell_runs_do_nothing(cells: Cells) -> None:
     assert cells.kernel.interrupt() is False
-    assert cells.run("while False: pass").status is Status.OK
-
-
-def test_a_signal_from_outside_while_no_cell_runs_does_nothing(cells: Cells) -> None:
     for _ in range(5):
         os.kill(cells.kernel.info().pid, signal.SIGINT)
         assert cells.text("1 + 1") == "2\n"

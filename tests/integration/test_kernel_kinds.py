@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import io
+import pydoc
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -17,9 +18,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import Completion, Status
-from tests.integration.kernels import PATIENCE, Cells, RecordingHost, interpreters
-
-# The kernel inside the caller's process: the same cells, over the caller's own dict.
+from tests.integration.kernels import PATIENCE, Cells, interpreters, running
 
 
 @pytest.fixture
@@ -29,11 +28,8 @@ def namespace() -> dict[str, Any]:
 
 @pytest.fixture
 def embedded(namespace: dict[str, Any]) -> Iterator[Cells]:
-    host = RecordingHost()
-    kernel = InProcessKernel(namespace)
-    kernel.start(host)
-    yield Cells(kernel, host)
-    kernel.close()
+    with running(InProcessKernel(namespace)) as cells:
+        yield cells
 
 
 def test_cells_work_on_the_callers_own_dict_and_objects(
@@ -52,6 +48,9 @@ def test_output_values_and_tracebacks_match_a_kernel_process(embedded: Cells) ->
     assert result.output.count("File ") == 1
     assert embedded.text("await __import__('asyncio').sleep(0, 'slept')") == "'slept'\n"
     assert embedded.run("import sys; sys.exit(3)").output == "SystemExit: 3\n"
+    markdown = "class Words:\n    def _repr_markdown_(self): return 'm'\n"
+    result = embedded.run(f"{markdown}print('a')\ndisplay(Words())\nprint('b')")
+    assert [kind for kind, _ in result.kinds] == ["stdout", "display", "stdout"]
 
 
 def test_prints_of_host_threads_are_not_attributed_to_the_cell(
@@ -74,16 +73,18 @@ def test_process_is_restored_when_the_kernel_is_closed(namespace: dict[str, Any]
             sys.stderr,
             sys.stdin,
             builtins.input,
+            builtins.help,
+            pydoc.pager,
             set(dir(builtins)) - {"_"},
         )
 
     before, threads = state(), set(threading.enumerate())
-    kernel = InProcessKernel(namespace)
-    kernel.start(RecordingHost())
-    Cells(kernel, RecordingHost()).text("1 + 1")
-    kernel.close()
+    with running(InProcessKernel(namespace)) as cells:
+        assert cells.text("1 + 1") == "2\n"
+        (shown,) = cells.run("help(len)").displays
+        assert shown.text.startswith("Help on built-in function len")
     assert state() == before
-    assert set(threading.enumerate()) <= threads  # threads of earlier tests may end meanwhile
+    assert set(threading.enumerate()) <= threads
 
 
 @pytest.mark.parametrize(
@@ -139,14 +140,13 @@ def test_unsupported_operations_of_an_embedded_kernel_are_explained(embedded: Ce
 def test_variables_and_details_come_from_the_callers_namespace(embedded: Cells) -> None:
     assert "given" in [variable.name for variable in embedded.kernel.variables()]
     assert embedded.kernel.inspect("given").text == "[1, 2]"
+    assert embedded.kernel.complete("giv", 3).items[0].label == "given"
     assert embedded.kernel.describe(["given", "nothing"], 100) == {
         "given": "given: list, 2 items of int: 1, 2"
     }
     with pytest.raises(KernelError, match="no variable named nothing"):
         embedded.kernel.inspect("nothing")
 
-
-# The kernel side runs in every Python from 3.9 on that is found here.
 
 FOUND = interpreters()
 
@@ -157,11 +157,8 @@ def test_at_least_the_interpreter_of_the_tests_is_found() -> None:
 
 @pytest.fixture(params=FOUND)
 def any_python(request: pytest.FixtureRequest, project: Path) -> Iterator[Cells]:
-    host = RecordingHost()
-    kernel = ProcessKernel(python=request.param)
-    kernel.start(host)
-    yield Cells(kernel, host)
-    kernel.close()
+    with running(ProcessKernel(python=request.param)) as cells:
+        yield cells
 
 
 def test_cells_run_the_same_on_all_interpreters(any_python: Cells) -> None:
@@ -229,9 +226,6 @@ def test_limits_and_details_work_the_same_on_all_interpreters(any_python: Cells)
     }
 
 
-# Completion as the host gets it, while cells run and while they hold the interpreter.
-
-
 def test_names_of_the_namespace_are_completed(cells: Cells) -> None:
     cells.run("price = 3")
     found = cells.kernel.complete("x = pri", 7)
@@ -239,8 +233,6 @@ def test_names_of_the_namespace_are_completed(cells: Cells) -> None:
 
 
 def while_it_runs(cells: Cells, code: str, look: Callable[[], None]) -> None:
-    """Run a cell, and do `look` on another thread once it has printed something; then kill the
-    kernel."""
     begun = threading.Event()
 
     def looker() -> None:
@@ -262,7 +254,7 @@ def test_completion_works_while_a_cell_runs(cells: Cells) -> None:
 
     def look() -> None:
         while not names:
-            with contextlib.suppress(KernelError):  # a machine that is busy itself
+            with contextlib.suppress(KernelError):
                 names.extend(item.label for item in cells.kernel.complete("pri", 3).items)
 
     while_it_runs(cells, "price = 3\nprint('begun', flush=True)\nwhile True: pass", look)
@@ -289,12 +281,3 @@ def test_worker_imports_completion_only_on_demand(cells: Cells) -> None:
     assert cells.text(loaded) == "[]\n"
     cells.kernel.complete("pri", 3)
     assert "completion.complete" in cells.text(loaded)
-
-
-def test_embedded_kernel_completes_in_the_callers_namespace(project: Path) -> None:
-    kernel = InProcessKernel({"price": 3})
-    kernel.start(RecordingHost())
-    try:
-        assert kernel.complete("pri", 3).items[0].label == "price"
-    finally:
-        kernel.close()

@@ -50,13 +50,11 @@ class Canaries:
 
     @property
     def names(self) -> str:
-        """A cell of the user's that names them."""
         port = self.listener.getsockname()[1]
         made, unchanged, inside = (str(self.folder / name) for name in ("made", "kept", "inside"))
         return f"P, Q, D, PORT, SECRET = {made!r}, {unchanged!r}, {inside!r}, {port}, {str(self.secret)!r}"
 
     def seen(self) -> list[object]:
-        """All files with what is in them, and when they were changed."""
         paths = sorted(self.folder.rglob("*"))
         return [
             (
@@ -83,8 +81,6 @@ def _content(path: Path) -> object:
 
 
 class Cells:
-    """Cells of one kernel, which run as they are or in a locked fork."""
-
     def __init__(self, folder: Path) -> None:
         self.host = RecordingHost()
         self.kernel = ProcessKernel(cwd=str(folder))

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,34 +21,41 @@ from mahtab_tui.servers.servers import ServerError, Servers
 from mahtab_tui.servers.transport import LONGEST
 from mahtab_tui.settings.mcp_servers import McpServer
 from tests import tags
-from tests.integration.sessions import OpenSession
-from tests.integration.test_mcp_servers import open_with, state
+from tests.integration.sessions import Opened, OpenSession
+from tests.integration.test_mcp_servers import it, open_with, state
 from tests.ports import free_port
 from tests.servers import friendly, plain
 from tests.services import LocalServer, answering
 from tests.waiting import alive, descendants, wait_for
 
-__all__ = ["open_with"]
+__all__ = ["it", "open_with"]
 ROOT = Path(__file__).parents[2]
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 
 
-def servers(folder: Path, definition: dict[str, Any], seconds: float = 60.0) -> Servers:
-    return Servers(
-        {"it": McpServer.model_validate(definition)},
-        folder,
-        lambda sentence: None,
-        start_seconds=seconds,
-    )
+MakeServers = Callable[..., Servers]
 
 
-def test_server_hanging_at_startup_is_ended(project: Path) -> None:
-    all_of_them = servers(project, plain("hang"), 0.5)
+@pytest.fixture
+def servers(project: Path) -> Iterator[MakeServers]:
+    made: list[Servers] = []
+
+    def make(definition: dict[str, Any], seconds: float = 60.0) -> Servers:
+        server = McpServer.model_validate(definition)
+        made.append(Servers({"it": server}, project, lambda sentence: None, start_seconds=seconds))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def test_server_hanging_at_startup_is_ended(servers: MakeServers) -> None:
+    all_of_them = servers(plain("hang"), 0.5)
     with pytest.raises(
         ServerError, match=r"could not be started: It was not ready within 0\.5 seconds\."
     ):
         all_of_them.ready("it").result(60)
-    all_of_them.close()
 
 
 def test_interrupt_stops_waiting_for_a_server_hanging_at_startup(open_with: OpenSession) -> None:
@@ -59,8 +66,7 @@ def test_interrupt_stops_waiting_for_a_server_hanging_at_startup(open_with: Open
     it.store.wait(tags.USER_REPL_OUT, cell=1, status="interrupted")
 
 
-def test_interrupt_cancels_a_call_and_notifies_the_server(open_with: OpenSession) -> None:
-    it = open_with(echo=plain())
+def test_interrupt_cancels_a_call_and_notifies_the_server(it: Opened) -> None:
     it.run("echo.say('x')")
     it.session.submit("python", "echo.sleep()")
     wait_for(lambda: "sleep" in state(it).used)
@@ -70,8 +76,7 @@ def test_interrupt_cancels_a_call_and_notifies_the_server(open_with: OpenSession
     assert it.value("echo.say('goes on')") == "goes on"
 
 
-def test_interrupt_cancels_calls_of_the_cells_threads(open_with: OpenSession) -> None:
-    it = open_with(echo=plain())
+def test_interrupt_cancels_calls_of_the_cells_threads(it: Opened) -> None:
     it.session.submit("python", "import asyncio; await asyncio.to_thread(echo.sleep)")
     wait_for(lambda: "sleep" in state(it).used)
     it.session.kernel.interrupt()
@@ -79,8 +84,7 @@ def test_interrupt_cancels_calls_of_the_cells_threads(open_with: OpenSession) ->
     wait_for(lambda: "cancelled" in state(it).messages.text, 20)
 
 
-def test_calls_of_threads_and_async_cells_run_concurrently(open_with: OpenSession) -> None:
-    it = open_with(echo=plain())
+def test_calls_of_threads_and_async_cells_run_concurrently(it: Opened) -> None:
     code = "from concurrent.futures import ThreadPoolExecutor as P\nwith P(8) as pool: r = list(pool.map(echo.say, map(str, range(50))))"
     it.run(code)
     assert it.value("r == [str(n) for n in range(50)]") == "True"
@@ -90,8 +94,7 @@ def test_calls_of_threads_and_async_cells_run_concurrently(open_with: OpenSessio
     assert it.value("a + b") == "'ab'"
 
 
-def test_flooding_server_is_ended_without_ending_the_session(open_with: OpenSession) -> None:
-    it = open_with(echo=plain())
+def test_flooding_server_is_ended_without_ending_the_session(it: Opened) -> None:
     assert (
         "ended during the call: it sent a message of more than 32 MB" in it.run("echo.flood()").text
     )
@@ -125,8 +128,8 @@ RESULT = '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":%s
         ('{"level": "info"}\nA line.\n' + RESULT % '"fine"', "fine"),
     ],
 )
-def test_unreadable_reply_ends_its_call(project: Path, line: str, answer: str) -> None:
-    all_of_them = servers(project, plain("raw", [{"name": "say", "inputSchema": TEXT}]))
+def test_unreadable_reply_ends_its_call(servers: MakeServers, line: str, answer: str) -> None:
+    all_of_them = servers(plain("raw", [{"name": "say", "inputSchema": TEXT}]))
 
     def reply(line: str) -> str:
         try:
@@ -136,7 +139,6 @@ def test_unreadable_reply_ends_its_call(project: Path, line: str, answer: str) -
 
     assert answer in reply(line)
     assert reply(RESULT % '"goes on"') == "goes on"
-    all_of_them.close()
 
 
 ODD_SCHEMAS: dict[str, Any] = {
@@ -151,7 +153,7 @@ ODD_SCHEMAS: dict[str, Any] = {
 
 
 def test_odd_schema_accepts_any_arguments_and_spoils_no_other_tool(
-    project: Path,
+    servers: MakeServers,
 ) -> None:
     tools: list[Any] = [
         {"name": name, "inputSchema": schema} for name, schema in ODD_SCHEMAS.items()
@@ -162,9 +164,7 @@ def test_odd_schema_accepts_any_arguments_and_spoils_no_other_tool(
         {"name": 5},
         "tool",
     ]
-    all_of_them = servers(
-        project, plain("show", [*tools, *odd, {"name": "good", "inputSchema": TEXT}])
-    )
+    all_of_them = servers(plain("show", [*tools, *odd, {"name": "good", "inputSchema": TEXT}]))
     all_of_them.ready("it").result(60)
     state = all_of_them.states["it"]
     assert list(state.tools) == [*ODD_SCHEMAS, "no_schema", "odd_rest", "good"]
@@ -182,12 +182,10 @@ def test_odd_schema_accepts_any_arguments_and_spoils_no_other_tool(
         in state.messages.text
     )
     assert "[the tool 5 was left out: inputSchema: Field required]" in state.messages.text
-    assert "[the tool number 11 was left out: it: " in state.messages.text
-    all_of_them.close()
+    assert "[the tool 'tool' was left out: it: " in state.messages.text
 
 
-def test_dead_server_is_restarted_once_with_a_notice(open_with: OpenSession) -> None:
-    it = open_with(echo=plain())
+def test_dead_server_is_restarted_once_with_a_notice(it: Opened) -> None:
     assert (
         "ToolFailed: The server echo ended during the call: it exited with code 3"
         in it.run("echo.die()").text
@@ -204,8 +202,7 @@ def test_dead_server_is_restarted_once_with_a_notice(open_with: OpenSession) -> 
     assert "has ended again" in it.run("echo.say('x')").text
 
 
-def test_dead_server_found_by_many_threads_starts_once(open_with: OpenSession) -> None:
-    it = open_with(echo=plain())
+def test_dead_server_found_by_many_threads_starts_once(it: Opened) -> None:
     it.run("echo.die()")
     it.run(
         "from concurrent.futures import ThreadPoolExecutor as P\nwith P(16) as pool: r = list(pool.map(echo.say, map(str, range(16))))"
@@ -221,8 +218,7 @@ def test_dead_server_found_by_many_threads_starts_once(open_with: OpenSession) -
     )
 
 
-def test_changed_tools_are_available_at_the_next_call(open_with: OpenSession) -> None:
-    it = open_with(echo=plain())
+def test_changed_tools_are_available_at_the_next_call(it: Opened) -> None:
     it.run("echo.change()", "echo.say('x')")
     assert it.value("echo.new('there')") == "there"
 
@@ -271,7 +267,6 @@ def test_arbitrary_names_and_texts_break_nothing(open_with: OpenSession) -> None
 
 
 def system(it: Any) -> str:
-    """Return the model's text about servers."""
     from mahtab_tui.llm.prompts import background, changed_sections
 
     return changed_sections(background({}, servers=it.session.knowledge.toolset.servers()), [])
@@ -302,7 +297,7 @@ def test_five_hundred_tools_cost_at_most_a_thousand_tokens(open_with: OpenSessio
 
 
 def _in_file(tools: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
-    """A server whose tools are too many for its command line."""
+    """Too many tools for a command line."""
     (folder / "tools.json").write_text(json.dumps(tools))
     plain_server = ROOT / "tests" / "servers" / "plain.py"
     code = f"import sys; sys.argv = ['plain', '', open('tools.json').read()]; exec(compile(open({str(plain_server)!r}).read(), 'plain', 'exec'))"
@@ -310,9 +305,8 @@ def _in_file(tools: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
 
 
 def test_completion_starts_a_server_in_the_background_and_learns_its_tools(
-    open_with: OpenSession,
+    it: Opened,
 ) -> None:
-    it = open_with(echo=plain())
     assert it.run("1").text == "1\n"
 
     def found() -> list[str]:
@@ -391,8 +385,6 @@ def listens(port: int) -> bool:
 
 
 class Flooding(http.server.BaseHTTPRequestHandler):
-    """Answers everything with a very long JSON text."""
-
     def do_POST(self) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -414,13 +406,12 @@ def flooding() -> Iterator[int]:
         yield server.server_port
 
 
-def test_flood_over_http_gives_one_sentence(project: Path, flooding: int) -> None:
-    all_of_them = servers(project, {"url": f"http://127.0.0.1:{flooding}/mcp"})
+def test_flood_over_http_gives_one_sentence(servers: MakeServers, flooding: int) -> None:
+    all_of_them = servers({"url": f"http://127.0.0.1:{flooding}/mcp"})
     with pytest.raises(
         ServerError, match="could not be started: it sent a message of more than 32 MB"
     ):
         all_of_them.ready("it").result(60)
-    all_of_them.close()
 
 
 class Forgetful(http.server.BaseHTTPRequestHandler):
@@ -462,10 +453,10 @@ class Forgetful(http.server.BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None: ...
 
 
-def test_session_forgotten_by_an_http_server_is_restarted(project: Path) -> None:
+def test_session_forgotten_by_an_http_server_is_restarted(servers: MakeServers) -> None:
     with LocalServer(Forgetful) as server, answering(server):
         server.session = "first"  # type: ignore[attr-defined]
-        all_of_them = servers(project, {"url": f"http://127.0.0.1:{server.server_port}/mcp"})
+        all_of_them = servers({"url": f"http://127.0.0.1:{server.server_port}/mcp"})
         assert all_of_them.call("it", "say", {"text": ""}).result(60) == [
             {"kind": "text", "text": "first"}
         ]
@@ -475,7 +466,6 @@ def test_session_forgotten_by_an_http_server_is_restarted(project: Path) -> None
         assert all_of_them.call("it", "say", {"text": ""}).result(60) == [
             {"kind": "text", "text": "second"}
         ]
-        all_of_them.close()
 
 
 @pytest.mark.parametrize(
@@ -494,14 +484,13 @@ def test_session_forgotten_by_an_http_server_is_restarted(project: Path) -> None
     ],
 )
 def test_unstartable_server_gives_one_sentence(
-    project: Path, definition: dict[str, Any], sentence: str
+    servers: MakeServers, definition: dict[str, Any], sentence: str
 ) -> None:
-    all_of_them = servers(project, definition)
+    all_of_them = servers(definition)
     with pytest.raises(ServerError) as raised:
         all_of_them.ready("it").result(60)
     assert sentence in str(raised.value)
     assert "\n" not in str(raised.value)
-    all_of_them.close()
 
 
 @pytest.mark.skipif(

@@ -32,7 +32,6 @@ ROOT = Path(__file__).parents[2]
 
 @contextlib.contextmanager
 def locked(port: int, *, seconds: int = 3600, refuse: bool = False) -> Iterator[None]:
-    """The server that wants a login."""
     command = [
         sys.executable,
         str(ROOT / "tests" / "servers" / "locked.py"),
@@ -70,8 +69,6 @@ def opened(home: Path, port: int, *, no_trace: bool = False) -> Iterator[Opened]
 
 
 def asked(it: Opened) -> str:
-    """Wait until the user is asked to log in; return the address."""
-
     def found() -> re.Match[str] | None:
         return next(
             (
@@ -89,13 +86,11 @@ def asked(it: Opened) -> str:
 
 
 def visit(url: str) -> str:
-    """Open an address as a browser does."""
     with urllib.request.urlopen(url, timeout=30) as page:
         return str(page.read().decode())
 
 
 def logged_in(it: Opened, cell: int) -> None:
-    """Log in, and wait for the cell that waits for that."""
     assert (
         visit(asked(it)) == "You are logged in. You can close this page and go back to mahtab-tui."
     )

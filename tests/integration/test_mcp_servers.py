@@ -29,12 +29,9 @@ from tests.integration.test_session_search import LOG
 from tests.servers import configure, friendly, plain
 from tests.waiting import wait_for
 
-# Cells call the tools of MCP servers: real servers, real kernels.
-
 
 @pytest.fixture
 def open_with(home: Path, project: Path) -> Iterator[OpenSession]:
-    """Opens a session with these servers in the user's configuration."""
     opened: list[Opened] = []
 
     def make(**servers: dict[str, Any]) -> Opened:
@@ -55,14 +52,22 @@ def open_with(home: Path, project: Path) -> Iterator[OpenSession]:
         each.session.close()
 
 
+@pytest.fixture
+def it(open_with: OpenSession) -> Opened:
+    return open_with(echo=plain())
+
+
+def was_asked(it: Opened) -> bool:
+    return any(record.tag == tags.APPROVAL for record in it.store.records)
+
+
 def state(it: Opened) -> ServerState:
     known = it.session.knowledge.servers
     assert known is not None
     return known.states["echo"]
 
 
-def test_cell_calls_a_tool_and_stores_its_result(open_with: OpenSession) -> None:
-    it = open_with(echo=plain())
+def test_cell_calls_a_tool_and_stores_its_result(it: Opened) -> None:
     assert it.run('said = echo.say(text="hi")', "said + '!'").text == "'hi!'\n"
 
 
@@ -75,8 +80,7 @@ def test_server_starts_at_first_use_and_is_not_a_variable(open_with: OpenSession
     )
 
 
-def test_tool_results_are_converted_to_values(open_with: OpenSession) -> None:
-    it = open_with(echo=plain())
+def test_tool_results_are_converted_to_values(it: Opened) -> None:
     it.run("first, second, third, fourth = echo.parts()")
     assert it.value("first, second, third, bytes(third)[:4], third.mime, fourth") == (
         "({'n': 1}, 'words', <picture image/png, 70 bytes>, b'\\x89PNG', 'image/png', b'\\x00\\x01\\x02')"
@@ -86,8 +90,7 @@ def test_tool_results_are_converted_to_values(open_with: OpenSession) -> None:
     ]
 
 
-def test_arguments_are_checked_before_they_are_sent(open_with: OpenSession) -> None:
-    it = open_with(echo=plain())
+def test_arguments_are_checked_before_they_are_sent(it: Opened) -> None:
     assert (
         "ToolFailed: echo.add was not called. The argument a is wrong: 'x' is not of type 'number'."
         in it.run("echo.add('x')").text
@@ -114,8 +117,7 @@ def test_only_given_arguments_are_sent(open_with: OpenSession) -> None:
     assert "order: object = 'newest first'," in explained.signature
 
 
-def test_tool_error_is_an_exception_with_its_text(open_with: OpenSession) -> None:
-    it = open_with(echo=plain())
+def test_tool_error_is_an_exception_with_its_text(it: Opened) -> None:
     it.run("try:\n    echo.fail()\nexcept ToolFailed as error:\n    text = str(error)")
     assert it.value("text") == repr("It \x1b[31mfailed\x1b[0m [bold]on purpose[/]")
 
@@ -143,14 +145,10 @@ def test_servers_stop_with_the_session(open_with: OpenSession) -> None:
     wait_for(lambda: not alive(server))
 
 
-# Who is asked before a tool of an MCP server is called.
-
-__all__ = ["open_with"]
 WRITE = "echo.write('a\\x1b[31m\\u202eb', )"
 
 
 def by_the_model(it: Opened, code: str, **attrs: Any) -> Future[CellResult]:
-    """Run a cell of the model's on a thread."""
     done: Future[CellResult] = Future()
     threading.Thread(
         target=lambda: done.set_result(
@@ -162,14 +160,12 @@ def by_the_model(it: Opened, code: str, **attrs: Any) -> Future[CellResult]:
 
 
 def asked(it: Opened) -> Approval:
-    """The approval that waits."""
     record = it.store.wait(tags.APPROVAL, state="waiting")
     assert isinstance(record, Approval)
     return record
 
 
-def test_user_is_not_asked_about_their_own_cells(open_with: OpenSession) -> None:
-    it = open_with(echo=plain())
+def test_user_is_not_asked_about_their_own_cells(it: Opened) -> None:
     assert it.value("echo.write('x')") == "x"
     assert (
         it.value(
@@ -177,20 +173,18 @@ def test_user_is_not_asked_about_their_own_cells(open_with: OpenSession) -> None
         )
         == "['y']"
     )
-    assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
+    assert not was_asked(it)
 
 
-def test_read_only_tool_runs_with_the_models_cell(open_with: OpenSession) -> None:
-    it = open_with(echo=plain())
+def test_read_only_tool_runs_with_the_models_cell(it: Opened) -> None:
     assert by_the_model(it, "echo.say('x')").result(60).output == "x\n"
-    assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
+    assert not was_asked(it)
 
 
 @pytest.mark.parametrize("guest", [None, 2])
 def test_user_is_asked_about_other_tools_with_every_character_visible(
-    open_with: OpenSession, guest: int | None
+    it: Opened, guest: int | None
 ) -> None:
-    it = open_with(echo=plain())
     running = by_the_model(it, WRITE, **({} if guest is None else {"guest": guest}))
     approval = asked(it)
     assert approval.text == "echo.write(\n    text='a\\x1b[31m\\u202eb',\n)"
@@ -203,8 +197,7 @@ def test_user_is_asked_about_other_tools_with_every_character_visible(
     assert it.store.wait(tags.APPROVAL, state="run").text == approval.text
 
 
-def test_refusal_is_an_error_of_the_cell_with_the_reason(open_with: OpenSession) -> None:
-    it = open_with(echo=plain())
+def test_refusal_is_an_error_of_the_cell_with_the_reason(it: Opened) -> None:
     running = by_the_model(
         it, "try:\n    echo.write('x')\nexcept ToolFailed as error:\n    print(error)"
     )
@@ -212,15 +205,14 @@ def test_refusal_is_an_error_of_the_cell_with_the_reason(open_with: OpenSession)
     assert running.result(60).output == "The user did not allow the call of echo.write: not now\n"
 
 
-def test_auto_mode_asks_nobody(open_with: OpenSession) -> None:
-    it = open_with(echo=plain())
+def test_auto_mode_asks_nobody(it: Opened) -> None:
     it.session.info.set_approval("auto")
     assert by_the_model(it, "echo.write('x')").result(60).output == "x\n"
 
 
 @pytest.mark.parametrize("mode", ["ask", "auto"])
 def test_rules_take_precedence_over_the_approval_mode(
-    open_with: OpenSession, monkeypatch: pytest.MonkeyPatch, mode: str
+    it: Opened, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     rules = parse_rules(
         (
@@ -230,7 +222,6 @@ def test_rules_take_precedence_over_the_approval_mode(
         )
     )
     monkeypatch.setattr(SessionInfo, "rules", property(lambda profile: rules))
-    it = open_with(echo=plain())
     it.session.info.set_approval(mode)  # type: ignore[arg-type]
     assert by_the_model(it, "echo.write('fine by me')").result(60).output == "fine by me\n"
     denied = by_the_model(it, "echo.write('never')").result(60).output
@@ -238,8 +229,8 @@ def test_rules_take_precedence_over_the_approval_mode(
         'echo.write was not called: the rule deny: echo.write(*, text="never") forbids it.'
         in denied
     )
-    assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
-    assert it.value("echo.write('never')") == "never"  # the user's own cell
+    assert not was_asked(it)
+    assert it.value("echo.write('never')") == "never"
     running = by_the_model(it, "echo.write('perhaps')")
     approval = asked(it)
     assert 'the rule ask: *.write(*, text="perhaps") asks' in (approval.why or "")
@@ -247,8 +238,7 @@ def test_rules_take_precedence_over_the_approval_mode(
     assert running.result(60).output == "perhaps\n"
 
 
-def test_cell_in_a_locked_fork_cannot_call_tools(open_with: OpenSession) -> None:
-    it = open_with(echo=plain())
+def test_cell_in_a_locked_fork_cannot_call_tools(it: Opened) -> None:
     it.session.info.set_approval("auto")
     assert (
         by_the_model(it, "echo.write('x')", lock="keep").result(60).needs
@@ -256,13 +246,11 @@ def test_cell_in_a_locked_fork_cannot_call_tools(open_with: OpenSession) -> None
     )
 
 
-def test_wrong_arguments_fail_without_asking(open_with: OpenSession) -> None:
-    it = open_with(echo=plain())
+def test_wrong_arguments_fail_without_asking(it: Opened) -> None:
     assert "The argument text is wrong" in by_the_model(it, "echo.write(3)").result(60).output
 
 
-def test_an_interrupt_withdraws_the_question(open_with: OpenSession) -> None:
-    it = open_with(echo=plain())
+def test_an_interrupt_withdraws_the_question(it: Opened) -> None:
     running = by_the_model(it, "echo.write('x')")
     asked(it)
     it.session.kernel.interrupt()
@@ -273,9 +261,8 @@ def test_an_interrupt_withdraws_the_question(open_with: OpenSession) -> None:
 
 @pytest.mark.parametrize("while_a_cell_of_the_user_runs", [False, True])
 def test_models_thread_is_asked_about_after_its_cell(
-    open_with: OpenSession, while_a_cell_of_the_user_runs: bool
+    it: Opened, while_a_cell_of_the_user_runs: bool
 ) -> None:
-    it = open_with(echo=plain())
     code = "import threading; go = threading.Event(); t = threading.Thread(target=lambda: (go.wait(), echo.write('x')), daemon=True); t.start()"
     by_the_model(it, code).result(60)
     it.session.submit(
@@ -292,8 +279,7 @@ def test_models_thread_is_asked_about_after_its_cell(
 TASK = "import asyncio; go = asyncio.Event()\nasync def later(): await go.wait(); return echo.write('x')\nt = asyncio.create_task(later()); await asyncio.sleep(0); ok = True"
 
 
-def test_models_task_is_asked_about_while_a_user_cell_runs(open_with: OpenSession) -> None:
-    it = open_with(echo=plain())
+def test_models_task_is_asked_about_while_a_user_cell_runs(it: Opened) -> None:
     by_the_model(it, TASK).result(60)
     it.session.submit("python", "go.set(); await t")
     it.session.approvals.answer(asked(it).request, Decision("run"))
@@ -301,9 +287,8 @@ def test_models_task_is_asked_about_while_a_user_cell_runs(open_with: OpenSessio
 
 
 def test_user_threads_and_tasks_are_not_asked_about_after_their_cell(
-    open_with: OpenSession,
+    it: Opened,
 ) -> None:
-    it = open_with(echo=plain())
     it.run(
         "import threading; r = []; go = threading.Event(); t = threading.Thread(target=lambda: (go.wait(), r.append(echo.write('x')))); t.start()"
     )
@@ -312,21 +297,16 @@ def test_user_threads_and_tasks_are_not_asked_about_after_their_cell(
     wait_for(lambda: it.value("r") == "['x']")
     it.run(TASK)
     assert it.run("go.set(); await t").text == "x\n"
-    assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
+    assert not was_asked(it)
 
 
-def test_dying_kernel_withdraws_the_question(open_with: OpenSession) -> None:
-    it = open_with(echo=plain())
+def test_dying_kernel_withdraws_the_question(it: Opened) -> None:
     by_the_model(it, "echo.write('x')")
     asked(it)
     it.session.kernel.kill()
     it.store.wait(tags.APPROVAL, state="stopped")
     wait_for(lambda: it.session.approvals.waiting == ())
     assert it.value("echo.say('again')") == "again"
-
-
-# Tools of MCP servers in searches, in other kernels, in kept variables; and what doctor says of
-# servers.
 
 
 def test_a_search_calls_a_tool(open_session: OpenSession, home: Path) -> None:
@@ -387,11 +367,10 @@ def test_every_python_version_has_the_servers(home: Path, project: Path, python:
     session.close()
 
 
-def test_call_with_unreadable_arguments_is_not_asked_about(open_with: OpenSession) -> None:
-    it = open_with(echo=plain())
+def test_call_with_unreadable_arguments_is_not_asked_about(it: Opened) -> None:
     done = by_the_model(it, "echo.write('x' * 1_000_000)").result(60)
     assert "too long for the user to read" in done.output
-    assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
+    assert not was_asked(it)
 
 
 def test_argument_names_cannot_forge_the_question(open_with: OpenSession) -> None:
@@ -442,8 +421,7 @@ def test_the_first_dir_of_a_server_lists_its_tools(open_with: OpenSession) -> No
     assert it.value("'say' in dir(echo), dir(gone)") == "(True, [])"
 
 
-def test_help_describes_a_server_and_lists_its_tools(open_with: OpenSession) -> None:
-    it = open_with(echo=plain())
+def test_help_describes_a_server_and_lists_its_tools(it: Opened) -> None:
     assert "It is started when a tool is first used." in it.run("help(echo)").text
     it.run("echo.say('x')")
     assert "Tools (help(echo.tool) shows more):\n" in (text := it.run("help(echo)").text)

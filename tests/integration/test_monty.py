@@ -57,7 +57,6 @@ a little index of words
 slices by place, with their surroundings
 sliding windows over lines
 """.splitlines()
-"""The snippets that need nothing that is missing."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -249,7 +248,6 @@ async def test_final_ends_the_turn_at_once_whatever_the_code_catches(
 async def test_overlong_code_is_killed_and_the_next_turn_has_the_text(
     sandbox: Sandbox, code: str
 ) -> None:
-    """Also where it never computes for long at a stretch."""
     async with asyncio.timeout(30):
         assert (await run(sandbox, f"x = 1\nwhile True:\n    {code}", 0.3)).status == "killed"
     assert "NameError" in (await run(sandbox, "x")).output
@@ -302,7 +300,6 @@ async def test_memory_is_limited(sandbox: Sandbox) -> None:
 
 
 async def test_many_nodes_may_wait_for_each_other(sandboxes: MontySandboxes) -> None:
-    """As deep trees do: each holds a process while it waits."""
     nodes = [RecordingNode() for _ in range(30)]
     for waiting in nodes:
         waiting.answer = never

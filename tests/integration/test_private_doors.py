@@ -55,7 +55,6 @@ class Doors(Opened):
         return json.dumps(self.service.asked, ensure_ascii=False)
 
     def ask(self, question: str, *answers: str) -> str:
-        """Ask, and return all that the model was sent."""
         before = len(self.service.asked)
         self.service.replies = [OPENAI.reply(answer) for answer in answers or ("Fine.",)]
         self.session.agent.ask(question, attach="commands too")

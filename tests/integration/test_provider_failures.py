@@ -13,7 +13,6 @@ from langchain_core.messages import HumanMessage
 
 from mahtab_tui.agent import create_repl_agent, model_calls
 from mahtab_tui.agent.model_calls import read_answer
-from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import get_llm
 from tests.agents import Desk
 from tests.integration.asking import PATIENCE, ask, get_key
@@ -23,8 +22,6 @@ BROKE_OFF = "The connection broke off in the middle of the answer."
 
 
 class _Recording(threading.Event):
-    """Remembers what was waited for."""
-
     def __init__(self) -> None:
         super().__init__()
         self.waited: list[float] = []
@@ -300,15 +297,6 @@ def test_invalid_address_gives_one_sentence() -> None:
         get_llm("openai:x", base_url="http://[broken"), [HumanMessage("hi")], threading.Event()
     ).failure
     assert failure.startswith("The service cannot be reached: ")
-
-
-def test_model_without_error_classes_raises_sentences(service: Service) -> None:
-    service.replies = [refusing(401, "Incorrect API key provided.")]
-    with pytest.raises(
-        ModelError,
-        match=r"The key was not accepted: Incorrect API key provided\. Check OPENAI_API_KEY\.",
-    ):
-        get_llm(OPENAI.spec).invoke("hi")
 
 
 def test_too_long_error_leads_to_one_shorter_retry(

@@ -55,6 +55,7 @@ def test_note_is_private_and_is_removed_with_the_kernel(road: Road) -> None:
     noted = the_note()
     assert stat.S_IMODE(noted.path.stat().st_mode) == 0o600
     assert noted.station.address == road.address.text
+    assert json.loads(noted.path.read_text()).keys() == {"address", "label", "name", "token"}
     assert noted_kernels("another") == []
     screen.kernel.close()
     wait_for(lambda: not noted_kernels())
@@ -152,16 +153,15 @@ def test_disconnected_host_learns_that_another_claimed_the_kernel(
         1,
         "import pathlib, time; print('begun', flush=True)\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nname = 'Ada'",
     )
-    (road.folder / "refuse").touch()
+    road.refuse()
     road.break_wire()
     wait_for(lambda: first.kernel.info().next_try)
-    (road.folder / "refuse").unlink()
+    road.accept()
     second = Screen(again=True)
     assert running.result(60).status is Status.KILLED
     assert first.host.wait_for_state(KernelState.DEAD) == CLAIMED
     Path("go").touch()
     result = second.go_on(1)
-    assert result is not None
     assert result.output == "begun\n"
     assert len(noted_kernels(SESSION)) == 1
     first.kernel.close()
@@ -250,8 +250,3 @@ def test_output_is_read_by_offset_and_gaps_are_noted() -> None:
     output.end()
     assert output.read() == b""
     assert list(output.until(100)) == []
-
-
-def test_note_contains_only_the_necessary_fields() -> None:
-    Screen()
-    assert json.loads(the_note().path.read_text()).keys() == {"address", "label", "name", "token"}

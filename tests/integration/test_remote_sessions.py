@@ -21,7 +21,6 @@ from tests.waiting import wait_for
 
 @pytest.fixture
 def far(project: Path, tmp_path: Path) -> Iterator[Opened]:
-    """A session whose kernel is elsewhere."""
     (tmp_path / "road").mkdir()
     road = Road(tmp_path / "road")
     store = Watched()

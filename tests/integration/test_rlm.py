@@ -19,16 +19,13 @@ from pydantic import BaseModel
 import mahtab_tui
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.prompts import PLAIN
-from mahtab_tui.search.api import rlm
+from mahtab_tui.search.api import Search, rlm
 from mahtab_tui.search.limits import Limits
-from mahtab_tui.search.search import Search
-from mahtab_tui.search.tree import Tree
 from mahtab_tui.worker.answers import Answer
 from mahtab_tui.worker.contexts import ContextError
 from mahtab_tui.worker.search import SearchFailed
 from tests import tags
 from tests.integration.scripted_searches import LOG, SEARCH, python, scripted
-from tests.records import read_log
 from tests.recursion_scripts import ScriptedModel, Story, query_of, replies
 from tests.waiting import wait_for
 
@@ -94,8 +91,6 @@ def test_answer_may_be_longer_than_a_sub_answer() -> None:
 
 
 class Counted(BaseModel):
-    """The form of an answer."""
-
     errors: int
     first: str
 
@@ -121,18 +116,6 @@ def test_answer_has_the_requested_type() -> None:
     assert story.of(tags.RLM_CALL, node="2", event="begin")[0].attrs["replaces"] == "1", (
         "one search in the pane"
     )
-
-
-def test_answer_survives_a_failed_correction() -> None:
-    with pytest.warns(UserWarning, match="budget of 2 model calls"):
-        answer = rlm(
-            "how many?",
-            LOG,
-            model=ScriptedModel(reply=lambda messages: python("FINAL('twenty')")),
-            returns=int,
-            max_calls=2,
-        )
-    assert (answer, answer.value, answer.state) == ("twenty", None, "partial")
 
 
 def test_awaited_searches_run_concurrently_and_end_when_cancelled() -> None:
@@ -205,13 +188,6 @@ def test_reading_forty_large_parts_costs_one_call_each() -> None:
     assert calls == {"map": 41, "each": 41, "explore": 161}
 
 
-def test_variables_persist_and_failures_are_reported() -> None:
-    story = Story()
-    script = {"what?": [python("found = 41\nfound + nothing"), python("FINAL(found + 1)")]}
-    assert rlm("what?", LOG, model=scripted(script), on_event=story.append) == "42"
-    assert "NameError" in story.of(tags.RLM_REPL_OUT)[0].text
-
-
 def test_rlm_works_inside_a_running_loop() -> None:
     async def program() -> str:
         return rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=2)
@@ -279,25 +255,6 @@ def test_answer_cannot_drive_a_terminal_unless_requested_raw() -> None:
     assert "\x1b" not in str(failed.value)
 
 
-def test_log_contains_the_whole_search(tmp_path: Path) -> None:
-    story = Story()
-    rlm(
-        "how many errors?",
-        LOG,
-        model=scripted(SEARCH),
-        max_depth=2,
-        log=tmp_path / "log.jsonl",
-        on_event=story.append,
-    )
-    tree = Tree(story[0].attrs["tree"])
-    for record in read_log(tmp_path / "log.jsonl"):
-        tree.fold(record)
-    assert tree.finished
-    assert tree.root is not None
-    assert tree.root.answer == "20"
-    assert tree.used.calls == 6
-
-
 def test_replayed_models_repeat_the_search_at_any_concurrency(tmp_path: Path) -> None:
     lines = [
         {
@@ -349,30 +306,6 @@ def test_replayed_models_repeat_the_search_at_any_concurrency(tmp_path: Path) ->
     assert events(16) == first
 
 
-def test_empty_query_is_refused() -> None:
-    with pytest.raises(ValueError, match="query is empty"):
-        rlm(" ", LOG, model="demo")
-
-
-def test_huge_depth_limit_costs_nothing() -> None:
-    assert rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=10**12) == "20"
-
-
-def test_invalid_limits_are_refused() -> None:
-    with pytest.raises(ValueError, match="max_calls must be at least 1"):
-        rlm("what?", LOG, model="demo", max_calls=0)
-
-
-def test_listener_raising_system_exit_ends_nothing() -> None:
-    def leave(record: Any) -> None:
-        sys.exit(3)
-
-    with pytest.warns(UserWarning, match="on_event failed"):
-        assert (
-            rlm("what?", LOG, model=scripted({"what?": python("FINAL(1)")}), on_event=leave) == "1"
-        )
-
-
 def test_sandbox_that_reads_no_answers_is_ended() -> None:
     """Calls that come to nothing cost no model call: their answers would pile up in the memory of
     the host."""
@@ -417,23 +350,6 @@ def test_hostile_frame_from_a_sandbox_blocks_nothing() -> None:
         cwd=Path(__file__).parents[2],
     )
     assert (done.stdout, done.returncode) == ("1\n", 0), done.stderr
-
-
-def test_endless_code_is_stopped_and_the_search_continues() -> None:
-    story = Story()
-    search = Search(story.append)
-    script = {
-        "what?": [
-            python("import re\nx = 1\nprint(re.match('(a+)+b', 'a' * 60))"),
-            python("FINAL(len(context))"),
-        ]
-    }
-    try:
-        answer = search.run("what?", LOG, model=scripted(script), limits=Limits(turn_seconds=0.3))
-    finally:
-        search.close()
-    assert answer.text == str(len(LOG))
-    assert story.of(tags.RLM_REPL_OUT)[0].attrs["status"] in ("timed out", "killed")
 
 
 @pytest.mark.parametrize(
@@ -490,7 +406,6 @@ def test_final_of_the_last_call_is_evaluated() -> None:
 
 
 def test_ctrl_c_stops_the_search(tmp_path: Path) -> None:
-    """In a program of its own, which is interrupted while its code runs in the sandbox."""
     path = tmp_path / "answers.jsonl"
     path.write_text(json.dumps({"text": python("while True: pass")}))
     program = f"""
@@ -513,24 +428,6 @@ except KeyboardInterrupt:
         child.send_signal(signal.SIGINT)
         assert child.stdout.read() == "rlm-final stopped\ninterrupted\n"
     assert child.returncode == 0
-
-
-def test_failing_on_event_callback_does_not_end_the_search() -> None:
-    called = 0
-
-    def on_event(record: Any) -> None:
-        nonlocal called
-        called += 1
-        raise ZeroDivisionError("by nought")
-
-    with pytest.warns(
-        UserWarning, match="on_event failed and will not be called again: ZeroDivisionError"
-    ):
-        assert (
-            rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=2, on_event=on_event)
-            == "20"
-        )
-    assert called == 1
 
 
 def test_broken_log_does_not_end_the_search(tmp_path: Path) -> None:
@@ -556,9 +453,25 @@ def test_broken_log_does_not_end_the_search(tmp_path: Path) -> None:
         )
 
 
-def test_log_does_not_overwrite_the_searched_text(tmp_path: Path) -> None:
-    path = tmp_path / "server.log"
-    path.write_text(LOG)
-    with pytest.raises(FileExistsError):
-        rlm("how many errors?", path, model=scripted(SEARCH), max_depth=2, log=path)
-    assert path.read_text() == LOG
+@pytest.mark.parametrize(
+    ("query", "options", "message"),
+    [(" ", {}, "query is empty"), ("what?", {"max_calls": 0}, "max_calls must be at least 1")],
+)
+def test_invalid_arguments_are_refused(query: str, options: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        rlm(query, LOG, model="demo", **options)
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("by nought"), SystemExit(3)])
+def test_failing_on_event_callback_does_not_end_the_search(error: BaseException) -> None:
+    called = 0
+
+    def on_event(record: Any) -> None:
+        nonlocal called
+        called += 1
+        raise error
+
+    script = {"what?": python("FINAL(1)")}
+    with pytest.warns(UserWarning, match=f"will not be called again: {type(error).__name__}"):
+        assert rlm("what?", LOG, model=scripted(script), on_event=on_event) == "1"
+    assert called == 1

@@ -28,10 +28,8 @@ from mahtab_tui.llm.prompts import PLAIN
 from mahtab_tui.llm.prompts import TEXT as TEXT_TAG
 from mahtab_tui.sandbox.base import CallRefusedError, Text, TextRun
 from mahtab_tui.search import api
-from mahtab_tui.search import log as logs
 from mahtab_tui.search import requests as search_tools
-from mahtab_tui.search.api import Searcher, rlm
-from mahtab_tui.search.log import SessionLog
+from mahtab_tui.search.api import Searcher, SessionLog, rlm
 from mahtab_tui.search.requests import read_call, read_final, read_tool_call
 from mahtab_tui.worker.answers import Answer
 from mahtab_tui.worker.contexts import ContextError
@@ -140,20 +138,6 @@ def test_instructions_reach_the_first_model_only() -> None:
     assert "5 EUR" not in prompts[1]
 
 
-def test_corrected_answer_has_its_last_tree() -> None:
-    answers = [python("FINAL('twenty')"), python("FINAL(20)")]
-    answer = rlm(
-        "how many?", LOG, model=ScriptedModel(reply=lambda messages: answers.pop(0)), returns=int
-    )
-    assert answer.tree is not None
-    assert (answer.value, answer.tree.id, answer.tree.model_calls, len(answer.log)) == (
-        20,
-        "2",
-        1,
-        14,
-    )
-
-
 def test_failed_search_carries_its_tree() -> None:
     with pytest.raises(mahtab_tui.SearchFailed) as failed:
         rlm("what?", LOG, model=scripted({"what?": python("print(1)")}), max_calls=1)
@@ -174,14 +158,14 @@ def test_log_uses_little_memory_and_ends_with_a_sentence(
     story = Story()
     rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=2, on_event=story.append)
     events = [event for event in story if event.tag != tags.RLM_CHAT_STREAM]
-    monkeypatch.setattr(logs, "_AT_ONCE", 1_000)
+    monkeypatch.setattr(api, "_AT_ONCE", 5)
     log = SessionLog()
     for event in story:
         log.add(event)
     assert unpack_events(log.packed()) == [codec.as_json(event) for event in events], (
         "in several portions"
     )
-    monkeypatch.setattr(logs, "MOST", 3_000)
+    monkeypatch.setattr(api, "MOST", 3_000)
     log = SessionLog()
     for event in story * 50:
         log.add(event)
@@ -281,8 +265,6 @@ def test_unsupported_contexts_are_refused(given: dict[str, Any], message: str) -
 
 
 class SampledModel(ScriptedModel):
-    """Takes a temperature and a seed."""
-
     used: ClassVar[list[tuple[float | None, int | None]]] = []
 
     temperature: float | None = None
@@ -451,7 +433,6 @@ def where() -> list[int]:
 def answer(
     code: str, tools: Sequence[Callable[..., Any]] = (price, later, where), **options: Any
 ) -> Any:
-    """The value of a search whose code this is."""
     return rlm(
         "what?",
         LOG,
@@ -463,7 +444,6 @@ def answer(
 
 
 def error_message(code: str, **options: Any) -> str:
-    """Return the message of a call's error."""
     return str(
         answer(
             f"try:\n    FINAL([{code}])\nexcept Exception as error:\n    FINAL([f'{{type(error).__name__}}: {{error}}'])",
@@ -572,7 +552,6 @@ def test_a_hostile_call_is_refused(args: Any) -> None:
 
 
 def test_forged_call_reaches_no_other_function() -> None:
-    """The code writes the frame itself: another name, more arguments, no tools at all."""
     forged = """
 import gc
 for thing in gc.get_objects():
@@ -695,7 +674,6 @@ TEXT = (
     )
     * 2
 )
-"""All of it is there twice."""
 HALF = len(TEXT) // 2
 
 
@@ -772,7 +750,6 @@ VALUES = "".join(
     f"{line:04d} customer C-{line % 40 + 100} paid {line * 7}.25 EUR on day {line % 9}\n"
     for line in range(2_000)
 )
-"""Each amount is there once, each customer fifty times."""
 
 
 @pytest.mark.parametrize(
@@ -901,16 +878,16 @@ def test_forged_sandbox_spans_are_ignored() -> None:
         100,
     )
     assert final is not None
-    assert final.spans == [(0, 4), (5, 9)], "those that it quotes"
+    assert final[1] == [(0, 4), (5, 9)], "those that it quotes"
     named = read_final(
         {"text": "See line 2.", "spans": [[0, 1], [2, 3], [2, 5]]}, Text.root("a\nb\nc"), 100
     )
     assert named is not None
-    assert named.spans == [(2, 3)]
+    assert named[1] == [(2, 3)]
     chance = {"text": "The reconciled sum: b.", "spans": [[0, 3], [0, 1], [4, 7], [12, 13]]}
     invented = read_final(chance, Text.root("The context b"), 100)
     assert invented is not None
-    assert invented.spans == [(0, 3)], "others stand within words, or by chance"
+    assert invented[1] == [(0, 3)], "others stand within words, or by chance"
     forged = """
 import gc
 for thing in gc.get_objects():

@@ -18,12 +18,10 @@ import pytest
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.search import limits
-from mahtab_tui.search.api import arlm, rlm
+from mahtab_tui.search.api import Search, arlm, rlm
 from mahtab_tui.search.conversation import FunctionModel, Message
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.models import CLI_CONCURRENCY
-from mahtab_tui.search.search import Search
 from mahtab_tui.worker.search import SearchFailed
 from tests import tags
 from tests.fake_claude import FakeClaude, InstallClaude
@@ -248,7 +246,6 @@ def search(story: Story) -> Iterator[Search]:
 
 
 def alive(fake: FakeClaude) -> int:
-    """How many processes there are."""
     return sum(Path(f"/proc/{start['pid']}").exists() for start in fake.starts)
 
 
@@ -323,18 +320,10 @@ def test_a_stopped_search_does_not_wait_for_the_cli(
 
 
 class Completions(BaseHTTPRequestHandler):
-    """Answers as the chat completions of OpenAI do, on connections that stay open: code for a
-    search's root, words for a plain call."""
-
     protocol_version = "HTTP/1.1"
-    overloads: ClassVar[int] = 0
-    """How often plain calls are refused first."""
     silent: ClassVar[bool] = False
-    """Plain calls get no answer."""
     over: ClassVar[threading.Event] = threading.Event()
-    """The test has ended."""
     most: ClassVar[set[int | None]] = set()
-    """The tokens that answers may have."""
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -342,12 +331,6 @@ class Completions(BaseHTTPRequestHandler):
         root = "writing Python" in str(asked["messages"][0])
         if not root and Completions.silent:
             Completions.over.wait(30)
-        if not root and Completions.overloads:
-            Completions.overloads -= 1
-            self._send(
-                429, "application/json", json.dumps({"error": {"message": "Rate limit reached."}})
-            )
-            return
         words = "```python\nFINAL(' '.join(rlm_map('read', partition(6))))\n```" if root else "fine"
         chunks: list[dict[str, Any]] = [
             {"choices": [{"index": 0, "delta": {"role": "assistant", "content": words}}]}
@@ -365,19 +348,11 @@ class Completions(BaseHTTPRequestHandler):
             "created": 1,
             "model": asked["model"],
         }
-        self._send(
-            200,
-            "text/event-stream",
-            "".join(f"data: {json.dumps(about | chunk)}\n\n" for chunk in chunks)
-            + "data: [DONE]\n\n",
-        )
-
-    def _send(self, status: int, kind: str, text: str) -> None:
-        data = text.encode()
-        self.send_response(status)
-        self.send_header("content-type", kind)
+        text = "".join(f"data: {json.dumps(about | chunk)}\n\n" for chunk in chunks)
+        data = f"{text}data: [DONE]\n\n".encode()
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
         self.send_header("content-length", str(len(data)))
-        self.send_header("retry-after", "0.01")
         self.end_headers()
         self.wfile.write(data)
 
@@ -387,7 +362,6 @@ class Completions(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def _server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(Completions, "overloads", 0)
     monkeypatch.setattr(Completions, "silent", False)
     monkeypatch.setattr(Completions, "over", over := threading.Event())
     monkeypatch.setattr(Completions, "most", set())
@@ -435,17 +409,6 @@ def test_model_used_by_another_loop_works() -> None:
 
     assert asyncio.run(program()) == "fine" * 2 + " fine" * 5 + "fine"
     assert Completions.most == {None, 4_096}
-
-
-@pytest.mark.usefixtures("_server")
-def test_busy_service_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "_FIRST_PAUSE", 0.02)
-    monkeypatch.setattr(Completions, "overloads", 12)
-    story = Story()
-    assert (
-        rlm("what?", TEXT * 10, model="openai:gpt-4o", max_depth=1, on_event=story.append)
-        == "fine " * 5 + "fine"
-    )
 
 
 @pytest.mark.usefixtures("_server")

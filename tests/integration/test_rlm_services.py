@@ -13,10 +13,9 @@ import pytest
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.search import limits
-from mahtab_tui.search.api import Searcher, rlm
+from mahtab_tui.search.api import CancelToken, Search, Searcher, rlm
 from mahtab_tui.search.conversation import ChosenModels
 from mahtab_tui.search.limits import Limits
-from mahtab_tui.search.search import CancelToken, Search
 from mahtab_tui.worker.search import SearchFailed
 from tests import tags
 from tests.integration.asking import PATIENCE
@@ -34,8 +33,6 @@ def address(service: Service, protocol: Protocol) -> str:
 
 
 def loaded_by(options: str) -> str:
-    """Run a search with these options in a new process; its answer, and the libraries that it has
-    loaded."""
     program = f"""
 import sys
 import mahtab_tui
@@ -183,7 +180,6 @@ def test_search_goes_through_langchain_where_that_sends_traces(
 
 
 def whole(protocol: Protocol, text: str, reason: str = "") -> Reply:
-    """An answer that is not streamed."""
     if protocol is ANTHROPIC:
         usage = {"input_tokens": 1_000, "output_tokens": 100}
         answer: dict[str, Any] = {
@@ -206,7 +202,6 @@ def whole(protocol: Protocol, text: str, reason: str = "") -> Reply:
 
 
 def client(name: str, service: Service) -> tuple[Any, Protocol]:
-    """Make a client by the name of its class."""
     if "OpenAI" in name:
         import openai
 

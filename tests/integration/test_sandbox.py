@@ -123,17 +123,6 @@ async def test_closed_or_replaced_stream_is_restored_in_the_next_turn(
     assert await printed(sandbox, "print('c')") == "c\n"
 
 
-async def test_context_has_its_original_type(
-    sandboxes: ProcessSandboxes, node: RecordingNode
-) -> None:
-    text = Text.root("ab\ncd", kind="dict", parts=[("first", 0, 2), ("second", 3, 5)])
-    sandbox = await sandboxes.start(text, node)
-    assert (
-        await printed(sandbox, "{name: str(part) for name, part in context.items()}")
-        == "{'first': 'ab', 'second': 'cd'}\n"
-    )
-
-
 async def test_any_text_arrives_unchanged(sandboxes: ProcessSandboxes, node: RecordingNode) -> None:
     sandbox = await sandboxes.start(Text.root("a\0\ud800😀\r\n"), node)
     assert await printed(sandbox, "ascii(context)") == ascii(ascii("a\0\ud800😀\r\n")) + "\n"
@@ -338,7 +327,6 @@ async def test_dying_process_reports_how_and_is_replaced(sandbox: Sandbox) -> No
 async def test_server_is_restarted_if_it_ends(
     sandboxes: ProcessSandboxes, node: RecordingNode, known: bool
 ) -> None:
-    """Whether or not the loop has heard of its end."""
     sandbox = await sandboxes.start(Text.root("a"), node)
     server = sandboxes._server
     assert server is not None
@@ -356,7 +344,6 @@ async def test_server_is_restarted_if_it_ends(
 async def test_start_without_free_descriptors_fails_and_a_later_one_works(
     sandboxes: ProcessSandboxes, node: RecordingNode
 ) -> None:
-    """Whichever of those that a start needs is the one that is lacking."""
     await (await sandboxes.start(Text.root("x"), node)).close()
     first = await sandboxes.start(Text.root("x"), node)  # the process that was made ahead
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -419,18 +406,6 @@ async def test_next_sandbox_is_a_process_made_ahead_unless_that_has_died(
         assert await printed(sandbox, "context") == "'later'\n"
         assert (sandbox._child._forked is forked) is not dies
         await sandbox.close()
-
-
-async def test_many_sandboxes_run_concurrently(sandboxes: ProcessSandboxes) -> None:
-    async def one(number: int) -> str:
-        sandbox = await sandboxes.start(Text.root(str(number)), RecordingNode())
-        text = await printed(sandbox, "print(context * 2)")
-        await sandbox.close()
-        return text
-
-    assert await asyncio.gather(*map(one, range(20))) == [
-        f"{number}{number}\n" for number in range(20)
-    ]
 
 
 async def test_starts_cancelled_at_any_point_leave_no_process_and_do_not_affect_later_ones(

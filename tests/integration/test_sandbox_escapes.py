@@ -39,7 +39,6 @@ sys.stdin.read()
 
 @pytest.fixture(scope="module")
 def canary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Canaries]:
-    """One set for all that is tried in sandboxes, because nothing may reach it."""
     with (
         canaries(tmp_path_factory.mktemp("canaries")) as made,
         pytest.MonkeyPatch.context() as monkeypatch,
@@ -52,7 +51,6 @@ def canary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Canaries]:
 async def sandboxes(
     canary: Canaries, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[ProcessSandboxes]:
-    """With a descriptor that a careless start would hand on."""
     left_open = tmp_path_factory.mktemp("open") / "file"
     left_open.write_text("canary-inherited")
     fd = os.open(left_open, os.O_RDONLY)
@@ -66,15 +64,12 @@ async def sandboxes(
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def bystander(sandboxes: ProcessSandboxes) -> AsyncIterator[Sandbox]:
-    """Another sandbox, which goes on whatever is tried beside it."""
     made = await sandboxes.start(Text.root("other"), RecordingNode())
     yield made
     await made.close()
 
 
 class WaryNode(RecordingNode):
-    """Answers nothing that is not asked properly."""
-
     async def call(self, name: str, args: dict[str, Any]) -> Any:
         if name == "wait":
             return await never(name, args)
@@ -197,7 +192,6 @@ os.wait()
 
 
 def first_words(change: str) -> dict[str, str]:
-    """The first message of a sandbox whose lockdown was changed."""
     command = [
         sys.executable,
         "-I",
@@ -256,7 +250,6 @@ def test_broken_sandbox_is_not_used(change: str, why: str) -> None:
 
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A system without Landlock, and without the interpreter that takes its place."""
     monkeypatch.setattr(confinement, "missing_support", lambda: "its kernel has no Landlock")
     monkeypatch.setattr(process, "find_spec", lambda name: None)
 

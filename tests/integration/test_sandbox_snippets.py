@@ -19,7 +19,6 @@ _USERS = ("ada", "bob", "eve")
 
 
 def text() -> str:
-    """A log of 200 lines, three JSON lines (one of them broken), and a table."""
     log = []
     for n in range(200):
         time = f"2026-03-01T{n // 40 + 10:02d}:{n * 3 // 60 % 60:02d}:{n * 3 % 60:02d}"
@@ -41,8 +40,6 @@ def text() -> str:
 
 
 class Snippet(NamedTuple):
-    """Turns of one node, and all that they print."""
-
     name: str
     python: tuple[int, int]
     turns: list[str]
@@ -50,7 +47,6 @@ class Snippet(NamedTuple):
 
 
 def snippets() -> Iterator[Snippet]:
-    """Snippets of the file."""
     source = Path(__file__).with_name("sandbox_snippets.txt").read_text()
     for part in source.split("\n=== ")[1:]:
         title, body = part.split("\n", 1)
@@ -80,7 +76,6 @@ async def answers(name: str, args: dict[str, Any]) -> Any:
 
 
 async def play(sandboxes: Sandboxes, snippet: Snippet) -> str:
-    """All that a snippet prints, and the answer that it gives."""
     node = RecordingNode()
     node.answer = answers
     sandbox = await sandboxes.start(Text.root(text()), node)

@@ -39,8 +39,6 @@ from tests.waiting import wait_for
 
 
 class Everything(RecordList):
-    """All records of a bus, those of streams too."""
-
     def streamed(self, **attrs: Any) -> str:
         return "".join(
             record.text
@@ -57,7 +55,6 @@ class Everything(RecordList):
 
 @pytest.fixture
 def service(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    """The key is that of a provider, and in a file of the project."""
     with serving() as service:
         (project / ".env").write_text(f"MAHTAB_BASE_URL={service.url}/v1\n")
         trust_project()
@@ -70,8 +67,6 @@ def service(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 class Doors(Opened):
-    """A session that everything is listened to in."""
-
     everything: Everything
 
 
@@ -93,14 +88,12 @@ def it(service: Service) -> Iterator[Doors]:
 
 
 def answer_hidden(it: Doors, text: str) -> None:
-    """Type a line that is not shown."""
     record = it.store.wait(tags.INPUT, state="waiting")
     assert record.attrs["password"] is True
     it.session.host.inputs.answer(record.attrs["request"], text)
 
 
 def type_hidden(it: Doors, name: str, text: str) -> Record:
-    """`name = getpass()`, answered."""
     cell = it.session.cells.last + 1
     it.session.submit("python", f"import getpass\n{name} = getpass.getpass('Key: ')")
     answer_hidden(it, text)
@@ -509,7 +502,6 @@ def opened_with_three_keys(service_with_three_keys: Service) -> Iterator[Opened]
 
 
 def stored(it: Opened) -> str:
-    """All that the store was given."""
     return "".join(f"{record.text}{json.dumps(record.attrs)}" for record in it.store.records)
 
 

@@ -38,7 +38,6 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddingService]:
 
 @pytest.fixture
 def opened(open_session: OpenSession, service: EmbeddingService, project: Path) -> OpenSession:
-    """Open a session with two skills, which asks the service."""
     write_skill(project / "skills", "merge-invoice", "How to merge the bill.", "Do it.")
     write_skill(project / "skills", "draw-forest", "How to draw the trees.", "Do it.")
 
@@ -56,7 +55,6 @@ def opened(open_session: OpenSession, service: EmbeddingService, project: Path) 
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give the embedding model the time that it needs on a busy machine."""
     monkeypatch.setattr("mahtab_tui.knowledge.semantic_index._PATIENCE", 60.0)
 
 
@@ -80,7 +78,6 @@ def meaning_of(
 
 @pytest.fixture
 def source(project: Path) -> Path:
-    """The folder of the project's source."""
     (project / "src").mkdir()
     return project / "src"
 

@@ -38,8 +38,6 @@ def again(open_session: OpenSession, saved_namespace: SavedSession, it: Opened) 
 
 
 def states(it: Opened) -> list[tuple[str, str, str]]:
-    """Return the names that are away or back: name, change, and what stands in place of an
-    author."""
     return [
         (change.name, change.change, record.party or "")
         for record in it.store.records

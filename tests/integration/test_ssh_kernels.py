@@ -35,8 +35,6 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshServe
 
 
 def started(server: SshServer, *, session: str = "", **answers: str) -> Cells:
-    """A kernel over ssh. session: that finds it again. answers: to what is asked, by a word of the
-    prompt."""
     host = RecordingHost()
 
     def answer(name: str, args: Mapping[str, Any]) -> str | None:

@@ -33,7 +33,6 @@ IN_PROGRAM = "import sys; print(*sorted(sys.modules))"
 
 @pytest.fixture
 def poisoned(project: Path) -> Path:
-    """A file that names the modules that were imported from the folder; those do not work."""
     imported = project / "imported.txt"
     imported.touch()
     for name in [*(name for name in sys.stdlib_module_names if name != "__main__"), *OTHERS]:
@@ -157,8 +156,6 @@ def test_interpreter_name_never_means_a_subfolder_but_other_names_may(
 
 
 def test_slow_imports_on_several_threads_succeed() -> None:
-    """Once here; `python -m tests.slow_imports 200` tries as many as it takes to meet a rare
-    order."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.slow_imports", "1"],
         capture_output=True,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, Implementation, TextContent
 
@@ -17,7 +18,6 @@ from tests.warm import command
 def parameters(
     *args: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, **environment: str
 ) -> StdioServerParameters:
-    """How the server is started: with the test's own environment, and what is given here."""
     python, *client = command()
     return StdioServerParameters(
         command=python,
@@ -28,28 +28,30 @@ def parameters(
 
 
 class Agent:
-    """A client at work."""
-
     def __init__(self, client: Client) -> None:
         self.client = client
+        self.reports: list[str] = []
+        """Sentences on the progress of its calls."""
 
     async def call(self, tool: str, /, **arguments: Any) -> CallToolResult:
         """An answer, which clients hand to their models whole only where it has no structured
         output."""
-        result = await self.client.call_tool(tool, arguments)
+
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            self.reports.append(message or "")
+
+        result = await self.client.call_tool(tool, arguments, progress_callback=on_progress)
         assert isinstance(result, CallToolResult)
         assert result.structured_content is None
         return result
 
     async def text(self, tool: str, /, **arguments: Any) -> str:
-        """The text of a call's answer: what the agent's model reads."""
         return text_of(await self.call(tool, **arguments))
 
     async def eval(self, code: str, **arguments: Any) -> str:
         return await self.text("eval", code=code, **arguments)
 
     async def value(self, code: str) -> str:
-        """Return the value of a cell's last expression, on one line."""
         return (await self.eval(code)).partition("\n")[0]
 
 
@@ -61,7 +63,6 @@ async def agent(
     name: str = "mcp",
     **environment: str,
 ) -> AsyncIterator[Agent]:
-    """A server with a client connected to it."""
     async with Client(
         parameters(*args, cwd=cwd, env=env, **environment),
         client_info=Implementation(name=name, version="1"),
@@ -69,6 +70,11 @@ async def agent(
         yield Agent(client)
 
 
+async def until(condition: Callable[[], object]) -> None:
+    with anyio.fail_after(60):
+        while not condition():
+            await anyio.sleep(0.01)
+
+
 def text_of(result: CallToolResult) -> str:
-    """The text of an answer."""
     return "\n".join(block.text for block in result.content if isinstance(block, TextContent))

@@ -19,8 +19,6 @@ from tests.integration.sessions import Opened, Watched
 
 
 class Shared(Opened):
-    """An open session, its store and its server."""
-
     def __init__(self, session: Session, store: Watched, server: ShareServer) -> None:
         super().__init__(session, store)
         self.server = server
@@ -36,7 +34,6 @@ async def waited(it: Shared, tag: str, **attrs: Any) -> Record:
 
 @pytest.fixture
 def share(project: Path) -> Iterator[Share]:
-    """Open a session of `project` that agents can join; it is closed with the test."""
     opened: list[Shared] = []
 
     def open_it(

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.mcp.clients import agent, text_of
+from tests.mcp.clients import agent, text_of, until
 from tests.waiting import wait_for
 
 PID = "import os; os.getpid()"
@@ -18,17 +18,7 @@ async def test_state_persists_and_the_answer_is_in_order() -> None:
         assert await a.eval("x = 5") == "[+x int 5]"
         assert await a.eval("print('printed'); x + 1") == "6\nprinted"
         assert await a.eval("None") == "(no value, no output)"
-
-
-async def test_no_tool_has_structured_output() -> None:
-    async with agent() as a:
-        assert [
-            tool.name
-            for tool in (await a.client.list_tools()).tools
-            if tool.output_schema is not None
-        ] == []
-        answer = await a.call("eval", code="42")
-        assert (text_of(answer), answer.structured_content) == ("42", None)
+        assert "EOFError" in await a.eval("input('name? ')")
 
 
 async def test_an_error_comes_with_its_traceback_after_the_output() -> None:
@@ -86,6 +76,25 @@ async def test_timed_out_cell_is_interrupted_and_its_output_returned() -> None:
         assert await a.eval("y") == "1"
 
 
+@pytest.mark.parametrize(
+    ("on_interrupt", "ending"),
+    [
+        ("print('caught')", "interrupted, and then ended by itself.\ncaught"),
+        ("os._exit(9)", "interrupted. The kernel died: it exited with code 9."),
+    ],
+)
+async def test_end_of_a_cell_after_its_interrupt_is_reported(
+    on_interrupt: str, ending: str
+) -> None:
+    code = (
+        f"import os, time\ntry:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    {on_interrupt}"
+    )
+    async with agent() as a:
+        result = await a.call("eval", code=code, timeout_s=0.3)
+        assert result.is_error
+        assert text_of(result).startswith(f"Timed out after 0.3 s: the code was {ending}")
+
+
 async def test_unresponsive_cell_is_killed() -> None:
     stubborn = "print('so far')\nimport signal\nsignal.signal(signal.SIGINT, lambda *signal: None)\nwhile True: pass"
     async with agent() as a:
@@ -98,20 +107,6 @@ async def test_unresponsive_cell_is_killed() -> None:
         assert text_of(result).endswith("\nso far")
         assert "NameError" in await a.eval("os")
         assert await a.value(PID) != before
-
-
-async def test_cell_ending_after_its_interrupt_is_reported_so() -> None:
-    async with agent() as a:
-        result = await a.call(
-            "eval",
-            code="try:\n    __import__('time').sleep(60)\nexcept KeyboardInterrupt:\n    print('caught')",
-            timeout_s=0.3,
-        )
-        assert result.is_error
-        assert (
-            text_of(result)
-            == "Timed out after 0.3 s: the code was interrupted, and then ended by itself.\ncaught"
-        )
 
 
 async def test_dead_worker_is_reported_and_replaced_with_saved_variables(home: Path) -> None:
@@ -133,17 +128,6 @@ async def test_dead_worker_is_reported_and_replaced_with_saved_variables(home: P
         assert after != before
         assert f"worker {after} ·" in await a.text("info")
         assert await a.value("rows") == "[1, 2, 3]"
-
-
-async def test_worker_killed_by_its_interrupt_counts_as_timed_out() -> None:
-    async with agent() as a:
-        output = await a.eval(
-            "import os, signal, time\nsignal.signal(signal.SIGINT, lambda *signal: os._exit(9))\ntime.sleep(600)",
-            timeout_s=0.3,
-        )
-        assert output.startswith(
-            "Timed out after 0.3 s: the code was interrupted. The kernel died: it exited with code 9."
-        )
 
 
 async def test_names_cannot_break_the_protocol_or_reach_a_terminal() -> None:
@@ -175,35 +159,18 @@ async def test_answer_is_bounded_for_any_code() -> None:
 
 
 async def test_last_line_reaches_progress_without_control_sequences() -> None:
-    sentences: list[str] = []
-
-    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        sentences.append(message or "")
-
     async with agent() as a:
-        await a.client.call_tool(
-            "eval",
-            {"code": "import time\nprint('\\x1b[2Jcleared', flush=True)\ntime.sleep(1.4)"},
-            progress_callback=on_progress,
-        )
-    assert any(sentence.endswith("last line: ␛[2Jcleared") for sentence in sentences)
+        await a.eval("import time\nprint('\\x1b[2Jcleared', flush=True)\ntime.sleep(1.4)")
+        assert any(sentence.endswith("last line: ␛[2Jcleared") for sentence in a.reports)
 
 
 async def test_cancelling_interrupts_the_cell_and_preserves_the_state() -> None:
     async with agent() as a:
         await a.eval("seen = []")
-        began = anyio.Event()
-
-        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-            if message and "begun" in message:
-                began.set()
-
         code = "import time\nprint('begun', flush=True)\ntry:\n    time.sleep(600)\nexcept KeyboardInterrupt:\n    seen.append('interrupted'); raise"
         async with anyio.create_task_group() as group:
-            group.start_soon(
-                lambda: a.client.call_tool("eval", {"code": code}, progress_callback=on_progress)
-            )
-            await began.wait()
+            group.start_soon(a.eval, code)
+            await until(lambda: any("begun" in sentence for sentence in a.reports))
             group.cancel_scope.cancel()
         assert await a.eval("seen") == "['interrupted']"
 
@@ -222,11 +189,6 @@ async def test_cells_of_parallel_calls_run_one_after_another() -> None:
             for number in range(8):
                 group.start_soon(one, number)
         assert await a.eval("all(log[i][0] == log[i + 1][0] for i in range(0, 16, 2))") == "True"
-
-
-async def test_input_is_refused() -> None:
-    async with agent() as a:
-        assert "EOFError" in await a.eval("input('name? ')")
 
 
 @pytest.mark.parametrize("value", ["Picture()", "[Picture()][0]"])

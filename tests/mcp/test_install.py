@@ -23,7 +23,8 @@ from mahtab_tui.cli.admin import (
     install,
     server_command,
 )
-from mahtab_tui.mcp.packages import PackageError, plan_commands
+from mahtab_tui.mcp.packages import plan_commands
+from mahtab_tui.mcp.tools import McpToolError
 from tests.mcp.clients import agent
 from tests.warm import run_program
 
@@ -206,12 +207,8 @@ async def test_written_command_starts_the_server(project: Path) -> None:
         assert await a.value("import os; os.getcwd()") == repr(str(project))
 
 
-# Which commands stand for what is asked of the package manager.
-
-
 @pytest.fixture
 def packaged_project(tmp_path: Path) -> Path:
-    """A folder with a pyproject.toml and an environment."""
     (tmp_path / "pyproject.toml").write_text("[project]\nname = 'p'\nversion = '1'\n")
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
     (tmp_path / ".venv" / "bin" / "python").touch()
@@ -245,7 +242,7 @@ def test_project_itself_is_editable_when_installed(
 
 
 def test_missing_packages_are_refused(packaged_project: Path) -> None:
-    with pytest.raises(PackageError, match="or folders"):
+    with pytest.raises(McpToolError, match="or folders"):
         plan_commands(
             "develop",
             [],

@@ -19,11 +19,8 @@ from mahtab_tui.mcp.connection import log_file
 from mahtab_tui.session.agent_calls import AgentCall, AgentCallRefused, AgentCalls
 from tests import tags
 from tests.integration.remote import Road
-from tests.mcp.clients import agent, text_of
+from tests.mcp.clients import agent, text_of, until
 from tests.mcp.conftest import Share, Shared, waited
-
-# Agents in a live session, over real STDIO: what they run, what waits for the person, one queue;
-# the person acts through the session's own methods.
 
 
 async def test_agent_sees_and_changes_the_users_variables(share: Share, project: Path) -> None:
@@ -56,7 +53,6 @@ async def test_agents_join_a_remote_kernel(share: Share, project: Path, tmp_path
 
 
 def others(listed: str) -> list[str]:
-    """Return the cells of others, by an answer of ``info``."""
     return listed.partition("run by others since you last asked:\n")[2].splitlines()
 
 
@@ -92,8 +88,7 @@ async def test_info_reports_every_slow_cell_exactly_once(share: Share, project: 
         "python",
         "import os, time\nopen('began', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.01)",
     )
-    while not (project / "began").exists():
-        await anyio.sleep(0.01)
+    await until(lambda: (project / "began").exists())
     async with agent("--attach", cwd=project) as a:
         assert others(await a.text("info")) == []
         inner = AssistantReplIn("inner = 1", cell=2, party="model")
@@ -103,7 +98,6 @@ async def test_info_reports_every_slow_cell_exactly_once(share: Share, project: 
         ]
         (project / "go").touch()
         await waited(it, tags.USER_REPL_OUT)
-        await a.client.read_resource("mahtab://session/info")
         assert [line.split(":")[0].strip() for line in others(await a.text("info"))] == [
             "In [1] you (ok)"
         ]
@@ -130,8 +124,7 @@ async def test_pause_applies_to_already_queued_cells(share: Share, project: Path
         await b.text("info")  # whoever joins later is paused, too
         async with anyio.create_task_group() as group:
             group.start_soon(lambda: a.eval("'waits'"))
-            while not it.session.inbox._items:
-                await anyio.sleep(0.01)
+            await until(lambda: it.session.inbox._items)
             it.session.joined_agents.pause("codex")
             (project / "go").touch()
             assert await b.eval("2") == "2"
@@ -171,14 +164,11 @@ async def test_cells_wait_in_one_queue_and_the_users_go_first(share: Share, proj
         anyio.create_task_group() as group,
     ):
         group.start_soon(lambda: a.eval("'a'", timeout_s=30))
-        while ["mcp"] not in queues:
-            await anyio.sleep(0.01)
+        await until(lambda: ["mcp"] in queues)
         group.start_soon(lambda: b.eval("'b'"))
-        while ["mcp", "mcp-2"] not in queues:
-            await anyio.sleep(0.01)
+        await until(lambda: ["mcp", "mcp-2"] in queues)
         it.session.submit("python", "'me'")
-        while ["you", "mcp", "mcp-2"] not in queues:
-            await anyio.sleep(0.01)
+        await until(lambda: ["you", "mcp", "mcp-2"] in queues)
         it.session.stop()
     order = [
         record.attrs["party"]
@@ -202,14 +192,11 @@ async def test_user_removes_code_from_the_queue_and_stops_the_running_one(
             group.start_soon(run, "import time\nprint('on', flush=True)\ntime.sleep(600)")
             await waited(it, tags.ASSISTANT_REPL_IN)
             group.start_soon(run, "'waits'")
-            while not it.session.inbox._items:
-                await anyio.sleep(0.01)
+            await until(lambda: it.session.inbox._items)
             it.session.inbox.cancel(it.session.inbox._items[0].id)
-            while not answers:
-                await anyio.sleep(0.01)
+            await until(lambda: answers)
             assert "removed the code from the queue" in answers[0]
-            while it.session.stop() is None:
-                await anyio.sleep(0.01)
+            await until(lambda: it.session.stop() is not None)
         assert answers[1].startswith("The code was interrupted. Variables are as it left them.\n")
 
 
@@ -220,19 +207,9 @@ async def test_paused_agent_waits_and_a_disconnected_one_is_notified(
     async with agent("--attach", cwd=project) as a:
         await a.eval("1")
         assert "paused" in it.session.joined_agents.pause()
-        sentences: list[str] = []
-
-        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-            sentences.append(message or "")
-
         async with anyio.create_task_group() as group:
-            group.start_soon(
-                lambda: a.client.call_tool(
-                    "eval", {"code": "after = 1"}, progress_callback=on_progress
-                )
-            )
-            while not any("paused" in sentence for sentence in sentences):
-                await anyio.sleep(0.05)
+            group.start_soon(a.eval, "after = 1")
+            await until(lambda: any("paused" in sentence for sentence in a.reports))
             assert "Resumed" in it.session.joined_agents.pause("mcp")
         assert await a.eval("after") == "1"
         assert "Which one" in it.session.joined_agents.pause("nobody")
@@ -244,36 +221,6 @@ async def test_paused_agent_waits_and_a_disconnected_one_is_notified(
         assert await a.eval("2") == "2"
         assert "You are mcp in the user's session moon" in await a.text("mode", mode="shared")
         assert await a.eval("after") == "1"
-
-
-async def test_paused_agent_is_served_nothing_not_even_a_variable(
-    share: Share, project: Path
-) -> None:
-    it = share()
-    it.session.submit(
-        "python",
-        "class Told:\n    def __repr__(self):\n        open('looked', 'w').close()\n        return 'told'\nit = Told()",
-    )
-    await waited(it, tags.USER_REPL_OUT)
-    async with agent("--attach", cwd=project) as a:
-        await a.text("info")
-        (project / "looked").unlink(missing_ok=True)
-        it.session.joined_agents.pause()
-        served: list[str] = []
-
-        async def look() -> None:
-            await a.client.read_resource("mahtab://variable/it")
-            served.append("look")
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(look)
-            while not [call for guest in it.session.joined_agents._agents for call in guest.calls]:
-                await anyio.sleep(0.01)
-            await anyio.sleep(0.1)
-            assert served == []
-            it.session.joined_agents.pause()
-        assert served == ["look"]
-        assert not (project / "looked").exists(), "a look runs no code of the user's classes"
 
 
 def test_every_kind_of_call_waits_while_its_agent_is_paused(share: Share) -> None:
@@ -333,8 +280,7 @@ async def test_cancelling_interrupts_a_running_cell_and_withdraws_waiting_ones(
             ):
                 await anyio.sleep(0.01)
             group.cancel_scope.cancel()
-        while not calls[0].cancelled:
-            await anyio.sleep(0.01)
+        await until(lambda: calls[0].cancelled)
         assert "(paused)" in it.session.joined_agents.sentence()
     assert sum(record.tag == tags.ASSISTANT_REPL_IN for record in it.store.records) == 1
 
@@ -355,8 +301,7 @@ async def test_time_limit_counts_from_the_start_and_never_kills_the_users_kernel
                 values.append(await a.eval("kept", timeout_s=1))
 
             group.start_soon(run)
-            while not it.session.inbox._items:
-                await anyio.sleep(0.01)
+            await until(lambda: it.session.inbox._items)
             await anyio.sleep(1.2)  # longer than its limit, in the queue
             (project / "go").touch()
         assert values == ["1"]
@@ -372,11 +317,7 @@ async def test_time_limit_counts_from_the_start_and_never_kills_the_users_kernel
         await waited(it, tags.ASSISTANT_REPL_OUT, status="killed")
 
 
-# Actions of agents in a live session that need the person's approval, over real STDIO.
-
-
 async def decide(it: Shared, decision: Decision, **attrs: str) -> Record:
-    """Decide on the request that waits; returns it."""
     waiting = await waited(it, tags.APPROVAL, state="waiting", **attrs)
     assert it.session.approvals.answer(waiting.attrs["request"], decision)
     return waiting
@@ -387,22 +328,15 @@ async def test_code_waits_for_the_user_and_the_decision_is_returned(
 ) -> None:
     it = share("ask")
     async with agent("--attach", cwd=project) as a:
-        sentences: list[str] = []
-
-        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-            sentences.append(message or "")
-
         answers: list[str] = []
 
         async def run(code: str) -> None:
-            result = await a.client.call_tool("eval", {"code": code}, progress_callback=on_progress)
-            answers.append(text_of(result))
+            answers.append(await a.eval(code))
 
         async with anyio.create_task_group() as group:
             group.start_soon(run, "x = 1")
             await waited(it, tags.APPROVAL, state="waiting")
-            while not any("approval" in sentence for sentence in sentences):
-                await anyio.sleep(0.05)
+            await until(lambda: any("approval" in sentence for sentence in a.reports))
             await decide(it, Decision("skip", reason="not now"), request="guest-1")
         assert answers[-1] == "The code did not run: declined: not now."
         async with anyio.create_task_group() as group:
@@ -469,17 +403,12 @@ async def test_reset_allowed_by_the_user_works(share: Share, project: Path) -> N
         assert "s since you joined" in text_of(await a.call("info"))
 
 
-# The log of what an agent runs in a live session, written while it runs.
-
 UNTIL_GO = "import os, time\nprint('has', 'begun')\nwhile not os.path.exists('go'): time.sleep(0.01)\n'the value'"
 
 
 async def logged(text: str) -> str:
-    """The log, as soon as it has a text."""
-    with anyio.fail_after(20):
-        while text not in (log := log_file().read_text("utf-8")):
-            await anyio.sleep(0.02)
-    return log
+    await until(lambda: text in log_file().read_text("utf-8"))
+    return log_file().read_text("utf-8")
 
 
 async def test_running_code_is_logged_live(share: Share, project: Path) -> None:

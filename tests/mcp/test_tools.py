@@ -16,10 +16,9 @@ from pathlib import Path
 
 import anyio
 import pytest
-from mcp import MCPError
 
 from mahtab_tui.mcp.server import SkillPrompts
-from tests.mcp.clients import Agent, agent, text_of
+from tests.mcp.clients import Agent, agent, text_of, until
 from tests.mcp.wheels import build_wheel, offline
 from tests.skills import trust_skills
 
@@ -27,7 +26,6 @@ SCHEMAS = Path(__file__).with_name("schemas.json")
 
 
 def virtual_environment(folder: Path, *, pip: bool = False) -> Path:
-    """A new virtual environment; with a copy of our own pip where it is wanted."""
     venv.create(folder, symlinks=True)
     if pip:
         to = sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)})
@@ -41,19 +39,16 @@ def virtual_environment(folder: Path, *, pip: bool = False) -> Path:
 
 
 async def packaged(a: Agent, action: str, *packages: str) -> None:
-    """Have the agent manage packages, which succeeds."""
     done = await a.call("pkg", action=action, packages=packages)
     assert not done.is_error, text_of(done)
 
 
 def without_uv(folder: Path) -> str:
-    """A PATH on which there is no uv."""
     folder.mkdir()
     return str(folder)
 
 
 async def test_list_of_tools_is_unchanged() -> None:
-    """Write the file anew by deleting it."""
     async with agent() as a:
         listed = [
             tool.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -91,22 +86,14 @@ async def test_reset_gives_a_fresh_worker_in_the_same_environment(tmp_path: Path
 
 async def test_reset_stops_a_running_cell() -> None:
     async with agent() as a:
-        began = anyio.Event()
-
-        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-            began.set()
-
         answers: list[str] = []
 
         async def run() -> None:
-            result = await a.client.call_tool(
-                "eval", {"code": "import time; time.sleep(600)"}, progress_callback=on_progress
-            )
-            answers.append(text_of(result))
+            answers.append(await a.eval("import time; time.sleep(600)"))
 
         async with anyio.create_task_group() as group:
             group.start_soon(run)
-            await began.wait()
+            await until(lambda: a.reports)
             await a.text("reset")
         assert "All variables are gone" in answers[0]
 
@@ -259,23 +246,13 @@ build_wheel = build_editable
 
 
 async def test_package_manager_output_is_reported_live(tmp_path: Path) -> None:
-    updates: list[str] = []
-
-    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        updates.append(message or "")
-
     (tmp_path / "pytest.py").write_text(
         "import os, time\nprint('coll', end='', flush=True)\ntime.sleep(0.05)\nprint('ects', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)\nprint('ends')\n"
     )
     async with agent(cwd=tmp_path) as a, anyio.create_task_group() as group:
-        arguments = {"action": "test", "packages": []}
-        group.start_soon(
-            lambda: a.client.call_tool("pkg", arguments, progress_callback=on_progress)
-        )
-        with anyio.fail_after(30):
-            while "collects" not in updates:
-                await anyio.sleep(0.01)
-        assert "coll" not in updates
+        group.start_soon(lambda: a.call("pkg", action="test", packages=[]))
+        await until(lambda: "collects" in a.reports)
+        assert "coll" not in a.reports
         (tmp_path / "go").touch()
 
 
@@ -297,29 +274,6 @@ async def test_log_contains_the_evaluated_code(home: Path) -> None:
         before = path.read_text()
         await a.eval("3")
         assert path.read_text() == before
-        log = await a.client.read_resource("mahtab://session/log")
-        assert "ZeroDivisionError" in log.contents[0].text  # type: ignore[union-attr]
-
-
-async def test_resources_show_the_session() -> None:
-    async with agent() as a:
-        await a.eval("table = {'a': 1}")
-        uris = [str(resource.uri) for resource in (await a.client.list_resources()).resources]
-        assert uris == [
-            "mahtab://session/variables",
-            "mahtab://session/info",
-            "mahtab://session/log",
-        ]
-        variables = await a.client.read_resource("mahtab://session/variables")
-        assert variables.contents[0].text == "table: dict 1 item"  # type: ignore[union-attr]
-        info = await a.client.read_resource("mahtab://session/info")
-        assert info.contents[0].text.endswith("\nvariables:\n  table: dict 1 item")  # type: ignore[union-attr]
-        one = await a.client.read_resource("mahtab://variable/table")
-        assert "{'a': 1}" in one.contents[0].text  # type: ignore[union-attr]
-        with pytest.raises(MCPError, match="nothing"):
-            await a.client.read_resource("mahtab://variable/nothing")
-        with pytest.raises(MCPError, match="no log yet"):
-            await a.client.read_resource("mahtab://session/log")
 
 
 async def test_skills_are_available_as_prompts(tmp_path: Path) -> None:
@@ -337,22 +291,16 @@ async def test_skills_are_available_as_prompts(tmp_path: Path) -> None:
         assert prompt.messages[0].content.text == "Count the rows.\n\nTask: in table"  # type: ignore[union-attr]
 
 
-def test_unusable_skill_is_reported_once_on_stderr(
+def test_unusable_skill_is_reported_on_stderr(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken = tmp_path / ".mahtab" / "skills" / "odd" / "SKILL.md"
     broken.parent.mkdir(parents=True)
     broken.write_text("---\nname: odd\n---\nNo description.\n")
-    skills = SkillPrompts(tmp_path, ())
-    for _ in range(2):
-        assert "odd" not in [prompt.name for prompt in skills.prompts()]
+    assert "odd" not in [prompt.name for prompt in SkillPrompts(tmp_path, ()).prompts()]
     captured = capsys.readouterr()
-    assert (captured.out, captured.err.count(str(broken))) == ("", 1)
-    broken.write_text("---\nname: other\ndescription: Counts\n---\nCount.\n")
-    skills.prompts()
-    assert capsys.readouterr().err.startswith(f"mahtab-tui: {broken}"), (
-        "another problem of the same file"
-    )
+    assert captured.out == ""
+    assert captured.err.startswith(f"mahtab-tui: {broken}")
 
 
 @pytest.mark.parametrize(

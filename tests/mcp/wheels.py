@@ -7,7 +7,6 @@ from pathlib import Path
 
 
 def build_wheel(folder: Path, name: str, version: str = "1.0") -> Path:
-    """A wheel of a module that knows its version."""
     folder.mkdir(exist_ok=True)
     path = folder / f"{name}-{version}-py3-none-any.whl"
     info = f"{name}-{version}.dist-info"
@@ -24,7 +23,6 @@ def build_wheel(folder: Path, name: str, version: str = "1.0") -> Path:
 
 
 def offline(folder: Path) -> dict[str, str]:
-    """The environment in which pip and uv take packages from a folder, and nowhere else."""
     return {
         "PIP_NO_INDEX": "1",
         "PIP_FIND_LINKS": str(folder),

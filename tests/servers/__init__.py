@@ -11,8 +11,7 @@ HERE = Path(__file__).parent
 
 
 def plain(behaviour: str = "", tools: list[dict[str, Any]] | None = None) -> dict[str, Any]:
-    """The definition of a server that needs nothing but Python, so it starts quickly. tools:
-    instead of its own."""
+    """A server that starts quickly. tools: instead of its own."""
     return {
         "command": sys.executable,
         "args": ["-I", str(HERE / "plain.py"), behaviour, json.dumps(tools)],
@@ -20,12 +19,11 @@ def plain(behaviour: str = "", tools: list[dict[str, Any]] | None = None) -> dic
 
 
 def friendly() -> dict[str, Any]:
-    """The definition of a server that is built with the SDK."""
+    """A server built with the SDK."""
     return {"command": sys.executable, "args": [str(HERE / "friendly.py")]}
 
 
 def configure(home: Path, **servers: dict[str, Any]) -> None:
-    """Write servers into the user's configuration."""
     lines = []
     for name, server in servers.items():
         lines.append(f"[mcp.{json.dumps(name)}]")

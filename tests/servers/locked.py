@@ -28,8 +28,6 @@ PORT, SECONDS, REFUSES = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:] == ["r
 
 
 class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
-    """Knows clients, codes and tokens as long as it runs."""
-
     def __init__(self) -> None:
         self.clients: dict[str, OAuthClientInformationFull] = {}
         self.codes: dict[str, AuthorizationCode] = {}

@@ -36,14 +36,12 @@ from tests.tui.story import MakeApp, ScriptedSession
 
 @pytest.fixture(autouse=True)
 def still_cursors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No cursor blinks, so that no picture depends on when it was taken."""
     for widget in (TextArea, Input):
         monkeypatch.setattr(vars(widget)["cursor_blink"], "_default", False)
 
 
 @pytest.fixture(autouse=True)
 def world_time(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Clocks show the same wherever the tests run."""
     with monkeypatch.context() as patch:
         patch.setenv("TZ", "UTC")
         time.tzset()
@@ -53,18 +51,13 @@ def world_time(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def lasting_notices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No notice goes by itself, however long a slow machine takes to look at it."""
     monkeypatch.setattr(Notification, "time_left", 3600.0)
 
 
 @pytest.fixture(autouse=True, scope="session")
 def sheets_parsed_once() -> Iterator[None]:
-    """A style sheet is parsed once for all applications, as long as its text and the theme's
-    variables are the same.
-
-    And a rule's own hash, which is asked for millions of times, is that of any object, which it
-    returns in Python.
-    """
+    """A style sheet is parsed once for all applications, and a rule's hash, asked for millions of
+    times, is an object's."""
     parse = Stylesheet._parse_rules
     known: dict[object, list[RuleSet]] = {}
 
@@ -81,8 +74,6 @@ def sheets_parsed_once() -> Iterator[None]:
 
 
 class _Nothing:
-    """A cache that keeps nothing."""
-
     def get(self, key: object) -> None:
         """Nothing is known."""
 
@@ -92,8 +83,8 @@ class _Nothing:
 
 @pytest.fixture(autouse=True, scope="session")
 def strips_without_caches() -> Iterator[None]:
-    """A line of the screen has seven caches, which a test, that draws it once or twice, makes for
-    nothing: a sixth of all its time."""
+    """The seven caches of a line take a sixth of the time of a test, which draws it once or
+    twice."""
     nothing = _Nothing()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(strip, "FIFOCache", lambda maxsize: nothing)
@@ -102,12 +93,8 @@ def strips_without_caches() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def lines_only(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Widgets draw their lines as ever, and the gate sees them, but nobody makes a whole screen of
-    them: a fifth of a test's time.
-
-    There is no terminal to take it. Screenshots and `render_strips` still make it. A test of what
-    is sent to a terminal is marked `terminal`.
-    """
+    """Draw lines, but no whole screens, which take a fifth of a test's time; unless it is marked
+    `terminal`."""
     if request.node.get_closest_marker("terminal"):
         return
     update, filters = Compositor.render_update, Widget.get_line_filters
@@ -154,8 +141,7 @@ def lines_only(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.fixture
 def make_app(project: Path, home: Path) -> Iterator[MakeApp]:
-    """The application over a session that was never started: nothing in the picture depends on a
-    clock or a machine."""
+    """The application over a session that was never started."""
     sessions: list[ScriptedSession] = []
 
     def make(*records: Record, theme: str = "mahtab", kernel: str | None = None) -> MahtabApp:
@@ -174,7 +160,7 @@ def make_app(project: Path, home: Path) -> Iterator[MakeApp]:
 
 @pytest.fixture(scope="module")
 def looked_into(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScriptedSession]:
-    """A session with a kernel, which all tests of a module share: each makes its variables anew."""
+    """A session with a kernel, shared by a module's tests."""
     with contextlib.chdir(tmp_path_factory.mktemp("looked_into")):
         session = ScriptedSession(load_settings(model="demo"), [])
         session.start_kernel()
@@ -184,7 +170,6 @@ def looked_into(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScriptedSe
 
 @pytest.fixture
 def screens_app(looked_into: ScriptedSession) -> Callable[[], SessionScreensApp]:
-    """An application for screens alone over `looked_into`."""
     return lambda: SessionScreensApp(looked_into)
 
 
@@ -200,7 +185,6 @@ def mine(home: Path) -> Path:
 
 @pytest.fixture
 def may_write(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """No file is written before this is set."""
     allowed = threading.Event()
     fsync = os.fsync
 
@@ -214,7 +198,6 @@ def may_write(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
 @pytest.fixture
 def desktop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A desktop whose viewer writes down which file it is given."""
     shown, programs = tmp_path / "shown", tmp_path / "bin"
     programs.mkdir()
     program = programs / ("open" if sys.platform == "darwin" else "xdg-open")

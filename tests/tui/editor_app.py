@@ -31,8 +31,6 @@ SIZE = (80, 24)
 
 
 class Clock:
-    """A clock that the test moves."""
-
     now = 100.0
 
     def __call__(self) -> float:
@@ -40,8 +38,6 @@ class Clock:
 
 
 class ThemedApp(App[None]):
-    """An application with the program's themes."""
-
     def __init__(self, theme: str = MAHTAB.name, css_path: Sequence[Path] | None = None) -> None:
         super().__init__(css_path=None if css_path is None else list(css_path))
         for each in (MAHTAB, MAHTAB_DAY):
@@ -81,9 +77,8 @@ class EditorApp(ThemedApp):
         self.history = History(home / "history.db", "a project")
         self.clock = Clock()
         self.in_sight = True
-        """Whether code that waits can be seen above the row."""
+        """Whether waiting code can be seen above the row."""
         self.rules: tuple[str, ...] = ()
-        """The rules that would let waiting code run without asking."""
         self.actions: list[tuple[Any, ...]] = []
 
     def compose(self) -> ComposeResult:
@@ -175,14 +170,11 @@ class EditorApp(ThemedApp):
 
 
 async def write(pilot: Pilot[Any], text: str) -> None:
-    """Type a text, a key for each character; a line break is Enter."""
     names = {"\n": "enter", " ": "space", "`": "grave_accent"}
     await pilot.press(*(names.get(character, character) for character in text))
 
 
 async def press_at_once(pilot: Pilot[Any], *keys: str) -> None:
-    """Press keys of which none waits for what the one before has done, as when a slow line brings
-    them in a bunch."""
     characters = {"enter": "\r", "space": " ", "backspace": "\x7f", "grave_accent": "`"}
     for key in keys:
         pilot.app.post_message(Key(key, key if len(key) == 1 else characters.get(key)))
@@ -195,19 +187,28 @@ def app_of(pilot: Pilot[None]) -> EditorApp:
     return pilot.app
 
 
+def actions(pilot: Pilot[None]) -> list[tuple[object, ...]]:
+    return app_of(pilot).actions
+
+
+def text_of(pilot: Pilot[None]) -> str:
+    return app_of(pilot).editor.text
+
+
+def wait_a_second(pilot: Pilot[None]) -> None:
+    app_of(pilot).clock.now += 1
+
+
 def static_text(pilot: Pilot[Any], selector: str) -> str:
-    """Return what a `Static` of the screen shows."""
     return str(pilot.app.screen.query_one(selector, Static).content)
 
 
 def screen_text(pilot: Pilot[Any]) -> str:
-    """Return the lines of the screen as they are drawn."""
     strips = pilot.app.screen._compositor.render_strips()
     return "\n".join(strip.text.rstrip() for strip in strips)
 
 
 async def until(pilot: Pilot[Any], holds: Callable[[], bool]) -> None:
-    """Wait for what another thread or a timer does."""
     end = time.monotonic() + 60
     pause = 0.01
     while not holds():
@@ -217,7 +218,6 @@ async def until(pilot: Pilot[Any], holds: Callable[[], bool]) -> None:
 
 
 def remember(home: Path, inputs: Iterable[tuple[str, str]]) -> None:
-    """Write inputs of an earlier session, the oldest first."""
     history = History(home / "history.db", "a project")
     for text, mode in inputs:
         history.add(text, mode)
@@ -226,8 +226,7 @@ def remember(home: Path, inputs: Iterable[tuple[str, str]]) -> None:
 
 @asynccontextmanager
 async def editing(home: Path, *inputs: tuple[str, str]) -> AsyncIterator[Pilot[None]]:
-    """An editor with inputs of an earlier session, the oldest first, among which is a question;
-    they have been read."""
+    """An editor with inputs of an earlier session, the oldest first, among which is a question."""
     remember(home, inputs)
     app = EditorApp(home)
     async with app.run_test(size=SIZE) as pilot:

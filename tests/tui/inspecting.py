@@ -1,4 +1,4 @@
-"""The inspector over a real kernel, for tests."""
+"""The inspector over a real kernel."""
 
 from __future__ import annotations
 
@@ -20,30 +20,25 @@ MakeApp = Callable[..., MahtabApp | SessionScreensApp]
 
 
 def inspector(pilot: Pilot[int]) -> InspectorScreen:
-    """The screen."""
     assert isinstance(pilot.app.screen, InspectorScreen)
     return pilot.app.screen
 
 
 def shown(pilot: Pilot[int], part: str) -> str:
-    """Return the text of a line of the screen: crumbs, facts, tabs or status."""
     whose = "viewing" if part == "status" else "inspector"
     return str(inspector(pilot).query_one(f"#{whose}-{part}", Static).content)
 
 
 def lines(pilot: Pilot[int]) -> list[str]:
-    """The lines of the screen, as they are drawn."""
     return screen_text(pilot).splitlines()
 
 
 def ran(app: App[int]) -> list[str]:
-    """The cells that the inspector has run."""
     cells: list[str] = app.__dict__.setdefault("cells_of_inspector", [])
     return cells
 
 
 async def look(pilot: Pilot[int], code: str, name: str) -> None:
-    """Run a cell in a real kernel, open a variable, and wait until its view stands."""
     app = pilot.app
     if isinstance(app, MahtabApp):
         await drawn(pilot)
@@ -58,15 +53,12 @@ async def look(pilot: Pilot[int], code: str, name: str) -> None:
 async def looking_at(
     app: MahtabApp | SessionScreensApp, code: str, name: str, size: tuple[int, int] = (80, 24)
 ) -> AsyncIterator[Pilot[int]]:
-    """An application on a screen of so many cells, with what `look` opens."""
     async with app.run_test(size=size) as pilot:
         await look(pilot, code, name)
         yield pilot
 
 
 async def reads(pilot: Pilot[int], *wanted: str) -> None:
-    """Wait until all of these are on the screen."""
-
     def there() -> bool:
         return all(part in "\n".join(lines(pilot)) for part in wanted)
 

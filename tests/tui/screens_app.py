@@ -1,5 +1,4 @@
-"""Screens behind the gate, over nothing: for what needs no panes, and starts in a twentieth of
-their time."""
+"""Screens without panes, which start in a twentieth of the time."""
 
 from __future__ import annotations
 
@@ -10,8 +9,6 @@ from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 
 
 class ScreensApp(TerminalApp[int]):
-    """Has our themes and style sheets."""
-
     def __init__(self) -> None:
         super().__init__(css_path=list(style_sheets()))
         for theme in (MAHTAB, MAHTAB_DAY):
@@ -23,8 +20,6 @@ class ScreensApp(TerminalApp[int]):
 
 
 class SessionScreensApp(ScreensApp):
-    """Its screens look into a session, whose kernel has been started."""
-
     def __init__(self, session: Session) -> None:
         super().__init__()
         self.session = session

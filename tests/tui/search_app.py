@@ -43,7 +43,6 @@ LINE = 64
 
 
 def text_of(start: int, end: int) -> str:
-    """A part of an endless log."""
     first = start // LINE
     lines = [line_of(number) for number in range(first, -(-end // LINE))]
     return "".join(lines)[start - first * LINE : end - first * LINE]
@@ -60,8 +59,6 @@ def line_of(number: int) -> str:
 
 
 class SearchApp(ThemedApp):
-    """The pane over the whole screen."""
-
     CSS: ClassVar[str] = "SearchTreePane { height: 1fr; }"
 
     def __init__(

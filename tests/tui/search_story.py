@@ -50,8 +50,6 @@ _SEEN = "errors from 02:58 to 04:41; before the first one `job=monthly-close` be
 
 
 class Scribe:
-    """Writes events in their order."""
-
     def __init__(self, tree: str = "t1") -> None:
         self.tree = tree
         self.now = START
@@ -140,7 +138,6 @@ class Scribe:
 
 
 def span_of(part: int, parts: int = 10, start: int = 0, end: int = CHARS) -> list[int]:
-    """A part of a text that is cut evenly."""
     size = (end - start) // parts
     return [start + part * size, end if part == parts - 1 else start + (part + 1) * size]
 
@@ -261,7 +258,6 @@ def parts_at_work(scribe: Scribe) -> Iterator[Record]:
 
 
 def asked(scribe: Scribe) -> Iterator[Record]:
-    """A part wants 200 calls at once: the person is asked."""
     yield from scribe.answers(
         "1.7", 1, f"I'll ask about each transaction.\n\n```python\n{EACH}\n```\n"
     )
@@ -316,8 +312,6 @@ def fanned_out(scribe: Scribe, *, done: int = 180, running: int = 12) -> Iterato
 
 
 def ending(scribe: Scribe) -> Iterator[Record]:
-    """Yield the ends of the calls that still ran: they end, stop, or run again; the root
-    answers."""
     for part in range(180, 200):
         node = f"1.7.{part + 1}"
         yield from scribe.answers(node, 1, "Yes, 12 s", tokens=3300, cost=0.0034)

@@ -19,7 +19,6 @@ def screen(pilot: Pilot[int]) -> SettingsScreen:
 
 
 def value(pilot: Pilot[int], key: str) -> tuple[str, str]:
-    """Return the value of a setting in the list, and its origin."""
     (row,) = [row for row in screen(pilot)._entries if row.key == key]
     return row.value, row.origin.text
 
@@ -35,7 +34,6 @@ async def opened(pilot: Pilot[int]) -> None:
 
 
 async def chosen(pilot: Pilot[int], key: str) -> None:
-    """Filter down to a setting, and press Enter on it."""
     pilot.app.screen.query_one(LineInput).value = ""
     await write(pilot, key)
     await until(
@@ -56,7 +54,6 @@ async def wait_for_message(pilot: Pilot[int], words: str) -> None:
 
 
 async def entered(pilot: Pilot[int], key: str, new: str) -> None:
-    """Enter a value for a setting that is a text or a number."""
     await chosen(pilot, key)
     await until(pilot, lambda: isinstance(pilot.app.screen, EditSetting))
     line = pilot.app.screen.query_one(LineInput)

@@ -20,7 +20,6 @@ from tests.records import made
 from tests.tui.editor_app import until
 
 MakeApp = Callable[..., MahtabApp]
-"""The fixture `make_app`."""
 IDLE = {
     "state": "idle",
     "python": "3.12.1",
@@ -38,7 +37,7 @@ def change(name: str, type: str, summary: str, what: str = "added") -> dict[str,
 
 
 def story() -> Iterator[Record]:
-    """A question about sales, half answered: the last block of code waits."""
+    """A question, half answered: the last block of code waits."""
 
     def record(tag: str, text: str = "", /, **attrs: Any) -> Record:
         return made(tag, text, attrs, 1.0)
@@ -119,7 +118,7 @@ WAITING = made(
 
 
 class ScriptedSession(Session):
-    """A session that never starts a kernel: the screen is told records instead."""
+    """A session without a kernel."""
 
     def __init__(self, settings: Settings, records: Sequence[Record]) -> None:
         super().__init__(settings, ProcessKernel(), HeadlessFrontend(), name="sales-march")
@@ -127,7 +126,7 @@ class ScriptedSession(Session):
         self.emitted = False
 
     def start(self) -> None:
-        _ = self.cells  # the parts stand, and hear of all records, as after the real start
+        _ = self.cells
         for record in self._records:
             # Changed rows fade with time: the namespace is an old one. What waits must not be: an
             # old question waits no longer.
@@ -135,13 +134,10 @@ class ScriptedSession(Session):
         self.emitted = True
 
     def log_record(self, record: Record, when: float) -> None:
-        """Log a record as of a time, in seconds since the epoch."""
         emit(self.log, record.changed(time=when))
 
 
 async def drawn(pilot: Pilot[int]) -> None:
-    """Wait until the application stands with all its records, then show what the bus has brought,
-    without waiting for the timer."""
     app = pilot.app
     assert isinstance(app, MahtabApp)
     session = app.session
@@ -155,7 +151,6 @@ async def drawn(pilot: Pilot[int]) -> None:
 
 @asynccontextmanager
 async def showing(app: MahtabApp, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Pilot[int]]:
-    """Run an application until its records are drawn."""
     async with app.run_test(size=size) as pilot:
         await drawn(pilot)
         yield pilot

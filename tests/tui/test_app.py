@@ -28,8 +28,6 @@ RunBefore = Callable[[Pilot[int]], Awaitable[None]]
 
 
 def pressing(*keys: str) -> RunBefore:
-    """Wait until the records are drawn, then press keys."""
-
     async def run(pilot: Pilot[int]) -> None:
         await drawn(pilot)
         await pilot.press(*keys)
@@ -190,9 +188,7 @@ async def test_empty_input_has_three_rows_or_one_in_a_low_terminal(
         assert code.region.height == rows
         await until(pilot, lambda: app.query_one("#transcript").region.height >= height / 2)
         app.editor.text = "\n".join("abcde")
-        await until(
-            pilot, lambda: code.region.height in (4, 5)
-        )  # in a low terminal a third of its height
+        await until(pilot, lambda: code.region.height in (4, 5))
 
 
 @pytest.mark.parametrize("mode", ["python", "ask"])

@@ -1,5 +1,4 @@
-"""The registry of commands, and what is made from it: keys and their line, help, palette, slash
-commands."""
+"""Commands, and what is made from them: keys, help, palette, slash commands."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.pilot import Pilot
-from textual.widgets import Input, Label, OptionList, Static
+from textual.widgets import Input, Label, OptionList
 
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.manual import TOPICS, filter_page, page
@@ -77,7 +76,7 @@ async def test_help_lists_every_command_with_its_key_and_every_key_of_a_pane(
         shown = await help_text(pilot)
         lines, words = shown.splitlines(), " ".join(shown.split())
         for command in COMMANDS:
-            assert f"{command.title}: {command.help}" in words  # it may go on in the next line
+            assert f"{command.title}: {command.help}" in words
             (row,) = [line for line in lines if f" {command.title}: {command.help[:10]}" in line]
             key = "f12" if command.id == "toggle-mode" else command.keys.replace(",", ", ")
             assert row.split()[0].startswith(
@@ -87,19 +86,6 @@ async def test_help_lists_every_command_with_its_key_and_every_key_of_a_pane(
         for pane_row in PANE_KEYS:
             assert pane_row.help in words
             assert any(pane_row.keys in line and pane_row.help[:10] in line for line in lines)
-
-
-async def test_typing_in_the_help_filters_its_rows(make_app: MakeApp) -> None:
-    app = make_app()
-    async with showing(app) as pilot:
-        await help_text(pilot)
-        await pilot.press(*"interpreter")
-        rows = " ".join(str(app.screen.query_one("#help-rows", Static).content).split())
-        assert "Interpreter: Choose the kernel's Python" in rows
-        assert "Search history" not in rows
-        await pilot.press("escape")
-        await until(pilot, lambda: not isinstance(app.screen, HelpScreen))
-        assert app.editor.is_empty
 
 
 async def test_the_palette_lists_every_command_with_its_key(make_app: MakeApp) -> None:
@@ -127,8 +113,7 @@ async def test_theme_chosen_by_name_is_saved_for_the_next_start(
         await until(pilot, lambda: app.theme == theme)
     app.ui_state.save()
     again = make_app(theme="")
-    async with again.run_test(size=(80, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(again) as pilot:
         assert again.theme == theme
         assert again.current_theme.dark == (theme == "nord")
 
@@ -187,9 +172,6 @@ async def test_unresponsive_cell_gets_a_hint_that_stopping_again_kills(
         assert not app._notifications, "a cell that has stopped is not to be killed"
 
 
-# The help: its keys in a room of any width, its topics, and what is found in them.
-
-
 @pytest.mark.parametrize("width", [50, 74, 120])
 def test_no_row_is_wider_than_its_space(width: int) -> None:
     rows = HelpScreen(help_rows({}))._keys("", width).plain.split("\n")
@@ -203,7 +185,6 @@ def test_help_starts_with_the_keys_everybody_needs_first() -> None:
 
 
 def seen(pilot: Pilot[int]) -> str:
-    """Return the text of the help, on one line."""
     return (
         " ".join(static_text(pilot, "#help-rows").split())
         if isinstance(pilot.app.screen, HelpScreen)
@@ -248,6 +229,12 @@ async def test_typing_filters_topics_and_their_lines(
         assert topics(pilot) == TOPICS
         app.screen.query_one(Input).value = "no such word anywhere"
         await until(pilot, lambda: seen(pilot) == "Nothing matches.")
+        app.screen.query_one(Input).value = "interpreter"
+        await until(pilot, lambda: "Interpreter: Choose the kernel's Python" in seen(pilot))
+        assert "Search history" not in seen(pilot)
+        await pilot.press("escape")
+        await until(pilot, lambda: not isinstance(app.screen, HelpScreen))
+        assert app.editor.is_empty
 
 
 async def test_slash_help_opens_a_topic_and_suggests_similar_ones(
@@ -287,9 +274,6 @@ def test_page_starts_with_a_title_and_a_sentence(topic: str) -> None:
     assert "<!--" not in shown.text
 
 
-# The line of keys at the bottom.
-
-
 async def test_line_is_redrawn_only_when_its_keys_change(
     make_app: MakeApp,
 ) -> None:
@@ -307,8 +291,6 @@ async def test_line_is_redrawn_only_when_its_keys_change(
 
 
 class Keys(App[None]):
-    """Keys of three kinds, in more columns than there are."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+a", "note('a')", "Alpha"),
         Binding("f9", "note('a')", "Alpha again"),
@@ -361,7 +343,7 @@ async def test_key_for_a_waiting_row_is_shown_while_something_waits(
     async with showing(app) as pilot:
         assert isinstance(app.session, ScriptedSession)
         assert "Answer" not in keys(pilot)
-        app.editor.text = "half"  # so that the line does not take the focus
+        app.editor.text = "half"
         app.session.log_record(ask, time.time())
         await drawn(pilot)
         await until(pilot, lambda: keys(pilot)[0] == "Answer")

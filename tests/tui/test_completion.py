@@ -15,7 +15,16 @@ from mahtab_tui.kernel.requests import checked
 from mahtab_tui.kernel.values import Completion, Completions, Explanation
 from mahtab_tui.tui.editor.completion import CompletionList, HelpCard
 from mahtab_tui.worker.completion.complete import complete, explain_at
-from tests.tui.editor_app import SIZE, EditorApp, app_of, screen_text, until, write
+from tests.tui.editor_app import (
+    SIZE,
+    EditorApp,
+    actions,
+    app_of,
+    screen_text,
+    text_of,
+    until,
+    write,
+)
 
 # Completion in the editor: as one types, on Tab, and while the kernel does not answer.
 
@@ -57,7 +66,7 @@ def kernel() -> Kernel:
 
 
 @pytest.fixture
-async def completion_pilot(home: Path, kernel: Kernel) -> AsyncIterator[Pilot[None]]:
+async def pilot(home: Path, kernel: Kernel) -> AsyncIterator[Pilot[None]]:
     app = EditorApp(home, complete=kernel.complete)
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.focused is app.area)
@@ -69,185 +78,170 @@ def shown(pilot: Pilot[None]) -> CompletionList:
     return pilot.app.query_one(CompletionList)
 
 
-async def opened(pilot: Pilot[None], first: str) -> None:
-    """Wait until the list is open, with `first` on top."""
+async def opened(pilot: Pilot[None], first: str = "price") -> None:
     await until(pilot, lambda: shown(pilot).is_open and shown(pilot).items[0].label == first)
 
 
+async def write_pri(pilot: Pilot[None]) -> None:
+    await write(pilot, "pri")
+    await opened(pilot)
+
+
 async def test_list_opens_while_typing_and_tab_inserts_its_first_item(
-    completion_pilot: Pilot[None],
+    pilot: Pilot[None],
 ) -> None:
-    await write(completion_pilot, "x = pri")
-    await opened(completion_pilot, "price")
-    await completion_pilot.press("tab")
-    assert app_of(completion_pilot).editor.text == "x = price"
-    assert not shown(completion_pilot).is_open
+    await write(pilot, "x = pri")
+    await opened(pilot, "price")
+    await pilot.press("tab")
+    assert app_of(pilot).editor.text == "x = price"
+    assert not shown(pilot).is_open
 
 
 async def test_enter_runs_the_code_if_the_list_was_not_requested(
-    completion_pilot: Pilot[None],
+    pilot: Pilot[None],
 ) -> None:
-    await write(completion_pilot, "pri")
-    await opened(completion_pilot, "price")
-    await completion_pilot.press("enter")
-    assert app_of(completion_pilot).actions == [("submitted", "python", "pri")]
-    assert not shown(completion_pilot).is_open
+    await write_pri(pilot)
+    await pilot.press("enter")
+    assert actions(pilot) == [("submitted", "python", "pri")]
+    assert not shown(pilot).is_open
 
 
-async def test_arrows_choose_and_enter_inserts(completion_pilot: Pilot[None]) -> None:
-    await write(completion_pilot, "pri")
-    await opened(completion_pilot, "price")
-    await completion_pilot.press("down", "enter")
-    assert app_of(completion_pilot).editor.text == "prices"
-    assert app_of(completion_pilot).actions == []
+async def test_arrows_choose_and_enter_inserts(pilot: Pilot[None]) -> None:
+    await write_pri(pilot)
+    await pilot.press("down", "enter")
+    assert app_of(pilot).editor.text == "prices"
+    assert actions(pilot) == []
 
 
 @pytest.mark.parametrize("before", ["", "日本 "])
 async def test_list_appears_under_the_start_of_the_completed_text(
-    completion_pilot: Pilot[None], before: str
+    pilot: Pilot[None], before: str
 ) -> None:
-    begin = app_of(completion_pilot).area.cursor_screen_offset.x
-    await write(completion_pilot, f'"{before}日本" + table["日')
-    await opened(completion_pilot, "日本人")
-    assert shown(completion_pilot).region.x + 1 == begin + cell_len(f'"{before}日本" + table["')
+    begin = app_of(pilot).area.cursor_screen_offset.x
+    await write(pilot, f'"{before}日本" + table["日')
+    await opened(pilot, "日本人")
+    assert shown(pilot).region.x + 1 == begin + cell_len(f'"{before}日本" + table["')
 
 
 async def test_tab_requests_and_inserts_a_single_match_at_once(
-    completion_pilot: Pilot[None],
+    pilot: Pilot[None],
 ) -> None:
-    await write(completion_pilot, "u")
-    await completion_pilot.press("tab")
-    await opened(completion_pilot, "unique_name")
-    await write(completion_pilot, "niq")
-    await completion_pilot.press("escape", "tab")
-    await until(completion_pilot, lambda: app_of(completion_pilot).editor.text == "unique_name")
+    await write(pilot, "u")
+    await pilot.press("tab")
+    await opened(pilot, "unique_name")
+    await write(pilot, "niq")
+    await pilot.press("escape", "tab")
+    await until(pilot, lambda: app_of(pilot).editor.text == "unique_name")
 
 
-async def test_tab_indents_at_the_start_of_a_line(
-    completion_pilot: Pilot[None], kernel: Kernel
-) -> None:
-    await completion_pilot.press("tab")
-    assert app_of(completion_pilot).editor.text == "    "
+async def test_tab_indents_at_the_start_of_a_line(pilot: Pilot[None], kernel: Kernel) -> None:
+    await pilot.press("tab")
+    assert app_of(pilot).editor.text == "    "
     assert kernel.asked == []
 
 
-async def test_escape_closes_the_list_and_nothing_else(completion_pilot: Pilot[None]) -> None:
-    await write(completion_pilot, "pri")
-    await opened(completion_pilot, "price")
-    await completion_pilot.press("escape")
-    assert not shown(completion_pilot).is_open
-    assert (app_of(completion_pilot).editor.text, app_of(completion_pilot).actions) == ("pri", [])
+@pytest.mark.parametrize("key", ["escape", "left", "home", "space"])
+async def test_other_keys_close_the_list(pilot: Pilot[None], key: str) -> None:
+    await write_pri(pilot)
+    await pilot.press(key)
+    assert not shown(pilot).is_open
+    assert (text_of(pilot).rstrip(), actions(pilot)) == ("pri", [])
 
 
-@pytest.mark.parametrize("key", ["left", "home", "space"])
-async def test_moving_elsewhere_closes_the_list(completion_pilot: Pilot[None], key: str) -> None:
-    await write(completion_pilot, "pri")
-    await opened(completion_pilot, "price")
-    await completion_pilot.press(key)
-    assert not shown(completion_pilot).is_open
-
-
-async def test_dict_keys_are_completed_in_the_second_line(completion_pilot: Pilot[None]) -> None:
-    await write(completion_pilot, "x = 1")
-    await completion_pilot.press("ctrl+j")
-    await write(completion_pilot, "table['")
-    await opened(completion_pilot, "[bold]")
-    await completion_pilot.press("down", "tab")
-    assert app_of(completion_pilot).editor.text == "x = 1\ntable['first'"
+async def test_dict_keys_are_completed_in_the_second_line(pilot: Pilot[None]) -> None:
+    await write(pilot, "x = 1")
+    await pilot.press("ctrl+j")
+    await write(pilot, "table['")
+    await opened(pilot, "[bold]")
+    await pilot.press("down", "tab")
+    assert app_of(pilot).editor.text == "x = 1\ntable['first'"
 
 
 async def test_typing_does_not_wait_and_a_stale_reply_is_dropped(
-    completion_pilot: Pilot[None], kernel: Kernel
+    pilot: Pilot[None], kernel: Kernel
 ) -> None:
     kernel.free.clear()
-    await write(completion_pilot, "pri")
-    await until(completion_pilot, lambda: bool(kernel.asked))
-    await write(completion_pilot, "nt(table[")
-    assert app_of(completion_pilot).editor.text == "print(table["
+    await write(pilot, "pri")
+    await until(pilot, lambda: bool(kernel.asked))
+    await write(pilot, "nt(table[")
+    assert app_of(pilot).editor.text == "print(table["
     kernel.free.set()
-    await opened(completion_pilot, "'[bold]'")
+    await opened(pilot, "'[bold]'")
     assert kernel.asked[0] == "pr"
     assert len(kernel.asked) <= 3
 
 
 async def test_tab_before_the_reply_inserts_nothing_that_does_not_fit(
-    completion_pilot: Pilot[None], kernel: Kernel
+    pilot: Pilot[None], kernel: Kernel
 ) -> None:
-    await write(completion_pilot, "tab")
-    await opened(completion_pilot, "table")
+    await write(pilot, "tab")
+    await opened(pilot, "table")
     kernel.free.clear()
-    await write(completion_pilot, "le.popi")
-    assert not shown(completion_pilot).is_open
-    await completion_pilot.press("tab")
-    assert app_of(completion_pilot).editor.text == "table.popi"
+    await write(pilot, "le.popi")
+    assert not shown(pilot).is_open
+    await pilot.press("tab")
+    assert app_of(pilot).editor.text == "table.popi"
     kernel.free.set()
-    await until(completion_pilot, lambda: app_of(completion_pilot).editor.text == "table.popitem")
+    await until(pilot, lambda: app_of(pilot).editor.text == "table.popitem")
 
 
 async def test_list_waiting_for_its_reply_shows_only_fitting_items(
-    completion_pilot: Pilot[None], kernel: Kernel
+    pilot: Pilot[None], kernel: Kernel
 ) -> None:
-    await write(completion_pilot, "pri")
-    await opened(completion_pilot, "price")
+    await write_pri(pilot)
     kernel.free.clear()
-    await write(completion_pilot, "ces")
-    assert [item.label for item in shown(completion_pilot).items] == ["prices"]
-    await completion_pilot.press("tab")
-    assert app_of(completion_pilot).editor.text == "prices"
+    await write(pilot, "ces")
+    assert [item.label for item in shown(pilot).items] == ["prices"]
+    await pilot.press("tab")
+    assert app_of(pilot).editor.text == "prices"
 
 
 async def test_completions_of_a_starting_server_are_requested_again(
-    completion_pilot: Pilot[None], kernel: Kernel
+    pilot: Pilot[None], kernel: Kernel
 ) -> None:
     kernel.pending = 3
-    await write(completion_pilot, "pri")
-    await opened(completion_pilot, "price")
+    await write_pri(pilot)
     assert kernel.pending == 0
 
 
-async def test_click_on_a_vanished_row_changes_nothing(
-    completion_pilot: Pilot[None], kernel: Kernel
-) -> None:
-    await write(completion_pilot, "pri")
-    await opened(completion_pilot, "price")
-    gone = shown(completion_pilot).items[1]
-    await write(completion_pilot, "ce(")
-    app_of(completion_pilot).area.completer.accept(gone)
-    assert app_of(completion_pilot).editor.text == "price("
+async def test_click_on_a_vanished_row_changes_nothing(pilot: Pilot[None], kernel: Kernel) -> None:
+    await write_pri(pilot)
+    gone = shown(pilot).items[1]
+    await write(pilot, "ce(")
+    app_of(pilot).area.completer.accept(gone)
+    assert app_of(pilot).editor.text == "price("
 
 
 async def test_list_closes_when_the_kernel_does_not_answer(
-    completion_pilot: Pilot[None], kernel: Kernel
+    pilot: Pilot[None], kernel: Kernel
 ) -> None:
-    await write(completion_pilot, "pri")
-    await opened(completion_pilot, "price")
+    await write_pri(pilot)
     kernel.busy = True
-    await write(completion_pilot, "c")
-    await until(completion_pilot, lambda: not shown(completion_pilot).is_open)
+    await write(pilot, "c")
+    await until(pilot, lambda: not shown(pilot).is_open)
 
 
-async def test_questions_are_not_completed(completion_pilot: Pilot[None], kernel: Kernel) -> None:
-    await write(completion_pilot, "`pri")
-    await completion_pilot.press("tab")
+async def test_questions_are_not_completed(pilot: Pilot[None], kernel: Kernel) -> None:
+    await write(pilot, "`pri")
+    await pilot.press("tab")
     assert kernel.asked == []
 
 
-async def test_click_inserts_a_row(completion_pilot: Pilot[None]) -> None:
-    await write(completion_pilot, "pri")
-    await opened(completion_pilot, "price")
-    await completion_pilot.pause()
-    await completion_pilot.click(CompletionList, offset=(3, 1))
-    assert app_of(completion_pilot).editor.text == "prices"
+async def test_click_inserts_a_row(pilot: Pilot[None]) -> None:
+    await write_pri(pilot)
+    await pilot.pause()
+    await pilot.click(CompletionList, offset=(3, 1))
+    assert app_of(pilot).editor.text == "prices"
 
 
-async def test_markup_and_controls_in_a_list_are_text(completion_pilot: Pilot[None]) -> None:
-    shown(completion_pilot).open(
+async def test_markup_and_controls_in_a_list_are_text(pilot: Pilot[None]) -> None:
+    shown(pilot).open(
         (Completion("[red]a\x1b[2J", "a", "key", "[/x] \x07"),),
         0,
-        app_of(completion_pilot).area.cursor_screen_offset,
+        app_of(pilot).area.cursor_screen_offset,
         requested=True,
     )
-    text = str(shown(completion_pilot).render())
+    text = str(shown(pilot).render())
     assert "[red]a" in text
     assert "\x1b" not in text
 
@@ -265,28 +259,27 @@ def test_list_appears_above_the_line(snap_compare: Compare, home: Path, kernel: 
 
 
 async def test_closed_string_requests_no_automatic_completion(
-    completion_pilot: Pilot[None], kernel: Kernel
+    pilot: Pilot[None], kernel: Kernel
 ) -> None:
-    await write(completion_pilot, "'x' in (")
+    await write(pilot, "'x' in (")
     assert kernel.asked[-1] != "'x' in ("
-    await write(completion_pilot, ")")
+    await write(pilot, ")")
     assert kernel.asked[-1] != "'x' in ()"
 
 
 async def test_reply_to_an_outdated_request_opens_nothing(
-    completion_pilot: Pilot[None], kernel: Kernel
+    pilot: Pilot[None], kernel: Kernel
 ) -> None:
-    await write(completion_pilot, "pri")
-    await opened(completion_pilot, "price")
+    await write_pri(pilot)
     kernel.free.clear()
-    await write(completion_pilot, "c")
-    await until(completion_pilot, lambda: kernel.asked[-1] == "pric")
-    await completion_pilot.press("escape")
+    await write(pilot, "c")
+    await until(pilot, lambda: kernel.asked[-1] == "pric")
+    await pilot.press("escape")
     kernel.free.set()
-    fetcher = app_of(completion_pilot).area.completer._fetcher
-    await until(completion_pilot, lambda: not fetcher._open["completion"])
-    await completion_pilot.pause()
-    assert not shown(completion_pilot).is_open
+    fetcher = app_of(pilot).area.completer._fetcher
+    await until(pilot, lambda: not fetcher._open["completion"])
+    await pilot.pause()
+    assert not shown(pilot).is_open
 
 
 # The card with signature and docstring of the call under the cursor.
@@ -320,9 +313,7 @@ async def help_pilot(home: Path) -> AsyncIterator[Pilot[None]]:
 
 
 async def explained(pilot: Pilot[None], code: str) -> str:
-    """Return the card's text for a text with the cursor at its end."""
-    app = pilot.app
-    assert isinstance(app, EditorApp)
+    app = app_of(pilot)
     await write(pilot, code)
     await pilot.pause()
     app.editor.explain()
@@ -351,9 +342,7 @@ async def test_card_closes(help_pilot: Pilot[None], key: str) -> None:
     await explained(help_pilot, "mean(")
     await help_pilot.press(key)
     await until(help_pilot, lambda: not help_pilot.app.query_one(HelpCard).display)
-    app = help_pilot.app
-    assert isinstance(app, EditorApp)
-    assert app.actions == []
+    assert actions(help_pilot) == []
 
 
 async def test_card_appears_above_the_call(help_pilot: Pilot[None]) -> None:
@@ -423,6 +412,12 @@ async def suggested(pilot: Pilot[None], text: str) -> None:
     await until(pilot, lambda: app_of(pilot).area.suggestion == text)
 
 
+async def suggest_at(pilot: Pilot[None], text: str) -> None:
+    await write(pilot, text)
+    app_of(pilot).editor.suggest()
+    await suggested(pilot, "rint(x)")
+
+
 @pytest.mark.parametrize("key", ["right", "tab"])
 async def test_suggestion_appears_after_a_pause_and_a_key_accepts_it(
     suggestion_pilot: Pilot[None], key: str
@@ -438,9 +433,7 @@ async def test_suggestion_appears_after_a_pause_and_a_key_accepts_it(
 async def test_matching_input_keeps_the_suggestion_and_other_input_removes_it(
     suggestion_pilot: Pilot[None],
 ) -> None:
-    await write(suggestion_pilot, "p")
-    app_of(suggestion_pilot).editor.suggest()
-    await suggested(suggestion_pilot, "rint(x)")
+    await suggest_at(suggestion_pilot, "p")
     await write(suggestion_pilot, "ri")
     assert app_of(suggestion_pilot).area.suggestion == "nt(x)"
     await write(suggestion_pilot, "z")
@@ -461,19 +454,15 @@ async def test_late_suggestion_is_not_shown(suggestion_pilot: Pilot[None], model
 
 @pytest.mark.parametrize("key", ["left", "home", "escape", "backspace"])
 async def test_other_keys_do_not_accept_it(suggestion_pilot: Pilot[None], key: str) -> None:
-    await write(suggestion_pilot, "xp")
-    app_of(suggestion_pilot).editor.suggest()
-    await suggested(suggestion_pilot, "rint(x)")
+    await suggest_at(suggestion_pilot, "xp")
     await suggestion_pilot.press(key)
-    assert "rint" not in app_of(suggestion_pilot).editor.text
+    assert "rint" not in text_of(suggestion_pilot)
 
 
 async def test_enter_submits_only_the_typed_text(suggestion_pilot: Pilot[None]) -> None:
-    await write(suggestion_pilot, "p")
-    app_of(suggestion_pilot).editor.suggest()
-    await suggested(suggestion_pilot, "rint(x)")
+    await suggest_at(suggestion_pilot, "p")
     await suggestion_pilot.press("enter")
-    assert app_of(suggestion_pilot).actions == [("submitted", "python", "p")]
+    assert actions(suggestion_pilot) == [("submitted", "python", "p")]
 
 
 async def test_questions_get_suggestions_too(suggestion_pilot: Pilot[None], model: Model) -> None:

@@ -33,8 +33,6 @@ from mahtab_tui.tui.theme import Palette, get_palette
 from tests.tui.editor_app import ThemedApp, press_at_once, until
 from tests.tui.story import MakeApp
 
-# Dialogs are answered once, whatever comes in one bunch.
-
 
 @pytest.fixture
 def app(make_app: MakeApp) -> MahtabApp:
@@ -133,9 +131,7 @@ async def test_press_on_a_vanished_widget_is_ignored(
     gone = Static("gone")
     with monkeypatch.context() as patch:
         patch.setattr(Screen, "get_widget_and_offset_at", lambda screen, x, y: (gone, Offset(0, 0)))
-        app.post_message(
-            MouseDown(None, 5, 5, 0, 0, 1, False, False, False, 5, 5)
-        )  # as the driver does it
+        app.post_message(MouseDown(None, 5, 5, 0, 0, 1, False, False, False, 5, 5))
         await pilot.pause()
     assert app.is_running
 
@@ -190,9 +186,6 @@ async def test_missing_widgets_during_shutdown_do_not_crash(
     assert (app.crash, app.return_code) == (None, 0)
 
 
-# The lists to pick from: themes that are seen at once, and a row at the cursor that can be read.
-
-
 class ThemesApp(TerminalApp[None]):
     def __init__(self) -> None:
         super().__init__(css_path=[resource_folder("styles") / "dialogs.tcss"])
@@ -242,16 +235,11 @@ async def test_dim_text_of_the_selected_row_uses_the_row_colour() -> None:
         assert quiet == [[True], [False]]
 
 
-# The view of the kit over a source of rows: only the rows that are seen are made, and the cursor
-# stays in sight.
-
 MANY = 10_000_000
 HEIGHT = 20
 
 
 class Numbers:
-    """A source that counts how often it is asked."""
-
     def __init__(self) -> None:
         self.made = self.laid_out = 0
 
@@ -343,14 +331,8 @@ async def test_rows_are_rebuilt_only_for_a_new_width_or_theme() -> None:
         assert app.numbers.laid_out == before + 2
 
 
-# A widget that is removed before it is mounted, or while events for it are under way, raises
-# nothing.
-
-
 @ignores_removed
 class Composed(Widget):
-    """Needs its child at every event."""
-
     def compose(self) -> ComposeResult:
         yield Static("as it was", id="part")
 

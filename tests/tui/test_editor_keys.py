@@ -14,7 +14,17 @@ from textual.widgets import Static, TextArea
 from textual.widgets.text_area import Selection
 
 from mahtab_tui.tui.find import FindRow
-from tests.tui.editor_app import SIZE, EditorApp, app_of, editing, press_at_once, until, write
+from tests.tui.editor_app import (
+    SIZE,
+    EditorApp,
+    actions,
+    app_of,
+    editing,
+    press_at_once,
+    text_of,
+    until,
+    write,
+)
 
 
 @pytest.fixture
@@ -25,7 +35,6 @@ async def pilot(home: Path) -> AsyncIterator[Pilot[None]]:
 
 
 def put(pilot: Pilot[None], text: str, cursor: tuple[int, int] | None = None) -> None:
-    """A text as if it was typed, with the cursor at its end or elsewhere."""
     area = app_of(pilot).area
     area.load_text(text)
     area.move_cursor(cursor or area.document.end)
@@ -33,7 +42,7 @@ def put(pilot: Pilot[None], text: str, cursor: tuple[int, int] | None = None) ->
 
 async def test_enter_runs_complete_code_and_empties_the_editor(pilot: Pilot[None]) -> None:
     await write(pilot, "x = 1\n")
-    assert app_of(pilot).actions == [("submitted", "python", "x = 1")]
+    assert actions(pilot) == [("submitted", "python", "x = 1")]
     assert app_of(pilot).editor.is_empty
 
 
@@ -43,61 +52,57 @@ async def test_enter_opens_indented_lines_until_an_empty_one_ends_the_block(
     await write(pilot, "def f(x):\nif x:\nreturn 1\n")
     assert app_of(pilot).editor.text == "def f(x):\n    if x:\n        return 1\n    "
     await write(pilot, "return 2\n")
-    assert app_of(pilot).actions == []
+    assert actions(pilot) == []
     await write(pilot, "\n")
-    assert app_of(pilot).actions == [
+    assert actions(pilot) == [
         ("submitted", "python", "def f(x):\n    if x:\n        return 1\n    return 2")
     ]
 
 
 async def test_enter_on_empty_input_runs_nothing(pilot: Pilot[None]) -> None:
     await write(pilot, "  \n\n")
-    assert app_of(pilot).actions == []
+    assert actions(pilot) == []
 
 
-@pytest.mark.parametrize("key", ["ctrl+j", "shift+enter", "alt+enter"])
-async def test_line_can_always_be_added(pilot: Pilot[None], key: str) -> None:
-    await write(pilot, "x = 1")
-    await pilot.press(key, "y")
-    assert app_of(pilot).editor.text == "x = 1\ny"
-
-
-async def test_enter_in_the_middle_of_several_lines_adds_a_line(pilot: Pilot[None]) -> None:
-    put(pilot, "x = 1\ny = 2", cursor=(0, 5))
-    await pilot.press("enter")
-    assert app_of(pilot).editor.text == "x = 1\n\ny = 2"
-
-
-async def test_enter_anywhere_in_a_single_line_runs_it(pilot: Pilot[None]) -> None:
-    put(pilot, "print(1)", cursor=(0, 3))
-    await pilot.press("enter")
-    assert app_of(pilot).actions == [("submitted", "python", "print(1)")]
-
-
-async def test_ctrl_enter_runs_from_anywhere(pilot: Pilot[None]) -> None:
-    put(pilot, "x = 1\ny = 2", cursor=(0, 2))
-    await pilot.press("ctrl+enter")
-    assert app_of(pilot).actions == [("submitted", "python", "x = 1\ny = 2")]
-
-
-async def test_splitting_a_line_drops_the_blanks_at_the_split(
-    pilot: Pilot[None],
+@pytest.mark.parametrize(
+    ("text", "cursor", "keys", "edited"),
+    [
+        *(
+            ("x = 1", (0, 5), [key, "y"], "x = 1\ny")
+            for key in ("ctrl+j", "shift+enter", "alt+enter")
+        ),
+        ("x = 1\ny = 2", (0, 5), ["enter"], "x = 1\n\ny = 2"),
+        ("    x = (1, 2)", (0, 11), ["ctrl+j"], "    x = (1,\n    2)"),
+        ("ab", (0, 2), ["tab", "c"], "ab  c"),
+        ("      x", (0, 7), ["shift+tab", "y"], "  xy"),
+        ("      x", (0, 6), ["backspace"], "    x"),
+        ("    x", (0, 4), ["backspace"], "x"),
+        ("x    ", (0, 5), ["backspace"], "x   "),
+        ("abcd", (0, 2), ["ctrl+u"], "cd"),
+        ("abcd", (0, 2), ["ctrl+k"], "ab"),
+        ("abcd", (0, 2), ["ctrl+w"], "cd"),
+        ("abcd", (0, 2), ["ctrl+d"], "abd"),
+        ("abcd", (0, 4), ["ctrl+a", "x", "ctrl+e", "y"], "xabcdy"),
+    ],
+)
+async def test_keys_edit_the_text(
+    pilot: Pilot[None], text: str, cursor: tuple[int, int], keys: list[str], edited: str
 ) -> None:
-    put(pilot, "    x = (1, 2)", cursor=(0, 11))
-    await pilot.press("ctrl+j")
-    assert app_of(pilot).editor.text == "    x = (1,\n    2)"
+    put(pilot, text, cursor)
+    await pilot.press(*keys)
+    assert app_of(pilot).editor.text == edited
 
 
-async def test_tab_indents_to_the_next_stop_and_shift_tab_unindents(
-    pilot: Pilot[None],
+@pytest.mark.parametrize(
+    ("text", "cursor", "key"),
+    [("print(1)", (0, 3), "enter"), ("x = 1\ny = 2", (0, 2), "ctrl+enter")],
+)
+async def test_text_is_run_from_anywhere(
+    pilot: Pilot[None], text: str, cursor: tuple[int, int], key: str
 ) -> None:
-    await write(pilot, "ab")
-    await pilot.press("tab", "c")
-    assert app_of(pilot).editor.text == "ab  c"
-    put(pilot, "      x")
-    await pilot.press("shift+tab")
-    assert app_of(pilot).editor.text == "  x"
-    assert app_of(pilot).area.cursor_location == (0, 3)
+    put(pilot, text, cursor)
+    await pilot.press(key)
+    assert actions(pilot) == [("submitted", "python", text)]
 
 
 async def test_tab_indents_the_lines_of_a_selection(pilot: Pilot[None]) -> None:
@@ -109,19 +114,6 @@ async def test_tab_indents_the_lines_of_a_selection(pilot: Pilot[None]) -> None:
     assert app_of(pilot).editor.text == "a\n\nb\nc"
 
 
-async def test_backspace_in_leading_white_space_goes_to_the_previous_stop(
-    pilot: Pilot[None],
-) -> None:
-    put(pilot, "      x", cursor=(0, 6))
-    await pilot.press("backspace")
-    assert app_of(pilot).editor.text == "    x"
-    await pilot.press("backspace")
-    assert app_of(pilot).editor.text == "x"
-    put(pilot, "x    ")
-    await pilot.press("backspace")
-    assert app_of(pilot).editor.text == "x   "
-
-
 async def test_undo_and_redo(pilot: Pilot[None]) -> None:
     await write(pilot, "x = 1")
     app_of(pilot).editor.clear()
@@ -131,28 +123,13 @@ async def test_undo_and_redo(pilot: Pilot[None]) -> None:
     assert app_of(pilot).editor.is_empty
 
 
-@pytest.mark.parametrize(
-    ("key", "text"), [("ctrl+u", "cd"), ("ctrl+k", "ab"), ("ctrl+w", "cd"), ("ctrl+d", "abd")]
-)
-async def test_readline_deletion_keys_work(pilot: Pilot[None], key: str, text: str) -> None:
-    put(pilot, "abcd", cursor=(0, 2))
-    await pilot.press(key)
-    assert app_of(pilot).editor.text == text
-
-
-async def test_readline_movement_keys_work(pilot: Pilot[None]) -> None:
-    put(pilot, "abcd")
-    await pilot.press("ctrl+a", "x", "ctrl+e", "y")
-    assert app_of(pilot).editor.text == "xabcdy"
-
-
 async def test_pasted_block_is_inserted_whole_and_not_run(pilot: Pilot[None]) -> None:
     app_of(pilot).area.post_message(Paste("\tfor x in y:\r\n\t\tprint(x)\r\n\r\n\tz = 1\r\n"))
     await pilot.pause()
     assert app_of(pilot).editor.text == "for x in y:\n    print(x)\n\nz = 1\n"
-    assert app_of(pilot).actions == []
+    assert actions(pilot) == []
     await pilot.press("enter")
-    assert app_of(pilot).actions == [("submitted", "python", "for x in y:\n    print(x)\n\nz = 1")]
+    assert actions(pilot) == [("submitted", "python", "for x in y:\n    print(x)\n\nz = 1")]
 
 
 async def test_curly_quotes_are_straightened_if_wanted(pilot: Pilot[None]) -> None:
@@ -212,7 +189,7 @@ async def test_the_brackets_at_or_before_the_cursor_are_marked(
 async def test_escape_is_left_to_the_application(pilot: Pilot[None]) -> None:
     app_of(pilot).bind("escape", "stop")
     await pilot.press("escape")
-    assert app_of(pilot).actions == [("stop",)]
+    assert actions(pilot) == [("stop",)]
 
 
 async def test_the_colours_follow_the_theme(pilot: Pilot[None]) -> None:
@@ -247,7 +224,7 @@ async def test_a_huge_line_can_be_edited_and_stays_plain(pilot: Pilot[None]) -> 
     app_of(pilot).area.post_message(Paste("x = [" + "'é', " * 5_000 + "]"))
     await pilot.press("alt+e")
     await pilot.press("end", "(", "1", ")", "backspace")
-    assert app_of(pilot).editor.text.endswith("](1")
+    assert text_of(pilot).endswith("](1")
     assert not app_of(pilot).area._highlights
 
 
@@ -271,7 +248,7 @@ async def test_bunched_inputs_stay_separate(pilot: Pilot[None]) -> None:
         "enter",
         "x",
     )
-    assert [action for action in app_of(pilot).actions if action[0] == "submitted"] == [
+    assert [action for action in actions(pilot) if action[0] == "submitted"] == [
         ("submitted", "python", "1+1"),
         ("submitted", "python", "2+2"),
         ("submitted", "ask", "why"),
@@ -299,15 +276,21 @@ async def paste_pilot(home: Path) -> AsyncIterator[Pilot[None]]:
         yield pilot
 
 
+async def paste(pilot: Pilot[None], *texts: str) -> EditorApp:
+    app = app_of(pilot)
+    for text in texts:
+        app.area.post_message(Paste(text))
+    await pilot.pause()
+    return app
+
+
 LARGE = "".join(f"x{i} = {i}\n" for i in range(311)) + "x = 311"
 
 
 async def test_large_paste_is_shown_as_one_word_and_submitted_whole(
     paste_pilot: Pilot[None],
 ) -> None:
-    app = app_of(paste_pilot)
-    app.area.post_message(Paste(LARGE))
-    await paste_pilot.pause()
+    app = await paste(paste_pilot, LARGE)
     assert app.area.text == "[Pasted 312 lines]"
     assert app.editor.text == LARGE
     await paste_pilot.press("enter")
@@ -315,9 +298,7 @@ async def test_large_paste_is_shown_as_one_word_and_submitted_whole(
 
 
 async def test_folded_text_is_expanded_and_refolded_by_undo(paste_pilot: Pilot[None]) -> None:
-    app = app_of(paste_pilot)
-    app.area.post_message(Paste(LARGE))
-    await paste_pilot.pause()
+    app = await paste(paste_pilot, LARGE)
     await paste_pilot.press("alt+e")
     assert app.area.text == LARGE
     await paste_pilot.press("ctrl+z")
@@ -325,21 +306,16 @@ async def test_folded_text_is_expanded_and_refolded_by_undo(paste_pilot: Pilot[N
 
 
 async def test_backspace_deletes_a_folded_text_at_once(paste_pilot: Pilot[None]) -> None:
-    app = app_of(paste_pilot)
     await write(paste_pilot, "a ")
-    app.area.post_message(Paste(LARGE))
-    app.area.post_message(Paste(LARGE.replace("x", "y")))
-    await paste_pilot.pause()
+    app = await paste(paste_pilot, LARGE, LARGE.replace("x", "y"))
     assert app.area.text == "a [Pasted 312 lines][Pasted 312 lines, 2]"
     await paste_pilot.press("backspace", "backspace")
     assert app.area.text == "a "
 
 
 async def test_deleting_a_word_deletes_a_folded_text_at_once(paste_pilot: Pilot[None]) -> None:
-    app = app_of(paste_pilot)
     await write(paste_pilot, "a b ")
-    app.area.post_message(Paste(LARGE))
-    await paste_pilot.pause()
+    app = await paste(paste_pilot, LARGE)
     await paste_pilot.press("ctrl+w")
     assert app.area.text == "a b "
     await paste_pilot.press("ctrl+w")
@@ -350,9 +326,7 @@ async def test_deleting_a_word_deletes_a_folded_text_at_once(paste_pilot: Pilot[
 async def test_deleting_to_the_right_deletes_a_folded_text_at_once(
     paste_pilot: Pilot[None], key: str
 ) -> None:
-    app = app_of(paste_pilot)
-    app.area.post_message(Paste(LARGE))
-    await paste_pilot.pause()
+    app = await paste(paste_pilot, LARGE)
     await write(paste_pilot, "cd")
     await paste_pilot.press("home", key)
     assert app.area.text == "cd"
@@ -361,17 +335,13 @@ async def test_deleting_to_the_right_deletes_a_folded_text_at_once(
 
 
 async def test_folded_open_block_is_not_complete(paste_pilot: Pilot[None]) -> None:
-    app = app_of(paste_pilot)
-    app.area.post_message(Paste(LARGE + "\nif x:"))
-    await paste_pilot.pause()
+    app = await paste(paste_pilot, LARGE + "\nif x:")
     await paste_pilot.press("enter")
     assert app.actions == []
 
 
 async def test_fold_word_is_removed_when_its_text_is_forgotten(paste_pilot: Pilot[None]) -> None:
-    app = app_of(paste_pilot)
-    app.area.post_message(Paste(LARGE))
-    await paste_pilot.pause()
+    app = await paste(paste_pilot, LARGE)
     await paste_pilot.press("up")
     app.editor.toggle_mode()
     await paste_pilot.press("enter")
@@ -393,11 +363,8 @@ async def test_text_stays_folded_in_a_question_with_more_mentions(
 
 
 async def test_paste_containing_a_fold_word_stays_unchanged(paste_pilot: Pilot[None]) -> None:
-    app = app_of(paste_pilot)
     pasted = "# [Pasted 312 lines]\n" * 60
-    app.area.post_message(Paste(pasted))
-    app.area.post_message(Paste(LARGE))
-    await paste_pilot.pause()
+    app = await paste(paste_pilot, pasted, LARGE)
     assert app.editor.text == pasted + LARGE
 
 
@@ -415,13 +382,12 @@ async def find_pilot(home: Path) -> AsyncIterator[Pilot[None]]:
 
 
 def selected(pilot: Pilot[None]) -> tuple[tuple[int, int], str]:
-    assert isinstance(pilot.app, EditorApp)
-    return pilot.app.area.selection.start, pilot.app.area.selected_text
+    area = app_of(pilot).area
+    return area.selection.start, area.selected_text
 
 
 async def test_text_is_found_by_a_pattern(find_pilot: Pilot[None]) -> None:
-    app = find_pilot.app
-    assert isinstance(app, EditorApp)
+    app = app_of(find_pilot)
     app.editor.find()
     await write(find_pilot, r"^.r[a-z]+t")
     assert selected(find_pilot) == ((0, 0), "")
@@ -430,8 +396,7 @@ async def test_text_is_found_by_a_pattern(find_pilot: Pilot[None]) -> None:
 
 
 async def test_matches_are_found_and_stepped_through(find_pilot: Pilot[None]) -> None:
-    app = find_pilot.app
-    assert isinstance(app, EditorApp)
+    app = app_of(find_pilot)
     app.editor.find()
     await write(find_pilot, "pric")
     assert selected(find_pilot) == ((0, 0), "pric")
@@ -449,8 +414,7 @@ async def test_matches_are_found_and_stepped_through(find_pilot: Pilot[None]) ->
 
 
 async def test_missing_match_is_reported_and_nothing_moves(find_pilot: Pilot[None]) -> None:
-    app = find_pilot.app
-    assert isinstance(app, EditorApp)
+    app = app_of(find_pilot)
     app.editor.find()
     await write(find_pilot, "[red].")
     assert str(app.query_one("#find-count").render()) == "nothing found"
@@ -458,8 +422,7 @@ async def test_missing_match_is_reported_and_nothing_moves(find_pilot: Pilot[Non
 
 
 async def test_selection_is_searched_for(find_pilot: Pilot[None]) -> None:
-    app = find_pilot.app
-    assert isinstance(app, EditorApp)
+    app = app_of(find_pilot)
     await find_pilot.press(*["shift+right"] * 5)
     app.editor.find()
     await find_pilot.press("enter")
@@ -481,8 +444,7 @@ async def test_selection_is_searched_for(find_pilot: Pilot[None]) -> None:
 async def test_prompt_signs_are_coloured(
     find_pilot: Pilot[None], text: str, start: int, end: int
 ) -> None:
-    app = find_pilot.app
-    assert isinstance(app, EditorApp)
+    app = app_of(find_pilot)
     app.editor.text = text
     await until(find_pilot, lambda: (start, end, "keyword") in app.area._highlights[0])
 

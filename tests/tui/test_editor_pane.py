@@ -17,7 +17,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import Completion, Completions
 from mahtab_tui.session import attachments as mentions_module
 from mahtab_tui.session.attachments import MentionChip, find_mentions
-from mahtab_tui.store.database import History, HistoryEntry
+from mahtab_tui.store.database import History
 from mahtab_tui.tui.commands import COMMANDS, complete_slash
 from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.editor.completion import Completer, CompletionList, CompletionRequest
@@ -25,11 +25,13 @@ from mahtab_tui.tui.screens.listing import HistorySearch
 from tests.tui.editor_app import (
     SIZE,
     EditorApp,
+    actions,
     app_of,
     editing,
     press_at_once,
     remember,
     static_text,
+    text_of,
     until,
     write,
 )
@@ -248,26 +250,16 @@ async def history_pilot(home: Path) -> AsyncIterator[Pilot[None]]:
 
 
 async def open_search(pilot: Pilot[None]) -> None:
-    app = pilot.app
-    assert isinstance(app, EditorApp)
+    app = app_of(pilot)
     await app.push_screen(
         HistorySearch(app.history), lambda entry: app.actions.append(("chosen", entry))
     )
     await until(pilot, lambda: found(pilot) != [])
 
 
-def has_result(pilot: Pilot[None]) -> bool:
-    """Whether the search has told what was chosen."""
-    assert isinstance(pilot.app, EditorApp)
-    return bool(pilot.app.actions)
-
-
-def chosen(pilot: Pilot[None]) -> HistoryEntry | None:
-    assert isinstance(pilot.app, EditorApp)
-    (action,) = pilot.app.actions
-    entry = action[1]
-    assert entry is None or isinstance(entry, HistoryEntry)
-    return entry
+def chosen(pilot: Pilot[None]) -> tuple[str, str] | None:
+    ((_, entry),) = actions(pilot)
+    return None if entry is None else (entry.mode, entry.text)
 
 
 def found(pilot: Pilot[None]) -> list[str]:
@@ -312,24 +304,15 @@ async def test_letters_are_matched_in_order(history_pilot: Pilot[None]) -> None:
 async def test_enter_inserts_the_entry(history_pilot: Pilot[None]) -> None:
     await search(history_pilot, "median")
     await history_pilot.press("enter")
-    entry = chosen(history_pilot)
-    assert entry is not None
-    assert (entry.text, entry.mode) == (BLOCK, "python")
+    assert chosen(history_pilot) == ("python", BLOCK)
 
 
 async def test_enter_ignores_results_of_an_earlier_query(history_pilot: Pilot[None]) -> None:
     query = history_pilot.app.screen.query_one(Input)
     query.value = "pandas"
     await query.action_submit()
-    await until(
-        history_pilot,
-        lambda: (
-            not isinstance(history_pilot.app.screen, HistorySearch) and has_result(history_pilot)
-        ),
-    )
-    entry = chosen(history_pilot)
-    assert entry is not None
-    assert entry.text == "import pandas as pd"
+    await until(history_pilot, lambda: bool(actions(history_pilot)))
+    assert chosen(history_pilot) == ("python", "import pandas as pd")
 
 
 async def test_arrows_choose(history_pilot: Pilot[None]) -> None:
@@ -339,24 +322,19 @@ async def test_arrows_choose(history_pilot: Pilot[None]) -> None:
     await history_pilot.press("up", "up")
     assert whole(history_pilot).text == "import pandas as pd"
     await history_pilot.press("enter")
-    entry = chosen(history_pilot)
-    assert entry is not None
-    assert entry.text == "import pandas as pd"
+    assert chosen(history_pilot) == ("python", "import pandas as pd")
 
 
 async def test_click_inserts_the_entry(history_pilot: Pilot[None]) -> None:
     await history_pilot.click(OptionList, offset=(3, 1))
-    entry = chosen(history_pilot)
-    assert entry is not None
-    assert entry.mode == "ask"
+    assert chosen(history_pilot) == ("ask", "which days [/x] are far off?")
 
 
 async def test_escape_changes_nothing(history_pilot: Pilot[None]) -> None:
     await search(history_pilot, "median")
     await history_pilot.press("escape")
     assert chosen(history_pilot) is None
-    assert isinstance(history_pilot.app, EditorApp)
-    assert history_pilot.app.editor.is_empty
+    assert app_of(history_pilot).editor.is_empty
 
 
 async def test_empty_result_is_reported_and_enter_does_nothing(history_pilot: Pilot[None]) -> None:
@@ -376,7 +354,7 @@ class Found:
     def __init__(self) -> None:
         self.busy = False
         self.begun = threading.Event()
-        """It is looked up what a question points at."""
+        """A lookup has begun."""
         self.free = threading.Event()
         self.free.set()
 
@@ -419,32 +397,17 @@ def completion_list(pilot: Pilot[None]) -> CompletionList:
     return pilot.app.query_one(CompletionList)
 
 
-def hint(pilot: Pilot[None]) -> str:
-    return str(pilot.app.query_one("#hint", Static).render())
-
-
 async def test_files_are_offered_while_typing_and_folders_continue(
     mention_pilot: Pilot[None],
 ) -> None:
     await write(mention_pilot, "`see @")
     await until(mention_pilot, lambda: completion_list(mention_pilot).is_open)
     await mention_pilot.press("s")
-    await until(
-        mention_pilot,
-        lambda: (
-            completion_list(mention_pilot).is_open
-            and completion_list(mention_pilot).items[0].label == "src/"
-        ),
-    )
+    shown = completion_list(mention_pilot)
+    await until(mention_pilot, lambda: shown.is_open and shown.items[0].label == "src/")
     await mention_pilot.press("tab")
     assert app_of(mention_pilot).editor.text == "see @src/"
-    await until(
-        mention_pilot,
-        lambda: (
-            completion_list(mention_pilot).is_open
-            and len(completion_list(mention_pilot).items) == 2
-        ),
-    )
+    await until(mention_pilot, lambda: shown.is_open and len(shown.items) == 2)
     await mention_pilot.press("down", "tab")
     await mention_pilot.press("escape")
     assert app_of(mention_pilot).editor.text == "see @src/src/"
@@ -461,7 +424,7 @@ async def test_ordinary_words_are_left_alone(mention_pilot: Pilot[None]) -> None
     await mention_pilot.press("space")
     assert not completion_list(mention_pilot).is_open
     await mention_pilot.press("enter")
-    assert app_of(mention_pilot).actions[-1][0] == "submitted"
+    assert actions(mention_pilot)[-1][0] == "submitted"
 
 
 async def test_unresponsive_kernel_offers_nothing(
@@ -487,27 +450,27 @@ async def test_unresponsive_kernel_offers_nothing(
 
 
 async def test_attachments_are_shown_with_their_size(mention_pilot: Pilot[None]) -> None:
-    before = hint(mention_pilot)
+    before = shown(mention_pilot, "#hint")
     await write(mention_pilot, "`see @notes.txt ")
-    await until(mention_pilot, lambda: "@notes.txt" in hint(mention_pilot))
-    assert hint(mention_pilot) == " @notes.txt [b]3 B[/b] "
+    await until(mention_pilot, lambda: "@notes.txt" in shown(mention_pilot, "#hint"))
+    assert shown(mention_pilot, "#hint") == " @notes.txt [b]3 B[/b] "
     await write(mention_pilot, "and $df !")
-    await until(mention_pilot, lambda: "$df" in hint(mention_pilot))
-    for _ in range(len(app_of(mention_pilot).editor.text)):
+    await until(mention_pilot, lambda: "$df" in shown(mention_pilot, "#hint"))
+    for _ in range(len(text_of(mention_pilot))):
         await mention_pilot.press("backspace")
-    assert "Ask" in hint(mention_pilot)
+    assert "Ask" in shown(mention_pilot, "#hint")
     await mention_pilot.press("backspace")
-    assert hint(mention_pilot) == before
+    assert shown(mention_pilot, "#hint") == before
 
 
 async def test_python_mode_looks_up_no_mentions(mention_pilot: Pilot[None]) -> None:
     await write(mention_pilot, "`@notes.txt")
-    await until(mention_pilot, lambda: "@notes.txt" in hint(mention_pilot))
+    await until(mention_pilot, lambda: "@notes.txt" in shown(mention_pilot, "#hint"))
     app_of(mention_pilot).editor.mode = "python"
     await mention_pilot.pause()
-    assert "Python" in hint(mention_pilot)
+    assert "Python" in shown(mention_pilot, "#hint")
     app_of(mention_pilot).editor.mode = "ask"
-    await until(mention_pilot, lambda: "@notes.txt" in hint(mention_pilot))
+    await until(mention_pilot, lambda: "@notes.txt" in shown(mention_pilot, "#hint"))
 
 
 async def test_reply_for_an_older_text_is_dropped(
@@ -528,8 +491,8 @@ async def test_reply_for_an_older_text_is_dropped(
     await mention_pilot.press("escape", "enter")
     finder.free.set()
     await write(mention_pilot, "$df ")
-    await until(mention_pilot, lambda: "$df" in hint(mention_pilot))
-    assert app_of(mention_pilot).actions[-1] == ("submitted", "ask", "@notes.txt")
+    await until(mention_pilot, lambda: "$df" in shown(mention_pilot, "#hint"))
+    assert actions(mention_pilot)[-1] == ("submitted", "ask", "@notes.txt")
     assert not any("@notes.txt" in each for each in hints)
 
 
@@ -559,7 +522,7 @@ async def test_mention_joins_the_question_being_written(mention_pilot: Pilot[Non
     editor.text = "what is "
     editor.mention("@cell:4")
     assert editor.text == "what is @cell:4 "
-    await until(mention_pilot, lambda: "@cell:4" in hint(mention_pilot))
+    await until(mention_pilot, lambda: "@cell:4" in shown(mention_pilot, "#hint"))
 
 
 @pytest.mark.parametrize("size", [(80, 24), (40, 16)], ids=["wide", "narrow"])
@@ -569,7 +532,7 @@ def test_many_mentions_are_inserted_together(
     async def run(pilot: Pilot[None]) -> None:
         await write(pilot, "`compare @notes.txt:2-30 with @gone.txt, @src/ and $df after !")
         app_of(pilot).area.insert("`git diff --stat`")
-        await until(pilot, lambda: "git" in hint(pilot))
+        await until(pilot, lambda: "git" in shown(pilot, "#hint"))
         await pilot.pause()
 
     class Sizes(Found):

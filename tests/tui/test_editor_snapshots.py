@@ -24,8 +24,7 @@ Compare = Callable[..., bool]
 
 
 async def ready(pilot: Pilot[None]) -> None:
-    """Textual gives the focus later than it is asked to: what comes before it would be drawn as if
-    nobody could type."""
+    """Textual gives the focus later than it is asked to."""
     app = pilot.app
     assert isinstance(app, EditorApp)
     await until(pilot, lambda: app.focused is app.area)

@@ -40,13 +40,11 @@ def usage(**attrs: Any) -> Record:
 
 
 def line(pilot: Pilot[int]) -> str:
-    """Return the text of the header."""
     header = pilot.app.query_one(HeaderBar)
     return header.render_line(0).text.strip()
 
 
 async def emit_records(pilot: Pilot[int], *records: Record, when: float | None = None) -> None:
-    """Tell records, and show them."""
     assert isinstance(pilot.app, MahtabApp)
     assert isinstance(pilot.app.session, ScriptedSession)
     for record in records:

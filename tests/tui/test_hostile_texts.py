@@ -1,5 +1,4 @@
-"""Each widget draws what others wrote as text: the last gate finds nothing that it would have to
-take out."""
+"""Each widget draws what others wrote as text."""
 
 from __future__ import annotations
 
@@ -24,12 +23,11 @@ from tests.hostile import HOSTILE
 from tests.records import made
 from tests.tui.screens_app import ScreensApp
 from tests.tui.search_story import LIMITS, Scribe
-from tests.tui.story import IDLE, MakeApp, ScriptedSession, change, drawn
+from tests.tui.story import IDLE, MakeApp, ScriptedSession, change, drawn, showing
 
 
 @pytest.fixture(autouse=True)
 def removed_texts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Return the texts that the gate has changed."""
     changed: list[str] = []
     seen = False
     clean = TextOnly.apply
@@ -49,7 +47,6 @@ def removed_texts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 def records(text: str, number: int) -> Iterator[Record]:
-    """Every kind of record that brings a name or a text of others to the screen."""
     turn = {"turn": number, "party": "claude", "step": 0}
     where = f"/home/{text}/.venv{text}/bin/python"
     yield made(tags.SESSION, "", {"name": text, "model": text, "approval": "ask"})
@@ -108,7 +105,6 @@ def records(text: str, number: int) -> Iterator[Record]:
 
 
 def search(text: str, number: int) -> Iterator[Record]:
-    """Every event of a search; nothing in it is our own but the numbers."""
     scribe = Scribe(f"t{number}")
     yield scribe.begin(
         "1", text, chars=9, spans=[[0, 9]], limits=LIMITS, cell=number, source=text, model=text
@@ -153,8 +149,7 @@ async def test_the_transcript_and_the_namespace(make_app: MakeApp, texts: list[s
 @every_text
 async def test_a_search_and_the_screen_of_a_call(make_app: MakeApp, texts: list[str]) -> None:
     app = make_app()
-    async with app.run_test(size=(160, 50)) as pilot:
-        await drawn(pilot)
+    async with showing(app, (160, 50)) as pilot:
         session = session_of(pilot)
         for number, text in enumerate(texts, 1):
             for record in search(text, number):
@@ -174,8 +169,7 @@ async def test_a_search_and_the_screen_of_a_call(make_app: MakeApp, texts: list[
 @every_text
 async def test_completions(make_app: MakeApp, texts: list[str]) -> None:
     app = make_app()
-    async with app.run_test(size=(160, 60)) as pilot:
-        await drawn(pilot)
+    async with showing(app, (160, 60)) as pilot:
         shown = app.query_one(CompletionList)
         for text in texts:
             at = app.query_one(PromptArea).cursor_screen_offset

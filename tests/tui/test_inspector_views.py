@@ -218,27 +218,25 @@ async def test_plot_uses_the_colours_of_a_new_theme(make_app: MakeApp) -> None:
         await until(pilot, lambda: bool(colours()) and not colours() & night)
 
 
-# The inspector's table: seen, sorted, filtered and walked into with keys.
-
 FRAME = """
 import pandas as pd
 df = pd.DataFrame({"[bold]": range(1000), "city": ["Bonn", None] * 500, "half": [n / 2 for n in range(1000)]})
 """
 
 
-async def test_frame_is_shown_with_header_and_statistics(screens_app: MakeApp) -> None:
-    async with looking_at(screens_app(), FRAME, "df") as pilot:
+async def test_frame_is_shown_sorted_filtered_and_walked_into(screens_app: MakeApp) -> None:
+    app = screens_app()
+    async with looking_at(app, FRAME, "df") as pilot:
         await reads(
             pilot, "[bold]", "city", "half", "0.0", "Bonn", "█", "row 1 of 1,000", "mean 499.5"
         )
         assert shown(pilot, "crumbs") == "◐ df"
         assert shown(pilot, "facts") == "DataFrame  1000 × 3"
         assert "—" in lines(pilot)[7]
-
-
-async def test_sorting_filtering_and_resetting_work(screens_app: MakeApp) -> None:
-    async with looking_at(screens_app(), FRAME, "df") as pilot:
-        await reads(pilot, "Bonn")
+        await pilot.press("slash", *"> many", "enter")
+        messages = ["many cannot be compared with values of int64."]
+        await until(pilot, lambda: [each.message for each in app._notifications] == messages)
+        await reads(pilot, "row 1 of 1,000", "Bonn")
         await pilot.press("s", "s")
         await reads(pilot, "[bold] ▼", "999")
         await pilot.press("right", "slash", *"bonn", "enter")
@@ -246,14 +244,9 @@ async def test_sorting_filtering_and_resetting_work(screens_app: MakeApp) -> Non
         assert not any("999" in line for line in lines(pilot)[6:])
         await pilot.press("x")
         await reads(pilot, "row 1 of 1,000", "—")
-
-
-async def test_last_row_is_one_key_away_and_a_cell_can_be_opened(screens_app: MakeApp) -> None:
-    app = screens_app()
-    async with looking_at(app, FRAME, "df") as pilot:
         await pilot.press("ctrl+end")
         await reads(pilot, "row 1,000 of 1,000", "499.5")
-        await pilot.press("right", "up", "enter")
+        await pilot.press("up", "enter")
         await reads(pilot, "df › city of 998")
         await until(pilot, lambda: shown(pilot, "facts").startswith("str"))
         await pilot.press("escape")
@@ -266,23 +259,6 @@ async def test_missing_variable_is_reported(screens_app: MakeApp) -> None:
     async with looking_at(screens_app(), "x = 1", "nothing") as pilot:
         assert shown(pilot, "status") == "There is no variable named nothing."
         assert inspector(pilot).view is None
-
-
-async def test_unusable_filter_is_reported_and_changes_nothing(
-    screens_app: MakeApp,
-) -> None:
-    app = screens_app()
-    async with looking_at(app, FRAME, "df") as pilot:
-        await reads(pilot, "Bonn")
-        await pilot.press("slash", *"> many", "enter")
-        await until(
-            pilot,
-            lambda: (
-                [notification.message for notification in app._notifications]
-                == ["many cannot be compared with values of int64."]
-            ),
-        )
-        await reads(pilot, "row 1 of 1,000", "Bonn")
 
 
 SEEN = """
@@ -309,10 +285,19 @@ async def test_visible_rows_of_a_sorted_filtered_table_are_exported(
         assert result.output.split() == [",n,city", "2,2,Bonn", "0,3,Bonn"]
 
 
-async def test_visible_rows_become_a_variable_through_a_cell(screens_app: MakeApp) -> None:
+async def test_statistics_cover_all_rows_and_visible_rows_become_a_variable(
+    screens_app: MakeApp,
+) -> None:
     app = screens_app()
     async with looking_at(app, SEEN, "df") as pilot:
-        await reads(pilot, "Bonn")
+        await reads(pilot, "Bonn", "1 … 4, mean 2.5")
+        assert not any("of all" in line for line in lines(pilot))
+        await pilot.press("slash", *"> 2", "enter")
+        await reads(pilot, "match 1 of 2 (of 4 rows)", "of all rows:  1 … 4, mean 2.5")
+        assert any(line.startswith(" of all ") for line in lines(pilot))
+        await pilot.press("x")
+        await reads(pilot, "row 1 of 4")
+        assert not any("of all" in line for line in lines(pilot))
         await pilot.press("s", "s", "v")
         await reads(pilot, "df_view")
         await pilot.press(*["backspace"] * 7, *"not a name", "enter")
@@ -325,20 +310,6 @@ async def test_visible_rows_become_a_variable_through_a_cell(screens_app: MakeAp
             app.session.cells.run, f"{ran(app)[0]}\nlist(df_view['n'])"
         )
         assert result.output == "[4, 3, 2, 1]\n"
-
-
-async def test_statistics_of_a_filtered_table_are_marked_as_covering_all_rows(
-    screens_app: MakeApp,
-) -> None:
-    async with looking_at(screens_app(), SEEN, "df") as pilot:
-        await reads(pilot, "1 … 4, mean 2.5")
-        assert not any("of all" in line for line in lines(pilot))
-        await pilot.press("slash", *"> 2", "enter")
-        await reads(pilot, "match 1 of 2 (of 4 rows)", "of all rows:  1 … 4, mean 2.5")
-        assert any(line.startswith(" of all ") for line in lines(pilot))
-        await pilot.press("x")
-        await reads(pilot, "row 1 of 4")
-        assert not any("of all" in line for line in lines(pilot))
 
 
 async def test_visible_slice_of_an_array_is_exported(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pyperclip
 import pytest
@@ -29,31 +31,15 @@ from tests.tui.editor_app import until
 from tests.tui.story import MakeApp, change, drawn, showing, story
 from tests.tui.transcript_app import GREETING, PaneApp, cell, record, shown
 
-# Questions before leaving.
 
-MADE = made(
-    tags.NAMESPACE,
-    "",
-    {"cell": 1, "party": "you", "fresh": False, "changes": [change("n", "int", "42")]},
-    1.0,
-)
-MODULE = made(
-    tags.NAMESPACE,
-    "",
-    {
-        "cell": 1,
-        "party": "you",
-        "fresh": False,
-        "changes": [{**change("os", "module", ""), "kind": "module"}],
-    },
-    1.0,
-)
-FROM_START = made(
-    tags.NAMESPACE,
-    "",
-    {"cell": 0, "party": "you", "fresh": True, "changes": [change("helper", "int", "1")]},
-    1.0,
-)
+def namespace(cell: int, *changes: dict[str, Any], fresh: bool = False) -> Record:
+    attrs = {"cell": cell, "party": "you", "fresh": fresh, "changes": list(changes)}
+    return made(tags.NAMESPACE, "", attrs, 1.0)
+
+
+MADE = namespace(1, change("n", "int", "42"))
+MODULE = namespace(1, {**change("os", "module", ""), "kind": "module"})
+FROM_START = namespace(0, change("helper", "int", "1"), fresh=True)
 QUEUED = made(
     tags.QUEUE, "", {"items": [{"id": 1, "code": "never = 1", "mode": "python", "party": ""}]}, 1.0
 )
@@ -174,13 +160,10 @@ async def test_late_widget_message_after_shutdown_does_not_fail(make_app: MakeAp
     await app._on_message(ActionMenu.Typed([]).set_sender(widget))
 
 
-# Replacing an earlier question or cell: the editor, the transcript and the session together.
-
 SIZE = (120, 46)
 
 
 async def to_question(pilot: Pilot[int]) -> MahtabApp:
-    """Go to the question, which stands over the model's code and words."""
     app = pilot.app
     assert isinstance(app, MahtabApp)
     await drawn(pilot)
@@ -284,19 +267,13 @@ async def test_cell_with_a_forgotten_secret_is_not_rerun_without_it(
         await until(pilot, lambda: entered == ["x = 1"])
 
 
-# Copying: to the terminal by its sequence, and to the system's own clipboard.
-
-
 class Written:
-    """Texts for the terminal, and texts for the system's clipboard."""
-
     def __init__(self) -> None:
         self.terminal: list[str] = []
         self.system: list[str] = []
 
     @property
     def copied(self) -> list[str]:
-        """The texts of the OSC 52 sequences."""
         return [
             base64.b64decode(piece[7:-1]).decode()
             for piece in self.terminal
@@ -311,72 +288,51 @@ def written(monkeypatch: pytest.MonkeyPatch) -> Written:
     return found
 
 
-def listen(pilot: Pilot[None], written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
-    driver = pilot.app._driver
-    assert driver is not None
-    monkeypatch.setattr(driver, "write", written.terminal.append)
+@pytest.fixture
+async def pilot(written: Written, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Pilot[None]]:
+    async with App[None]().run_test() as pilot:
+        driver = pilot.app._driver
+        assert driver is not None
+        monkeypatch.setattr(driver, "write", written.terminal.append)
+        yield pilot
 
 
-def notifications(pilot: Pilot[None]) -> str:
-    return " ".join(each.message for each in pilot.app._notifications)
+async def notified(pilot: Pilot[None], words: str) -> None:
+    await until(pilot, lambda: any(words in each.message for each in pilot.app._notifications))
 
 
 async def test_text_is_copied_to_terminal_and_system_with_a_notice(
-    written: Written, monkeypatch: pytest.MonkeyPatch
+    written: Written, pilot: Pilot[None]
 ) -> None:
-    async with App[None]().run_test() as pilot:
-        listen(pilot, written, monkeypatch)
-        external.copy(pilot.app, "straw \ud800 [bold]")
-        await until(
-            pilot,
-            lambda: (
-                "14 characters to the terminal (OSC 52) and to the system's clipboard"
-                in notifications(pilot)
-            ),
-        )
-        assert written.copied == written.system == ["straw ? [bold]"]
+    external.copy(pilot.app, "straw \ud800 [bold]")
+    await notified(pilot, "14 characters to the terminal (OSC 52) and to the system's clipboard")
+    assert written.copied == written.system == ["straw ? [bold]"]
 
 
 async def test_missing_system_clipboard_names_only_the_terminal(
-    written: Written, monkeypatch: pytest.MonkeyPatch
+    written: Written, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[None]
 ) -> None:
     def none(text: str) -> None:
         raise pyperclip.PyperclipException
 
     monkeypatch.setattr(pyperclip, "copy", none)
-    async with App[None]().run_test() as pilot:
-        listen(pilot, written, monkeypatch)
-        external.copy(pilot.app, "x")
-        await until(
-            pilot,
-            lambda: (
-                "one character to the terminal (OSC 52); no other clipboard was found"
-                in notifications(pilot)
-            ),
-        )
-        assert written.copied == ["x"]
+    external.copy(pilot.app, "x")
+    await notified(pilot, "one character to the terminal (OSC 52); no other clipboard was found")
+    assert written.copied == ["x"]
 
 
 async def test_text_too_long_for_a_terminal_is_not_copied_and_reported(
-    written: Written, monkeypatch: pytest.MonkeyPatch
+    written: Written, pilot: Pilot[None]
 ) -> None:
-    async with App[None]().run_test() as pilot:
-        listen(pilot, written, monkeypatch)
-        external.copy(pilot.app, "x" * (external.MAX_COPIED + 1))
-        await until(
-            pilot,
-            lambda: "1,000,001 characters are too many for the clipboard" in notifications(pilot),
-        )
-        assert written.copied == written.system == []
+    external.copy(pilot.app, "x" * (external.MAX_COPIED + 1))
+    await notified(pilot, "1,000,001 characters are too many for the clipboard")
+    assert written.copied == written.system == []
 
-
-# The greeting above what stands in the transcript before the first cell.
 
 ANSWER = record(tags.ASSISTANT_CHAT, "Hello.", turn=1, step=0, party="claude", stopped=False)
 
 
 def greeted(app: PaneApp) -> list[int]:
-    """Return the lines of the pane that have a sentence of the greeting."""
     return [
         y
         for y, row in enumerate(shown(app.pane))
@@ -422,9 +378,6 @@ async def test_greeting_in_a_low_terminal_is_cut_above_the_loaded_files() -> Non
         await pilot.pause()
         assert greeted(app) == [1]
         assert "output 9" in "".join(shown(app.pane))
-
-
-# Plans on the screen: the key, the header, and the commands.
 
 
 async def test_key_toggles_planning_and_the_header_shows_it(make_app: MakeApp) -> None:

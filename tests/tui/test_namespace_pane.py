@@ -18,13 +18,10 @@ from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.story import MakeApp, ScriptedSession, change, drawn, showing
 
-# The namespace pane: what it lists in which order, how it is filtered, and how one looks inside.
-
 SIZE = (120, 40)
 
 
 def changes(cell: int, *rows: dict[str, Any], party: str = "you", fresh: bool = False) -> Record:
-    """Return the record of a cell's changes."""
     return made(
         tags.NAMESPACE,
         "",
@@ -50,13 +47,11 @@ def pane_of(pilot: Pilot[int]) -> NamespacePane:
 
 
 def lines(pilot: Pilot[int]) -> list[str]:
-    """The lines of the pane that say something."""
     pane = pane_of(pilot)
     return [text for y in range(pane.size.height) if (text := pane.render_line(y).text.strip())]
 
 
 def names(pilot: Pilot[int]) -> list[str]:
-    """The names that are shown, in order."""
     return [line.split()[0] for line in lines(pilot)[2:]]
 
 
@@ -66,6 +61,15 @@ async def focused(pilot: Pilot[int]) -> None:
     await until(pilot, lambda: pane_of(pilot).has_focus)
 
 
+async def emit_records(pilot: Pilot[int], *records: Record) -> None:
+    app = pilot.app
+    assert isinstance(app, MahtabApp)
+    assert isinstance(app.session, ScriptedSession)
+    for record in records:
+        app.session.log_record(record, 1.0)
+    await drawn(pilot)
+
+
 @pytest.fixture
 def app(make_app: MakeApp) -> MahtabApp:
     return make_app(*ROWS)
@@ -73,7 +77,6 @@ def app(make_app: MakeApp) -> MahtabApp:
 
 @pytest.fixture
 async def pilot(app: MahtabApp) -> AsyncIterator[Pilot[int]]:
-    """The pane with the focus."""
     async with app.run_test(size=SIZE) as pilot:
         await focused(pilot)
         yield pilot
@@ -82,10 +85,9 @@ async def pilot(app: MahtabApp) -> AsyncIterator[Pilot[int]]:
 async def test_row_shows_name_value_type_and_author_or_a_question_mark(
     make_app: MakeApp,
 ) -> None:
-    async with make_app(*ROWS, changes(4, change("b", "int", "42", "perhaps"))).run_test(
-        size=SIZE
+    async with showing(
+        make_app(*ROWS, changes(4, change("b", "int", "42", "perhaps"))), SIZE
     ) as pilot:
-        await drawn(pilot)
         title, heading, *rows = lines(pilot)
         assert title.startswith("NAMESPACE  3")
         assert heading.split() == ["name", "value", "type", "by"]
@@ -100,18 +102,7 @@ async def test_row_shows_name_value_type_and_author_or_a_question_mark(
 async def test_types_shrink_before_values_and_names_have_20_columns(
     make_app: MakeApp, kind: str
 ) -> None:
-    app = make_app(
-        changes(
-            12,
-            {
-                "name": "price_per_region_and_day",
-                "change": "added",
-                "type": kind,
-                "summary": "10000 × 12345",
-                "kind": "data",
-            },
-        )
-    )
+    app = make_app(changes(12, change("price_per_region_and_day", kind, "10000 × 12345")))
     async with showing(app, (120, 35)) as pilot:
         assert lines(pilot)[2].split()[:3] == ["price_per_region_an…", "10,000", "×"]
         await pilot.resize_terminal(200, 35)
@@ -136,18 +127,7 @@ async def test_object_shows_its_fields_and_long_ones_leave_space_for_types(
 async def test_wide_screen_shows_when_a_variable_changed(
     make_app: MakeApp, columns: int, clock: str
 ) -> None:
-    app = make_app(
-        changes(
-            12,
-            {
-                "name": "df",
-                "change": "added",
-                "type": "DataFrame",
-                "summary": "3 × 4",
-                "kind": "data",
-            },
-        )
-    )
+    app = make_app(changes(12, change("df", "DataFrame", "3 × 4")))
     async with showing(app, (columns, 50)) as pilot:
         assert lines(pilot)[2].endswith(f"❯ 12{clock}")
 
@@ -156,9 +136,7 @@ async def test_deleted_names_vanish_and_a_fresh_kernel_empties_the_list(make_app
     app = make_app(*ROWS, changes(4, {"name": "a", "change": "deleted"}))
     async with showing(app, SIZE) as pilot:
         assert names(pilot) == ["data", "b"]
-        assert isinstance(app.session, ScriptedSession)
-        app.session.log_record(changes(5, fresh=True), 1.0)
-        await drawn(pilot)
+        await emit_records(pilot, changes(5, fresh=True))
         assert "Variables appear here" in lines(pilot)[1]
 
 
@@ -259,8 +237,7 @@ async def test_ten_thousand_rows_can_be_walked_by_keys(make_app: MakeApp) -> Non
 
 async def test_external_names_and_values_are_plain_text(make_app: MakeApp) -> None:
     hostile = "[@click=app.quit]q[/] [/x]\x1b]52;c;aGk=\x07\u202e"
-    async with make_app(changes(1, change("x", hostile, hostile))).run_test(size=SIZE) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(changes(1, change("x", hostile, hostile))), SIZE) as pilot:
         row = lines(pilot)[2]
         assert "[@click" in row
         assert not {"\x1b", "\x07", "\u202e"} & set(row)
@@ -273,9 +250,7 @@ async def test_watched_variable_stays_on_top_and_can_be_filtered(
     assert names(pilot)[0].startswith("●")
     assert "● b" in lines(pilot)[2]
     assert pane_of(pilot).cursor == 0
-    assert isinstance(app.session, ScriptedSession)
-    app.session.log_record(changes(5, change("newer", "str", "'new'")), 1.0)
-    await drawn(pilot)
+    await emit_records(pilot, changes(5, change("newer", "str", "'new'")))
     assert "● b" in lines(pilot)[2]
     await pilot.press("ctrl+f", *"newer")
     assert ["● b" in lines(pilot)[2], "newer" in lines(pilot)[3], pane_of(pilot).cursor] == [
@@ -400,13 +375,11 @@ async def test_missing_variable_cannot_be_opened_until_it_exists(
             ("orders" in pane.variables),
             ("items" in pane.variables),
         ) == (False, False, True)
-        assert isinstance(pilot.app, MahtabApp)
-        assert isinstance(pilot.app.session, ScriptedSession)
-        pilot.app.session.log_record(
-            changes(0, change("orders", "DataFrame", "10,000 × 5"), party="restored"), 2.0
+        await emit_records(
+            pilot,
+            changes(0, change("orders", "DataFrame", "10,000 × 5"), party="restored"),
+            changes(7, change("sock", "int", "1")),
         )
-        pilot.app.session.log_record(changes(7, change("sock", "int", "1")), 3.0)
-        await drawn(pilot)
         assert (("sock" in pane.variables), ("orders" in pane.variables)) == (True, True)
         assert lines(pilot)[2].split() == ["sock", "1", "❯", "7"]
         assert pane.variables.created_count == 1
@@ -464,11 +437,7 @@ async def test_private_variable_is_marked_and_keeps_its_mark_when_renamed(
     assert app.session.private.names == ["data_2"]
 
 
-# Changes of the model's last cell, in the place of all variables.
-
-
 def ended(cell: int, party: str = "claude", **attrs: Any) -> Record:
-    """A cell of the model's has ended."""
     return made(
         tags.ASSISTANT_REPL_OUT,
         "",
@@ -493,15 +462,6 @@ CHANGED = changes(
     {**change("_new", "function", "(a)"), "kind": "function"},
     party="claude",
 )
-
-
-async def emit_records(pilot: Pilot[int], *records: Record) -> None:
-    app = pilot.app
-    assert isinstance(app, MahtabApp)
-    assert isinstance(app.session, ScriptedSession)
-    for record in records:
-        app.session.log_record(record, 1.0)
-    await drawn(pilot)
 
 
 async def test_key_shows_added_deleted_and_rebound_names_with_old_values(

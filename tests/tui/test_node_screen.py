@@ -20,7 +20,6 @@ from tests.tui.search_story import Scribe, done, running, wide
 async def opened(
     records: Sequence[Record], node: str, size: tuple[int, int] = (150, 40)
 ) -> AsyncIterator[tuple[Pilot[None], SearchApp]]:
-    """A call's screen over some records."""
     app = SearchApp(records)
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
@@ -38,7 +37,6 @@ def screen_of(app: SearchApp) -> NodeScreen:
 
 
 def story(app: SearchApp) -> list[str]:
-    """All rows of the story, also those that are not seen."""
     pane = app.screen.query_one(CallPane)
     before, pane.scroll_y = pane.scroll_y, 0
     rows = [pane.render_line(y).text.rstrip() for y in range(len(pane._rows))]

@@ -26,7 +26,6 @@ from mahtab_tui.tui.inspector.tree import TreeView
 from mahtab_tui.tui.screens import output as frames_module
 from mahtab_tui.tui.screens.dialog import ActionMenu
 from mahtab_tui.tui.screens.output import (
-    DisplayedPicture,
     FramesScreen,
     PagerScreen,
     PicturesScreen,
@@ -41,18 +40,17 @@ from tests.tui.inspecting import lines, reads
 from tests.tui.story import MakeApp, drawn
 
 SIZE = (80, 24)
+Pager = Callable[[Callable[[], str | None]], PagerScreen]
+ShowPictures = Callable[..., PicturesScreen]
 
 
 class OutputApp(ThemedApp):
-    """Something to put a screen over."""
-
     def __init__(self) -> None:
         super().__init__(css_path=style_sheets())
 
 
 @pytest.fixture
 def look() -> InspectorClient:
-    """Return a client of a kernel that was never started: nothing is asked of it."""
     return InspectorClient(ProcessKernel())
 
 
@@ -82,71 +80,69 @@ async def pilot() -> AsyncIterator[Pilot[None]]:
         yield pilot
 
 
+@pytest.fixture
+def pager(look: InspectorClient, tmp_path: Path) -> Pager:
+    return lambda read: PagerScreen("Output of cell 3", "cell-3.txt", read, look, tmp_path)
+
+
+@pytest.fixture
+def show_pictures(look: InspectorClient, tmp_path: Path) -> ShowPictures:
+    return lambda *pictures: PicturesScreen(
+        2, [("image/png", data) for data in pictures], look, tmp_path
+    )
+
+
 async def test_long_output_can_be_searched_wrapped_copied_and_saved(
-    look: InspectorClient, tmp_path: Path
+    pager: Pager, tmp_path: Path, pilot: Pilot[None]
 ) -> None:
     lines = "".join(f"\x1b[32mline {number}\x1b[0m\n" for number in range(1_000_000))
-    async with OutputApp().run_test(size=SIZE) as pilot:
-        await opened(
-            pilot, PagerScreen("Output of cell 3", "cell-3.txt", lambda: lines, look, tmp_path)
-        )
-        assert static_text(pilot, "#output-title") == "Output of cell 3  ·  1,000,000 lines"
-        await until(pilot, lambda: "line 0 " in seen(pilot))
-        assert "32m" not in seen(pilot)
-        await pilot.press("end")
-        await until(pilot, lambda: "1,000,000  line 999999" in seen(pilot))
-        await pilot.press("home", "slash", *"line 777777", "enter")
-        await until(pilot, lambda: "line 777777" in seen(pilot))
-        await pilot.press("y")
-        await until(
-            pilot, lambda: "too many for the clipboard" in static_text(pilot, "#viewing-status")
-        )
-        await pilot.press("ctrl+s")
-        await pilot.press("enter")
-        await until(pilot, lambda: "Saved to" in static_text(pilot, "#viewing-status"))
-        assert (tmp_path / "cell-3.txt").read_text() == "".join(
-            f"line {number}\n" for number in range(1_000_000)
-        )
-        await pilot.press("ctrl+s")
-        await pilot.press("enter")
-        await until(pilot, lambda: "already" in static_text(pilot, "#viewing-status"))
-        await pilot.press("escape")
-        assert len(pilot.app.screen_stack) == 1
+    await opened(pilot, pager(lambda: lines))
+    assert static_text(pilot, "#output-title") == "Output of cell 3  ·  1,000,000 lines"
+    await until(pilot, lambda: "line 0 " in seen(pilot))
+    assert "32m" not in seen(pilot)
+    await pilot.press("end")
+    await until(pilot, lambda: "1,000,000  line 999999" in seen(pilot))
+    await pilot.press("home", "slash", *"line 777777", "enter")
+    await until(pilot, lambda: "line 777777" in seen(pilot))
+    await pilot.press("y")
+    (notification,) = pilot.app._notifications
+    assert "too many for the clipboard" in notification.message
+    await pilot.press("ctrl+s")
+    await pilot.press("enter")
+    await until(pilot, lambda: "Saved to" in static_text(pilot, "#viewing-status"))
+    assert (tmp_path / "cell-3.txt").read_text() == "".join(
+        f"line {number}\n" for number in range(1_000_000)
+    )
+    await pilot.press("ctrl+s")
+    await pilot.press("enter")
+    await until(pilot, lambda: "already" in static_text(pilot, "#viewing-status"))
+    await pilot.press("escape")
+    assert len(pilot.app.screen_stack) == 1
 
 
-async def test_an_output_is_searched_by_a_pattern(look: InspectorClient, tmp_path: Path) -> None:
+async def test_an_output_is_searched_by_a_pattern(pager: Pager, pilot: Pilot[None]) -> None:
     lines = "".join(f"line {number}\n" for number in range(300_000))
-    async with OutputApp().run_test(size=SIZE) as pilot:
-        await opened(
-            pilot, PagerScreen("Output of cell 3", "cell-3.txt", lambda: lines, look, tmp_path)
-        )
-        await pilot.press("x", "slash", *r"^line 2\d{4}7$", "enter")
-        await until(pilot, lambda: "line 200007" in seen(pilot))
-        await pilot.press("N")
-        await until(pilot, lambda: "line 299997" in seen(pilot))
-        assert r"pattern ^line 2\d{4}7$" in static_text(pilot, "#viewing-status")
-        await pilot.press("slash", *["backspace"] * 20, "(", "enter")
-        await until(
-            pilot,
-            lambda: static_text(pilot, "#viewing-status").startswith(
-                "Invalid regular expression: "
-            ),
-        )
-        await pilot.press("x", "slash", *["backspace"] * 20, *"ne 5", "enter")
-        await until(pilot, lambda: "line 5 " in seen(pilot))
-        await pilot.press("slash", *["backspace"] * 20, *"ne 5.", "enter")
-        await until(
-            pilot, lambda: static_text(pilot, "#viewing-status") == "Not found in the text."
-        )
+    await opened(pilot, pager(lambda: lines))
+    await pilot.press("x", "slash", *r"^line 2\d{4}7$", "enter")
+    await until(pilot, lambda: "line 200007" in seen(pilot))
+    await pilot.press("N")
+    await until(pilot, lambda: "line 299997" in seen(pilot))
+    assert r"pattern ^line 2\d{4}7$" in static_text(pilot, "#viewing-status")
+    await pilot.press("slash", *["backspace"] * 20, "(", "enter")
+    await until(
+        pilot,
+        lambda: static_text(pilot, "#viewing-status").startswith("Invalid regular expression: "),
+    )
+    await pilot.press("x", "slash", *["backspace"] * 20, *"ne 5", "enter")
+    await until(pilot, lambda: "line 5 " in seen(pilot))
+    await pilot.press("slash", *["backspace"] * 20, *"ne 5.", "enter")
+    await until(pilot, lambda: static_text(pilot, "#viewing-status") == "Not found in the text.")
 
 
 async def test_a_short_output_goes_to_the_clipboard_and_escape_closes_the_line_first(
-    look: InspectorClient, tmp_path: Path, pilot: Pilot[None]
+    pager: Pager, pilot: Pilot[None]
 ) -> None:
-    await opened(
-        pilot,
-        PagerScreen("Output of cell 1", "cell-1.txt", lambda: "one\rtwo\nthree", look, tmp_path),
-    )
+    await opened(pilot, pager(lambda: "one\rtwo\nthree"))
     assert static_text(pilot, "#output-title").endswith("2 lines")
     await pilot.press("y")
     assert pilot.app.clipboard == "two\nthree"
@@ -162,11 +158,9 @@ async def test_a_short_output_goes_to_the_clipboard_and_escape_closes_the_line_f
     ids=ascii,
 )
 async def test_impossible_file_name_is_refused_with_a_sentence(
-    look: InspectorClient, tmp_path: Path, name: str, pilot: Pilot[None]
+    pager: Pager, tmp_path: Path, name: str, pilot: Pilot[None]
 ) -> None:
-    await opened(
-        pilot, PagerScreen("Output of cell 1", "cell-1.txt", lambda: "one", look, tmp_path)
-    )
+    await opened(pilot, pager(lambda: "one"))
     await pilot.press("ctrl+s")
     pilot.app.screen.query_one(Input).value = name
     await pilot.press("enter")
@@ -198,95 +192,81 @@ def gone() -> str | None:
     [(gone, "The session file cannot be used."), (lambda: None, "was not kept")],
 )
 async def test_unreadable_output_is_reported(
-    look: InspectorClient,
-    tmp_path: Path,
+    pager: Pager,
     read: Callable[[], str | None],
     message: str,
     pilot: Pilot[None],
 ) -> None:
-    await pilot.app.push_screen(PagerScreen("Output of cell 1", "cell-1.txt", read, look, tmp_path))
+    await pilot.app.push_screen(pager(read))
     await until(pilot, lambda: message in static_text(pilot, "#viewing-status"))
     await pilot.press("y", "ctrl+s")
     assert isinstance(pilot.app.screen, PagerScreen)
 
 
 async def test_pictures_are_shown_one_by_one_and_saved(
-    look: InspectorClient, tmp_path: Path
+    show_pictures: ShowPictures, tmp_path: Path, pilot: Pilot[None]
 ) -> None:
-    pictures = [
-        DisplayedPicture("image/png", png(20, 10)),
-        DisplayedPicture("image/png", png(4, 40)),
-    ]
-    async with OutputApp().run_test(size=SIZE) as pilot:
-        await opened(pilot, PicturesScreen(2, pictures, look, tmp_path))
-        assert static_text(pilot, "#output-title") == "Picture of cell 2  ·  2 of 2"
-        await until(pilot, lambda: "4 × 40 pixels" in static_text(pilot, "#viewing-status"))
-        await pilot.press("right", "left")
-        await until(pilot, lambda: "20 × 10 pixels" in static_text(pilot, "#viewing-status"))
-        await pilot.press("ctrl+s")
-        await pilot.press("enter")
-        await until(
-            pilot,
-            lambda: (
-                (tmp_path / "cell-2-1.png").exists()
-                and "Saved to" in static_text(pilot, "#viewing-status")
-            ),
-        )
-        assert (tmp_path / "cell-2-1.png").read_bytes() == base64.b64decode(pictures[0].data)
+    pictures = [png(20, 10), png(4, 40)]
+    await opened(pilot, show_pictures(*pictures))
+    assert static_text(pilot, "#output-title") == "Picture of cell 2  ·  2 of 2"
+    await until(pilot, lambda: "4 × 40 pixels" in static_text(pilot, "#viewing-status"))
+    await pilot.press("right", "left")
+    await until(pilot, lambda: "20 × 10 pixels" in static_text(pilot, "#viewing-status"))
+    await pilot.press("ctrl+s")
+    await pilot.press("enter")
+    await until(
+        pilot,
+        lambda: (
+            (tmp_path / "cell-2-1.png").exists()
+            and "Saved to" in static_text(pilot, "#viewing-status")
+        ),
+    )
+    assert (tmp_path / "cell-2-1.png").read_bytes() == base64.b64decode(pictures[0])
 
 
 async def test_a_picture_opens_in_the_systems_viewer(
-    look: InspectorClient, tmp_path: Path, desktop: Path
+    show_pictures: ShowPictures, desktop: Path, pilot: Pilot[None]
 ) -> None:
-    picture = DisplayedPicture("image/png", png(20, 10))
-    async with OutputApp().run_test(size=SIZE) as pilot:
-        await opened(pilot, PicturesScreen(2, [picture], look, tmp_path))
-        await until(pilot, lambda: "20 × 10 pixels" in static_text(pilot, "#viewing-status"))
-        await pilot.press("o")
-        await until(
-            pilot, lambda: desktop.exists() and "Opened as" in static_text(pilot, "#viewing-status")
-        )
-        [path] = map(Path, desktop.read_text().split())
-        assert (path.suffix, path.read_bytes()) == (".png", base64.b64decode(picture.data))
+    picture = png(20, 10)
+    await opened(pilot, show_pictures(picture))
+    await until(pilot, lambda: "20 × 10 pixels" in static_text(pilot, "#viewing-status"))
+    await pilot.press("o")
+    await until(
+        pilot, lambda: desktop.exists() and "Opened as" in static_text(pilot, "#viewing-status")
+    )
+    [path] = map(Path, desktop.read_text().split())
+    assert (path.suffix, path.read_bytes()) == (".png", base64.b64decode(picture))
 
 
 async def test_no_program_takes_over_the_terminal_without_a_desktop(
-    look: InspectorClient, tmp_path: Path, desktop: Path, monkeypatch: pytest.MonkeyPatch
+    show_pictures: ShowPictures,
+    desktop: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    pilot: Pilot[None],
 ) -> None:
     monkeypatch.delenv("DISPLAY")
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
-    async with OutputApp().run_test(size=SIZE) as pilot:
-        await opened(
-            pilot, PicturesScreen(2, [DisplayedPicture("image/png", png(20, 10))], look, tmp_path)
-        )
-        await until(pilot, lambda: "20 × 10 pixels" in static_text(pilot, "#viewing-status"))
-        await pilot.press("o")
-        await until(pilot, lambda: "Ctrl+S saves it" in static_text(pilot, "#viewing-status"))
-        assert not desktop.exists()
+    await opened(pilot, show_pictures(png(20, 10)))
+    await until(pilot, lambda: "20 × 10 pixels" in static_text(pilot, "#viewing-status"))
+    await pilot.press("o")
+    await until(pilot, lambda: "Ctrl+S saves it" in static_text(pilot, "#viewing-status"))
+    assert not desktop.exists()
 
 
 async def test_late_loaded_picture_is_the_requested_one(
-    look: InspectorClient, tmp_path: Path
+    show_pictures: ShowPictures, pilot: Pilot[None]
 ) -> None:
-    pictures = [
-        DisplayedPicture("image/png", png(20, 10)),
-        DisplayedPicture("image/png", png(4, 40)),
-    ]
-    async with OutputApp().run_test(size=SIZE) as pilot:
-        await opened(pilot, PicturesScreen(2, pictures, look, tmp_path))
-        left = pilot.app.screen.query_one(PictureView)
-        await pilot.press("left")
-        assert left._file is not None
-        assert left._file() == base64.b64decode(pictures[1].data)
+    pictures = [png(20, 10), png(4, 40)]
+    await opened(pilot, show_pictures(*pictures))
+    left = pilot.app.screen.query_one(PictureView)
+    await pilot.press("left")
+    assert left._file is not None
+    assert left._file() == base64.b64decode(pictures[1])
 
 
-async def test_damaged_picture_is_reported(
-    look: InspectorClient, tmp_path: Path, pilot: Pilot[None]
-) -> None:
-    await pilot.app.push_screen(
-        PicturesScreen(2, [DisplayedPicture("image/png", "QUJD")], look, tmp_path)
-    )
+async def test_damaged_picture_is_reported(show_pictures: ShowPictures, pilot: Pilot[None]) -> None:
+    await pilot.app.push_screen(show_pictures("QUJD"))
     await until(pilot, lambda: "damaged" in static_text(pilot, "#viewing-status"))
 
 
@@ -335,13 +315,10 @@ async def test_enter_on_a_cell_opens_its_output_or_its_picture(
         await until(pilot, lambda: isinstance(app.screen, PicturesScreen))
 
 
-# From the frame of a traceback to its source, by keys and by the mouse.
-
 FRAME_SIZE = (100, 30)
 
 
 def records(lib: Path, *, deep: int = 0, printed: str = "") -> list[Record]:
-    """A cell that made a function, and one in which it failed in a file, so many frames deep."""
     frames: list[tuple[str, int, str]] = [
         ("In [2]", 2, "<module>"),
         ("In [1]", 3, "f"),
@@ -404,7 +381,6 @@ def title(pilot: Pilot[int]) -> str:
 
 
 def marked(pilot: Pilot[int]) -> list[str]:
-    """The lines of the source that bear the mark."""
     return [line.strip() for line in lines(pilot) if "▸ " in line and "  in " not in line]
 
 
@@ -425,7 +401,7 @@ async def test_enter_opens_the_source_and_the_arrows_walk_the_frames(
         assert isinstance(pilot.app.focused, TreeView)
         await until(
             pilot, lambda: "kernel" in screen(pilot).query_one(TreeView).render_line(0).text
-        )  # there is none that knows them
+        )
         await pilot.press("enter", "right", "escape")
         await pilot.press(*["up"] * (deep + 1))
         await until(pilot, lambda: "lib.divide(1, 0)" in "\n".join(marked(pilot)))

@@ -1,5 +1,4 @@
-"""The terminal's own graphics stand over pictures of the transcript that have come to rest, and
-nowhere else."""
+"""The terminal's own graphics stand over pictures at rest, and nowhere else."""
 
 from __future__ import annotations
 
@@ -22,10 +21,11 @@ from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.graphics_terminal import GraphicsTerminal
-from tests.tui.story import MakeApp, drawn
+from tests.tui.story import MakeApp, drawn, showing
 
 pytestmark = pytest.mark.terminal
 LONG_REST = 1_000.0
+SIZE = (120, 40)
 
 
 def png(width: int, height: int, colour: str = "red") -> str:
@@ -35,7 +35,6 @@ def png(width: int, height: int, colour: str = "red") -> str:
 
 
 def cell(number: int, *pictures: str) -> list[Record]:
-    """A cell that has shown these."""
     return [
         made(tags.USER_REPL_IN, "plot()", {"cell": number, "party": "you"}, 1.0),
         *(
@@ -61,6 +60,13 @@ def terminal(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.fixture
+def sixel(monkeypatch: pytest.MonkeyPatch) -> GraphicsTerminal:
+    terminal = GraphicsTerminal("sixel")
+    monkeypatch.setattr(MahtabApp, "terminal", terminal)
+    return terminal
+
+
+@pytest.fixture
 def kitty(monkeypatch: pytest.MonkeyPatch) -> GraphicsTerminal:
     terminal = GraphicsTerminal()
     monkeypatch.setattr(MahtabApp, "terminal", terminal)
@@ -68,7 +74,7 @@ def kitty(monkeypatch: pytest.MonkeyPatch) -> GraphicsTerminal:
 
 
 class Watched:
-    """Sees at each update of the screen that nothing stands where it does not belong."""
+    """Sees at each update that nothing stands where it does not belong."""
 
     def __init__(self, pilot: Pilot[int], terminal: GraphicsTerminal) -> None:
         assert isinstance(pilot.app, MahtabApp)
@@ -81,7 +87,6 @@ class Watched:
             self.misplaced.append(misplaced)
 
     async def standing(self, pictures: int) -> list[Region]:
-        """Wait until so many stand; where."""
         await until(self.pilot, lambda: len(self.terminal.standing) == pictures)
         return sorted(self.terminal.standing.values(), key=lambda region: region.y)
 
@@ -93,8 +98,7 @@ class Watched:
 async def test_pictures_replace_their_half_blocks(
     make_app: MakeApp, terminal: GraphicsTerminal
 ) -> None:
-    async with make_app(*cell(1, png(80, 80), png(160, 48))).run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(*cell(1, png(80, 80), png(160, 48))), SIZE) as pilot:
         pane = pilot.app.query_one(TranscriptPane)
         if terminal.protocol == "kitty":
             regions = await Watched(pilot, terminal).standing(2)
@@ -113,8 +117,7 @@ async def test_pictures_replace_their_half_blocks(
 
 
 async def test_typing_redraws_no_picture(make_app: MakeApp, terminal: GraphicsTerminal) -> None:
-    async with make_app(*cell(1, png(80, 80))).run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(*cell(1, png(80, 80))), SIZE) as pilot:
         await until(pilot, lambda: bool(terminal.standing or terminal.drawn))
         sent = len(terminal.sent)
         await pilot.press(*"print", "left_parenthesis")
@@ -124,8 +127,7 @@ async def test_typing_redraws_no_picture(make_app: MakeApp, terminal: GraphicsTe
 
 
 async def test_other_painting_delays_nothing(make_app: MakeApp, terminal: GraphicsTerminal) -> None:
-    async with make_app(*cell(1, png(80, 80))).run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(*cell(1, png(80, 80))), SIZE) as pilot:
         header = pilot.app.query_one("#header")
 
         def holds() -> bool:
@@ -138,8 +140,7 @@ async def test_other_painting_delays_nothing(make_app: MakeApp, terminal: Graphi
 async def test_terminal_is_not_queried_without_a_picture(
     make_app: MakeApp, terminal: GraphicsTerminal
 ) -> None:
-    async with make_app(*cell(1)).run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(*cell(1)), SIZE) as pilot:
         await pilot.press(*"1+1")
         await pilot.pause(2 * overlay.IDLE_DELAY)
         assert (terminal.asked, terminal.sent) == (0, [])
@@ -148,8 +149,7 @@ async def test_terminal_is_not_queried_without_a_picture(
 async def test_partially_scrolled_picture_is_cropped(
     make_app: MakeApp, kitty: GraphicsTerminal
 ) -> None:
-    async with make_app(*cell(1, png(320, 320))).run_test(size=(120, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(*cell(1, png(320, 320))), (120, 24)) as pilot:
         watched = Watched(pilot, kitty)
         (below,) = await watched.standing(1)
         ((top, height),) = kitty.cut.values()
@@ -169,10 +169,7 @@ async def test_partially_scrolled_picture_is_cropped(
 async def test_moving_picture_is_not_drawn(
     make_app: MakeApp, kitty: GraphicsTerminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with make_app(*cell(1, png(320, 320)), *cell(2, png(320, 320))).run_test(
-        size=(120, 40)
-    ) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(*cell(1, png(320, 320)), *cell(2, png(320, 320))), SIZE) as pilot:
         watched = Watched(pilot, kitty)
         await watched.standing(2)
         monkeypatch.setattr(overlay, "IDLE_DELAY", LONG_REST)
@@ -223,8 +220,7 @@ async def test_covered_picture_is_removed_first_and_restored(
 async def test_resize_and_theme_change_redraw_pictures(
     make_app: MakeApp, kitty: GraphicsTerminal
 ) -> None:
-    async with make_app(*cell(1, png(320, 320))).run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(*cell(1, png(320, 320))), SIZE) as pilot:
         watched = Watched(pilot, kitty)
         await watched.standing(1)
         await pilot.press("f10")
@@ -246,41 +242,35 @@ async def test_resize_and_theme_change_redraw_pictures(
 
 
 async def test_sixel_is_redrawn_when_its_cells_were_painted(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, sixel: GraphicsTerminal
 ) -> None:
-    terminal = GraphicsTerminal("sixel")
-    monkeypatch.setattr(MahtabApp, "terminal", terminal)
-    async with make_app(*cell(1, png(80, 80), png(160, 48))).run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
-        await until(pilot, lambda: len(terminal.drawn) == 2)
-        first, second = terminal.drawn
+    async with showing(make_app(*cell(1, png(80, 80), png(160, 48))), SIZE) as pilot:
+        await until(pilot, lambda: len(sixel.drawn) == 2)
+        first, second = sixel.drawn
         pilot.app.screen.refresh(Region(second.x + 2, second.y + 1, 1, 1))
-        await until(pilot, lambda: len(terminal.drawn) > 2)
-        assert terminal.drawn[2:] == [second]
+        await until(pilot, lambda: len(sixel.drawn) > 2)
+        assert sixel.drawn[2:] == [second]
         pilot.app.screen.refresh()
-        await until(pilot, lambda: len(terminal.drawn) > 4)
-        assert terminal.drawn[3:] == [first, second]
+        await until(pilot, lambda: len(sixel.drawn) > 4)
+        assert sixel.drawn[3:] == [first, second]
 
 
 async def test_sixel_is_cropped_to_its_visible_part(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, sixel: GraphicsTerminal
 ) -> None:
-    terminal = GraphicsTerminal("sixel")
-    monkeypatch.setattr(MahtabApp, "terminal", terminal)
-    async with make_app(*cell(1, png(320, 320))).run_test(size=(120, 24)) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(*cell(1, png(320, 320))), (120, 24)) as pilot:
         pane = pilot.app.query_one(TranscriptPane)
         for key in ("end", "home"):
             pane.focus()
-            terminal.drawn.clear()
+            sixel.drawn.clear()
             await pilot.press(key)
             pilot.app.screen.refresh()
-            await until(pilot, lambda: bool(terminal.drawn))
+            await until(pilot, lambda: bool(sixel.drawn))
             lines = [strip.text for strip in pilot.app.screen._compositor.render_strips()]
-            assert list(terminal.drawn[-1].line_range) == [
+            assert list(sixel.drawn[-1].line_range) == [
                 y for y, line in enumerate(lines) if "▀" in line
             ]
-            assert terminal.drawn[-1].height < 20
+            assert sixel.drawn[-1].height < 20
 
 
 async def test_encoding_for_an_old_cell_size_is_discarded(
@@ -295,8 +285,7 @@ async def test_encoding_for_an_old_cell_size_is_discarded(
         return kitty_encoded(image, number)
 
     monkeypatch.setattr(overlay, "encode_kitty", slow)
-    async with make_app(*cell(1, png(80, 80))).run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(*cell(1, png(80, 80))), SIZE) as pilot:
         await until(pilot, lambda: bool(asked))
         kitty.cell_size = (5, 10)
         pilot.app.screen.refresh()
@@ -308,10 +297,9 @@ async def test_encoding_for_an_old_cell_size_is_discarded(
 
 
 async def test_identical_pictures_are_sent_once(make_app: MakeApp, kitty: GraphicsTerminal) -> None:
-    async with make_app(*cell(1, png(80, 80)), *cell(2, png(80, 80), png(80, 80, "blue"))).run_test(
-        size=(120, 40)
+    async with showing(
+        make_app(*cell(1, png(80, 80)), *cell(2, png(80, 80), png(80, 80, "blue"))), SIZE
     ) as pilot:
-        await drawn(pilot)
         await Watched(pilot, kitty).standing(3)
         assert len(kitty.stored) == 2
 
@@ -320,8 +308,7 @@ async def test_only_few_invisible_pictures_are_retained(
     make_app: MakeApp, kitty: GraphicsTerminal
 ) -> None:
     pictures = [png(320, 320, f"rgb({number},0,0)") for number in range(12)]
-    async with make_app(*cell(1, *pictures)).run_test(size=(120, 30)) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(*cell(1, *pictures)), (120, 30)) as pilot:
         watched = Watched(pilot, kitty)
         watched.pane.focus()
         for _ in range(12):
@@ -337,8 +324,7 @@ async def test_more_pictures_than_the_limit_can_be_visible(
     make_app: MakeApp, terminal: GraphicsTerminal
 ) -> None:
     pictures = [png(8, 16, f"rgb({number},0,0)") for number in range(overlay.CACHED + 3)]
-    async with make_app(*cell(1, *pictures)).run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(*cell(1, *pictures)), SIZE) as pilot:
         await until(pilot, lambda: len(terminal.standing or terminal.drawn) == overlay.CACHED + 3)
         sent = len(terminal.sent)
         await pilot.pause(3 * overlay.IDLE_DELAY)
@@ -355,8 +341,7 @@ async def test_undrawable_pictures_stay_half_blocks(
         raise OSError("broken")
 
     monkeypatch.setattr(overlay, "encode_kitty", broken)
-    async with make_app(*cell(1, png(80, 80))).run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(*cell(1, png(80, 80))), SIZE) as pilot:
         await until(pilot, lambda: bool(tried))
         await pilot.pause(3 * overlay.IDLE_DELAY)
         assert (len(tried), kitty.sent) == (1, [])
@@ -365,28 +350,18 @@ async def test_undrawable_pictures_stay_half_blocks(
 async def test_picture_hidden_from_the_model_stays_dimmed(
     make_app: MakeApp, kitty: GraphicsTerminal
 ) -> None:
-    async with make_app(*cell(1, png(80, 80))).run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(*cell(1, png(80, 80))), SIZE) as pilot:
         watched = Watched(pilot, kitty)
         await watched.standing(1)
         shown = list(kitty.stored)
-        watched.pane.fold(
-            [
-                made(
-                    tags.HIDE,
-                    "",
-                    {"entry": watched.pane.viewport.transcript.entries[-1].key, "hidden": True},
-                    1.0,
-                )
-            ]
-        )
+        entry = watched.pane.viewport.transcript.entries[-1].key
+        watched.pane.fold([made(tags.HIDE, "", {"entry": entry, "hidden": True}, 1.0)])
         await until(pilot, lambda: bool(kitty.standing) and list(kitty.stored) != shown)
         assert watched.misplaced == []
 
 
 async def test_selection_is_visible(make_app: MakeApp, kitty: GraphicsTerminal) -> None:
-    async with make_app(*cell(1, png(80, 80))).run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(*cell(1, png(80, 80))), SIZE) as pilot:
         watched = Watched(pilot, kitty)
         await watched.standing(1)
         pilot.app.screen.selections = {watched.pane: Selection(Offset(0, 0), Offset(3, 9))}
@@ -396,8 +371,7 @@ async def test_selection_is_visible(make_app: MakeApp, kitty: GraphicsTerminal) 
 
 
 async def test_setting_removes_the_pictures(make_app: MakeApp, kitty: GraphicsTerminal) -> None:
-    async with make_app(*cell(1, png(80, 80))).run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(*cell(1, png(80, 80))), SIZE) as pilot:
         watched = Watched(pilot, kitty)
         await watched.standing(1)
         kitty.graphics = None
@@ -408,8 +382,7 @@ async def test_setting_removes_the_pictures(make_app: MakeApp, kitty: GraphicsTe
 async def test_pictures_are_redrawn_after_the_terminal_was_suspended(
     make_app: MakeApp, kitty: GraphicsTerminal
 ) -> None:
-    async with make_app(*cell(1, png(80, 80))).run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
+    async with showing(make_app(*cell(1, png(80, 80))), SIZE) as pilot:
         watched = Watched(pilot, kitty)
         (before,) = await watched.standing(1)
         kitty.stops += 1

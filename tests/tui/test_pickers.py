@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,8 +18,6 @@ from tests.fake_claude import InstallClaude
 from tests.services import serving
 from tests.tui.editor_app import screen_text, static_text, until, write
 from tests.tui.story import MakeApp, drawn, showing, story
-
-# The list of kernels to go on with.
 
 HERE = KernelChoice("here", "here", "Python 3.12.1, /usr/bin/python3")
 OTHERS = (
@@ -86,12 +84,8 @@ def test_command_line_address_counts_as_used_before(
     assert make_app(kernel="ssh://me@host").ui_state.kernels == ("ssh://me@host",)
 
 
-# Choosing a model on the screen, with a fake `claude` and no network.
-
-
 @pytest.fixture(autouse=True)
 def claude(install_claude: InstallClaude) -> None:
-    """A `claude` that is there, no server, no key."""
     install_claude("answers", answers=["Hi."])
 
 
@@ -106,7 +100,6 @@ def specs(pilot: Pilot[int]) -> list[str]:
 
 
 async def open_models(pilot: Pilot[int]) -> None:
-    """Open the picker as a slash command does, and wait until everybody was asked."""
     await drawn(pilot)
     await pilot.press("f2", *"/model", "enter")
     await until(
@@ -118,14 +111,24 @@ async def open_models(pilot: Pilot[int]) -> None:
     await pilot.pause()
 
 
+@pytest.fixture
+def app(make_app: MakeApp) -> MahtabApp:
+    return make_app(*story())
+
+
+@pytest.fixture
+async def pilot(app: MahtabApp) -> AsyncIterator[Pilot[int]]:
+    async with app.run_test(size=(80, 24)) as pilot:
+        await open_models(pilot)
+        yield pilot
+
+
 async def left(pilot: Pilot[int]) -> None:
     await until(pilot, lambda: not isinstance(pilot.app.screen, ModelPicker))
 
 
-async def test_model_picker_shows_how_each_model_is_reached(make_app: MakeApp) -> None:
-    async with make_app(*story()).run_test(size=(80, 24)) as pilot:
-        await open_models(pilot)
-        shown = screen_text(pilot)
+async def test_model_picker_shows_how_each_model_is_reached(pilot: Pilot[int]) -> None:
+    shown = screen_text(pilot)
     for line in (
         "● demo                       chosen now",
         "claude:opus                the claude program, with your login",
@@ -137,19 +140,18 @@ async def test_model_picker_shows_how_each_model_is_reached(make_app: MakeApp) -
         assert line in shown
 
 
-async def test_available_models_are_listed_and_missing_ones_explained(make_app: MakeApp) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await open_models(pilot)
-        assert specs(pilot)[:2] == ["demo", "claude"]
-        assert {"claude:opus", "anthropic:", "openai:", "openrouter:"} < set(specs(pilot))
-        rows = {row.spec: row for row in picker(pilot).rows}
-        assert "ANTHROPIC_API_KEY" in rows["anthropic:"].problem
-        await write(pilot, "anthropic")
-        await pilot.press("enter")
-        assert "ANTHROPIC_API_KEY" in static_text(pilot, ".listing-said")
-        assert isinstance(app.screen, ModelPicker)
-        assert app.session.model == "demo"
+async def test_available_models_are_listed_and_missing_ones_explained(
+    app: MahtabApp, pilot: Pilot[int]
+) -> None:
+    assert specs(pilot)[:2] == ["demo", "claude"]
+    assert {"claude:opus", "anthropic:", "openai:", "openrouter:"} < set(specs(pilot))
+    rows = {row.spec: row for row in picker(pilot).rows}
+    assert "ANTHROPIC_API_KEY" in rows["anthropic:"].problem
+    await write(pilot, "anthropic")
+    await pilot.press("enter")
+    assert "ANTHROPIC_API_KEY" in static_text(pilot, ".listing-said")
+    assert isinstance(app.screen, ModelPicker)
+    assert app.session.model == "demo"
 
 
 async def test_models_of_local_servers_are_listed(
@@ -175,55 +177,49 @@ async def test_models_of_local_servers_are_listed(
             assert app.session.model == "llamacpp:org/[b]x:8b"
 
 
-async def test_typing_filters_and_enter_selects_the_model(make_app: MakeApp) -> None:
-    app = make_app(*story())
-    async with app.run_test(size=(80, 24)) as pilot:
-        await open_models(pilot)
-        await write(pilot, "opus")
-        await until(pilot, lambda: specs(pilot) == ["claude:opus", "opus"])
-        await pilot.press("enter")
-        await left(pilot)
-        assert app.session.model == "claude:opus"
-        assert app.ui_state.models[:2] == ("claude:opus", "demo")
+async def test_typing_filters_and_enter_selects_the_model(
+    app: MahtabApp, pilot: Pilot[int]
+) -> None:
+    await write(pilot, "opus")
+    await until(pilot, lambda: specs(pilot) == ["claude:opus", "opus"])
+    await pilot.press("enter")
+    await left(pilot)
+    assert app.session.model == "claude:opus"
+    assert app.ui_state.models[:2] == ("claude:opus", "demo")
 
 
-async def test_any_name_can_be_typed_and_an_unknown_one_is_reported(make_app: MakeApp) -> None:
-    app = make_app()
-    async with app.run_test(size=(80, 24)) as pilot:
-        await open_models(pilot)
-        await write(pilot, "[/x]nonsense")
-        await pilot.press("enter")
-        await until(
-            pilot, lambda: "There is no model '[/x]nonsense'" in static_text(pilot, ".listing-said")
-        )
-        app.screen.query_one(LineInput).value = ""
-        await write(pilot, "claude-opus-9")
-        await pilot.press("enter")
-        await left(pilot)
-        assert app.session.model == "claude-opus-9"
+async def test_any_name_can_be_typed_and_an_unknown_one_is_reported(
+    app: MahtabApp, pilot: Pilot[int]
+) -> None:
+    await write(pilot, "[/x]nonsense")
+    await pilot.press("enter")
+    await until(
+        pilot, lambda: "There is no model '[/x]nonsense'" in static_text(pilot, ".listing-said")
+    )
+    app.screen.query_one(LineInput).value = ""
+    await write(pilot, "claude-opus-9")
+    await pilot.press("enter")
+    await left(pilot)
+    assert app.session.model == "claude-opus-9"
 
 
-async def test_choosing_a_provider_asks_for_the_model_name(make_app: MakeApp) -> None:
-    app = make_app()
-    async with app.run_test(size=(80, 24)) as pilot:
-        await open_models(pilot)
-        await write(pilot, "ollama")
-        await pilot.press("enter")
-        await until(pilot, lambda: app.screen.query_one(LineInput).value == "ollama:")
-        await write(pilot, "tiny")
-        await until(pilot, lambda: specs(pilot) == ["ollama:tiny"])
-        await pilot.press("enter")
-        await left(pilot)
-        assert app.session.model == "ollama:tiny"
+async def test_choosing_a_provider_asks_for_the_model_name(
+    app: MahtabApp, pilot: Pilot[int]
+) -> None:
+    await write(pilot, "ollama")
+    await pilot.press("enter")
+    await until(pilot, lambda: app.screen.query_one(LineInput).value == "ollama:")
+    await write(pilot, "tiny")
+    await until(pilot, lambda: specs(pilot) == ["ollama:tiny"])
+    await pilot.press("enter")
+    await left(pilot)
+    assert app.session.model == "ollama:tiny"
 
 
-async def test_escape_changes_nothing(make_app: MakeApp) -> None:
-    app = make_app()
-    async with app.run_test(size=(80, 24)) as pilot:
-        await open_models(pilot)
-        await pilot.press("down", "escape")
-        await left(pilot)
-        assert app.session.model == "demo"
+async def test_escape_changes_nothing(app: MahtabApp, pilot: Pilot[int]) -> None:
+    await pilot.press("down", "escape")
+    await left(pilot)
+    assert app.session.model == "demo"
 
 
 async def test_previously_used_models_are_offered_again(make_app: MakeApp, project: Path) -> None:

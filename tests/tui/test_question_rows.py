@@ -12,7 +12,7 @@ from textual.widgets import Input, Static
 
 from mahtab_tui.tui.widgets.question_rows import InputRow, QueueRow
 from tests import tags
-from tests.tui.editor_app import SIZE, EditorApp, app_of, press_at_once, until, write
+from tests.tui.editor_app import SIZE, EditorApp, actions, app_of, press_at_once, until, write
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ async def test_line_is_requested_and_answered(pilot: Pilot[None]) -> None:
     assert prompt(pilot) == "name?"
     await write(pilot, "Ada\n")
     await end(pilot)
-    assert app_of(pilot).actions == [("answered", "1", "Ada")]
+    assert actions(pilot) == [("answered", "1", "Ada")]
     await until(pilot, lambda: app_of(pilot).area.has_focus)
     assert not input_row_of(pilot).display
     assert app_of(pilot).editor.is_empty
@@ -63,15 +63,15 @@ async def test_line_is_requested_and_answered(pilot: Pilot[None]) -> None:
 async def test_an_empty_line_is_an_answer(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await pilot.press("enter")
-    assert app_of(pilot).actions == [("answered", "1", "")]
+    assert actions(pilot) == [("answered", "1", "")]
 
 
 async def test_ctrl_d_on_an_empty_line_ends_the_input(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await pilot.press("a", "home", "ctrl+d")
-    assert app_of(pilot).actions == []
+    assert actions(pilot) == []
     await pilot.press("ctrl+d")
-    assert app_of(pilot).actions == [("answered", "1", None)]
+    assert actions(pilot) == [("answered", "1", None)]
 
 
 async def test_password_is_not_drawn_and_other_text_is(pilot: Pilot[None]) -> None:
@@ -80,7 +80,7 @@ async def test_password_is_not_drawn_and_other_text_is(pilot: Pilot[None]) -> No
     drawn = "".join(segment.text for segment in line_of(pilot).render_line(0))
     assert ("secret" in drawn, "••••••" in drawn) == (False, True)
     await pilot.press("enter")
-    assert app_of(pilot).actions == [("answered", "1", "secret")]
+    assert actions(pilot) == [("answered", "1", "secret")]
     await ask(pilot, request="2")
     await write(pilot, "open")
     assert "open" in "".join(segment.text for segment in line_of(pilot).render_line(0))
@@ -91,10 +91,10 @@ async def test_a_draft_keeps_the_focus_until_it_is_gone(pilot: Pilot[None]) -> N
     await ask(pilot)
     assert line_of(pilot).placeholder.startswith("empty the editor")
     await write(pilot, " done\n")
-    assert app_of(pilot).actions == [("submitted", "python", "half done")]
+    assert actions(pilot) == [("submitted", "python", "half done")]
     await until(pilot, lambda: line_of(pilot).has_focus)
     await write(pilot, "Ada\n")
-    assert app_of(pilot).actions[-1] == ("answered", "1", "Ada")
+    assert actions(pilot)[-1] == ("answered", "1", "Ada")
 
 
 async def test_focus_stays_where_the_user_put_it(pilot: Pilot[None]) -> None:
@@ -131,7 +131,6 @@ async def test_a_password_never_goes_to_the_editor(pilot: Pilot[None]) -> None:
 
 @pytest.fixture
 def lingering(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A row that stays after an answer for as long as the test takes."""
     monkeypatch.setattr("mahtab_tui.tui.widgets.question_rows.LINGER", 1e6)
 
 
@@ -142,7 +141,7 @@ async def test_text_typed_between_two_requests_is_for_the_second(pilot: Pilot[No
     await end(pilot)
     await ask(pilot, "(Pdb) ", "2")
     await write(pilot, "ext\n")
-    assert app_of(pilot).actions == [("answered", "1", "n"), ("answered", "2", "next")]
+    assert actions(pilot) == [("answered", "1", "n"), ("answered", "2", "next")]
 
 
 @pytest.mark.usefixtures("lingering")
@@ -151,12 +150,12 @@ async def test_line_entered_before_the_request_is_the_answer(
 ) -> None:
     await ask(pilot)
     await press_at_once(pilot, *"oX", "backspace", "k", "enter", *"two", "enter", *"thr")
-    assert app_of(pilot).actions == [("answered", "1", "ok")]
+    assert actions(pilot) == [("answered", "1", "ok")]
     await ask(pilot, request="2")
-    assert app_of(pilot).actions == [("answered", "1", "ok"), ("answered", "2", "two")]
+    assert actions(pilot) == [("answered", "1", "ok"), ("answered", "2", "two")]
     await ask(pilot, request="3")
     await write(pilot, "ee\n")
-    assert app_of(pilot).actions[-1] == ("answered", "3", "three")
+    assert actions(pilot)[-1] == ("answered", "3", "three")
 
 
 @pytest.mark.usefixtures("lingering")
@@ -166,7 +165,7 @@ async def test_text_typed_once_the_kernel_is_idle_goes_to_the_editor(pilot: Pilo
     app_of(pilot).fold(tags.KERNEL, state="idle")
     assert not input_row_of(pilot).display
     await write(pilot, "1\n")
-    assert app_of(pilot).actions == [("answered", "1", "ok"), ("submitted", "python", "1")]
+    assert actions(pilot) == [("answered", "1", "ok"), ("submitted", "python", "1")]
 
 
 async def test_unrequested_lines_go_to_the_editor_and_do_not_run(
@@ -176,7 +175,7 @@ async def test_unrequested_lines_go_to_the_editor_and_do_not_run(
     await press_at_once(pilot, *"ok", "enter", *"two", "enter", *"thr")
     await until(pilot, lambda: not input_row_of(pilot).display)
     await until(pilot, lambda: app_of(pilot).editor.text == "two\nthr")
-    assert app_of(pilot).actions == [("answered", "1", "ok")]
+    assert actions(pilot) == [("answered", "1", "ok")]
 
 
 async def test_two_requests_are_answered_one_after_another(pilot: Pilot[None]) -> None:
@@ -186,7 +185,7 @@ async def test_two_requests_are_answered_one_after_another(pilot: Pilot[None]) -
     await write(pilot, "a\n")
     assert prompt(pilot) == "second?"
     await write(pilot, "b\n")
-    assert app_of(pilot).actions == [("answered", "1", "a"), ("answered", "2", "b")]
+    assert actions(pilot) == [("answered", "1", "a"), ("answered", "2", "b")]
 
 
 @pytest.mark.parametrize(
@@ -211,7 +210,7 @@ async def test_pasted_answer_is_inserted_whole_and_clean(pilot: Pilot[None]) -> 
     await ask(pilot)
     line_of(pilot).post_message(Paste("one\x1b[2J\r\ntwo\n"))
     await pilot.press("enter")
-    assert app_of(pilot).actions == [("answered", "1", "one two")]
+    assert actions(pilot) == [("answered", "1", "one two")]
 
 
 def queue_row_of(pilot: Pilot[None]) -> QueueRow:
@@ -256,16 +255,16 @@ async def test_clicking_on_or_near_the_cross_withdraws_an_input(
 ) -> None:
     await queue(pilot, "a", "bb")
     await pilot.click(QueueRow, offset=(1 + lines(pilot)[1].index("✕") + offset, 1))
-    assert app_of(pilot).actions == [("cancelled", 2)]
+    assert actions(pilot) == [("cancelled", 2)]
 
 
 @pytest.mark.parametrize("offset", [-2, 2])
 async def test_click_farther_from_the_cross_only_selects(pilot: Pilot[None], offset: int) -> None:
     await queue(pilot, "a", "bb")
     await pilot.click(QueueRow, offset=(1 + lines(pilot)[1].index("✕") + offset, 1))
-    assert app_of(pilot).actions == []
+    assert actions(pilot) == []
     await pilot.press("delete")
-    assert app_of(pilot).actions == [("cancelled", 2)]
+    assert actions(pilot) == [("cancelled", 2)]
 
 
 async def test_keys_select_and_withdraw(pilot: Pilot[None]) -> None:
@@ -274,7 +273,7 @@ async def test_keys_select_and_withdraw(pilot: Pilot[None]) -> None:
     await pilot.press(
         "up", "down", "down", "down", "down", "down", "down", "down", "up", "backspace"
     )
-    assert app_of(pilot).actions == [("cancelled", 5)]
+    assert actions(pilot) == [("cancelled", 5)]
     assert [line.split("❯")[1].strip() for line in lines(pilot)] == ["b ✕", "c ✕", "d ✕", "e ✕"]
     assert queue_row_of(pilot).size.height == 4
 

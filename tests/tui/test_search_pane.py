@@ -36,12 +36,10 @@ SIZE = (100, 30)
 
 
 def lines(pane: SearchTreePane) -> list[str]:
-    """The pane as text."""
     return [pane.render_line(y).text.rstrip() for y in range(pane.size.height)]
 
 
 def line_with(pane: SearchTreePane, words: str) -> int:
-    """Return the position of some words; fails if they are not there."""
     found = [y for y, line in enumerate(lines(pane)) if words in line]
     assert found, f"{words!r} is not in\n" + "\n".join(lines(pane))
     return found[0]
@@ -206,18 +204,6 @@ async def test_large_fan_out_is_one_line_and_a_grid() -> None:
         assert app.pane.virtual_size.height < 40
 
 
-async def test_click_in_the_grid_opens_that_part() -> None:
-    app = SearchApp(wide())
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
-        at = line_with(app.pane, "200 parts")
-        row = lines(app.pane)[at + 1]
-        await pilot.click(SearchTreePane, offset=(row.index("✗"), at + 1))
-        await until(pilot, lambda: isinstance(app.screen, NodeScreen))
-        assert isinstance(app.screen, NodeScreen)
-        assert app.screen.chosen.node.id == "1.7.24"
-
-
 async def test_stop_retry_copy_and_edit_reach_the_controller(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     await go_to(pilot, "1.5")
@@ -298,17 +284,6 @@ async def test_wheel_scrolls_long_content(pilot: Pilot[None]) -> None:
     await until(pilot, lambda: app.pane.max_scroll_y > 0)
     await pilot._post_mouse_events([MouseScrollDown], app.pane, offset=(5, 3))
     await until(pilot, lambda: app.pane.scroll_y > 0)
-
-
-async def test_a_click_on_the_bar_opens_the_text_there(pilot: Pilot[None]) -> None:
-    app = app_of(pilot)
-    await pilot.click(SearchTreePane, offset=(50, line_with(app.pane, "▂▂▂")))
-    await until(
-        pilot,
-        lambda: (
-            isinstance(app.screen, NodeScreen) and app.screen.query("TextRows").first().has_focus
-        ),
-    )
 
 
 async def test_span_of_the_selected_call_is_shown_below_the_bar(pilot: Pilot[None]) -> None:
@@ -431,7 +406,7 @@ async def test_part_of_a_collapsed_fan_out_is_found() -> None:
             if node.batch is not None and node.batch.of > 12
         )
         assert not any(line.node is part and line.kind == "node" for line in app.pane._view.lines)
-        app.pane._reveal(next(iter(app.pane.trees)), part)
+        app.pane.find(part.query, 0, regex=False)
         assert chosen(pilot) == part.id
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,83 +18,52 @@ from mahtab_tui.bus.records import Usage
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import Change, NotRestored, Restoration, Variable
 from mahtab_tui.knowledge.instructions import find_instructions
-from mahtab_tui.session.components import ContextUse, context_use
+from mahtab_tui.session.components import context_use
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.screens.dialog import ActionMenu, Confirm
 from mahtab_tui.tui.screens.output import PagerScreen
 from mahtab_tui.tui.screens.session_info import (
     OUTSIDE,
-    ContextScreen,
     InstructionsScreen,
+    ReportScreen,
     ServersScreen,
     UndoScreen,
-    UsageScreen,
+    context_lines,
 )
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.servers import configure, plain
 from tests.tui.editor_app import ThemedApp, screen_text, static_text, until, write
 from tests.tui.story import MakeApp, drawn, showing, story
 
-# The panel of what the session has used.
 
-
-async def test_usage_is_shown_and_escape_closes_it(
-    make_app: MakeApp,
-) -> None:
-    app = make_app()
-    async with app.run_test() as pilot:
-        await pilot.pause()
-        app.session.spending.count(
-            Usage(model="m", input_tokens=1_234, output_tokens=5, cost=0.25, turn=1)
-        )
-        app.session.spending.count(
-            Usage(model="m", input_tokens=1, output_tokens=5, cost=0.25, tree="[bold]a")
-        )
-        await app.run_action("command('usage')")
-        await until(
-            pilot,
-            lambda: isinstance(app.screen, UsageScreen) and bool(app.screen.query("#usage-rows")),
-        )
-
-        def shown() -> str:
-            return str(app.screen.query_one("#usage-rows", Static).content)
-
-        await until(pilot, lambda: "question 1" in shown())
-        assert "1,234" in shown()
-        assert "search [bold]a" in shown()
-        assert "$0.5000" in shown()
-        await pilot.press("escape")
-        await until(pilot, lambda: len(app.screen_stack) == 1)
-
-
-async def test_each_row_is_one_line_even_on_a_small_screen(
-    make_app: MakeApp,
-) -> None:
+async def test_usage_is_shown_in_a_line_each_and_escape_closes_it(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
-        app.session.spending.count(
+        many = 12_345_678
+        for usage in (
+            Usage(model="m", input_tokens=1_234, output_tokens=5, cost=0.25, turn=1),
+            Usage(model="m", input_tokens=1, output_tokens=5, cost=0.25, tree="[bold]a"),
             Usage(
                 model="m",
+                input_tokens=many,
+                cache_read_tokens=many,
+                output_tokens=many,
                 cost=123.4567,
-                turn=1,
-                input_tokens=12_345_678,
-                cache_read_tokens=12_345_678,
-                output_tokens=1_234_567,
-            )
-        )
-        app.session.spending.count(Usage(model="m", cost=None, turn=1))
+                turn=2,
+            ),
+            Usage(model="m", cost=None, turn=2),
+        ):
+            app.session.spending.count(usage)
         await app.run_action("command('usage')")
-        await until(
-            pilot,
-            lambda: isinstance(app.screen, UsageScreen) and bool(app.screen.query("#usage-rows")),
-        )
+        await until(pilot, lambda: bool(app.screen.query("#usage-rows")))
         rows = app.screen.query_one("#usage-rows", Static)
-        await until(pilot, lambda: rows.size.height > 1)
-        assert rows.size.height == len(str(rows.content).splitlines())
-
-
-# The screen of what fills the model's window, over a real session.
+        await until(pilot, lambda: "question 1" in str(rows.content))
+        for words in ("1,234", "search [bold]a", "$0.2500", "$123.9567+"):
+            assert words in str(rows.content)
+        await until(pilot, lambda: rows.size.height == len(str(rows.content).splitlines()))
+        await pilot.press("escape")
+        await until(pilot, lambda: len(app.screen_stack) == 1)
 
 
 def context_text(app: MahtabApp) -> str:
@@ -105,9 +75,8 @@ def context_text(app: MahtabApp) -> str:
 async def test_screen_shows_the_counts_and_closes(make_app: MakeApp) -> None:
     app = make_app(*story())
     async with showing(app) as pilot:
-        app.push_screen(
-            ContextScreen(lambda: context_use(10_000, {"program": 1_000, "outputs": 2_000}))
-        )
+        use = context_use(10_000, {"program": 1_000, "outputs": 2_000})
+        app.push_screen(ReportScreen("Context", partial(context_lines, use), id="context-rows"))
         await until(pilot, lambda: "About 3,000 of 10,000 tokens (30%)" in context_text(app))
         assert "/compact, or m on it" in context_text(app)
         rows = app.screen.query_one("#context-rows", Static)
@@ -117,16 +86,13 @@ async def test_screen_shows_the_counts_and_closes(make_app: MakeApp) -> None:
 
 
 async def test_uncountable_context_gives_one_sentence(make_app: MakeApp) -> None:
-    def count() -> ContextUse:
+    def count(width: int) -> str:
         raise KernelError("The kernel [b]died[/b].\x1b[2J")
 
     app = make_app(*story())
     async with showing(app) as pilot:
-        app.push_screen(ContextScreen(count))
+        app.push_screen(ReportScreen("Context", count, id="context-rows"))
         await until(pilot, lambda: context_text(app) == "The kernel [b]died[/b].")
-
-
-# The instructions on the screen: what is told, what is held back, and trusting it.
 
 
 @pytest.fixture
@@ -179,9 +145,6 @@ async def test_missing_instructions_explain_where_to_put_them(
         assert instructions_text(app).startswith(
             "There are no instructions. Yours go into ~/.mahtab/AGENTS.md"
         )
-
-
-# The screen that shows what an undo would do, and the ways to it.
 
 
 def variable(name: str, type: str, summary: str) -> Variable:
@@ -342,8 +305,6 @@ async def test_wrong_undo_argument_in_ask_mode_is_explained(
             "Name a cell by its number, as in /undo 12"
         ]
 
-
-# The screen of MCP servers: state, tools, messages, starting again.
 
 SIZE = (120, 30)
 

@@ -1,4 +1,4 @@
-"""The screen of saved sessions: searched, read, renamed, copied, exported, deleted and resumed."""
+"""The screen of saved sessions."""
 
 from __future__ import annotations
 
@@ -81,7 +81,6 @@ def text(screen: SessionsScreen, part: str = ".listing-said") -> str:
 
 
 def read(screen: SessionsScreen) -> str:
-    """Return the text of the preview."""
     if not screen.query(PreviewTranscript):
         return ""
     entries = screen.query_one(PreviewTranscript).viewport.transcript.entries
@@ -312,7 +311,7 @@ async def test_missing_sessions_are_reported() -> None:
             pilot,
             lambda: (
                 bool(screen.query(".listing-about"))
-                and "There are no saved sessions of this folder" in text(screen, ".listing-about")
+                and "There are no saved sessions in this folder" in text(screen, ".listing-about")
             ),
         )
         await pilot.press("ctrl+t")

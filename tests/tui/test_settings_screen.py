@@ -1,4 +1,4 @@
-"""All settings on a screen: what is shown, what changes at once, what is written."""
+"""The screen of settings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ def app(make_app: MakeApp) -> MahtabApp:
 
 @pytest.fixture
 async def pilot(app: MahtabApp) -> AsyncIterator[Pilot[int]]:
-    """The screen of settings, opened."""
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
         yield pilot
@@ -272,9 +271,6 @@ async def test_secret_is_typed_invisibly_and_written(
     assert tomllib.loads(mine.read_text())["api_keys"] == {"openai": "sk-new"}
 
 
-# Files that the settings screen writes, and its sentence if it cannot.
-
-
 async def test_setting_is_removed_from_the_file(
     mine: Path, app: MahtabApp, pilot: Pilot[int]
 ) -> None:
@@ -365,20 +361,26 @@ async def test_other_broken_file_is_reported_after_the_successful_change(
 
 
 async def test_change_finished_after_closing_the_screen_is_reported(
-    make_app: MakeApp, mine: Path, may_write: threading.Event
+    make_app: MakeApp,
+    mine: Path,
+    may_write: threading.Event,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     notifications: list[Any] = []
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
-        screen(pilot)._notify = lambda *words: notifications.append(words)
+        monkeypatch.setattr(
+            app, "notify", lambda *words, **more: notifications.append((words, more))
+        )
         await chosen(pilot, "reload")
         await until(pilot, lambda: app.session.settings.reload)
         await pilot.press("escape")
         await until(pilot, lambda: not isinstance(app.screen, SettingsScreen))
         may_write.set()
         await until(pilot, lambda: bool(notifications))
-    assert notifications == [("Saved. It takes effect at once.", "information")]
+    saved = ("Saved. It takes effect at once.",)
+    assert notifications == [(saved, {"severity": "information"})]
     assert tomllib.loads(mine.read_text())["reload"] is True
 
 

@@ -23,8 +23,6 @@ from tests.skills import trust_skills, write_skill
 from tests.tui.editor_app import screen_text, until, write
 from tests.tui.story import MakeApp, drawn, showing, story
 
-# The skills on a screen: found as one types, read, loaded and unloaded, edited, begun.
-
 SIZE = (100, 30)
 TEXT = "# Tidy\n\n1. Put **things** away.\n2. Sweep with `broom(room)`.\n\n| what | where |\n|---|---|\n| books | shelf |\n"
 SIX = ["debug", "explore-data", "refactor", "repl-tools", "rlm-strategies", "write-tests"]
@@ -32,7 +30,6 @@ SIX = ["debug", "explore-data", "refactor", "repl-tools", "rlm-strategies", "wri
 
 @pytest.fixture(autouse=True)
 def skills(project: Path) -> Path:
-    """One skill of the project's own beside the bundled ones."""
     write_skill(
         project / "skills",
         "tidy",
@@ -58,7 +55,6 @@ def status(pilot: Pilot[int], selector: str = ".listing-said") -> str:
 
 
 def text(pilot: Pilot[int]) -> str:
-    """Return the text of the preview."""
     rows = screen(pilot).query_one(MarkdownPreview).rows
     return "\n".join(rows[index].text for index in range(len(rows)))
 
@@ -80,7 +76,6 @@ async def opened(pilot: Pilot[int]) -> None:
 
 
 async def begun(pilot: Pilot[int], name: str) -> None:
-    """Ask for a new one of this name."""
     await pilot.press("ctrl+t")
     await until(pilot, lambda: isinstance(pilot.app.screen, Prompt))
     await write(pilot, name)
@@ -95,7 +90,6 @@ async def searched(pilot: Pilot[int], words: str, found: list[str]) -> None:
 
 @pytest.fixture
 async def pilot(make_app: MakeApp) -> AsyncIterator[Pilot[int]]:
-    """The screen of skills, opened."""
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
         yield pilot
@@ -135,7 +129,7 @@ async def test_enter_loads_and_unloads(pilot: Pilot[int]) -> None:
 
 
 async def test_key_right_after_a_word_acts_on_its_results(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
 ) -> None:
     edited: list[list[str]] = []
     monkeypatch.setenv("EDITOR", "ed")
@@ -150,38 +144,34 @@ async def test_key_right_after_a_word_acts_on_its_results(
             searched_for.wait(20)
         return search(self, wanted)
 
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        monkeypatch.setattr(SkillsScreen, "search", slowly)
-        await write(pilot, "tid")
-        await pilot.press("enter", "f4")
-        searched_for.set()
-        await until(pilot, lambda: loaded(pilot) == ["tidy"] and bool(edited))
-        assert edited[0][1].endswith("tidy/SKILL.md")
+    monkeypatch.setattr(SkillsScreen, "search", slowly)
+    await write(pilot, "tid")
+    await pilot.press("enter", "f4")
+    searched_for.set()
+    await until(pilot, lambda: loaded(pilot) == ["tidy"] and bool(edited))
+    assert edited[0][1].endswith("tidy/SKILL.md")
 
 
 async def test_further_typing_cancels_nothing_in_progress(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        await searched(pilot, "tidy", ["tidy"])
-        load = screen(pilot)._loaded.load
+    await searched(pilot, "tidy", ["tidy"])
+    load = screen(pilot)._loaded.load
 
-        def slowly(name: str) -> None:
-            begun.set()
-            go_on.wait(20)
-            load(name)
+    def slowly(name: str) -> None:
+        begun.set()
+        go_on.wait(20)
+        load(name)
 
-        monkeypatch.setattr(screen(pilot)._loaded, "load", slowly)
-        await pilot.press("enter")
-        await until(pilot, begun.is_set)
-        await pilot.press("backspace")
-        await until(pilot, lambda: not screen(pilot)._searching)
-        go_on.set()
-        await until(pilot, lambda: "is loaded" in status(pilot))
+    monkeypatch.setattr(screen(pilot)._loaded, "load", slowly)
+    await pilot.press("enter")
+    await until(pilot, begun.is_set)
+    await pilot.press("backspace")
+    await until(pilot, lambda: not screen(pilot)._searching)
+    go_on.set()
+    await until(pilot, lambda: "is loaded" in status(pilot))
 
 
 async def test_long_list_is_shown_partly_with_a_note(
@@ -208,16 +198,12 @@ async def test_file_name_is_one_line_without_markup(make_app: MakeApp, skills: P
 
 
 async def test_editor_without_a_working_folder_is_reported(
-    make_app: MakeApp, project: Path, monkeypatch: pytest.MonkeyPatch
+    project: Path, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
 ) -> None:
     monkeypatch.setenv("EDITOR", "ed")
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        monkeypatch.setattr("os.getcwd", lambda: os.stat("/nowhere"))
-        await pilot.press("f4")
-        await until(
-            pilot, lambda: status(pilot) == "ed cannot be started: No such file or directory."
-        )
+    monkeypatch.setattr("os.getcwd", lambda: os.stat("/nowhere"))
+    await pilot.press("f4")
+    await until(pilot, lambda: status(pilot) == "ed cannot be started: No such file or directory.")
 
 
 async def test_skill_over_the_budget_is_reported_and_not_loaded(
@@ -246,7 +232,7 @@ async def test_unusable_skill_is_listed_with_its_problem(make_app: MakeApp, skil
 
 
 async def test_the_editor_opens_the_file_and_what_it_saves_is_shown(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
 ) -> None:
     code = "import pathlib, sys; p = pathlib.Path(sys.argv[1]); p.write_text(p.read_text() + 'Then rest.')"
     monkeypatch.setenv("EDITOR", shlex.join([sys.executable, "-c", code]))
@@ -254,51 +240,43 @@ async def test_the_editor_opens_the_file_and_what_it_saves_is_shown(
         "mahtab_tui.tui.external.run_suspended",
         lambda app, argv, cwd: os.spawnv(os.P_WAIT, argv[0], argv),
     )
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        await searched(pilot, "tidy", ["tidy"])
-        await pilot.press("f4")
-        await until(pilot, lambda: "Then rest." in text(pilot))
+    await searched(pilot, "tidy", ["tidy"])
+    await pilot.press("f4")
+    await until(pilot, lambda: "Then rest." in text(pilot))
 
 
 async def test_new_skill_is_created_from_the_template_and_opened(
-    make_app: MakeApp, project: Path, monkeypatch: pytest.MonkeyPatch
+    project: Path, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
 ) -> None:
     edited: list[list[str]] = []
     monkeypatch.setenv("EDITOR", "ed")
     monkeypatch.setattr(
         "mahtab_tui.tui.external.run_suspended", lambda app, argv, cwd: edited.append(argv)
     )
-    monkeypatch.setattr(
-        "mahtab_tui.knowledge.library.FRESH", 1e9
-    )  # nothing but the screen looks at the files anew
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        await searched(pilot, "tidy", ["tidy"])
-        await begun(pilot, "look-up")
-        path = project / ".mahtab" / "skills" / "look-up" / "SKILL.md"
-        await until(pilot, lambda: edited == [["ed", str(path)]])
-        await until(
-            pilot,
-            lambda: isinstance(pilot.app.screen, SkillsScreen) and names(pilot)[:1] == ["look-up"],
-        )
-        assert "First step." in text(pilot)
-        assert screen(pilot).query_one(LineInput).cursor_position == len("look-up")
+    monkeypatch.setattr("mahtab_tui.knowledge.library.FRESH", 1e9)
+    await searched(pilot, "tidy", ["tidy"])
+    await begun(pilot, "look-up")
+    path = project / ".mahtab" / "skills" / "look-up" / "SKILL.md"
+    await until(pilot, lambda: edited == [["ed", str(path)]])
+    await until(
+        pilot,
+        lambda: isinstance(pilot.app.screen, SkillsScreen) and names(pilot)[:1] == ["look-up"],
+    )
+    assert "First step." in text(pilot)
+    assert screen(pilot).query_one(LineInput).cursor_position == len("look-up")
 
 
 async def test_saved_skill_is_shown_even_if_another_search_starts(
-    make_app: MakeApp, home: Path, monkeypatch: pytest.MonkeyPatch
+    home: Path, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int]
 ) -> None:
     monkeypatch.setattr("mahtab_tui.knowledge.library.FRESH", 1e9)
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        await searched(pilot, "tidy", ["tidy"])
-        path = write_skill(home / ".mahtab" / "skills", "look-up")
-        monkeypatch.setattr(screen(pilot), "_open_file", lambda file: None)
-        screen(pilot)._open(path)
-        screen(pilot).query_one(LineInput).value = "look-up"
-        screen(pilot).find()
-        await until(pilot, lambda: names(pilot)[:1] == ["look-up"])
+    await searched(pilot, "tidy", ["tidy"])
+    path = write_skill(home / ".mahtab" / "skills", "look-up")
+    monkeypatch.setattr(screen(pilot), "_open_file", lambda file: None)
+    screen(pilot)._open(path)
+    screen(pilot).query_one(LineInput).value = "look-up"
+    screen(pilot).find()
+    await until(pilot, lambda: names(pilot)[:1] == ["look-up"])
 
 
 async def test_project_skill_is_withheld_until_trusted_here(
@@ -392,11 +370,6 @@ async def test_skills_list_and_page_share_a_small_screen(make_app: MakeApp) -> N
         "Enter loads, unloads · F4 edits · Ctrl+T new · Tab reads · Esc leaves",
     ):
         assert line in shown.replace(" he\n", "\n").replace("  \n", "\n")
-
-
-# Loaded skills outside of their list: the header tells them, a command unloads them.
-
-__all__ = ["skills"]
 
 
 async def test_slash_unload_unloads_or_offers_a_choice(make_app: MakeApp) -> None:

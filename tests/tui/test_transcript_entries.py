@@ -316,7 +316,6 @@ def pane_lines(app: KeysApp) -> list[str]:
 
 
 def rule(app: KeysApp) -> int:
-    """The row under what is pinned."""
     return next(y for y, line in enumerate(pane_lines(app)) if line.startswith("───"))
 
 
@@ -406,8 +405,6 @@ async def test_withdrawn_text_is_unpinned() -> None:
 
 
 class EndlessRows:
-    """As many rows as a list can have."""
-
     def __len__(self) -> int:
         return 10**12
 

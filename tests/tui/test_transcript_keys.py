@@ -23,8 +23,6 @@ ANSWER = "I look.\n\n```python\nfirst = 1\n```\n\nThen:\n\n```python\nsecond = 2
 
 
 class KeysApp(PaneApp):
-    """Writes down what the pane asks for."""
-
     def compose(self) -> ComposeResult:
         transcript = TranscriptPane(self.port, id="transcript")
         yield transcript
@@ -58,14 +56,12 @@ def marked(app: PaneApp) -> str:
 
 
 def mark_rows(app: PaneApp) -> list[int]:
-    """The rows of the screen that bear the mark."""
     return [
         y for y in range(1, app.pane.size.height) if app.pane.render_line(y).text.startswith(MARK)
     ]
 
 
 def offered(app: PaneApp) -> set[str]:
-    """The commands of the menu that is open."""
     assert isinstance(app.screen, ActionMenu)
     return {command.id for command in app.screen.commands}
 
@@ -351,7 +347,6 @@ def count_text(pilot: Pilot[None]) -> str:
 
 
 async def find(pilot: Pilot[None], words: str) -> str:
-    """Search for words; what the row says."""
     pilot.app.query_one(FindRow).open()
     await press(pilot, *words)
     return count_text(pilot)

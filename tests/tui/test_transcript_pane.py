@@ -26,7 +26,6 @@ from tests.tui.transcript_app import SIZE, PaneApp, cell, cells, record, shown, 
 async def press_on(
     pilot: Pilot[None], pane: TranscriptPane, start: tuple[int, int], end: tuple[int, int]
 ) -> None:
-    """Draw the mouse from one place to another."""
     await pilot.mouse_down(pane, offset=start)
     await pilot.hover(pane, offset=end)
     await pilot.mouse_up(pane, offset=end)
@@ -475,7 +474,6 @@ CHANGES = [
 
 
 def past_record(tag: str, text: str = "", /, **attrs: Any) -> Record:
-    """Time in the past: nothing in the picture depends on the clock."""
     return made(tag, text, attrs)
 
 
@@ -530,7 +528,6 @@ def test_session_snapshot(
 
 
 def _gradient() -> str:
-    """A picture whose pixels are known."""
     image, file = Image.new("RGB", (240, 120)), io.BytesIO()
     image.putdata([(x, 2 * y, 128) for y in range(120) for x in range(240)])
     image.save(file, "PNG")

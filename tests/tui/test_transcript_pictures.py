@@ -55,7 +55,6 @@ def pane_of(pilot: Pilot[None]) -> TranscriptPane:
 
 
 def blocks(pane: TranscriptPane) -> list[int]:
-    """The half blocks of each row that has some."""
     return [count for row in shown(pane) if (count := row.count("▀"))]
 
 

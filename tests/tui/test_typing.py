@@ -1,4 +1,4 @@
-"""Target of letters, and keys that come in a bunch or by chance."""
+"""Where keys go, also many at once."""
 
 from __future__ import annotations
 
@@ -34,14 +34,12 @@ from tests.tui.inspecting import lines, looking_at, reads
 from tests.tui.search_story import done
 from tests.tui.story import MakeApp, ScriptedSession, drawn, showing, story
 
-# Target of letters: a person who types means the editor, whatever was clicked before.
-
 SIZE = (110, 24)
 PRINTABLE = [
     character for character in string.printable if character.isprintable() and character != " "
 ]
 ONCE_KEYS = "rRxsemyd1/`"
-"""Letters that panes are likely to take for a key."""
+"""Letters that panes could take."""
 QUEUE = made(
     tags.QUEUE, "", {"items": [{"id": 1, "code": "never = 1", "mode": "python", "party": ""}]}, 1.0
 )
@@ -50,8 +48,6 @@ KERNEL_ACTS = ("reset", "kill", "activate", "move")
 
 
 class Acts(list[str]):
-    """Actions on the session and on searches."""
-
     def __init__(self, app: MahtabApp, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ACTS:
             monkeypatch.setattr(app.session, name, self._noting(name))
@@ -102,7 +98,6 @@ async def test_letters_no_text_field_accepts_go_to_the_editor(
         for character in ONCE_KEYS:
             app.query_one(pane).focus()
             await pilot.press(character)
-            # A backtick at the very start changes the mode, as it does in the editor.
             assert app.focused is code(app), character
             assert app.editor.text == ("" if character == "`" else character), character
             app.editor.clear()
@@ -179,7 +174,6 @@ async def test_text_typed_into_a_menu_goes_to_the_editor_whole(
     acts = Acts(app, monkeypatch)
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
-        # The question: its menu knows r, but no a, q or blank.
         pane = app.query_one(TranscriptPane)
         pane.focus()
         await pilot.pause()
@@ -219,7 +213,6 @@ async def test_search_call_is_rerun_and_stopped_only_from_its_menu(
         assert acts == []
         await pilot.press("enter")
         await until(pilot, lambda: acts == [act])
-        # Where the call is open, its letters do nothing either.
         await pilot.press("enter", "o")
         await until(pilot, lambda: type(app.screen).__name__ == "NodeScreen")
         await pilot.press(*letters)
@@ -229,7 +222,6 @@ async def test_search_call_is_rerun_and_stopped_only_from_its_menu(
 async def test_editor_is_bright_only_while_it_receives_the_keys(
     app: MahtabApp, pilot: Pilot[int]
 ) -> None:
-
     def bar() -> object:
         return app.editor.styles.border_top
 
@@ -270,11 +262,7 @@ async def test_approval_arriving_while_typing_is_not_answered_by_it(
         assert acts == []
 
 
-# Keys that come in a bunch, before what they are for has taken the ones before.
-
-
 def bunch(app: App[Any], *keys: str) -> None:
-    """Send the keys of a slow line: one after the other, with nothing in between."""
     for key in keys:
         app.post_message(Key(_character_to_key(key), key) if len(key) == 1 else Key(key, None))
 
@@ -360,10 +348,8 @@ async def test_screen_that_closes_at_once_swallows_no_key(make_app: MakeApp) -> 
 
 
 class Busy(Input):
-    """It is told something new whenever it has heard something, as long as it is enabled."""
-
     class Again(Message):
-        """Messages that it sends to itself."""
+        """To itself."""
 
     @on(Again)
     async def _again(self) -> None:
@@ -373,8 +359,6 @@ class Busy(Input):
 
 
 class Keys(App[None]):
-    """Two commands, of which one takes a while."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f5", "slow", priority=True),
         Binding("f6", "fast", priority=True),
@@ -465,9 +449,6 @@ async def test_letters_after_opening_a_filter_go_into_it(make_app: MakeApp) -> N
         bunch(pilot.app, *"/= 2", "enter", "x", *"/> 27", "enter")
         await reads(pilot, "match 1 of 2 (of 30 rows)")
         assert any("28" in line for line in lines(pilot))
-
-
-# Random keys, clicks, pastes and resizes: a few runs of `python -m tests.random_input`.
 
 
 @pytest.mark.parametrize(

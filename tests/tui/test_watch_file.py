@@ -1,5 +1,4 @@
-"""Log that is followed on the screen: it may go away and come back, and grow faster than it can be
-drawn."""
+"""A log on the screen: it may go away, and grow faster than it is drawn."""
 
 from __future__ import annotations
 
@@ -11,12 +10,12 @@ from textual.widgets import RichLog
 from mahtab_tui.session.sharing import RunningSession
 from mahtab_tui.tui.namespace import NamespacePane
 from mahtab_tui.tui.transcript.view import TranscriptView
-from mahtab_tui.tui.watch_app import TAIL, WatchApp, WatchedFile, WatchedSession
+from mahtab_tui.tui.watch_app import TAIL, FileApp, SessionApp
 from tests.tui.editor_app import until
 
 
 def seen(pilot: Pilot[int]) -> str:
-    assert isinstance(pilot.app, WatchApp)
+    assert isinstance(pilot.app, FileApp)
     head = str(pilot.app._head.content)
     return "\n".join([head, *(line.text for line in pilot.app.query_one(RichLog).lines)])
 
@@ -24,7 +23,7 @@ def seen(pilot: Pilot[int]) -> str:
 async def test_log_that_vanished_and_returned_is_watched_again(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     path.write_text("the first line [/x]\n")
-    app = WatchApp(WatchedFile(path))
+    app = FileApp(path)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "the first line [/x]" in seen(pilot))
         path.unlink()
@@ -38,7 +37,7 @@ async def test_fast_growing_log_is_drawn_in_pieces_and_a_long_line_is_cut(
 ) -> None:
     path = tmp_path / "a.log"
     path.write_text("x" * (TAIL // 2) + "\n")
-    app = WatchApp(WatchedFile(path))
+    app = FileApp(path)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "490,000 characters more" in seen(pilot))
         log = app.query_one(RichLog)
@@ -54,7 +53,7 @@ async def test_fast_growing_log_is_drawn_in_pieces_and_a_long_line_is_cut(
 async def test_event_during_closing_does_not_crash(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     path.write_text("first\n")
-    app = WatchApp(WatchedFile(path))
+    app = FileApp(path)
     async with app.run_test(size=(80, 24)):
         pass
     path.unlink()
@@ -63,9 +62,7 @@ async def test_event_during_closing_does_not_crash(tmp_path: Path) -> None:
 
 
 async def test_letter_typed_into_a_filter_does_not_quit(tmp_path: Path) -> None:
-    app = WatchApp(
-        WatchedSession(RunningSession("moon", str(tmp_path), 1, [], tmp_path / "nothing.sock"))
-    )
+    app = SessionApp(RunningSession("moon", str(tmp_path), 1, [], tmp_path / "nothing.sock"))
     async with app.run_test(size=(80, 24)) as pilot:
         app.query_one(NamespacePane).focus()
         await pilot.press("ctrl+f", "q")

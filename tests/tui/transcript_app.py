@@ -82,8 +82,6 @@ class NotedPort(SessionPort):
 
 
 class PaneApp(ThemedApp):
-    """The pane alone, above something else that can have the focus."""
-
     CSS = "TranscriptPane { height: 1fr; }"
 
     def __init__(self, records: Sequence[Record] = ()) -> None:
@@ -127,7 +125,6 @@ def cells(count: int, first: int = 1) -> list[Record]:
 
 
 def shown(pane: TranscriptPane) -> list[str]:
-    """The rows on the screen, without what is right of the text."""
     return [pane.render_line(y).text.rstrip() for y in range(pane.size.height)]
 
 

@@ -8,14 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.fake_claude import InstallClaude
+
 if TYPE_CHECKING:
     from mahtab_tui.llm.claude_cli import ChatClaudeCLI
     from tests.agents import Desk
     from tests.recursion_scripts import Bench
     from tests.unit.notebook_bench import Bench as NotebookBench
 
-MakeClaude = Callable[..., "ChatClaudeCLI"]
-"""Takes the fields of `ChatClaudeCLI`."""
+
+class Claude:
+    """A fake `claude`, and models that ask it, which are closed with the test."""
+
+    def __init__(self, install: InstallClaude) -> None:
+        self.install = install
+        self.models: list[ChatClaudeCLI] = []
+
+    def model(self, **fields: Any) -> ChatClaudeCLI:
+        from mahtab_tui.llm.claude_cli import ChatClaudeCLI
+
+        self.models.append(ChatClaudeCLI(**{"timeout": 20.0, **fields}))
+        return self.models[-1]
 
 
 @pytest.fixture
@@ -41,18 +54,10 @@ def bench() -> Iterator[Bench]:
 
 
 @pytest.fixture
-def claude_model() -> Iterator[MakeClaude]:
-    """Make a model that is closed with the test."""
-    from mahtab_tui.llm.claude_cli import ChatClaudeCLI
-
-    made: list[ChatClaudeCLI] = []
-
-    def make(**fields: Any) -> ChatClaudeCLI:
-        made.append(ChatClaudeCLI(**{"timeout": 20.0, **fields}))
-        return made[-1]
-
-    yield make
-    for llm in made:
+def claude(install_claude: InstallClaude) -> Iterator[Claude]:
+    claude = Claude(install_claude)
+    yield claude
+    for llm in claude.models:
         llm.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import nbformat
 from mahtab_tui.bus import records
 from mahtab_tui.bus.logger import DisplayHandler, close_logging, setup_logging
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.bus.records import NotebookCell, Record, emit
 from mahtab_tui.export.reading import read_notebook
 from mahtab_tui.export.writing import new_notebook
 from mahtab_tui.session.inbox import Inbox
@@ -21,8 +22,6 @@ from tests.unit.test_export import cell as ran
 
 
 class Bench:
-    """A notebook over a bus, without a session."""
-
     def __init__(
         self,
         path: Path,
@@ -60,14 +59,19 @@ class Bench:
         self.received += self.shown.pop_records()
         return tuple(self.received)
 
+    def cells(self) -> list[NotebookCell]:
+        return [each for each in self.records() if isinstance(each, NotebookCell)]
+
     def close(self) -> None:
         close_logging(self.log)
+
+
+OpenBench = Callable[..., Bench]
 
 
 def again(
     position: int, number: int, code: str, *outputs: tuple[str, str], **more: Any
 ) -> list[Record]:
-    """The records of a notebook's cell that runs."""
     return [
         record.changed(position=position) if hasattr(record, "position") else record
         for record in ran(number, code, *outputs, **more)

@@ -16,8 +16,6 @@ LOG = "".join(
 
 
 class Engine:
-    """Answers calls, and keeps them."""
-
     def __init__(self, answer: Callable[[dict[str, Any]], dict[str, Any]] | None = None) -> None:
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.notifications: list[tuple[str, dict[str, Any]]] = []

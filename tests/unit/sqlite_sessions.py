@@ -23,7 +23,6 @@ def texts(path: Path, session: str = "s") -> list[str]:
 
 
 def run(program: str, *args: object) -> subprocess.CompletedProcess[str]:
-    """A Python program of its own."""
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program), *map(str, args)],
         capture_output=True,
@@ -34,7 +33,6 @@ def run(program: str, *args: object) -> subprocess.CompletedProcess[str]:
 
 
 def spoil(path: Path, statement: str, *values: object) -> None:
-    """Write into the file what no session has written there."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute(statement, values)
     connection.close()

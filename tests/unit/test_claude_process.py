@@ -20,7 +20,7 @@ from mahtab_tui.agent.repl_agent import run_graph
 from mahtab_tui.bus.conversation import Words
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.cli import doctor
-from mahtab_tui.llm.base import REFUSED, ModelError
+from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.claude_process import (
     ClaudeNotice,
     ClaudeTurn,
@@ -35,8 +35,8 @@ from mahtab_tui.session.models import Suggestions
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests.agents import Desk
-from tests.fake_claude import RECORDINGS, FakeClaude, InstallClaude, install_fake_claude
-from tests.unit.conftest import MakeClaude
+from tests.fake_claude import FakeClaude, install_fake_claude
+from tests.unit.conftest import Claude
 
 # How the `claude` program reaches its service: with the person's logins and gateways, and without
 # the key that it would bill.
@@ -75,16 +75,6 @@ def test_only_the_host_of_an_address_is_shown(
 ) -> None:
     monkeypatch.setenv(GATEWAY, address)
     assert gateway_address() == shown
-
-
-def test_key_is_withheld_unless_the_user_wants_it_billed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv(KEY, "a key")
-    monkeypatch.setenv(TOKEN, "a token")
-    assert KEY not in login_environment(use_api_key=False)
-    assert login_environment(use_api_key=False)[TOKEN] == "a token"
-    assert login_environment(use_api_key=True)[KEY] == "a key"
 
 
 def test_a_gateway_of_the_shell_is_used_with_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +187,6 @@ WATCHED = ("CLAUDE_CODE_MAX_OUTPUT_TOKENS", "MAX_THINKING_TOKENS", "CLAUDE_CODE_
 
 
 def limits(fake: FakeClaude) -> dict[str, str]:
-    """Return the limits of answer and thinking that the last process got."""
     return {name: value for name, value in fake.starts[-1]["env"].items() if value is not None}
 
 
@@ -214,19 +203,17 @@ def limits(fake: FakeClaude) -> dict[str, str]:
     ids=["by default", "half of a limit is for the answer", "suggestions"],
 )
 def test_process_gets_limits_of_answer_and_thinking(
-    install_claude: InstallClaude, options: dict[str, Any], expected: dict[str, str]
+    claude: Claude, options: dict[str, Any], expected: dict[str, str]
 ) -> None:
-    fake = install_claude("answers", answers=["one"], watched=WATCHED)
+    fake = claude.install("answers", answers=["one"], watched=WATCHED)
     get_llm("claude", **options).invoke("hello")
     assert limits(fake) == expected
 
 
-def test_users_own_limit_applies(
-    install_claude: InstallClaude, claude_model: MakeClaude, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_users_own_limit_applies(claude: Claude, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAUDE_CODE_MAX_OUTPUT_TOKENS", "5000")
-    fake = install_claude("answers", answers=["one"], watched=WATCHED)
-    claude_model().invoke("hello")
+    fake = claude.install("answers", answers=["one"], watched=WATCHED)
+    claude.model().invoke("hello")
     assert limits(fake) == {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": "5000"}
 
 
@@ -248,19 +235,7 @@ COUNTS = {
 dollars."""
 
 
-def folded(name: str) -> tuple[ClaudeTurn, list[Any]]:
-    """The turn of a recording, and what it said."""
-    turn = ClaudeTurn()
-    pieces = [
-        pieces
-        for line in (RECORDINGS / f"{name}.jsonl").read_text().splitlines()
-        for pieces in turn.fold(json.loads(line))
-    ]
-    return turn, pieces
-
-
 def result(cost: float, read: int, text: str = "one", **more: Any) -> list[dict[str, Any]]:
-    """The end of a turn. cost, read: of the whole process so far."""
     sums = {
         "some-model": {
             "inputTokens": read,
@@ -282,11 +257,9 @@ def result(cost: float, read: int, text: str = "one", **more: Any) -> list[dict[
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_cached_tokens_and_failed_turns_are_counted(
-    install_claude: InstallClaude, claude_model: MakeClaude, name: str
-) -> None:
-    install_claude("recording", recording=name)
-    usage = read_answer(claude_model(), HELLO, threading.Event()).usage
+def test_cached_tokens_and_failed_turns_are_counted(claude: Claude, name: str) -> None:
+    claude.install("recording", recording=name)
+    usage = read_answer(claude.model(), HELLO, threading.Event()).usage
     assert usage is not None
     read, written, cost = COUNTS[name]
     assert (usage.input_tokens, usage.output_tokens) == (read, written)
@@ -294,19 +267,15 @@ def test_cached_tokens_and_failed_turns_are_counted(
     assert (usage.cache_read_tokens, usage.cache_creation_tokens) == (read * 3 // 8, read // 8)
 
 
-def test_streamed_tokens_count_when_the_process_dies(
-    install_claude: InstallClaude, claude_model: MakeClaude
-) -> None:
-    install_claude("recording", recording="partial_killed", exits=True)
-    answer = read_answer(claude_model(), HELLO, threading.Event())
+def test_streamed_tokens_count_when_the_process_dies(claude: Claude) -> None:
+    claude.install("recording", recording="partial_killed", exits=True)
+    answer = read_answer(claude.model(), HELLO, threading.Event())
     assert "ended with exit code" in answer.failure
     assert answer.usage is not None
     assert answer.usage.input_tokens == 2_400
 
 
-def test_compaction_calls_of_the_cli_are_counted_and_disabled(
-    install_claude: InstallClaude, claude_model: MakeClaude
-) -> None:
+def test_compaction_calls_of_the_cli_are_counted_and_disabled(claude: Claude) -> None:
     """The second turn has compacted before it answered: of its 80 tokens its own result names
     10."""
     compacting = [
@@ -320,11 +289,11 @@ def test_compaction_calls_of_the_cli_are_counted_and_disabled(
         *compacting,
         *result(0.9, 100, "two", usage={"input_tokens": 10, "output_tokens": 10}),
     ]
-    fake = install_claude(
+    fake = claude.install(
         "events", turns=[result(0.1, 20), second], watched=["DISABLE_AUTO_COMPACT"]
     )
     notices: list[str] = []
-    llm = claude_model(on_notice=lambda level, text: notices.append(text))
+    llm = claude.model(on_notice=lambda level, text: notices.append(text))
     assert fake.starts == []
     first = read_answer(llm, HELLO, threading.Event()).usage
     usage = read_answer(
@@ -340,50 +309,24 @@ def test_compaction_calls_of_the_cli_are_counted_and_disabled(
     assert fake.starts[0]["env"] == {"DISABLE_AUTO_COMPACT": "1"}
 
 
-def test_failed_suggestion_is_counted(
-    install_claude: InstallClaude, claude_model: MakeClaude
-) -> None:
-    install_claude("recording", recording="v197_refusal")
+def test_failed_suggestion_is_counted(claude: Claude) -> None:
+    claude.install("recording", recording="v197_refusal")
     spending = Spending()
-    suggestions = Suggestions(logging.getLogger("none"), claude_model, list, spending, Secrets())
+    suggestions = Suggestions(logging.getLogger("none"), claude.model, list, spending, Secrets())
     assert suggestions.suggest("impo", True, lambda: True) == ""
     assert spending.total.input_tokens == 2_400
 
 
-@pytest.mark.parametrize("name", ["v330_midstream_drop", "midstream_drop"])
-def test_retried_answer_is_shown_from_the_start(name: str) -> None:
-    turn, pieces = folded(name)
-    shown = ""
-    for words in pieces:
-        if isinstance(words, Restart):
-            shown = words.text
-        elif isinstance(words, str):
-            shown += words
-        assert "Hello from the fake server.".startswith(shown)
-    assert turn.text == "Hello from the fake server."
-
-
-def test_refused_message_is_not_part_of_the_answer(
-    install_claude: InstallClaude, claude_model: MakeClaude
-) -> None:
-    """The CLI goes on once by itself, and says so."""
-    install_claude("recording", recording="v330_refusal")
+def test_refused_message_is_not_part_of_the_answer(claude: Claude) -> None:
+    claude.install("recording", recording="v330_refusal")
     notices: list[str] = []
     answer = read_answer(
-        claude_model(on_notice=lambda level, text: notices.append(text)), HELLO, threading.Event()
+        claude.model(on_notice=lambda level, text: notices.append(text)), HELLO, threading.Event()
     )
     assert (answer.text, answer.failure) == ("Hello from the fake server.", "")
     assert notices == [
         "claude: Opus 5.5's safeguards stopped the response above · continuing once with that noted"
     ]
-
-
-def test_final_refusal_is_a_failure_and_not_an_answer(
-    install_claude: InstallClaude, claude_model: MakeClaude
-) -> None:
-    install_claude("recording", recording="v197_refusal")
-    answer = read_answer(claude_model(), HELLO, threading.Event())
-    assert (answer.failure, answer.ended) == (REFUSED, False)
 
 
 def test_first_part_of_an_answer_stays_when_the_rest_is_retried() -> None:
@@ -405,13 +348,11 @@ def test_first_part_of_an_answer_stays_when_the_rest_is_retried() -> None:
     assert turn.text == "The beginning and the end."
 
 
-def test_restarted_answer_is_drawn_once(
-    install_claude: InstallClaude, claude_model: MakeClaude, desk: Desk
-) -> None:
+def test_restarted_answer_is_drawn_once(claude: Claude, desk: Desk) -> None:
     """From the CLI's lines to the entries of the transcript, at every record on the way."""
-    install_claude("recording", recording="v330_midstream_drop")
+    claude.install("recording", recording="v330_midstream_drop")
     run_graph(
-        create_repl_graph(claude_model(), desk.host), create_initial_state("hello"), desk.host
+        create_repl_graph(claude.model(), desk.host), create_initial_state("hello"), desk.host
     )
     transcript = Transcript(0.0)
     seen = []
@@ -426,20 +367,6 @@ def test_restarted_answer_is_drawn_once(
         )
     assert max(text.count("Hello") for text in seen) == 1
     assert seen[-1] == "Hello from the fake server."
-
-
-def test_too_long_prompt_is_retried_once_with_less(
-    install_claude: InstallClaude, claude_model: MakeClaude, desk: Desk
-) -> None:
-    fake = install_claude("recording", recording="err400")
-    run_graph(
-        create_repl_graph(claude_model(), desk.host),
-        create_initial_state("zebra " * 4_000),
-        desk.host,
-    )
-    whole, less = (entry["size"] for entry in fake.received if "size" in entry)
-    assert less < whole / 2 + 1_000
-    assert "too long for the model" in desk.notices("warning")[0]
 
 
 @pytest.mark.parametrize(
@@ -458,15 +385,14 @@ def test_too_long_prompt_is_retried_once_with_less(
     ],
 )
 def test_account_limits_are_reported_once(
-    install_claude: InstallClaude,
-    claude_model: MakeClaude,
+    claude: Claude,
     info: dict[str, Any],
     notices: list[str],
 ) -> None:
     events = [{"type": "rate_limit_event", "rate_limit_info": info}]
-    install_claude("events", turns=[[*events, *events, *result(0.1, 20)]])
+    claude.install("events", turns=[[*events, *events, *result(0.1, 20)]])
     reported: list[str] = []
-    claude_model(on_notice=lambda level, text: reported.append(text)).invoke(HELLO)
+    claude.model(on_notice=lambda level, text: reported.append(text)).invoke(HELLO)
     assert reported == notices
 
 

@@ -19,9 +19,9 @@ from typer.core import TyperGroup
 from typer.testing import CliRunner, Result
 
 from mahtab_tui.cli import doctor
-from mahtab_tui.cli.main import COMMANDS, app, main
+from mahtab_tui.cli.main import COMMANDS, app
 from mahtab_tui.cli.options import guard_terminal
-from mahtab_tui.settings.model import Settings, load_settings
+from mahtab_tui.settings.model import Settings
 from tests.hostile import HOSTILE
 from tests.skills import write_skill
 from tests.trust import trust_project
@@ -39,12 +39,6 @@ def test_each_command_loads(name: str) -> None:
     assert found.get_short_help_str()
 
 
-def test_there_are_no_other_commands() -> None:
-    group = typer.main.get_command(app)
-    assert isinstance(group, TyperGroup)
-    assert group.get_command(typer.Context(group), "no-command") is None
-
-
 @pytest.mark.parametrize(
     "words", [["--modle", "demo"], ["ask", "--modle", "demo", "why?"], ["--modle=demo"]]
 )
@@ -54,21 +48,10 @@ def test_misspelt_option_suggests_the_right_one(words: list[str]) -> None:
     assert "There is no option --modle. Did you mean --model?" in done.output
 
 
-def test_misspelt_screen_option_is_reported_before_its_value(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["mahtab-tui", "--modle", "demo"])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 2
-    assert "There is no option --modle. Did you mean --model?" in capsys.readouterr().err
-
-
 # Output of a command: text, colours and styles, whoever has written it.
 
 
 def printed(monkeypatch: pytest.MonkeyPatch, text: str) -> str:
-    """Return the bytes at the terminal of a command that prints a text."""
     written = BytesIO()
     monkeypatch.setattr(sys, "stdout", io.StringIO())
     monkeypatch.setattr(sys, "stderr", TextIOWrapper(written, "utf-8"))
@@ -118,7 +101,6 @@ def mine(home: Path, project: Path) -> Path:
 
 
 def rows(done: Result) -> dict[str, list[str]]:
-    """Value and place by key."""
     assert done.exit_code == 0, done.stderr
     return {line.split()[0]: line.split(maxsplit=2)[1:] for line in done.stdout.splitlines()}
 
@@ -209,17 +191,6 @@ def test_project_file_is_written_on_request(project: Path, mine: Path) -> None:
     assert (
         run_config("set", "max_turns", "5").stderr
         == f"It has no effect: {project / '.mahtab' / 'config.toml'}, line 1 overrides it.\n"
-    )
-
-
-def test_set_warns_when_another_source_overrides_the_value(
-    mine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MAHTAB_MAX_TURNS", "1")
-    done = run_config("set", "max_turns", "9")
-    assert (done.exit_code, done.stderr) == (
-        0,
-        "It has no effect: MAHTAB_MAX_TURNS overrides it.\n",
     )
 
 
@@ -351,17 +322,6 @@ def test_edit_creates_a_missing_file_and_checks_the_result(
     )
 
 
-def test_invalid_toml_after_editing_is_reported(
-    project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("EDITOR", editor(project, 'echo "a = [" > "$1"'))
-    done = run_config("edit")
-    assert (
-        done.exit_code,
-        f"{home / '.mahtab' / 'config.toml'}: not valid TOML" in done.stderr,
-    ) == (2, True)
-
-
 def test_set_refuses_to_write_invalid_toml(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tomlkit.dumps", lambda document: "a = [")
     done = run_config("set", "max_turns", "9")
@@ -410,13 +370,6 @@ def test_model_may_be_named_without_its_configured_provider(home: Path, project:
     assert "anthropic" in run_config("set", "provider", "nobody").stderr
     shown = rows(run_config())
     assert (shown["provider"][0], shown["model"][0]) == ("openai", "gpt-4o")
-
-
-def test_trusting_a_file_with_an_unknown_setting_names_it(project: Path) -> None:
-    write(project / ".mahtab" / "config.toml", 'aproval = "auto"\n')
-    done = run_config("trust", "--yes")
-    assert done.exit_code == 2
-    assert "line 1: there is no setting 'aproval'. Did you mean approval?" in done.stderr
 
 
 # ``mahtab-tui skills``.
@@ -517,61 +470,3 @@ def test_full_disk_is_reported(
 def test_doctor_reports_an_unwritable_folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     assert "cannot be written to" in doctor._home()
-
-
-@pytest.mark.parametrize(
-    ("steps", "platform", "line"),
-    [
-        (
-            "7",
-            "linux",
-            "✓ undo        7 cells, 1,024 MB of memory at most (undo_steps, undo_memory)",
-        ),
-        ("0", "linux", "✓ undo        off (undo_steps is 0)"),
-        (
-            "7",
-            "darwin",
-            "! undo        7 cells, 1,024 MB of memory at most (undo_steps, undo_memory)\n",
-        ),
-    ],
-)
-def test_undo_limits_are_shown(
-    project: Path, monkeypatch: pytest.MonkeyPatch, steps: str, platform: str, line: str
-) -> None:
-    monkeypatch.setenv("MAHTAB_UNDO_STEPS", steps)
-    monkeypatch.setattr("sys.platform", platform)
-    report = doctor._undo(load_settings())
-    assert report.startswith(line) if platform == "darwin" else report == line
-
-
-@pytest.mark.parametrize(
-    ("keep", "platform", "line"),
-    [
-        (
-            "true",
-            "linux",
-            "✓ variables   3 MB saved across all sessions, 1,024 MB at most per session (keep_namespace_mb)",
-        ),
-        (
-            "false",
-            "linux",
-            "✓ variables   not saved (keep_namespace is false); 3 MB saved across all sessions",
-        ),
-        (
-            "true",
-            "darwin",
-            "! variables   3 MB saved across all sessions, 1,024 MB at most per session (keep_namespace_mb)\n",
-        ),
-    ],
-)
-def test_saved_variables_are_shown(
-    home: Path, project: Path, monkeypatch: pytest.MonkeyPatch, keep: str, platform: str, line: str
-) -> None:
-    for session in ("session-a", "session-b"):
-        folder = home / ".mahtab" / "namespaces" / session
-        folder.mkdir(parents=True)
-        (folder / "1.variables").write_bytes(bytes(3 * 2**19))
-    monkeypatch.setenv("MAHTAB_KEEP_NAMESPACE", keep)
-    monkeypatch.setattr("sys.platform", platform)
-    report = doctor._variables(load_settings())
-    assert report.startswith(line) if platform == "darwin" else report == line

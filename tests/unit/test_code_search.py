@@ -156,16 +156,6 @@ def test_long_lines_are_cut(searcher: CodeSearcher) -> None:
     assert match.text.endswith("… (2,005 characters)")
 
 
-def test_encoding_can_be_specified(tmp_path: Path) -> None:
-    (tmp_path / "x.cbl").write_bytes("MOVE Ä TO B.\nSTOP RUN.\n".encode("cp273"))
-    searcher = CodeSearcher(tmp_path)
-    assert [match.text for match in searcher.search("Ä TO", encoding="cp273").found] == [
-        "MOVE Ä TO B."
-    ]
-    with pytest.raises(CodeError, match="Unknown encoding 'klingon'"):
-        searcher.search("x", encoding="klingon")
-
-
 def test_mainframe_line_ends_are_recognised(tmp_path: Path) -> None:
     (tmp_path / "x.cbl").write_bytes("MOVE A TO B.\x85STOP RUN.\x85".encode("cp037"))
     searcher = CodeSearcher(tmp_path)

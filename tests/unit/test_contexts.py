@@ -47,7 +47,6 @@ def test_texts_are_unchanged() -> None:
         (codecs.BOM_UTF8, "utf-8"),
         (codecs.BOM_UTF16_LE, "utf-16-le"),
         (codecs.BOM_UTF16_BE, "utf-16-be"),
-        (codecs.BOM_UTF32_LE, "utf-32-le"),
     ],
 )
 def test_byte_order_mark_selects_the_encoding(mark: bytes, encoding: str) -> None:
@@ -67,12 +66,6 @@ def test_bytes_that_are_not_utf_8_are_read_as_search_code_reads_them(tmp_path: P
         "0": decode(data),
         "1": "é",
     }
-
-
-def test_invalid_bytes_after_a_byte_order_mark_are_replaced_with_a_notice() -> None:
-    context = read_context(codecs.BOM_UTF8 + b"caf\xe9 \xff")
-    assert context.text == "caf\ufffd \ufffd"
-    assert context.notices == ("The bytes are not valid UTF-8; characters replaced: 2.",)
 
 
 def test_file_is_read_as_text_with_its_name(tmp_path: Path) -> None:

@@ -248,8 +248,6 @@ TAGS = set(
 
 
 class Page(HTMLParser):
-    """Collects what a browser would load or run."""
-
     def __init__(self) -> None:
         super().__init__()
         self.bad: list[str] = []

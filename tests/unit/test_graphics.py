@@ -1,4 +1,4 @@
-"""Pictures in the terminal's own graphics: its answers, and what it is sent."""
+"""Pictures in the terminal's own graphics."""
 
 from __future__ import annotations
 
@@ -30,8 +30,6 @@ LIMITS = "\x1b[?1;0;256S\x1b[?2;0;1000;900S"
 
 
 class Asked(TerminalAnswers):
-    """Replies that are read among keys, as the driver does."""
-
     def __init__(self) -> None:
         super().__init__()
         self.questions = ""
@@ -148,7 +146,6 @@ def test_part_of_a_kitty_picture_is_cut_to_whole_cells() -> None:
 
 
 def decoded(data: str) -> Image.Image:
-    """Return the pixels that a Sixel terminal would draw."""
     found = re.fullmatch(r'\x1bP0;1;0q"1;1;(\d+);(\d+)(.*)\x1b\\', data, re.DOTALL)
     assert found
     image = Image.new("RGB", (int(found[1]), int(found[2])), "magenta")
@@ -197,7 +194,6 @@ def test_sixel_picture_matches_the_original(
 
 
 def test_large_sixel_picture_has_the_colours_of_its_pixels() -> None:
-    """The palette is chosen among some of them only."""
     image = Image.effect_noise((700, 400), 90).convert("RGB")
     image.paste("red", (100, 100, 400, 300))
     image.putpixel((0, 0), (0, 0, 255))

@@ -29,8 +29,6 @@ from mahtab_tui.worker.link import FRAMES as FRAMES_KIND
 from mahtab_tui.worker.link import Link, LinkError
 from tests.waiting import wait_for
 
-# Requests to a kernel that may not answer: few wait at a time, and none for good.
-
 
 def test_requests_are_limited_to_what_a_kernel_can_answer() -> None:
     sent: list[Frame] = []
@@ -70,14 +68,11 @@ def test_reply_without_a_value_is_refused_and_waiters_learn_of_the_end() -> None
         requests.ask(Operations.variables, 60)
 
 
-# Messages to a kernel that does not read: nobody waits, and the order stays.
-
 MEGABYTE = 2**20
 
 
 @pytest.fixture
 def ends() -> Iterator[tuple[Outbox, socket.socket]]:
-    """The host's side, and the kernel's end of the socket."""
     ours, theirs = socket.socketpair()
     outgoing = Outbox(lambda: None)
     outgoing.channel = ours
@@ -148,8 +143,6 @@ def test_kernel_exit_with_pending_messages_is_no_error(
     wait_for(lambda: not senders())
     outgoing.send(b"nobody hears this")
 
-
-# Frames carry any JSON value, in pieces of any size, and refuse what is not one.
 
 # Any text, lone surrogates and NUL too.
 TEXT = st.text(st.characters(), max_size=30)
@@ -270,10 +263,6 @@ def test_lone_surrogates_become_question_marks() -> None:
     }
     frame = {"op": "a", "x": "😀"}
     assert without_surrogates(frame) is frame
-
-
-# Messages of a conversation that survives its wires are handled once, in order, whatever the wires
-# do.
 
 
 def test_duplicate_frames_are_handled_once() -> None:

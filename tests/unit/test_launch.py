@@ -34,9 +34,6 @@ def test_kernels_with_a_file_and_a_harmless_name_are_found(
     assert "ir" not in find_kernelspecs()
 
 
-# Offers if the kernel's Python lacks a module: another environment that was found, or the package.
-
-
 @pytest.fixture(autouse=True)
 def nothing_set(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     for name in ("VIRTUAL_ENV", "CONDA_PREFIX", "UV_PROJECT_ENVIRONMENT"):
@@ -44,7 +41,6 @@ def nothing_set(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
 
 
 def make(prefix: Path, *packages: str, conda: bool = False) -> Path:
-    """An environment's folder, whose interpreter would tell on whoever starts it."""
     (prefix / "bin").mkdir(parents=True)
     python = prefix / "bin" / "python"
     python.write_text(f"#!/bin/sh\ntouch {prefix}/started\n")

@@ -214,16 +214,6 @@ def test_any_text_is_a_query_and_the_limit_is_respected(query: str, limit: int) 
     )
 
 
-def test_rare_words_are_found_among_ten_thousand_skills() -> None:
-    from tests.benchmarks.knowledge import generated_skills
-
-    skills = generated_skills(2_000, words=20)
-    index = SkillsIndex(skills)
-    assert index.search("CBP01777C")[0].name == skills[1777].name
-    assert index.search("BP01777")[0].name == skills[1777].name
-    assert len(index.search("how do I check the values of a batch of orders", 5)) == 5
-
-
 def test_library_searches_the_current_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,8 +229,6 @@ def test_library_searches_the_current_files(
 
 
 class Shelf(logging.Handler):
-    """Two skills in a folder, and the records of what is done with them."""
-
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.folder = folder
@@ -256,7 +244,6 @@ class Shelf(logging.Handler):
         self.records.append(get_record(record))
 
     def skill_records(self) -> list[tuple[str, bool, int]]:
-        """Return the records of skills on the bus."""
         return [
             (record.attrs["name"], record.attrs["loaded"], record.attrs["chars"])
             for record in self.records
@@ -327,13 +314,6 @@ def test_resumed_session_reloads_its_skills(shelf: Shelf) -> None:
     for record in shelf.records:
         again.fold(record)
     assert again.instructions() == {"wash": "Use warm water."}
-
-
-def test_changed_skill_is_sent_with_its_new_text(shelf: Shelf) -> None:
-    shelf.loaded.load("tidy")
-    write_skill(shelf.folder, "tidy", content="Throw things away.")
-    assert shelf.loaded.instructions() == {"tidy": "Throw things away."}
-    assert shelf.skill_records()[-1] == ("tidy", True, 18)
 
 
 def test_skill_unloaded_while_being_read_stays_unloaded(

@@ -51,13 +51,11 @@ def is_property(member: str) -> bool:
 
 
 def reply_type(member: str) -> Any:
-    """Return the type of an operation's reply, by the protocol."""
     found = vars(Kernel)[member]
     return get_type_hints(found.fget if is_property(member) else found)["return"]
 
 
 def texts(value: Any, field: str) -> Iterator[tuple[str, str]]:
-    """Yield the texts in a reply, each with the innermost field that it is in."""
     if isinstance(value, str):
         yield field, value
     elif is_dataclass(value):
@@ -72,8 +70,6 @@ def texts(value: Any, field: str) -> Iterator[tuple[str, str]]:
 
 
 class PlantedKernel:
-    """A kernel that answers each request with the secret, or fails with it."""
-
     def __init__(self, *, fails: bool = False) -> None:
         self.fails = fails
 
@@ -90,7 +86,6 @@ class PlantedKernel:
 
 
 def ask(kernel: MaskedKernel, name: str) -> Any:
-    """Use a member of the kernel with arguments of no importance; return everything it returns."""
     if is_property(name):
         return getattr(kernel, name)
     received: list[Any] = []

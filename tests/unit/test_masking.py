@@ -39,26 +39,10 @@ def bus(*secrets: str) -> tuple[BusLogger, RecordList]:
 
 
 def streamed(pieces: Sequence[str], *secrets: str) -> list[str]:
-    """Return the pieces of one stream after masking."""
     log, handler = bus(*secrets)
     for piece in pieces:
         emit(log, tags.USER_REPL_OUT_STREAM, piece, cell=1, kind="stdout")
     return [record.text for record in handler.records]
-
-
-@pytest.mark.parametrize("cut", range(1, len(KEY)))
-def test_key_split_into_two_pieces_is_not_shown(cut: int) -> None:
-    shown = "".join(streamed([f"key: {KEY[:cut]}", f"{KEY[cut:]} end"], KEY))
-    assert shown.endswith(f"{MASK} end")
-    assert KEY[:4] not in shown
-    assert KEY[-4:] not in shown
-
-
-def test_key_streamed_letter_by_letter_is_not_shown() -> None:
-    shown = "".join(streamed([*f"a {KEY} b {KEY}{KEY}"], KEY, "another-key-1"))
-    assert shown.count(MASK) == 3
-    assert KEY[:4] not in shown
-    assert KEY[3:] not in shown
 
 
 def test_ordinary_text_is_not_delayed() -> None:
@@ -69,10 +53,6 @@ def test_ordinary_text_is_not_delayed() -> None:
         "sk-proj-ect",
     ]
     assert streamed(["sk-proj-0123", "\n"], KEY) == ["sk-proj-0123\n"]
-
-
-def test_key_starting_inside_a_false_start_is_masked_without_repeats() -> None:
-    assert "".join(streamed(["xaa", "ab-key-1"], "aab-key-1")) == f"xaa{MASK}"
 
 
 def test_streams_do_not_mix() -> None:
@@ -168,7 +148,6 @@ ODD = 'it\'s "q\\uoted", <ü> & 10% long'
 
 
 def typed(*secrets: str) -> Secrets:
-    """A session in which these were typed hidden."""
     found = Secrets()
     for secret in secrets:
         found.add(secret)
@@ -305,7 +284,6 @@ def test_a_short_secret_is_masked_as_a_word_or_as_the_whole_text(
 
 
 def test_structural_attributes_are_not_masked() -> None:
-    """Somebody may type one of the program's own words."""
     secrets = typed("password", "stdout", "interrupted", "data", "waiting")
     record = {
         "password": True,
@@ -326,11 +304,6 @@ def test_former_key_stays_secret() -> None:
     assert secrets.mask(PROJECT_KEY) == MASK
     keys[:] = ["another-key"]
     assert secrets.mask(f"{PROJECT_KEY} another-key") == f"{MASK} {MASK}"
-
-
-def test_sessions_do_not_share_typed_secrets() -> None:
-    assert typed("hunter2hunter2").mask("hunter2hunter2") == MASK
-    assert Secrets().mask("hunter2hunter2") == "hunter2hunter2"
 
 
 @given(
@@ -420,7 +393,6 @@ def test_key_across_pages_is_dotted_without_shifting_text(size: int) -> None:
     ids=ascii,
 )
 def test_masking_time_is_bounded_for_hostile_texts(unit: str) -> None:
-    """Each would take minutes where the time grew with the square of the text."""
     secrets = typed(PROJECT_KEY, "s" * 300, "sk-proj", "k-" * 50)
     text = unit * (300_000 // len(unit))
     assert secrets.mask(text) is not None

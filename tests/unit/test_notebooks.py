@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,10 @@ import nbformat
 import pytest
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.export.writing import write_text as write_file
 from mahtab_tui.session.inbox import Inbox
 from tests.notebooks import notebooks, text_of, write
-from tests.unit.notebook_bench import Bench, again, notices, story
+from tests.unit.notebook_bench import OpenBench, again, notices, story
 from tests.unit.test_export import cell as ran
 from tests.waiting import wait_for
 
@@ -25,9 +23,17 @@ from tests.waiting import wait_for
 ALL = list(notebooks())
 
 
+def read(path: Path) -> Any:
+    return nbformat.read(path, as_version=4)
+
+
+def sources(path: Path) -> list[str]:
+    return [cell.source for cell in read(path).cells]
+
+
 @pytest.mark.parametrize("number", range(len(ALL)))
 def test_viewed_notebook_stays_unchanged(
-    number: int, tmp_path: Path, open_bench: Callable[..., Bench]
+    number: int, tmp_path: Path, open_bench: OpenBench
 ) -> None:
     for layout in range(3):
         path = write(ALL[number], tmp_path / f"{layout}.ipynb", layout)
@@ -43,7 +49,7 @@ def test_viewed_notebook_stays_unchanged(
 
 @pytest.mark.parametrize("number", range(len(ALL)))
 def test_only_outputs_of_executed_cells_change(
-    number: int, tmp_path: Path, open_bench: Callable[..., Bench]
+    number: int, tmp_path: Path, open_bench: OpenBench
 ) -> None:
     path = write(ALL[number], tmp_path / "it.ipynb")
     before = json.loads(path.read_bytes())
@@ -68,7 +74,7 @@ def test_only_outputs_of_executed_cells_change(
 
 
 def test_extra_cells_and_questions_are_appended_at_the_end(
-    tmp_path: Path, open_bench: Callable[..., Bench]
+    tmp_path: Path, open_bench: OpenBench
 ) -> None:
     path = story(tmp_path)
     first = json.loads(path.read_bytes())["cells"]
@@ -85,7 +91,7 @@ def test_extra_cells_and_questions_are_appended_at_the_end(
     assert it.notebook.unsaved
     assert it.notebook.save()
     assert not it.notebook.unsaved
-    made = nbformat.read(path, as_version=4)
+    made = read(path)
     nbformat.validate(made)
     assert [cell.source for cell in made.cells[:3]] == ["# Title", "x = 5", "x + 1"]
     assert [cell.id for cell in made.cells[:3]] == [cell["id"] for cell in first]
@@ -98,9 +104,7 @@ def test_extra_cells_and_questions_are_appended_at_the_end(
     assert not it.notebook.save()
 
 
-def test_resumed_session_continues_its_notebook(
-    tmp_path: Path, open_bench: Callable[..., Bench]
-) -> None:
+def test_resumed_session_continues_its_notebook(tmp_path: Path, open_bench: OpenBench) -> None:
     path = story(tmp_path)
     it = open_bench(path)
     it.happen(*again(2, 1, "x = 5"), *ran(2, "y = 2"))
@@ -111,7 +115,7 @@ def test_resumed_session_continues_its_notebook(
     assert not later.records()  # its cells are not shown again
     later.happen(*ran(4, "w = 4"))
     later.notebook.save()
-    made = nbformat.read(path, as_version=4)
+    made = read(path)
     assert [cell.source for cell in made.cells] == [
         "# Title",
         "x = 5",
@@ -125,7 +129,7 @@ def test_resumed_session_continues_its_notebook(
 
 
 def test_long_session_is_resumed_with_all_its_records(
-    tmp_path: Path, open_bench: Callable[..., Bench]
+    tmp_path: Path, open_bench: OpenBench
 ) -> None:
     path = story(tmp_path)
     it = open_bench(path)
@@ -143,51 +147,29 @@ def test_long_session_is_resumed_with_all_its_records(
     later = open_bench(path, last, everything=all_of_it)
     later.happen(*ran(3, "last = 3"))
     later.notebook.save()
-    assert [cell.source for cell in nbformat.read(path, as_version=4).cells][3:] == [
+    assert sources(path)[3:] == [
         "early = 1",
         "late = 2",
         "last = 3",
     ]
 
 
-def test_edits_by_another_program_are_never_overwritten(
-    tmp_path: Path, open_bench: Callable[..., Bench]
-) -> None:
-    path, copy = story(tmp_path), tmp_path / "it (2).ipynb"
-    it = open_bench(path)
-    it.happen(*again(2, 1, "x = 1", ("stdout", "mine\n")))
-    theirs = text_of(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("theirs")]))
-    path.write_text(theirs)
-    assert (
-        it.notebook.save()
-        == "Another program has changed it.ipynb, so this session is now saved in it (2).ipynb."
-    )
-    it.happen(*ran(2, "new"))
-    assert it.notebook.save() == "Saved it (2).ipynb."
-    assert path.read_text() == theirs
-    made = nbformat.read(copy, as_version=4)
-    assert [cell.source for cell in made.cells] == ["# Title", "x = 1", "x + 1", "new"]
-    assert made.cells[1].outputs[0].text == "mine\n"
-
-
 def test_session_resumed_after_a_foreign_edit_shows_the_file_again(
-    tmp_path: Path, open_bench: Callable[..., Bench]
+    tmp_path: Path, open_bench: OpenBench
 ) -> None:
     path = story(tmp_path)
     it = open_bench(path)
     it.happen(*ran(1, "mine = 1"))
     it.notebook.save()
-    made = nbformat.read(path, as_version=4)
+    made = read(path)
     made.cells.insert(0, nbformat.v4.new_code_cell("theirs"))
     write(made, path)
     later = open_bench(path, it.records())
-    assert [
-        record.position for record in later.records() if isinstance(record, records.NotebookCell)
-    ] == [4, 5, 6, 7, 8]
+    assert [record.position for record in later.cells()] == [4, 5, 6, 7, 8]
     assert not later.notebook.save()
     later.happen(*again(4, 2, "theirs", ("stdout", "1\n")))
     later.notebook.save()
-    after = nbformat.read(path, as_version=4)
+    after = read(path)
     assert [cell.source for cell in after.cells] == [
         "theirs",
         "# Title",
@@ -197,16 +179,16 @@ def test_session_resumed_after_a_foreign_edit_shows_the_file_again(
     ]
 
 
-def test_deleted_file_is_written_again(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+def test_deleted_file_is_written_again(tmp_path: Path, open_bench: OpenBench) -> None:
     it = open_bench(path := story(tmp_path))
     path.unlink()
     it.happen(*ran(1, "x"))
     assert it.notebook.save() == "Saved it.ipynb."
-    assert len(nbformat.read(path, as_version=4).cells) == 4
+    assert len(read(path).cells) == 4
 
 
 def test_secrets_and_private_variables_are_not_written(
-    tmp_path: Path, open_bench: Callable[..., Bench]
+    tmp_path: Path, open_bench: OpenBench
 ) -> None:
     earlier = nbformat.v4.new_output("stream", text="earlier")
     path = write(
@@ -224,15 +206,13 @@ def test_secrets_and_private_variables_are_not_written(
     begin, end = again(2, 2, "df", ("value", "a secret\n"))
     it.happen(begin, end.changed(private=("df",)), *ran(3, "k = 'sk-of-the-user-2'"))
     it.notebook.save()
-    made = nbformat.read(path, as_version=4)
+    made = read(path)
     assert made.cells[0].source == "key = 'sk-of-the-file-1'"  # it was there already
     assert "sk-of" not in str(made.cells[0].outputs) + str(made.cells[2:])
     assert (made.cells[1].source, made.cells[1].outputs) == ("df", [earlier])
 
 
-def test_links_modes_and_line_ends_are_preserved(
-    tmp_path: Path, open_bench: Callable[..., Bench]
-) -> None:
+def test_links_modes_and_line_ends_are_preserved(tmp_path: Path, open_bench: OpenBench) -> None:
     path = story(tmp_path)
     path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
     path.chmod(0o640)
@@ -247,9 +227,7 @@ def test_links_modes_and_line_ends_are_preserved(
     assert sorted(os.listdir(tmp_path)) == ["it.ipynb", "link.ipynb"]
 
 
-def test_only_lines_of_executed_cells_change(
-    tmp_path: Path, open_bench: Callable[..., Bench]
-) -> None:
+def test_only_lines_of_executed_cells_change(tmp_path: Path, open_bench: OpenBench) -> None:
     made = nbformat.v4.new_notebook(
         cells=[nbformat.v4.new_code_cell("a"), nbformat.v4.new_code_cell("b")]
     )
@@ -266,20 +244,14 @@ def test_only_lines_of_executed_cells_change(
         assert changed[0][0].replace("null", "7", 2).count("7") >= changed[0][1].count("7") > 0
 
 
-def test_a_script_with_a_byte_order_mark_runs(
-    tmp_path: Path, open_bench: Callable[..., Bench]
-) -> None:
+def test_a_script_with_a_byte_order_mark_runs(tmp_path: Path, open_bench: OpenBench) -> None:
     for name in ("a.py", "b.md"):
         path = tmp_path / name
         path.write_text(
             "\ufeffy = 2\n" if name == "a.py" else "\ufeff```python\ny = 2\n```\n", "utf-8"
         )
         it = open_bench(path)
-        assert [
-            record.text.strip()
-            for record in it.records()
-            if isinstance(record, records.NotebookCell)
-        ] == ["y = 2"]
+        assert [record.text.strip() for record in it.cells()] == ["y = 2"]
         before = path.read_text("utf-8")
         it.happen(*again(1, 1, "y = 7"))
         it.notebook.save()
@@ -290,7 +262,7 @@ def test_a_script_with_a_byte_order_mark_runs(
     "metadata", [{"kernelspec": {"name": "ir", "language": "R"}}, {"language_info": {"name": "R"}}]
 )
 def test_notebook_in_another_language_warns_before_its_first_run(
-    tmp_path: Path, open_bench: Callable[..., Bench], metadata: dict[str, Any]
+    tmp_path: Path, open_bench: OpenBench, metadata: dict[str, Any]
 ) -> None:
     cell: dict[str, Any] = {
         "cell_type": "code",
@@ -309,17 +281,8 @@ def test_notebook_in_another_language_warns_before_its_first_run(
     ).endswith("It is for r, not for Python.")
 
 
-def test_hidden_notebook_cell_uses_no_prompt_space(tmp_path: Path) -> None:
-    prompt = PromptHandler()
-    for number, text in ((1, "first"), (2, "x" * 900), (3, "y" * 900), (4, "last")):
-        prompt.add_record(records.NotebookCell(text, position=number, kind="code"))
-    assert "first" not in prompt.get_context(1_000)
-    prompt.add_record(records.Hide(entry="place 2", hidden=True))
-    assert "first" in prompt.get_context(1_000)
-
-
 def test_notebook_cells_queue_after_the_users_and_before_agents(
-    tmp_path: Path, open_bench: Callable[..., Bench]
+    tmp_path: Path, open_bench: OpenBench
 ) -> None:
     inbox = Inbox(open_bench(story(tmp_path)).log)
     inbox.put_agent_cell("agent", "theirs", lambda: None, lambda: None)
@@ -335,7 +298,7 @@ def test_notebook_cells_queue_after_the_users_and_before_agents(
     ]
 
 
-def test_old_formats_get_no_cell_ids(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+def test_old_formats_get_no_cell_ids(tmp_path: Path, open_bench: OpenBench) -> None:
     old = nbformat.from_dict({"nbformat": 4, "nbformat_minor": 2, "metadata": {}, "cells": []})
     it = open_bench(path := write(old, tmp_path / "a.ipynb"))
     it.happen(*ran(1, "x"))
@@ -345,7 +308,7 @@ def test_old_formats_get_no_cell_ids(tmp_path: Path, open_bench: Callable[..., B
     nbformat.validate(nbformat.from_dict(made))
 
 
-def test_existing_cell_ids_are_not_reused(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+def test_existing_cell_ids_are_not_reused(tmp_path: Path, open_bench: OpenBench) -> None:
     made = nbformat.v4.new_notebook(
         cells=[
             nbformat.v4.new_code_cell("a", id="cell-1"),
@@ -355,7 +318,7 @@ def test_existing_cell_ids_are_not_reused(tmp_path: Path, open_bench: Callable[.
     it = open_bench(path := write(made, tmp_path / "a.ipynb"))
     it.happen(*ran(1, "x"))
     it.notebook.save()
-    assert [cell.id for cell in nbformat.read(path, as_version=4).cells] == [
+    assert [cell.id for cell in read(path).cells] == [
         "cell-1",
         "cell-1-2",
         "cell-1-3",
@@ -370,21 +333,15 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mahtab_tui.session.notebooks.PAUSE", 0.01)
 
 
-def sources(path: Path) -> list[str]:
-    return [cell.source for cell in nbformat.read(path, as_version=4).cells]
-
-
 @pytest.mark.usefixtures("quick")
-def test_new_notebook_grows_with_the_session(
-    tmp_path: Path, open_bench: Callable[..., Bench]
-) -> None:
+def test_new_notebook_grows_with_the_session(tmp_path: Path, open_bench: OpenBench) -> None:
     path = tmp_path / "new.ipynb"
     it = open_bench(path, saved=True)
     assert not path.exists()
     it.happen(*ran(1, "x = 1", ("stdout", "1\n")))
     wait_for(path.exists)
     assert sources(path) == ["x = 1"]
-    made = nbformat.read(path, as_version=4)
+    made = read(path)
     nbformat.validate(made)
     assert made.metadata.kernelspec.name == "python3"
     it.happen(
@@ -392,19 +349,14 @@ def test_new_notebook_grows_with_the_session(
         records.Hide(entry="cell 2", hidden=True),
         records.Undo("Undone.", cells=(1,), undone=True),
     )
-    wait_for(
-        lambda: (
-            len(sources(path)) == 2
-            and nbformat.read(path, as_version=4).cells[0].metadata.mahtab.get("undone")
-        )
-    )
-    assert nbformat.read(path, as_version=4).cells[1].metadata.mahtab.hidden
+    wait_for(lambda: len(sources(path)) == 2 and read(path).cells[0].metadata.mahtab.get("undone"))
+    assert read(path).cells[1].metadata.mahtab.hidden
     assert not it.notebook.unsaved
     assert sorted(os.listdir(tmp_path)) == ["new.ipynb"]
 
 
 def test_pending_changes_are_written_at_the_end_and_only_if_any(
-    tmp_path: Path, open_bench: Callable[..., Bench]
+    tmp_path: Path, open_bench: OpenBench
 ) -> None:
     path = story(tmp_path)
     it = open_bench(path, saved=True)
@@ -425,7 +377,7 @@ def test_pending_changes_are_written_at_the_end_and_only_if_any(
 
 @pytest.mark.usefixtures("quick")
 def test_vanished_folder_is_reported_once_and_retried(
-    tmp_path: Path, open_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, open_bench: OpenBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempts: list[Path] = []
 
@@ -451,7 +403,7 @@ def test_vanished_folder_is_reported_once_and_retried(
 
 @pytest.mark.usefixtures("quick")
 def test_notebook_continues_in_a_new_file_after_a_foreign_change(
-    tmp_path: Path, open_bench: Callable[..., Bench]
+    tmp_path: Path, open_bench: OpenBench
 ) -> None:
     path, second, third = story(tmp_path), tmp_path / "it (2).ipynb", tmp_path / "it (3).ipynb"
     it = open_bench(path, saved=True)
@@ -474,9 +426,7 @@ def test_notebook_continues_in_a_new_file_after_a_foreign_change(
     assert sources(third) == ["# Title", "x = 1", "x + 1", "x", "y", "z"]
 
 
-def test_late_notebook_contains_the_whole_session(
-    tmp_path: Path, open_bench: Callable[..., Bench]
-) -> None:
+def test_late_notebook_contains_the_whole_session(tmp_path: Path, open_bench: OpenBench) -> None:
     it = open_bench(story(tmp_path))
     it.happen(*again(2, 1, "x = 5"), *ran(2, "y = 2"))
     later = open_bench(tmp_path / "later.ipynb", it.records(), saved=True)

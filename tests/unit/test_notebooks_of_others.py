@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 import json
-import logging
 import math
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jupytext
 import pytest
 
-from mahtab_tui.bus import records
 from mahtab_tui.export.reading import NotebookError, cell_outputs, read_notebook
 from tests.notebooks import PIXEL
-from tests.unit.notebook_bench import Bench, again, story
+from tests.unit.notebook_bench import OpenBench, again
 from tests.unit.test_export import cell as ran
 
 PERCENT = "# ---\n# jupyter:\n#   jupytext:\n#     text_representation:\n#       extension: .py\n#       format_name: percent\n# ---\n\n# %% [markdown]\n# # Title\n\n# %% tags=[\"a\"]\nx = 1\n\n# %%\nx + 1\n"  # fmt: skip
 MARKDOWN = "# Title\n\nWords.\n\n```python\nx = 1\n```\n\n```\nno code\n```\n\nMore.\n"
 
 
-def test_percent_script_has_cells_and_keeps_its_text(
-    tmp_path: Path, open_bench: Callable[..., Bench]
-) -> None:
+def test_percent_script_has_cells_and_keeps_its_text(tmp_path: Path, open_bench: OpenBench) -> None:
     path = tmp_path / "it.py"
     path.write_text(PERCENT)
     it = open_bench(path)
-    shown = [
-        (record.kind, record.text)
-        for record in it.records()
-        if isinstance(record, records.NotebookCell)
-    ]
+    shown = [(record.kind, record.text) for record in it.cells()]
     assert shown == [("markdown", "# Title"), ("code", "x = 1"), ("code", "x + 1")]
     it.happen(*again(2, 1, "x = 1", ("stdout", "1\n")))
     assert not it.notebook.save()
@@ -62,16 +53,12 @@ SPELT = [
 
 @pytest.mark.parametrize(("ending", "text", "code"), SPELT)
 def test_untouched_lines_keep_their_spelling(
-    ending: str, text: str, code: str, tmp_path: Path, open_bench: Callable[..., Bench]
+    ending: str, text: str, code: str, tmp_path: Path, open_bench: OpenBench
 ) -> None:
     path = tmp_path / f"it.{ending}"
     path.write_text(text)
     it = open_bench(path)
-    cells = {
-        record.text.strip("\n"): record.position
-        for record in it.records()
-        if isinstance(record, records.NotebookCell)
-    }
+    cells = {record.text.strip("\n"): record.position for record in it.cells()}
     it.happen(*again(cells[code], 1, it.notebook._source(cells[code]).replace("2", "7")))
     it.notebook.save()
     assert path.read_text() == text.replace("y = 2", "y = 7")
@@ -81,9 +68,7 @@ def test_untouched_lines_keep_their_spelling(
     assert "added = 1" in path.read_text()
 
 
-def test_header_is_preserved_without_being_parsed(
-    tmp_path: Path, open_bench: Callable[..., Bench]
-) -> None:
+def test_header_is_preserved_without_being_parsed(tmp_path: Path, open_bench: OpenBench) -> None:
     bomb = "".join(
         f"{letter}: &{letter} [{', '.join(['*' + before] * 9)}]\n"
         for before, letter in zip("abcdefghijkl", "bcdefghijklm", strict=True)
@@ -111,13 +96,11 @@ def test_script_with_too_many_cells_gives_one_sentence(tmp_path: Path) -> None:
             read_notebook(tmp_path / name)
 
 
-def test_a_plain_script_is_one_cell(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+def test_a_plain_script_is_one_cell(tmp_path: Path, open_bench: OpenBench) -> None:
     path = tmp_path / "it.py"
     path.write_text("import os\r\n\r\n\r\n# a comment\r\nprint(1)", newline="")
     it = open_bench(path)
-    assert [record.text for record in it.records() if isinstance(record, records.NotebookCell)] == [
-        "import os\n\n\n# a comment\nprint(1)"
-    ]
+    assert [record.text for record in it.cells()] == ["import os\n\n\n# a comment\nprint(1)"]
     assert not it.notebook.save()
     it.happen(*again(1, 1, "import os\nprint(2)"))
     it.notebook.save()
@@ -125,21 +108,6 @@ def test_a_plain_script_is_one_cell(tmp_path: Path, open_bench: Callable[..., Be
     it.happen(*ran(2, "more"))
     it.notebook.save()
     assert [cell.source for cell in jupytext.read(path).cells] == ["import os\nprint(2)", "more"]
-
-
-def test_code_in_markdown_can_be_run(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
-    path = tmp_path / "it.md"
-    path.write_text(MARKDOWN)
-    it = open_bench(path)
-    shown = [
-        (record.kind, record.text)
-        for record in it.records()
-        if isinstance(record, records.NotebookCell)
-    ]
-    assert [kind for kind, _ in shown] == ["markdown", "code", "markdown"]
-    it.happen(*again(2, 1, "x = 2"))
-    it.notebook.save()
-    assert path.read_text() == MARKDOWN.replace("x = 1", "x = 2")
 
 
 @pytest.mark.parametrize(
@@ -209,7 +177,7 @@ WRONG: list[Any] = [None, 3, math.inf, "x", [], [1], {}, {"a": {}}, [["x"]], Tru
 
 
 def test_fields_of_the_wrong_type_are_displayed_and_preserved(
-    tmp_path: Path, open_bench: Callable[..., Bench]
+    tmp_path: Path, open_bench: OpenBench
 ) -> None:
     outputs: list[Any] = [*WRONG]
     for wrong in WRONG:
@@ -284,9 +252,7 @@ def test_pictures_are_data_and_not_text(tmp_path: Path) -> None:
     ]
 
 
-def test_surrogates_are_escaped_like_before(
-    tmp_path: Path, open_bench: Callable[..., Bench]
-) -> None:
+def test_surrogates_are_escaped_like_before(tmp_path: Path, open_bench: OpenBench) -> None:
     path = tmp_path / "it.ipynb"
     path.write_text(
         '{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [{"cell_type": "markdown", "source": "\\ud800", "metadata": {}}]}'
@@ -295,11 +261,3 @@ def test_surrogates_are_escaped_like_before(
     it.happen(*ran(1, "x"))
     it.notebook.save()
     assert json.loads(path.read_bytes())["cells"][0]["source"] == "\ud800"
-
-
-def test_process_logger_does_not_interfere(
-    tmp_path: Path, open_bench: Callable[..., Bench]
-) -> None:
-    it = open_bench(story(tmp_path))
-    logging.getLogger("mahtab").info("a line of another library")
-    assert not it.notebook.save()

@@ -258,7 +258,6 @@ Drawn = dict[tuple[str, int], str]
 
 
 def drawn(tokens: list[str]) -> Drawn:
-    """Return the drawn text of each kind and block."""
     splitter, result = AnswerSplitter(), Drawn()
     for pieces in (*map(splitter.feed, tokens), splitter.end()):
         for kind, block, text in pieces:
@@ -306,7 +305,6 @@ CODE = st.sampled_from(
 
 @st.composite
 def ordinary(draw: st.DrawFn) -> str:
-    """An answer as models write them."""
     parts = []
     for _ in range(draw(st.integers(0, 4))):
         parts.append(draw(WORDS))

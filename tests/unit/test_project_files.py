@@ -20,7 +20,6 @@ from mahtab_tui.settings.values import allow
 
 @pytest.fixture
 def code(tmp_path: Path) -> Iterator[Path]:
-    """A folder with files and with ways out, beside a secret."""
     folder = tmp_path / "code"
     (folder / "sub").mkdir(parents=True)
     (tmp_path / "secret").write_text("secret")

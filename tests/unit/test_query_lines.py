@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mahtab_tui.search.query_lines import MOST_CHARACTERS, QueryLines, find_query_lines
+from mahtab_tui.search.prompts import MOST_CHARACTERS, QueryLines, find_query_lines
 
 LOG = "\n".join(
     f"{number:02} {'ERROR' if number % 10 == 0 else 'INFO'} {'mail' if number % 4 == 0 else 'web'}"

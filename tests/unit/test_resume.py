@@ -29,14 +29,12 @@ from tests.records import made
 
 
 def save_session(session: str, folder: Path, at: float) -> None:
-    """A session in which one thing was said."""
     store = SqliteStore(database(), session, name="s", project=str(folder))
     store.append(made(tags.USER_CHAT, f"in {session}", {"turn": 1}, at))
     store.close()
 
 
 def resumed(session: str | None, folder: Path | None = None) -> str:
-    """First input of the session that is resumed."""
     store, _, past = resumed_store(find_session(session, folder))
     store.close()
     assert store.claim is not None
@@ -64,13 +62,7 @@ def test_ambiguous_or_unknown_session_id_gives_one_sentence(
         resumed(session)
 
 
-def test_missing_session_is_reported(home: Path) -> None:
-    with pytest.raises(SessionNotFound, match="There is no session to resume"):
-        resumed("abc")
-
-
 def saved(session: str) -> Path:
-    """The folder of a session's variables, with an index and a file in it."""
     location = save_target(session, 10)
     assert location is not None
     folder = Path(location.folder)

@@ -21,7 +21,6 @@ ARCHITECTURE = {X86_64: 0xC000003E, AARCH64: 0xC00000B7}
 
 
 def verdict(machine: str, number: int, *arguments: int, architecture: int | None = None) -> int:
-    """Return the filter's verdict on a call."""
     program = list(struct.iter_unpack("=HBBI", confinement.filter_program(machine)))
     data = struct.pack(
         "=IIQ6Q",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import itertools
 import json
@@ -21,7 +20,6 @@ from mahtab_tui.worker.sandbox.names import FUNCTIONS, make_names
 from mahtab_tui.worker.sandbox.text import (
     MOST_A_CALL,
     MOST_IN_ALL,
-    CallError,
     Final,
     Part,
     ReadTracker,
@@ -144,10 +142,6 @@ def test_grep_reports_when_it_stops(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(grep("ERROR", max_matches=20)) == 20
     assert len(grep("INFO", max_matches=None)) == 180
     assert capsys.readouterr().out == ""
-
-
-def test_compiled_patterns_keep_their_flags() -> None:
-    assert len(names()["grep"](re.compile("^.*error", re.IGNORECASE))) == 20
 
 
 @pytest.mark.parametrize(
@@ -282,19 +276,6 @@ def test_sub_calls_send_offsets_where_possible() -> None:
     )
 
 
-def test_rlm_map_keeps_order_and_marks_failures() -> None:
-    engine = Engine(
-        lambda part: {"text": part.get("text", "span"), "failed": part.get("text") == "b"}
-    )
-    there = names(engine=engine)
-    answers = there["rlm_map"]("q", (text for text in ("a", "b", "c")))
-    assert answers == ["a", "[failed: b]", "c"]
-    assert [answer.failed for answer in answers] == [False, True, False]
-    assert there["rlm_map"]("q", {"one": "x", "two": "y"}) == ["x", "y"]
-    assert there["rlm_map"]("q", []) == []
-    assert [call[1]["map"] for call in engine.calls] == [True, True]
-
-
 def test_llm_map_asks_one_query_or_one_for_each_text() -> None:
     engine = Engine(
         lambda part: {"text": part.get("text", "span"), "failed": part.get("text") == "b"}
@@ -362,27 +343,6 @@ def test_llm_accepts_a_query_with_or_without_text() -> None:
     there["llm"]("hello?", "text")
     there["llm"]("hello?", there["peek"](10))
     assert [call[1]["part"] for call in engine.calls] == [None, {"text": "text"}, {"span": [0, 10]}]
-
-
-def test_engine_refusal_is_raised_in_the_code() -> None:
-    class Refusing(Engine):
-        def call(self, name: str, args: dict[str, Any]) -> Any:
-            raise CallError("The budget is used up.")
-
-    with pytest.raises(CallError, match="used up"):
-        names(engine=Refusing())["rlm"]("q", "x")
-
-
-def test_threads_and_asyncio_may_make_calls() -> None:
-    engine = Engine()
-    rlm = names(engine=engine)["rlm"]
-
-    async def all_at_once() -> list[str]:
-        return list(
-            await asyncio.gather(*(asyncio.to_thread(rlm, "q", f"text {n}") for n in range(20)))
-        )
-
-    assert asyncio.run(all_at_once()) == [f"of {{'text': 'text {n}'}}" for n in range(20)]
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -17,7 +17,6 @@ from textual.strip import Strip
 
 from mahtab_tui.agent.host import ExecutionResult
 from mahtab_tui.agent.tool_calls import render_results
-from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.prompt import defuse
 from mahtab_tui.bus.sanitize import plain, refusal, styled, visible
 from mahtab_tui.bus.terminal_screen import OVERWRITTEN, escape_for_model, escape_output, read_pen
@@ -364,7 +363,6 @@ def test_ordinary_python_characters_are_accepted(code: str) -> None:
 
 
 def drawn_text(code: str, width: int) -> str:
-    """Return the drawn code, read back: rows that go on joined, symbols undone."""
     rows = CodeRows(width, PALETTE, PALETTE.model)
     rows.update(code)
     text = ""
@@ -381,7 +379,6 @@ def drawn_text(code: str, width: int) -> str:
 
 
 def undone(symbols: str) -> str:
-    """The hidden characters that symbols stand for."""
 
     def char(symbol: re.Match[str]) -> str:
         if symbol[1]:
@@ -407,12 +404,6 @@ CODE = st.text(
 @example("0" * 10 + " ", 10)
 def test_drawn_code_matches_compiled_code(code: str, width: int) -> None:
     assert drawn_text(code, width) == code.expandtabs(4)
-
-
-@given(CODE)
-def test_drawn_code_of_an_answer_matches_compiled_code(code: str) -> None:
-    for block in parse_response(f"<assistant-repl-in>{code}</assistant-repl-in>").code_blocks:
-        assert drawn_text(block, 40) == block.expandtabs(4)
 
 
 # The last gate to the terminal: what the renderer makes passes, and nothing that a text could bring

@@ -1,4 +1,4 @@
-"""Saving of the namespace: variables that are saved together, and the end of the program."""
+"""Saved variables: groups, and the end of the program."""
 
 from __future__ import annotations
 
@@ -16,11 +16,8 @@ from mahtab_tui.session.namespace_store import NamespaceStore
 from mahtab_tui.worker import search_log
 from mahtab_tui.worker.saving import pickling
 
-# Which variables are kept together.
-
 
 def grouped(code: str) -> set[frozenset[str]]:
-    """The groups of what code makes."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
     exec(code, namespace)
     variables = {name: value for name, value in namespace.items() if not name.startswith("__")}
@@ -97,8 +94,6 @@ def test_functions_named_by_saved_variables_of_earlier_versions_are_found(functi
 
 
 class KeepingKernel:
-    """Notes each time that the namespace is written, with the seconds for it."""
-
     def __init__(self) -> None:
         self.written: list[float] = []
 
@@ -135,7 +130,6 @@ def test_changes_of_the_last_cell_are_written_on_quit(
 def test_quit_during_the_end_of_a_cell_waits_for_it(
     keeping: NamespaceStore, kernel: KeepingKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The cell is counted as ended, and as one that changed something, in one step."""
     ending = threading.Thread(target=keeping.close, args=(5.0,))
     counted: Any = keeping._schedule_write
 

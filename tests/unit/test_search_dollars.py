@@ -12,8 +12,8 @@ from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk
 
 from mahtab_tui.llm.usage import Spending
+from mahtab_tui.search.api import SearchAnswer
 from mahtab_tui.search.limits import Limits
-from mahtab_tui.search.search import SearchAnswer
 from tests import tags
 from tests.recursion_scripts import Bench, ScriptedModel, Seat, code, query_of
 
@@ -58,9 +58,12 @@ def run(bench: Bench, model: ScriptedModel, max_usd: float) -> SearchAnswer:
     return search.run("what?", "text", model=model, limits=limits, asking="run")
 
 
-@pytest.mark.parametrize(("kind", "at_a_time"), [(PricedModel, 10), (ScriptedModel, 2)])
+@pytest.mark.parametrize(
+    ("kind", "at_a_time", "of_session"),
+    [(PricedModel, 10, False), (PricedModel, 10, True), (ScriptedModel, 2, False)],
+)
 def test_calls_run_at_the_same_time_within_a_limit_in_dollars(
-    bench: Bench, kind: type[ScriptedModel], at_a_time: int
+    bench: Bench, kind: type[ScriptedModel], at_a_time: int, of_session: bool
 ) -> None:
     """The first kind limits its answers; of the other a first call shows what calls cost."""
     together = asyncio.Barrier(at_a_time)
@@ -72,7 +75,11 @@ def test_calls_run_at_the_same_time_within_a_limit_in_dollars(
             await together.wait()
         return "yes"
 
-    found = run(bench, kind(reply=reply), 0.5)
+    search = bench.search({"read_parts": read_parts})
+    limits = Limits(small=0, max_usd=None if of_session else 0.5)
+    if of_session:
+        search._spending = Spending(lambda: 0.5)
+    found = search.run("what?", "text", model=kind(reply=reply), limits=limits, asking="run")
     assert (found.text, found.state) == (f"{PARTS} answers", "done")
     assert found.usage.cost < 0.5
 
@@ -122,21 +129,3 @@ def test_answer_that_the_limit_has_cut_is_asked_for_again(bench: Bench) -> None:
     assert (found.state, found.usage.calls) == ("partial", 1), "the model's own limit has cut it"
     found = ask(100.0, PricedModel(reply=reply))
     assert (found.state, found.usage.calls) == ("done", 1), "no limit is needed"
-
-
-def test_limit_of_the_session_does_not_make_calls_wait_either(bench: Bench) -> None:
-    together = asyncio.Barrier(10)
-
-    async def reply(messages: Sequence[BaseMessage]) -> str:
-        if query_of(messages) == "what?":
-            return code("read_parts")
-        async with asyncio.timeout(20):
-            await together.wait()
-        return "yes"
-
-    search = bench.search({"read_parts": read_parts})
-    search._spending = Spending(lambda: 0.5)
-    found = search.run(
-        "what?", "text", model=PricedModel(reply=reply), limits=Limits(small=0), asking="run"
-    )
-    assert (found.text, found.state) == (f"{PARTS} answers", "done")

@@ -10,7 +10,7 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from mahtab_tui.llm.base import ModelBusy
-from mahtab_tui.search.live import NodeOutcome
+from mahtab_tui.search.turns import NodeOutcome
 from tests import tags
 from tests.recursion_scripts import TEXT, Bench, Seat, TurnStatusError, code, query_of, replies
 from tests.waiting import wait_for
@@ -59,20 +59,6 @@ def test_turns_continue_until_the_answer(bench: Bench) -> None:
     assert bench.story.of(tags.RLM_FINAL)[0].attrs["spans"] == [[0, 6]]
 
 
-def test_small_text_is_sent_straight_to_the_model(bench: Bench) -> None:
-    prompts: list[str] = []
-
-    def reply(messages: Sequence[BaseMessage]) -> str:
-        prompts.append(str(messages[-1].content))
-        return "at once"
-
-    found = bench.run(reply, {}, "a few words", small=100)
-    assert (found.text, found.state) == ("at once", "done")
-    assert "a few words" in prompts[0]
-    assert bench.story.of(tags.RLM_CALL, event="begin")[0].attrs["kind"] == "llm"
-    assert bench.sandboxes.most == 0
-
-
 def test_sub_calls_at_the_depth_limit_run_no_code(bench: Bench) -> None:
     script = {"what?": code("halves"), "half": code("quarters"), "quarter": "read"}
 
@@ -108,34 +94,6 @@ def test_tree_of_depth_three_finishes_at_any_concurrency(bench: Bench, concurren
     assert found.text.count("True") == 27
     assert len(bench.story.begun()) == 40
     assert bench.sandboxes.most <= 3 * concurrency
-
-
-def test_child_spans_are_relative_to_the_root(bench: Bench) -> None:
-    async def second_half(seat: Seat) -> None:
-        half = len(seat.text) // 2
-        seat.final((await seat.rlm("half", (half, len(seat.text))))[0])
-
-    async def its_begin(seat: Seat) -> None:
-        seat.host.send("touch", {"how": "peek", "spans": [[0, 5]]})
-        seat.final(seat.text[:5], (0, 5))
-
-    found = bench.run(
-        replies({"what?": code("second_half"), "half": code("its_begin")}),
-        {"second_half": second_half, "its_begin": its_begin},
-    )
-    half = len(TEXT) // 2
-    assert found.text == TEXT[half : half + 5]
-    begun = bench.story.of(tags.RLM_CALL, "1.1", event="begin")[0].attrs
-    assert (begun["spans"], begun["chars"]) == ([[half, len(TEXT)]], len(TEXT) - half)
-    touched = {
-        record.attrs["how"]: record.attrs["spans"]
-        for record in bench.story.of(tags.RLM_CALL, event="touch")
-    }
-    assert touched == {
-        "handed": [[half, len(TEXT)]],
-        "peek": [[half, half + 5]],
-        "answer": [[half, half + 5]],
-    }
 
 
 def test_lines_from_several_spans_are_traced_through_a_child(bench: Bench) -> None:
@@ -326,24 +284,6 @@ def test_text_after_the_code_is_dropped(bench: Bench) -> None:
     assert [record.attrs["cut"] for record in bench.story.of(tags.RLM_CHAT)] == [True, False]
 
 
-def test_root_and_children_may_use_different_models(bench: Bench) -> None:
-    from mahtab_tui.search.limits import Limits
-    from tests.recursion_scripts import ScriptedModel
-
-    root = ScriptedModel(reply=replies({"what?": code("halves")}), model="dear")
-    cheap = ScriptedModel(reply=replies({"half": "read"}), model="cheap")
-    search = bench.search({"halves": halves})
-    found = search.run(
-        "what?", TEXT, model=root, sub_model=cheap, limits=Limits(small=0, max_depth=1)
-    )
-    assert found.text == "read|read"
-    assert [record.attrs["model"] for record in bench.story.of(tags.RLM_CALL, event="begin")] == [
-        "dear",
-        "cheap",
-        "cheap",
-    ]
-
-
 def test_outcome_without_an_answer_is_a_failure() -> None:
     assert [NodeOutcome("", state).failed for state in ("done", "partial", "error", "stopped")] == [
         False,
@@ -358,22 +298,20 @@ async def count(seat: Seat) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["There are 12 lines.", "There are 12 lines of the kind 'vault'.", "Twelve lines."]
+    ("words", "calls"),
+    [
+        ("There are 12 lines.", 2),
+        ("There are 12 lines of the kind 'vault'.", 2),
+        ("Twelve lines.", 3),
+        ("There are 13 lines.", 3),
+    ],
 )
 def test_an_answer_in_words_is_accepted_at_once_if_its_values_were_printed_and_else_the_second_time(
-    bench: Bench, words: str
+    bench: Bench, words: str, calls: int
 ) -> None:
     found = bench.run(replies({"what?": [code("count"), words, words]}), {"count": count})
     assert (found.state, found.text) == ("done", words)
-    assert found.usage.calls == (3 if words == "Twelve lines." else 2)
-
-
-def test_words_with_another_value_than_was_printed_are_sent_back_once(bench: Bench) -> None:
-    found = bench.run(
-        replies({"what?": [code("count"), "There are 13 lines.", code("answer")]}),
-        {"count": count, "answer": answer},
-    )
-    assert found.text == "it is in line 0"
+    assert found.usage.calls == calls
 
 
 def test_a_block_is_never_run_twice(bench: Bench) -> None:
@@ -536,18 +474,6 @@ def test_identical_nested_searches_do_not_deadlock(bench: Bench) -> None:
         return code("both") if "context is a" in str(messages[1].content) else query_of(messages)
 
     assert bench.run(reply, {"both": both}).text == "abababab"
-
-
-def test_large_text_is_recognised_again(bench: Bench) -> None:
-    async def large(seat: Seat) -> None:
-        text = "x" * 1_500_000
-        seat.final(" ".join(await seat.rlm("part", text, text)))
-
-    def reply(messages: Sequence[BaseMessage]) -> str:
-        return code("large") if query_of(messages) == "what?" else "read"
-
-    assert bench.run(reply, {"large": large}, max_depth=1, plain=2_000_000).text == "read read"
-    assert len(bench.story.of(tags.RLM_CALL, event="memo")) == 1
 
 
 def test_a_block_that_is_only_a_literal_is_an_answer(bench: Bench) -> None:

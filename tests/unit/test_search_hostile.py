@@ -19,14 +19,10 @@ from langchain_core.messages import BaseMessage
 
 from mahtab_tui.llm.base import ModelBusy, ModelError
 from mahtab_tui.sandbox.base import CallRefusedError, Text
-from mahtab_tui.search import live
-from mahtab_tui.search.engine import LONGEST_QUERY
-from mahtab_tui.search.live import NodeSource, _digest
-from mahtab_tui.search.log import Log
-from mahtab_tui.search.search import SearchAnswer
-from mahtab_tui.search.tree import ENDS, LONGEST_TEXTS, Tree
+from mahtab_tui.search.api import Log, SearchAnswer
+from mahtab_tui.search.engine import LONGEST_QUERY, MEMO_BYTES, _digest
+from mahtab_tui.search.turns import NodeSource
 from tests import tags
-from tests.records import made
 from tests.recursion_scripts import TEXT, Bench, Seat, TurnStatusError, code, query_of, replies
 from tests.waiting import wait_for
 
@@ -170,15 +166,6 @@ def test_node_reports_a_limited_number_of_reads(
     assert len(bench.story.of(tags.RLM_CALL, event="touch", how="peek")) == 5
 
 
-def test_text_too_long_for_a_plain_call_is_refused_with_advice(bench: Bench) -> None:
-    async def all_of_it(seat: Seat) -> None:
-        seat.final(await seat.llm("read", (0, len(seat.text))))
-
-    found = bench.run(replies({"what?": code("all_of_it")}), {"all_of_it": all_of_it}, plain=1_000)
-    assert found.text.startswith("[failed: A text of 8,890 characters is too long")
-    assert found.usage.calls == 1
-
-
 def test_unsendable_characters_are_replaced(bench: Bench) -> None:
     async def odd(seat: Seat) -> None:
         seat.final(await seat.llm("which \ud83c?") + " half \ud83c")
@@ -212,13 +199,10 @@ LARGE = 1_000_000
 
 
 class Made(str):
-    """A text that code has made, which can be watched."""
-
     __slots__ = ("__weakref__",)
 
 
 def stored_bytes(bench: Bench) -> int:
-    """Bytes of texts and queries that the search's nodes hold."""
     engine = next(iter(bench._searches[-1]._trees.values()))
     nodes = engine._nodes.values()
     return sum(
@@ -258,7 +242,7 @@ def test_texts_of_ended_nodes_are_released_above_a_limit(bench: Bench) -> None:
         plain=2 * LARGE,
         ask_above=99,
     )
-    assert 0 < stored_bytes(bench) <= live.MEMO_BYTES
+    assert 0 < stored_bytes(bench) <= MEMO_BYTES
     search, tree = bench._searches[-1], bench.story[0].attrs["tree"]
     search.retry(tree, "1.1")
     search.retry(tree, "1.60")
@@ -336,32 +320,6 @@ def test_log_stores_offsets_into_the_root_text_and_not_its_text(
     assert (tmp_path / "log.jsonl").stat().st_size < 101 * (LONGEST_QUERY + 2_000)
 
 
-def test_tree_display_shows_the_ends_of_long_queries_and_answers() -> None:
-    tree = Tree("t")
-    attrs = {"tree": "t"}
-    tree.fold(
-        made(tags.RLM_CALL, "what?", {**attrs, "kind": "llm", "node": "1", "event": "begin"}, 0.0)
-    )
-    count = 2 * LONGEST_TEXTS // 40_000
-    for number in range(count):
-        name = {**attrs, "node": f"1.{number}"}
-        tree.fold(
-            made(
-                tags.RLM_CALL,
-                "q" * 30_000,
-                {**name, "kind": "llm", "event": "begin", "parent": "1"},
-                0.0,
-            )
-        )
-        tree.fold(
-            made(tags.RLM_FINAL, "a" * 30_000, {**name, "state": "done", "duration": 0.0}, 0.0)
-        )
-    stored = sum(len(node.query) + len(node.answer) for node in tree.nodes.values())
-    assert stored <= LONGEST_TEXTS + count * 2 * (ENDS + 100)
-    assert "characters left out" in tree.nodes["1.0"].answer
-    assert tree.nodes[f"1.{count - 1}"].answer == "a" * 30_000
-
-
 # Trees in which chance decides what nodes do, which fail, and who is stopped or run again when.
 
 
@@ -371,7 +329,6 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def waiting(bench: Bench) -> list[str]:
-    """Questions before a fan-out that nobody has answered."""
     asked: dict[str, str] = {}
     for record in list(bench.story):
         if record.attrs.get("event") == "fan-out":
@@ -380,13 +337,11 @@ def waiting(bench: Bench) -> list[str]:
 
 
 def has_come_so_far(bench: Bench, running: Future[SearchAnswer], events: int) -> bool:
-    """Whether there are so many events, or there will not be for now."""
     return len(bench.story) >= events or running.done() or bool(waiting(bench))
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_every_tree_ends_and_leaves_nothing(bench: Bench, seed: int) -> None:
-    """`Bench.close` looks at the events: every node has ended once, whatever happened to it."""
     chance = random.Random(seed)
     queries = ["a", "b", "c"]
 
@@ -405,7 +360,6 @@ def test_every_tree_ends_and_leaves_nothing(bench: Bench, seed: int) -> None:
         seat.final("known", (0, chance.randint(0, 100)))
 
     async def leave(seat: Seat) -> None:
-        """Its calls go on without it."""
         pending = seat.names["pending"] = asyncio.ensure_future(split(seat))
         pending.add_done_callback(lambda done: done.cancelled() or done.exception())
         await asyncio.sleep(chance.random() / 200)

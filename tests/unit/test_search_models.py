@@ -28,8 +28,8 @@ from mahtab_tui.llm.scripted import ChatReplay, ScriptedChatModel
 from mahtab_tui.search import limits
 from mahtab_tui.search.conversation import CONCURRENCY, Message
 from mahtab_tui.search.limits import Gate, Limits, run_scheduled
-from mahtab_tui.search.live import MOST, Findings
 from mahtab_tui.search.models import CLI_CONCURRENCY, ChatModel
+from mahtab_tui.search.turns import MOST, Findings
 from tests import tags
 from tests.recursion_scripts import TEXT, Bench, ScriptedModel, Seat, code, query_of
 
@@ -42,8 +42,6 @@ def ignore(words: str | None) -> None: ...
 
 
 class Threaded(BaseChatModel):
-    """A model without an asynchronous interface, that cannot be stopped."""
-
     go_on: Any
     words: tuple[str, ...] = ("a", "b", "c")
 
@@ -99,24 +97,6 @@ async def test_tokens_stream_and_the_full_text_is_returned() -> None:
     go_on.set()
     assert (await call).text == "abc"
     assert "".join(filter(None, tokens)) == "abc"
-
-
-async def test_usage_and_cost_come_from_the_model() -> None:
-    reply = (
-        await ChatModel.create(ScriptedModel(reply=lambda messages: "yes"))
-        .conversation(*ASKED)
-        .ask(ignore)
-    )
-    assert reply.text == "yes"
-    assert reply.usage is not None
-    assert (reply.usage.input_tokens, reply.usage.output_tokens, reply.usage.cost) == (
-        100,
-        10,
-        0.01,
-    )
-    assert (
-        await ChatModel.create(Threaded(go_on=_set())).conversation(*ASKED).ask(ignore)
-    ).usage is None
 
 
 async def test_unstoppable_model_is_abandoned() -> None:
@@ -240,12 +220,6 @@ async def test_failed_call_counts_the_reported_usage() -> None:
     assert conversation.used.input_tokens == 9
 
 
-async def test_failing_model_raises_in_its_caller() -> None:
-    model = ChatModel.create(ChatReplay(lines=[ReplayLine(error="It is tired.")], source="file"))
-    with pytest.raises(ModelError, match="It is tired"):
-        await model.conversation(*ASKED).ask(ignore)
-
-
 @pytest.mark.parametrize("ending", [SystemExit(3), asyncio.CancelledError(), KeyboardInterrupt()])
 async def test_model_exiting_its_thread_is_a_failure(ending: BaseException) -> None:
     class QuitFlow(Talker):
@@ -257,15 +231,6 @@ async def test_model_exiting_its_thread_is_a_failure(ending: BaseException) -> N
     async with asyncio.timeout(20):
         with pytest.raises(ModelError, match=f"could not answer: {type(ending).__name__}"):
             await ChatModel.create(QuitFlow(talkers=[])).conversation(*ASKED).ask(ignore)
-
-
-async def test_unsendable_characters_are_replaced() -> None:
-    reply = (
-        await ChatModel.create(ScriptedModel(reply=lambda messages: "half \ud83c"))
-        .conversation(*ASKED)
-        .ask(ignore)
-    )
-    assert reply.text == "half \ufffd"
 
 
 def test_cli_has_few_processes_with_one_conversation_each(
@@ -306,8 +271,6 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Counter:
-    """A call that takes a moment, and how many of it ran at a time."""
-
     def __init__(self) -> None:
         self.running = self.most = self.done = 0
 
@@ -392,33 +355,6 @@ async def test_pauses_grow_and_respect_the_services_retry_time() -> None:
     assert gate.overloaded() == 0.02
     await asyncio.sleep(0.03)
     assert gate.overloaded(at_least=7.0) == 7.0
-
-
-async def test_permanently_busy_service_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "_LONGEST_PAUSE", 0.01)
-    tried = 0
-
-    async def call() -> None:
-        nonlocal tried
-        tried += 1
-        raise ModelBusy("It is busy.")
-
-    with pytest.raises(ModelBusy):
-        await run_scheduled(Gate(2), Gate(2), call, ignore_wait)
-    assert tried == 6
-
-
-async def test_other_failures_are_not_retried() -> None:
-    tried = 0
-
-    async def call() -> None:
-        nonlocal tried
-        tried += 1
-        raise ModelError("You are not logged in.")
-
-    with pytest.raises(ModelError, match="logged in"):
-        await run_scheduled(Gate(2), Gate(2), call, ignore_wait)
-    assert tried == 1
 
 
 def test_busy_service_is_recognised_by_its_exception() -> None:
@@ -557,14 +493,6 @@ def test_last_call_gets_the_finished_sub_calls_when_others_take_too_long(
     assert "part 3 of 3" not in last[0]
 
 
-def test_failure_without_findings_is_an_error(bench: Bench) -> None:
-    def reply(messages: Sequence[BaseMessage]) -> str:
-        raise ModelError("The account cannot pay.")
-
-    found = bench.run(reply, TURNS)
-    assert (found.text, found.state) == ("The account cannot pay.", "error")
-
-
 def test_interrupted_answer_is_returned_partially(bench: Bench) -> None:
     class Breaking(ScriptedModel):
         async def _astream(
@@ -574,6 +502,9 @@ def test_interrupted_answer_is_returned_partially(bench: Bench) -> None:
             raise ValueError("the line went dead")
 
     found = bench.search({}).run("what?", TEXT, model=Breaking(reply=None), limits=Limits())
+    (guessed,) = (record.attrs for record in bench.story.of(tags.USAGE))
+    assert guessed["estimated"]
+    assert guessed["cost"] > 0
     assert found.state == "partial"
     assert (
         found.text
@@ -603,8 +534,6 @@ def test_findings_are_bounded_and_note_what_is_missing() -> None:
 def test_model_raising_system_exit_ends_its_call_and_not_the_search(
     bench: Bench, error: BaseException, apart: bool
 ) -> None:
-    """Also where it does so in a task of its own, which the loop hears of."""
-
     async def leave() -> str:
         await asyncio.sleep(0)
         raise error
@@ -627,3 +556,22 @@ def test_model_raising_system_exit_ends_its_call_and_not_the_search(
         == "here"
     )
     assert bench.story.of(tags.RLM_FINAL, "1.1")[0].attrs["state"] == "error"
+
+
+@pytest.mark.parametrize(
+    ("error", "tries"), [(ModelBusy("It is busy."), 6), (ModelError("You are not logged in."), 1)]
+)
+async def test_only_busy_services_are_asked_again_until_they_are_given_up(
+    monkeypatch: pytest.MonkeyPatch, error: ModelError, tries: int
+) -> None:
+    monkeypatch.setattr(limits, "_LONGEST_PAUSE", 0.01)
+    tried = 0
+
+    async def call() -> None:
+        nonlocal tried
+        tried += 1
+        raise error
+
+    with pytest.raises(type(error), match=str(error)):
+        await run_scheduled(Gate(2), Gate(2), call, ignore_wait)
+    assert tried == tries

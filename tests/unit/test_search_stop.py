@@ -13,8 +13,8 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from mahtab_tui.llm.base import ModelBusy
+from mahtab_tui.search.api import Search
 from mahtab_tui.search.limits import Limits
-from mahtab_tui.search.search import Search
 from tests import tags
 from tests.recursion_scripts import (
     TEXT,
@@ -77,7 +77,6 @@ STATES = {
 
 
 def is_so(bench: Bench, state: str) -> bool:
-    """Whether node 1.1 is in a state."""
     if state == "running":
         return bool(bench.story.of(tags.RLM_REPL_IN, "1.1"))
     if state == "waiting for children":
@@ -162,16 +161,6 @@ def test_node_waiting_for_its_twin_is_stopped_alone(bench: Bench) -> None:
     )
 
 
-def test_question_ends_with_its_node(bench: Bench) -> None:
-    running = bench.start(tree(code("ask_many")), TURNS, ask_above=10)
-    wait_for(lambda: bench.story.of(tags.RLM_CALL, "1.1", event="fan-out"))
-    bench.running.stop(bench.story[0].attrs["tree"], "1")
-    running.result(20)
-    assert [
-        record.attrs["state"] for record in bench.story.of(tags.RLM_CALL, "1.1", event="fan-out")
-    ] == ["waiting", "refused"]
-
-
 def test_code_that_outlives_its_node_leaves_no_question(bench: Bench) -> None:
     """Neither one that was asked before the end, nor one that would be asked after it."""
     left: list[asyncio.Future[list[str]]] = []
@@ -202,32 +191,6 @@ def test_code_that_outlives_its_node_leaves_no_question(bench: Bench) -> None:
     ]
 
 
-def test_interrupted_caller_stops_the_tree(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    from concurrent.futures import Future
-
-    search = bench.search(TURNS)
-    result = Future.result
-
-    def interrupted(future: Future[object], timeout: float | None = None) -> object:
-        wait_for(lambda: bench.story.of(tags.RLM_CALL, "1.2", event="turn"))
-        monkeypatch.setattr(Future, "result", result)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Future, "result", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        search.run(
-            "what?",
-            TEXT,
-            model=ScriptedModel(reply=tree(None)),
-            limits=Limits(small=0, max_depth=3),
-        )
-    assert {node: state for node, (state, _) in bench.story.finals().items()} == {
-        "1.1": "stopped",
-        "1.2": "stopped",
-        "1": "stopped",
-    }
-
-
 def test_closing_a_search_stops_what_runs(bench: Bench) -> None:
     running = bench.start(tree(code("work")), TURNS)
     wait_for(lambda: len(bench.story.of(tags.RLM_REPL_IN)) == 3)
@@ -240,8 +203,7 @@ def test_closing_a_search_stops_what_runs(bench: Bench) -> None:
 
 
 def test_nobody_waits_for_a_closed_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither who comes too late, nor who waits for a model that does not let itself be stopped."""
-    monkeypatch.setattr("mahtab_tui.search.search._CLOSING", 0.2)
+    monkeypatch.setattr("mahtab_tui.search.api._CLOSING", 0.2)
     asked = threading.Event()
 
     async def reply(messages: Sequence[BaseMessage]) -> str:
@@ -365,11 +327,3 @@ def test_late_retry_keeps_its_answer_in_a_separate_tree(bench: Bench) -> None:
     wait_for(lambda: "2" in bench.story.finals())
     begun = bench.story.of(tags.RLM_CALL, "2", event="begin")[0]
     assert (begun.attrs["parent"], begun.attrs["replaces"], begun.attrs["depth"]) == (None, "1", 0)
-
-
-def test_a_stopped_retry_is_stopped(bench: Bench) -> None:
-    found = bench.run(replies({"what?": code("halves"), "half": "read"}), TURNS, max_depth=1)
-    search = bench._searches[0]
-    search.retry(found.tree, "1.1", "quarter?")  # its script has no answer to that
-    wait_for(lambda: "1.3" in bench.story.finals())
-    assert bench.story.finals()["1.3"][0] == "error"

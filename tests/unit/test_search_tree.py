@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import stat
 from collections import Counter
 from itertools import pairwise
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 
 from mahtab_tui.bus.codec import InvalidRecord, as_json, decode, from_json
 from mahtab_tui.bus.records import Record
-from mahtab_tui.search.log import Log
+from mahtab_tui.search.api import Log
 from mahtab_tui.search.node import FINISHED, Coverage, Intervals, SearchNode
 from mahtab_tui.search.tree import LONGEST_TEXTS, TREES, Tree, Trees
 from tests import tags
@@ -35,7 +34,6 @@ def folded(records: list[Record]) -> Tree:
 
 
 def shape(tree: Tree) -> list[tuple[Any, ...]]:
-    """Everything that streams do not tell."""
     return [
         (
             node.id,
@@ -51,7 +49,6 @@ def shape(tree: Tree) -> list[tuple[Any, ...]]:
 
 
 def check(tree: Tree) -> None:
-    """Invariants of every tree."""
     below: Counter[str] = Counter()
     seen: set[str] = set()
 
@@ -321,34 +318,11 @@ def test_foreign_file_is_not_overwritten(tmp_path: Path) -> None:
         Log(again).close()
 
 
-def test_unwritable_log_reports_it_and_raises_nothing(bench: Bench, tmp_path: Path) -> None:
-    path = tmp_path / "pipe"
-    os.mkfifo(path)
-    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    log = Log(path)
-    os.close(reader)
-    for record in a_story(bench):
-        log.write(record)
-    log.close()
-    assert log.trouble == f"The log {path} is not complete: Broken pipe."
-
-
 def test_written_log_can_be_read(bench: Bench, tmp_path: Path) -> None:
     story = a_story(bench)
     path = written(tmp_path / "log.jsonl", story)
     assert read_log(path) == [record for record in story if record.tag != tags.RLM_CHAT_STREAM]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-def test_log_size_is_limited(tmp_path: Path) -> None:
-    log = Log(tmp_path / "log.jsonl", max_bytes=500)
-    for number in range(100):
-        log.write(made(tags.RLM_CHAT, "words", {"node": str(number)}))
-    log.close()
-    assert (tmp_path / "log.jsonl").stat().st_size <= 500
-    numbers = [int(record.attrs["node"]) for record in read_log(tmp_path / "log.jsonl")]
-    assert numbers == list(range(len(numbers)))
-    assert numbers
 
 
 # Spans of a text, merged, and as the cells of a bar.

@@ -21,16 +21,12 @@ from mahtab_tui.servers.schema import (
 from mahtab_tui.worker.frames import FrameError, check_bare
 from mahtab_tui.worker.servers import make_objects
 
-# Tools as Python functions: names, signatures and checks from schemas that anybody may have
-# written.
-
 
 def described(schema: Any, description: str = "Words.") -> ToolSignature:
     return build_signature("the-tool", schema, description, read_only=False, name="the_tool")
 
 
 def made(tool: ToolSignature) -> Any:
-    """The function that a kernel makes of it."""
     from mahtab_tui.worker.servers import _function
 
     server = make_objects([{"name": "it", "about": ""}], lambda: None)["it"]
@@ -210,9 +206,6 @@ def test_arguments_described_by_a_reference_can_be_passed(word: str) -> None:
         described({"properties": {"a": {}}, word: {}}).written
         == "(*, a: object = ..., **arguments)"
     )
-
-
-# Value of a server's result, however it is made.
 
 
 def test_slow_json_in_a_text_stays_a_text() -> None:

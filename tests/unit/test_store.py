@@ -43,8 +43,6 @@ from tests.records import emit, made, read_log
 
 
 class FailingStore(MemoryStore):
-    """A store that works or not, as a test says, and tells of every attempt."""
-
     def __init__(self) -> None:
         super().__init__()
         self.failing = False
@@ -84,15 +82,6 @@ def bus(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bus]:
 def notices(log: logging.Logger, display: DisplayHandler) -> list[str]:
     emit(log, tags.QUEUE, items=[])  # waits for the record that another thread is just logging
     return [record.text for record in display.pop_records() if record.tag == tags.NOTICE]
-
-
-def test_records_are_stored_in_order_without_streams(bus: Bus) -> None:
-    log, store, _ = bus
-    emit(log, tags.USER_REPL_IN, "x", cell=1)
-    emit(log, tags.USER_REPL_OUT_STREAM, "1", cell=1, kind="value")
-    emit(log, tags.QUEUE, items=[])
-    emit(log, tags.USER_REPL_OUT, "1", cell=1)
-    assert [record.tag for record in store.records] == [tags.USER_REPL_IN, tags.USER_REPL_OUT]
 
 
 def test_running_output_is_stored_even_if_nothing_more_is_logged(bus: Bus) -> None:
@@ -154,14 +143,6 @@ def test_only_the_restarted_answer_is_stored() -> None:
     emit(log, tags.ASSISTANT_CHAT_STREAM, "Hello from", **about, kind="chat", block=0)
     close_logging(log)
     assert [record.text for record in store.partials.values()] == ["Hello from"]
-
-
-def test_unfinished_stream_is_stored_on_close() -> None:
-    store = MemoryStore()
-    log, _ = setup_logging(store)
-    emit(log, tags.USER_REPL_OUT_STREAM, "half", cell=1, kind="stdout")
-    close_logging(log)
-    assert [record.text for record in store.partials.values()] == ["half"]
 
 
 def test_failing_store_gives_one_notice_and_loses_nothing(bus: Bus) -> None:

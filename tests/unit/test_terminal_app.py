@@ -29,9 +29,6 @@ from mahtab_tui.tui.textual_fixes import LONGEST_PENDING, LONGEST_SEQUENCE, KeyP
 from mahtab_tui.tui.workers import Fetcher
 from tests.tui.editor_app import until
 
-# Input from the terminal becomes keys, or nothing: no sequence ends the program, hangs it, or is
-# typed.
-
 MALFORMED = (
     "\x1b[1114112u",
     "\x1b[57441;1:3u",
@@ -64,7 +61,6 @@ PIECES = [
 
 
 def read(*reads: str) -> list[Message]:
-    """Return the keys of the input, after which nothing comes for a while."""
     parser = KeyParser()
     messages = [message for each in reads for message in parser.feed(each)]
     return [*messages, *parser.flush_pending()]
@@ -214,12 +210,8 @@ def test_textuals_own_parser_still_needs_the_guard() -> None:
         list(XTermParser().feed("\x1b[1114112u"))
 
 
-# Records reach the panes at a pace that leaves the main thread time for keys.
-
-
 class Drawing:
-    """A drain, and a clock of its own; what is folded takes the time of the thread that `cost`
-    says."""
+    """A pump with a clock; `cost` is the time that a fold takes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, cost: float) -> None:
         self.now = self.worked = 1000.0
@@ -242,8 +234,6 @@ class Drawing:
         )
 
     def second(self) -> int:
-        """How often something was handed on in a second in which something is said before each
-        look."""
         handed = 0
         for look in range(round(1 / RATE)):
             before = len(self.texts)
@@ -295,9 +285,6 @@ def test_nothing_waits_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     assert drawing.texts == ["first", "second"]
 
 
-# Garbage is collected when nobody feels it.
-
-
 @pytest.fixture
 def own_collector() -> Iterator[None]:
     before, callbacks = gc.get_threshold(), list(gc.callbacks)
@@ -333,9 +320,6 @@ def test_survivors_of_a_long_collection_are_frozen(
     )
 
 
-# Errors that end a thread of the program are reported.
-
-
 def run(work: Callable[[], object]) -> None:
     thread = threading.Thread(target=work, name="kernel reader")
     thread.start()
@@ -360,7 +344,6 @@ def test_thread_failure_is_reported_with_its_name_and_traceback(
 
 
 def test_write_error_of_a_closed_terminal_is_not_reported() -> None:
-    """The next screen of the session would show it."""
     reports: list[str] = []
 
     def write(error: int) -> None:
@@ -373,9 +356,6 @@ def test_write_error_of_a_closed_terminal_is_not_reported() -> None:
             thread.join()
     assert len(reports) == 1
     assert f"Errno {errno.ENOSPC}" in reports[0]
-
-
-# Work on a thread of which only the newest job counts.
 
 
 async def test_raising_work_is_reported_and_does_not_stop_later_work() -> None:

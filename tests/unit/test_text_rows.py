@@ -220,7 +220,6 @@ def test_backtracking_pattern_is_stopped_in_a_long_text_too(
 
 
 def found(text: str, words: str, start: int, *, backwards: bool = False) -> str:
-    """Return the matches with their positions."""
     span = find_match(LocalText(text), words, start, backwards=backwards, regex=True)
     return "" if span is None else f"{span[0]}:{text[slice(*span)]}"
 

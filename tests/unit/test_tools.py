@@ -273,10 +273,6 @@ def odd_one(at: Workplace, given: Odd) -> str:
 odd = Tool(odd_one, Odd)
 
 
-class Twice(BaseModel):
-    file_name: str = Field(alias="fileName")
-
-
 def named(name: str) -> Callable[[Workplace, Any], str]:
     def function(at: Workplace, given: CountLines) -> str:
         """Do something."""
@@ -294,7 +290,6 @@ also_reading, also_nothing = (
     Tool(named("fine"), CountLines, also="read"),
     Tool(named("fine"), CountLines, also="not a name"),
 )
-aliased = Tool(named("fine"), Twice)
 
 
 class QuitFlow:
@@ -344,7 +339,6 @@ def test_tool_of_a_package_is_available_everywhere(plug_ins: Any, tmp_path: Path
         (f"{__name__}:also_printing", "a function print already exists"),
         (f"{__name__}:also_reading", "a function read already exists"),
         (f"{__name__}:also_nothing", "its names are not valid in Python"),
-        (f"{__name__}:aliased", "its arguments have two names each"),
     ],
 )
 def test_unusable_plug_in_is_one_problem_and_the_others_load(

@@ -13,7 +13,18 @@ from mahtab_tui.bus.records import KINDS, Change, Record
 from mahtab_tui.tui.transcript import fold
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests import tags
-from tests.unit.transcripts import NOW, answer, cell_of, folded, outline, output_of, record
+from tests.unit.transcripts import (
+    NOW,
+    answer,
+    cell_of,
+    ended,
+    entered,
+    folded,
+    outline,
+    output_of,
+    printed,
+    record,
+)
 
 # Records become entries: who said and ran what, whether it streamed or is told afterwards.
 
@@ -35,17 +46,10 @@ def runs(code: str, cell: int, block: int, step: int = 0) -> Record:
 def test_a_cell_has_its_output_its_end_and_its_changes() -> None:
     changes = [{"name": "x", "change": "added", "type": "int", "summary": "1"}]
     transcript = folded(
-        record(tags.USER_REPL_IN, "x = 1; x", cell=3, party="you"),
-        record(tags.USER_REPL_OUT_STREAM, "printed\n", cell=3, kind="stdout"),
-        record(tags.USER_REPL_OUT_STREAM, "1\n", cell=3, kind="value"),
-        record(
-            tags.USER_REPL_OUT,
-            "printed\n1\n",
-            cell=3,
-            status="ok",
-            duration=0.08,
-            kinds=[["stdout", 8], ["value", 2]],
-        ),
+        entered("x = 1; x", 3),
+        printed("printed\n", cell=3),
+        printed("1\n", "value", cell=3),
+        ended("printed\n1\n", 3, status="ok", duration=0.08, kinds=[["stdout", 8], ["value", 2]]),
         record(tags.NAMESPACE, cell=3, party="you", changes=changes),
     )
     cell = cell_of(transcript)
@@ -93,14 +97,9 @@ def test_thought_of_a_restarted_answer_is_hidden() -> None:
 
 def test_resumed_cell_gets_its_output_from_the_full_record() -> None:
     transcript = folded(
-        record(tags.USER_REPL_IN, "x", cell=1, party="you", at=NOW - 60),
-        record(
-            tags.USER_REPL_OUT,
-            "aTraceback\n",
-            cell=1,
-            status="error",
-            kinds=[["stdout", 1], ["traceback", 10]],
-            at=NOW - 60,
+        entered("x", at=NOW - 60),
+        ended(
+            "aTraceback\n", status="error", kinds=[["stdout", 1], ["traceback", 10]], at=NOW - 60
         ),
     )
     assert output_of(cell_of(transcript)) == [("stdout", "a"), ("traceback", "Traceback")]
@@ -108,7 +107,7 @@ def test_resumed_cell_gets_its_output_from_the_full_record() -> None:
 
 def test_unfinished_work_of_a_resumed_session_is_not_running() -> None:
     transcript = folded(
-        record(tags.USER_REPL_IN, "while True: pass", cell=1, party="you", at=NOW - 60),
+        entered("while True: pass", at=NOW - 60),
         answer(ANSWER),
         record(tags.APPROVAL, "a = 1", turn=1, step=0, block=0, state="waiting", at=NOW - 60),
         record(tags.AGENT, turn=1, step=1, state="thinking", party="claude", at=NOW - 60),
@@ -120,10 +119,10 @@ def test_unfinished_work_of_a_resumed_session_is_not_running() -> None:
 
 def test_background_output_appears_under_the_last_cell() -> None:
     transcript = folded(
-        record(tags.USER_REPL_IN, "t.start()", cell=1, party="you"),
-        record(tags.USER_REPL_OUT, "", cell=1, status="ok", duration=0.0),
+        entered("t.start()"),
+        ended("", status="ok", duration=0.0),
         record(tags.USER_REPL_OUT, "from a thread\n", late=True),
-        record(tags.USER_REPL_OUT, "again\n", cell=1, late=True),
+        ended("again\n", late=True),
     )
     cell = cell_of(transcript)
     assert cell.late_output is not None
@@ -243,8 +242,8 @@ def test_a_stopped_answer_is_marked_once() -> None:
 def test_entries_cut_off_by_the_end_of_the_program_are_marked() -> None:
     transcript = folded(
         answer("Half", cut=True),
-        record(tags.USER_REPL_IN, "x", cell=1, party="you"),
-        record(tags.USER_REPL_OUT, "1\n", cell=1, cut=True),
+        entered("x"),
+        ended("1\n", cut=True),
     )
     assert isinstance(words := transcript.entries[0], Words)
     assert words.mark == "cut off"
@@ -319,9 +318,9 @@ def test_notices_and_deaths_are_notes_unlike_routine_kernel_events() -> None:
 
 
 def test_output_before_the_first_cell_is_a_note() -> None:
-    assert outline(
-        folded(record(tags.USER_REPL_OUT, "hello\n", cell=0, late=True, kinds=[["stdout", 6]]))
-    ) == [("note", "hello")]
+    assert outline(folded(ended("hello\n", 0, late=True, kinds=[["stdout", 6]]))) == [
+        ("note", "hello")
+    ]
 
 
 def test_records_with_missing_attributes_do_no_harm() -> None:
@@ -335,11 +334,9 @@ def test_records_with_missing_attributes_do_no_harm() -> None:
 
 
 def test_only_changed_entries_are_reported() -> None:
-    transcript = folded(
-        record(tags.USER_REPL_IN, "a", cell=1), record(tags.USER_REPL_IN, "b", cell=2)
-    )
+    transcript = folded(entered("a"), entered("b", 2))
     assert transcript.pop_changed() == [0, 1]
-    transcript.fold([record(tags.USER_REPL_OUT_STREAM, "x", cell=1, kind="stdout")])
+    transcript.fold([printed("x")])
     assert transcript.pop_changed() == [0]
     assert transcript.pop_changed() == []
 
@@ -352,8 +349,8 @@ def test_old_outputs_are_shortened_when_the_total_is_too_long(
     for number in range(5):
         transcript.fold(
             [
-                record(tags.USER_REPL_IN, "x", cell=number),
-                record(tags.USER_REPL_OUT, "a line\n" * 100, cell=number, status="ok"),
+                entered("x", number),
+                ended("a line\n" * 100, number, status="ok"),
             ]
         )
     cells = [entry for entry in transcript.entries if isinstance(entry, Cell)]
@@ -380,7 +377,7 @@ def test_later_parts_of_a_hidden_answer_are_hidden_too() -> None:
 def test_showing_a_replaced_entry_does_not_restore_it() -> None:
     replaced = record(tags.REPLACE, "What is greyed has left.", entry="cell 1")
     transcript = folded(
-        record(tags.USER_REPL_IN, "x", cell=1),
+        entered("x"),
         replaced,
         record(tags.HIDE, entry="cell 1", hidden=False),
     )
@@ -390,9 +387,9 @@ def test_showing_a_replaced_entry_does_not_restore_it() -> None:
 def test_clearing_leaves_running_cells() -> None:
     transcript = folded(
         record(tags.NOTICE, "gone", level="info"),
-        record(tags.USER_REPL_IN, "long()", cell=1),
+        entered("long()"),
     ).copy_running()
-    transcript.fold([record(tags.USER_REPL_OUT_STREAM, "more\n", cell=1, kind="stdout")])
+    transcript.fold([printed("more\n")])
     assert outline(transcript) == [("code", "long()")]
     assert output_of(cell_of(transcript)) == [("stdout", "more")]
 
@@ -455,41 +452,31 @@ def test_overwritten_output_matches_its_full_record() -> None:
     transcript = Transcript(since=0.0)
     transcript.fold(
         [
-            record(tags.USER_REPL_IN, "bars()", cell=1, party="you"),
-            record(tags.USER_REPL_OUT_STREAM, "one\ntwo", cell=1, kind="stdout"),
-            record(tags.USER_REPL_OUT_STREAM, "\x1b[", cell=1, kind="stdout"),
-            record(tags.USER_REPL_OUT_STREAM, "A\rONE", cell=1, kind="stdout"),
+            entered("bars()"),
+            printed("one\ntwo"),
+            printed("\x1b["),
+            printed("A\rONE"),
         ]
     )
     (cell,) = transcript.entries
     assert isinstance(cell, Cell)
     assert [line.text for line in cell.output] == ["ONE", "two"]
-    whole = record(
-        tags.USER_REPL_OUT,
-        "1\n2\n",
-        cell=1,
-        status="ok",
-        duration=0.1,
-        kinds=[["stdout", 4]],
-        rewritten=True,
-    )
+    whole = ended("1\n2\n", status="ok", duration=0.1, kinds=[["stdout", 4]], rewritten=True)
     transcript.fold([whole])
     assert [line.text for line in cell.output] == ["1", "2"]
 
 
 def test_overwritten_output_of_a_killed_session_is_shown_as_it_stood() -> None:
     transcript = Transcript(since=0.0)
-    whole = record(
-        tags.USER_REPL_OUT, "one\ntwo\x1b[A\rONE", cell=1, cut=True, kinds=[["stdout", 14]]
-    )
-    transcript.fold([record(tags.USER_REPL_IN, "bars()", cell=1, party="you"), whole])
+    whole = ended("one\ntwo\x1b[A\rONE", cut=True, kinds=[["stdout", 14]])
+    transcript.fold([entered("bars()"), whole])
     (cell,) = transcript.entries
     assert isinstance(cell, Cell)
     assert [line.text for line in cell.output] == ["ONE", "two"]
 
 
 def test_cell_left_running_by_an_earlier_screen_shows_its_start_time() -> None:
-    transcript = folded(record(tags.USER_REPL_IN, "train()", cell=3, at=NOW - 60))
+    transcript = folded(entered("train()", 3, at=NOW - 60))
     assert transcript.running == {}
     transcript.fold([record(tags.KERNEL, state="busy", cell=3, since=NOW - 60, at=NOW + 1)])
     cell = transcript.running[3]

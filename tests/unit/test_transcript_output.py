@@ -39,11 +39,18 @@ from mahtab_tui.tui.transcript.output import (
     scroll_table,
     size_in_cells,
 )
-from tests import tags
 from tests.pictures import bomb, encoded, noise
 from tests.unit.test_terminal_screen import MOVED
 from tests.unit.test_transcript_rows import PALETTE
-from tests.unit.transcripts import cell_of, folded, output_of, record
+from tests.unit.transcripts import (
+    cell_of,
+    display,
+    ended,
+    entered,
+    folded,
+    output_of,
+    printed,
+)
 
 
 def texts(output: OutputBuffer) -> list[str]:
@@ -526,26 +533,21 @@ def test_displays_appear_between_printed_lines() -> None:
 
 
 def test_a_resumed_cell_shows_what_the_live_one_showed() -> None:
-    code = record(tags.USER_REPL_IN, "df", cell=1, party="you")
+    code = entered("df")
     shown = [
-        record(tags.DISPLAY, "one\n", cell=1, mime="text/html", data=FRAME),
-        record(tags.DISPLAY, "two\n", cell=1, mime="text/html", data=FRAME),
+        display("one\n", FRAME),
+        display("two\n", FRAME),
     ]
-    whole = record(
-        tags.USER_REPL_OUT,
+    whole = ended(
         "aone\ntwo\nb",
-        cell=1,
         status="ok",
         kinds=[["stdout", 1], ["display", 4], ["display", 4], ["value", 1]],
     )
     stream = [
-        record(tags.USER_REPL_OUT_STREAM, text, cell=1, kind=kind)
-        for kind, text in (
-            ("stdout", "a"),
-            ("display", "one\n"),
-            ("display", "two\n"),
-            ("value", "b"),
-        )
+        printed("a"),
+        printed("one\n", "display"),
+        printed("two\n", "display"),
+        printed("b", "value"),
     ]
     live = folded(code, stream[0], shown[0], stream[1], shown[1], *stream[2:], whole)
     resumed = folded(code, *shown, whole)
@@ -559,58 +561,29 @@ def test_a_resumed_cell_shows_what_the_live_one_showed() -> None:
 
 def test_late_watcher_of_a_cell_sees_the_right_pictures() -> None:
     def shown(name: str) -> Record:
-        return record(
-            tags.DISPLAY,
-            "frame\n",
-            cell=1,
-            mime="text/html",
-            data=f"<table><tr><td>{name}</td></tr></table>",
-        )
-
-    def piece(kind: str, text: str) -> Record:
-        return record(tags.USER_REPL_OUT_STREAM, text, cell=1, kind=kind)
+        return display("frame\n", f"<table><tr><td>{name}</td></tr></table>")
 
     transcript = folded(
-        record(tags.USER_REPL_IN, "f()", cell=1),
+        entered("f()"),
         shown("first"),
         shown("second"),
-        piece("display", "frame\n"),
-        piece("stdout", "b"),
+        printed("frame\n", "display"),
+        printed("b"),
     )
     cell = cell_of(transcript)
     assert [line.strip() for line in lines(cell.output)] == ["second", "b"]
     kinds = [["stdout", 1], ["display", 6], ["display", 6], ["stdout", 1]]
-    transcript.fold(
-        [record(tags.USER_REPL_OUT, "aframe\nframe\nb", cell=1, status="ok", kinds=kinds)]
-    )
+    transcript.fold([ended("aframe\nframe\nb", status="ok", kinds=kinds)])
     assert [line.strip() for line in lines(cell.output)] == ["a", "first", "second", "b"]
     assert cell.displays == []
 
 
 def test_running_cell_stores_no_more_displays_than_are_drawn() -> None:
-    number, whole = (
-        RICH_DISPLAYS + 10,
-        record(
-            tags.USER_REPL_OUT,
-            "frame\n" * (RICH_DISPLAYS + 10),
-            cell=1,
-            status="ok",
-            kinds=[["display", 6]] * (RICH_DISPLAYS + 10),
-        ),
-    )
-    shown = [
-        record(
-            tags.DISPLAY,
-            "frame\n",
-            cell=1,
-            mime="text/html",
-            data=f"<table><tr><td>{n}</td></tr></table>",
-        )
-        for n in range(number)
-    ]
-    piece = record(tags.USER_REPL_OUT_STREAM, "frame\n", cell=1, kind="display")
-    begun = record(tags.USER_REPL_IN, "f()", cell=1)
-    live = folded(begun, *(one for each in shown for one in (each, piece)))
+    number = RICH_DISPLAYS + 10
+    whole = ended("frame\n" * number, status="ok", kinds=[["display", 6]] * number)
+    shown = [display("frame\n", f"<table><tr><td>{n}</td></tr></table>") for n in range(number)]
+    begun = entered("f()")
+    live = folded(begun, *(one for each in shown for one in (each, printed("frame\n", "display"))))
     assert sum(bool(data) for _, _, data, _ in cell_of(live).displays) == RICH_DISPLAYS
     resumed = folded(begun, *shown, whole)
     live.fold([whole])
@@ -622,11 +595,11 @@ def test_running_cell_stores_no_more_displays_than_are_drawn() -> None:
 
 
 def test_text_with_a_missed_display_is_not_matched_to_another() -> None:
-    other = record(tags.DISPLAY, "other\n", cell=1, mime="text/html", data=FRAME)
+    other = display("other\n", FRAME)
     transcript = folded(
-        record(tags.USER_REPL_IN, "f()", cell=1),
+        entered("f()"),
         other,
-        record(tags.USER_REPL_OUT_STREAM, "this\n", cell=1, kind="display"),
+        printed("this\n", "display"),
     )
     assert output_of(cell_of(transcript)) == [("display", "this")]
     assert not any(isinstance(line, DisplayLine) for line in cell_of(transcript).output)
@@ -648,11 +621,9 @@ def test_old_pictures_are_freed_and_their_text_stays(
     records = []
     for number in (1, 2, 3):
         records += [
-            record(tags.USER_REPL_IN, "figure", cell=number, party="you"),
-            record(tags.DISPLAY, "<Figure>\n", cell=number, mime="image/png", data=data),
-            record(
-                tags.USER_REPL_OUT, "<Figure>\n", cell=number, status="ok", kinds=[["display", 9]]
-            ),
+            entered("figure", number),
+            display("<Figure>\n", data, number, "image/png"),
+            ended("<Figure>\n", number, status="ok", kinds=[["display", 9]]),
         ]
     transcript = folded(*records)
     assert [output_of(cell_of(transcript, number)) for number in range(3)] == [

@@ -331,7 +331,6 @@ def test_notes_have_a_mark_for_their_level() -> None:
 
 
 def test_row_that_existed_only_as_an_estimate_is_empty() -> None:
-    """Empty lines of an answer are drawn as one, which is known once it is laid out."""
     window = Window(
         [Words(author="demo", source="its beginning" + "\n" * 30 + "its end")], 40, PALETTE
     )

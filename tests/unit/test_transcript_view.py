@@ -16,7 +16,7 @@ from mahtab_tui.tui.transcript.view import (
     position_to_number,
     selected_text,
 )
-from mahtab_tui.tui.transcript.viewport import Heights, RowPosition, Window, pinned_rows
+from mahtab_tui.tui.transcript.viewport import Heights, RowPosition, Window
 from tests import tags
 from tests.unit.test_transcript_rows import PALETTE
 from tests.unit.transcripts import cell_of, folded, record
@@ -83,16 +83,6 @@ def test_the_indent_of_a_wrapped_row_is_not_copied() -> None:
         Offset(40, position_to_number(RowPosition(0, 9))),
     )
     assert selected_text(rows, 1, whole) == "· first words and second words"
-
-
-def test_pinned_entries_without_room_are_counted() -> None:
-    entries = [Question(text=str(number)) for number in range(6)]
-    rows = window(*entries)
-    drawn = pinned_rows(
-        [(entry, rows.rows(number)) for number, entry in enumerate(entries)], 5, 20, PALETTE
-    )
-    assert [row.row.text for row in drawn[3:-1]] == ["… 3 more pinned"]
-    assert [row.entry for row in drawn] == [*entries[:3], None, None]
 
 
 # Sums of heights agree with adding them up.

@@ -16,7 +16,7 @@ from mahtab_tui.cli.main import app
 from mahtab_tui.knowledge.instructions import find_instructions
 from mahtab_tui.knowledge.library import load_skill_descriptions
 from mahtab_tui.knowledge.skills import ProjectFolder, skill_folders
-from mahtab_tui.settings.model import Settings, SettingsError, load_settings
+from mahtab_tui.settings.model import Settings, load_settings
 from mahtab_tui.settings.sources import all_untrusted_settings
 from tests.skills import write_skill
 from tests.trust import trust_project
@@ -84,7 +84,6 @@ def toml(value: object) -> str:
 
 
 def write(project: Path, source: str, key: str, value: object) -> Path:
-    """Have a file of the project set a key, on line 2."""
     (project / "inside").mkdir(exist_ok=True)
     if source == ".env":
         text = (
@@ -236,15 +235,6 @@ def test_trust_does_not_extend_to_another_project_even_through_a_link(
     assert load_settings().python is None
 
 
-def test_wrong_value_is_reported_even_when_untrusted(project: Path) -> None:
-    path = write(project, "config.toml", "approval", "always")
-    with pytest.raises(SettingsError) as raised:
-        load_settings()
-    assert (
-        str(raised.value) == f"{path}, line 2: approval: input should be 'ask', 'review' or 'auto'."
-    )
-
-
 @pytest.mark.parametrize("record", ["", "[1]", '{"x": 3}', "[" * 100_000])
 def test_unreadable_trust_record_allows_nothing_and_is_recreated(
     project: Path, home: Path, record: str
@@ -372,17 +362,6 @@ def test_trust_makes_each_value_visible_and_asks(project: Path, home: Path) -> N
     assert run("trust").exit_code == 1  # nobody answers
     assert CliRunner().invoke(app, ["config", "trust"], input="y\n").exit_code == 0
     assert load_settings().model is not None
-
-
-def test_project_model_does_not_answer_a_command_that_runs_its_code(
-    project: Path, home: Path
-) -> None:
-    write(project, "config.toml", "model", "replay:.mahtab/a.jsonl")
-    record = {"tag": "x"}
-    (project / ".mahtab" / "a.jsonl").write_text(json.dumps(record) + "\n")
-    done = CliRunner().invoke(app, ["ask", "--approval", "auto", "hello"])
-    assert "sets model (line 2), which is not used until you trust it" in done.stderr
-    assert "replay" not in done.stderr.replace(str(project), "")
 
 
 def test_instructions_of_a_project_are_shown_and_trusted_with_its_settings(project: Path) -> None:

@@ -1,4 +1,4 @@
-"""From which cell an undo begins, and the memory of arrays that it brings back."""
+"""Which cell an undo begins with, and the memory of arrays that it restores."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tests.records import made
 
 
 def conversation() -> Iterator[Record]:
-    """Two questions: the first has two cells, between which an agent and the user ran one each; the
-    second has none. Then the user runs one."""
+    """Two questions: cells 1 and 4, with cells of an agent and the user between; none; then cell 5
+    of the user."""
 
     def record(tag: str, text: str = "", /, **attrs: Any) -> Record:
         return made(tag, text, attrs, 1.0)
@@ -123,15 +123,17 @@ def test_notebook_text_belongs_to_no_answer() -> None:
     assert cell_to_undo(transcript.entries, words) is None
 
 
-# The memory of arrays is put back from a forked process, whole or not at all.
-
+on_linux = pytest.mark.skipif(
+    not os.path.exists("/proc/self/pagemap"),
+    reason="only Linux tells what another process's memory holds",
+)
 SIZE = 1_000_003
 Forked = Callable[..., Any]
 
 
 @pytest.fixture
 def forked() -> Iterator[Forked]:
-    """Makes processes that stay as this one is, but for memory that they give back."""
+    """Forks processes that keep this one's memory."""
     pids: list[int] = []
 
     def fork(without: mmap.mmap | None = None) -> Any:
@@ -159,7 +161,6 @@ def array(buffer: bytearray | mmap.mmap, start: int = 0) -> Any:
 
 
 def plan_of(*arrays: Any) -> Plan:
-    """Put back all of the arrays' memory."""
     plan = Plan({}, Graph(Kinds({})))
     plan.copies = [
         Copy(array, memory, [memory])
@@ -169,12 +170,8 @@ def plan_of(*arrays: Any) -> Plan:
     return plan
 
 
-@pytest.mark.skipif(
-    not os.path.exists("/proc/self/pagemap"),
-    reason="only Linux tells what another process's memory holds",
-)
+@on_linux
 def test_memory_is_restored_to_the_last_byte(forked: Forked) -> None:
-    """Also where it does not begin at a page."""
     guarded = bytearray(SIZE + 2 * PAGE)
     inside = array(guarded, 17)
     inside[:] = 1
@@ -185,10 +182,7 @@ def test_memory_is_restored_to_the_last_byte(forked: Forked) -> None:
     assert set(guarded[:17] + guarded[17 + SIZE :]) == {ord("+")}
 
 
-@pytest.mark.skipif(
-    not os.path.exists("/proc/self/pagemap"),
-    reason="only Linux tells what another process's memory holds",
-)
+@on_linux
 def test_unreadable_part_leaves_everything_unchanged(forked: Forked) -> None:
     room = mmap.mmap(-1, SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     first, last = array(bytearray(SIZE)), array(bytearray(SIZE))
@@ -201,12 +195,8 @@ def test_unreadable_part_leaves_everything_unchanged(forked: Forked) -> None:
     assert [set(each.tobytes()) for each in (first, lost, last)] == [{1}, {2}, {3}]
 
 
-@pytest.mark.skipif(
-    not os.path.exists("/proc/self/pagemap"),
-    reason="only Linux tells what another process's memory holds",
-)
+@on_linux
 def test_unreadable_memory_stays_even_if_it_cannot_be_rolled_back(forked: Forked) -> None:
-    """No further process could be forked, so that nothing that was put back can be taken back."""
     room = mmap.mmap(-1, SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     then = forked(without=room)
     lost = array(room)

@@ -21,6 +21,22 @@ def answer(text: str, step: int = 0, **attrs: Any) -> Record:
     return record(tags.ASSISTANT_CHAT, text, turn=1, step=step, party="claude", **attrs)
 
 
+def entered(code: str, cell: int = 1, **attrs: Any) -> Record:
+    return record(tags.USER_REPL_IN, code, cell=cell, party="you", **attrs)
+
+
+def printed(text: str, kind: str = "stdout", cell: int = 1) -> Record:
+    return record(tags.USER_REPL_OUT_STREAM, text, cell=cell, kind=kind)
+
+
+def ended(text: str = "", cell: int = 1, **attrs: Any) -> Record:
+    return record(tags.USER_REPL_OUT, text, cell=cell, **attrs)
+
+
+def display(text: str, data: str, cell: int = 1, mime: str = "text/html") -> Record:
+    return record(tags.DISPLAY, text, cell=cell, mime=mime, data=data)
+
+
 def folded(*records: Record) -> Transcript:
     transcript = Transcript(since=NOW)
     transcript.fold(records)
@@ -28,8 +44,6 @@ def folded(*records: Record) -> Transcript:
 
 
 def outline(transcript: Transcript) -> list[tuple[str, str]]:
-    """Kind and text of the entries that are seen."""
-
     def describe(entry: Entry) -> tuple[str, str]:
         match entry:
             case Cell():

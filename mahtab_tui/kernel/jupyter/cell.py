@@ -20,55 +20,47 @@ from mahtab_tui.worker.frames import Frame
 
 Channel = Literal["shell", "iopub", "stdin", "control"]
 Message = Mapping[str, Any]
-"""With ``header``, ``parent_header`` and ``content``, as in the messaging protocol."""
+"""With ``header``, ``parent_header`` and ``content``."""
 
 OnMessage = Callable[[Channel, Message], None]
 
 
 class ConnectionLost(KernelError):
-    """The connection to the kernel is lost, and is being restored."""
+    pass
 
 
 class KernelConnection(Protocol):
-    """The connection to a kernel. Any thread may call it."""
-
     label: str
-    """For the header."""
     address: str
-    """For ``--kernel``, without a token."""
     ours: bool
     """Whether we started the kernel, and therefore end it."""
     next_try: float
-    """While reconnecting: the time of the next attempt, in seconds since the epoch; otherwise 0."""
 
     def open(self, on_message: OnMessage) -> None:
         """Start or join the kernel, and start passing on its messages. Raises `KernelError`."""
 
     @property
     def session(self) -> Any:
-        """The library's session: `msg` creates messages, whose headers contain our `session`."""
+        """The library's session, whose `msg` creates messages."""
 
     def send(self, channel: Channel, message: Mapping[str, Any]) -> None:
-        """Send a message. Raises `ConnectionLost` if it can be sent later, else `KernelError`."""
+        """Raises `ConnectionLost` if it can be sent later, else `KernelError`."""
 
     def ended(self) -> str:
-        """Return the reason why the kernel cannot be reached any more, as a sentence; empty while
-        it can, or may come back. This may ask a server."""
+        """Return why the kernel cannot be reached any more, as a sentence; empty while it may. This
+        may ask a server."""
 
     def interrupt(self) -> None: ...
 
     def restart(self) -> None: ...
 
-    def close(self) -> None:
-        """Close the connection, and end the kernel if we started it."""
+    def close(self) -> None: ...
 
 
 END_OF_INPUT = "\x04"
 
 
 class KernelCalls:
-    """The open requests of a kernel. Any thread may call it."""
-
     def __init__(
         self,
         host: KernelHost,
@@ -76,8 +68,8 @@ class KernelCalls:
         reply: Callable[[str], None],
         echo: Callable[[str], None],
     ) -> None:
-        """token: the prefix of marked requests. reply: sends a line. echo: shows prompts and typed
-        lines, because the kernel does not."""
+        """token: the prefix of marked requests. echo: shows prompts and typed lines, because the
+        kernel does not."""
         self._token = token
         self._reply = reply
         self._echo = echo
@@ -85,16 +77,12 @@ class KernelCalls:
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
         self._inputs: dict[int, tuple[str, bool]] = {}
-        """Prompts of the requested lines, and whether they are hidden."""
         self._calls: list[int] = []
-        """Open calls of host functions, outermost first."""
         self._waits = False
-        """Whether the kernel waits for a frame for the innermost call."""
         self._pending: dict[int, deque[Frame]] = {}
 
     def on_prompt(self, prompt: str, password: bool) -> None:
-        """Handle a prompt from the kernel. Raises `KernelError`, and `ValueError` if a marked
-        request is malformed."""
+        """Raises `KernelError`, and `ValueError` if a marked request is malformed."""
         number = next(self._ids)
         if not prompt.startswith(self._token):
             with self._lock:
@@ -176,26 +164,20 @@ class KernelCalls:
 PICTURES = ("image/png", "image/jpeg")
 TEXTS = ("text/markdown", "text/html")
 REPLY = 3.0
-"""Seconds after the end of a cell's output within which its reply must arrive."""
 LARGEST = {**dict.fromkeys(PICTURES, 7_000_000), **dict.fromkeys(TEXTS, 300_000)}
-"""Maximum characters of each form to show; beyond that, only the text is shown."""
+"""Maximum characters of each form to show."""
 
 
 class JupyterCell:
-    """A cell until its end. Used by the thread that reads the kernel's messages."""
-
     def __init__(self, running: RunningCell, request: str) -> None:
         """request: the id of the message that runs the cell; empty for nested cells."""
         self.running = running
         self.request = request
         self.sent = False
-        """Whether the cell has been, or is being, sent to the kernel."""
         self.sent_at = 0.0
         self.replied: Future[Mapping[str, Any]] = Future()
-        """The reply's content, once all output has arrived."""
         self._reply: Mapping[str, Any] | None = None
         self._idle = 0.0
-        """Time at which its output ended, on the clock of `time.monotonic`; 0 before."""
         self._error: Mapping[str, Any] | None = None
         self._clear = False
         self._rows = 0
@@ -220,7 +202,6 @@ class JupyterCell:
         self._settle()
 
     def expect_reply(self) -> None:
-        """Fail if its output has ended long ago, as after an internal failure of a kernel."""
         if self._idle and time.monotonic() - self._idle > REPLY and self._reply is None:
             name = "KeyboardInterrupt" if self.running.interrupting else "RuntimeError"
             self.fail(name, "the kernel did not report how the cell ended")
@@ -229,7 +210,6 @@ class JupyterCell:
         self.reply({"status": "error", "ename": error, "evalue": message})
 
     def end_without_connection(self) -> None:
-        """End it, because the kernel has finished it while there was no connection."""
         if self._reply is not None:  # only the end of its output is missing
             self._idle = time.monotonic()
             self._settle()
@@ -238,10 +218,10 @@ class JupyterCell:
             self.replied.set_exception(KernelError(how))
 
     def payloads(self) -> bool:
-        """Show the help contained in the reply; returns whether the cell has called `exit()`."""
+        """Show the help in the reply; returns whether the cell has called `exit()`."""
         payload = (self._reply or {}).get("payload")
-        payload = payload if isinstance(payload, list) else []
-        payloads = [each for each in payload if isinstance(each, dict)]
+        payloads = payload if isinstance(payload, list) else []
+        payloads = [each for each in payloads if isinstance(each, dict)]
         for each in payloads:
             if each.get("source") == "page" and isinstance(each.get("data"), dict):
                 text = each["data"].get("text/plain")
@@ -252,8 +232,8 @@ class JupyterCell:
         return any(each.get("source") == "ask_exit" for each in payloads)
 
     def finish(self, content: Mapping[str, Any], duration: float) -> None:
-        """content: its changes and the working directory, as reported by the kernel's helper.
-        Raises `KernelError` if that is malformed."""
+        """content: its changes and the working directory. Raises `KernelError` if it is
+        malformed."""
         reply = self._reply or {}
         error = self._error or (reply if reply.get("status") == "error" else None)
         status, pieces = Status.OK, []
@@ -299,7 +279,9 @@ class JupyterCell:
                 continue
             if mime in PICTURES:
                 form = form.replace("\n", "")
-                if not _is_base64(form):
+                try:
+                    base64.b64decode(form, validate=True)
+                except ValueError:
                     continue
             self._rows = 0
             self.running.add_display({"mime": mime, "data": form, "text": text or f"<{mime}>\n"})
@@ -313,14 +295,6 @@ class JupyterCell:
             self._print(text)
 
 
-def _is_base64(text: str) -> bool:
-    try:
-        base64.b64decode(text, validate=True)
-    except ValueError:
-        return False
-    return True
-
-
 def _traceback(error: Mapping[str, Any]) -> str:
     lines = error.get("traceback")
     text = "\n".join(map(str, lines)) if isinstance(lines, list) else ""
@@ -329,6 +303,5 @@ def _traceback(error: Mapping[str, Any]) -> str:
 
 
 def parent_id(message: Message) -> str:
-    """Return the id of the message that this one answers; empty if there is none."""
     parent = message.get("parent_header")
     return str(parent.get("msg_id", "")) if isinstance(parent, Mapping) else ""

@@ -37,18 +37,12 @@ NAME = "_mahtab_tui"
 TARGET = "mahtab-tui"
 _HELPER = f"__import__('sys').modules['{NAME}.jupyter_helper']"
 ENDED_CODE = {"mahtab": f"{_HELPER}.ended()"}
-"""The expression that returns the changes made by the last cell."""
-
-
-def loader_expressions(token: str, session: str) -> dict[str, str]:
-    """Return expressions that load the helper without defining names in the namespace."""
-    return {"load": _loader(), "hello": f"{_HELPER}.begin({token!r}, {session!r})"}
 
 
 @functools.cache
 def _loader() -> str:
     source = Path(worker.__file__).with_name("jupyter_loader.py").read_bytes()
-    call = f"\n\nload({NAME!r}, {base64.b64encode(bundle().data).decode()!r})\n"
+    call = f"\n\nload({NAME!r}, {base64.b64encode(bundle()).decode()!r})\n"
     code = base64.b64encode(source + call.encode()).decode()
     return f"__import__('builtins').exec(__import__('base64').b64decode('{code}'), {{'__name__': {NAME + '_loader'!r}}})"
 
@@ -79,17 +73,13 @@ def _execution(code: str, expressions: Mapping[str, str], *, silent: bool) -> di
 
 
 READY = 60.0
-"""Seconds that a kernel may take to start and to answer."""
 AGAIN = 1.0
-"""Seconds before the kernel is asked again whether it is ready."""
 LATE = 2.0
-"""Seconds within which the output of a cell must follow the end of all requests."""
+"""Seconds within which output must follow the end of all requests."""
 _SEND_AGAIN = 0.1
 
 
 class Conversation:
-    """Communication with one kernel: the cells it runs, and requests to it."""
-
     def __init__(self, wire: KernelConnection, host: KernelHost) -> None:
         self._wire = wire
         self._host = host
@@ -97,38 +87,31 @@ class Conversation:
         self._lock = threading.Lock()
         self._replies: dict[str, Future[Mapping[str, Any]]] = {}
         self._cells: list[JupyterCell] = []
-        """Running cells, outermost first."""
         self._nested: dict[int, JupyterCell] = {}
-        """Nested cells that have not started."""
         self._ours: set[str] = set()
-        """Requests whose late output is shown."""
         self._calls = KernelCalls(host, self._token, self._send_line, self._echo)
         self._requests = ControlRequests(self._ask_helper)
         self._received = threading.Event()
         self._comm = secrets.token_hex(16)
         self._subshell = ""
         self._over = ""
-        """Why the kernel has ended."""
         self.ready: KernelReady | None = None
-        """The ready message of a Python kernel with our helper; None for others."""
+        """None for kernels without our helper."""
         self.cwd = ""
         self.language = ""
         self.on_dead: Callable[[str, bool], None] = lambda how, restarts: None
         """Called when the kernel has ended, with whether its server restarts it."""
         self._begun = False
 
-    # Starting
-
     def begin(self) -> None:
-        """Wait until the kernel answers, and load our helper. Raises `KernelError`."""
         info = self._wait_for_info()
         self._begun = True
         language = info.get("language_info")
         self.language = str(language.get("name", "")) if isinstance(language, Mapping) else ""
         if self.language != "python" or info.get("implementation") != "ipython":
             return
-        expressions = loader_expressions(self._token, str(self._wire.session.session))
-        content = _execution("", expressions, silent=True)
+        begin = f"{_HELPER}.begin({self._token!r}, {str(self._wire.session.session)!r})"
+        content = _execution("", {"load": _loader(), "hello": begin}, silent=True)
         try:
             reply = self._request("shell", "execute_request", content).result(READY)
             self.ready = checked(KernelReady, read_expression(reply, "hello"))
@@ -155,8 +138,8 @@ class Conversation:
             self._requests.ask(Operations.servers, servers=[server._asdict() for server in servers])
 
     def _wait_for_info(self) -> Mapping[str, Any]:
-        """Request the kernel's info until both its reply and its output arrive. If we did not start
-        the kernel, use the control channel, which answers while a cell runs."""
+        """Request the info until both its reply and its output arrive. If we did not start the
+        kernel, use the control channel, which answers while a cell runs."""
         deadline, asked = time.monotonic() + READY, 0.0
         replies: list[Future[Mapping[str, Any]]] = []
         channels: tuple[Channel, ...] = ("shell",) if self._wire.ours else ("shell", "control")
@@ -175,10 +158,8 @@ class Conversation:
                 raise KernelError(how)
         raise KernelError(f"{self._wire.label} has not answered for {READY:.0f} s.")
 
-    # Cells
-
     def run(self, code: str, running: RunningCell, *, quiet: bool = False) -> CellResult:
-        """Run a cell as user code, and wait for its end. quiet: it is not a cell of the user's."""
+        """quiet: it is not a cell of the user's."""
         start = time.perf_counter()
         try:
             code.encode()
@@ -218,8 +199,6 @@ class Conversation:
         return wait_for_result(running.result)
 
     def _sent(self, message: Message, cell: JupyterCell) -> bool:
-        """Send a cell as soon as there is a connection; returns False if it was interrupted before
-        that. Raises `KernelError`."""
         while not self._over:
             cell.sent_at = time.monotonic()
             with suppress(ConnectionLost):
@@ -231,21 +210,21 @@ class Conversation:
         raise KernelError(self._over)
 
     def on_reconnect(self, lost: float) -> None:
-        """End a cell whose end was lost with the connection. lost: when that was, on the clock of
-        `time.monotonic`; cells sent later are complete."""
+        """End a cell whose end was lost with the connection. lost: when that was; cells sent later
+        are complete."""
         with self._lock:
             cell = self._cells[0] if self._cells else None
-        if cell is not None and cell.sent and cell.sent_at < lost:
-            threading.Thread(
-                target=self._recover_cell, args=(cell,), name="mahtab-jupyter-look", daemon=True
-            ).start()
+        if cell is None or not cell.sent or cell.sent_at >= lost:
+            return
 
-    def _recover_cell(self, cell: JupyterCell) -> None:
-        with suppress(KernelError):  # the connection was lost again, or the kernel has ended
-            # The kernel answers after the cell's end.
-            self._request("shell", "kernel_info_request", {}).result()
-            time.sleep(LATE)
-            cell.end_without_connection()
+        def recover() -> None:
+            with suppress(KernelError):
+                # The kernel answers after the cell's end.
+                self._request("shell", "kernel_info_request", {}).result()
+                time.sleep(LATE)
+                cell.end_without_connection()
+
+        threading.Thread(target=recover, name="mahtab-jupyter-look", daemon=True).start()
 
     def run_nested(self, code: str, running: RunningCell) -> CellResult:
         cell = JupyterCell(running, "")
@@ -258,8 +237,7 @@ class Conversation:
         return wait_for_result(running.result)
 
     def interrupt(self) -> bool:
-        """Interrupt the running cell; returns False if there is none. Does not wait for a
-        server."""
+        """Returns False if no cell runs. Does not wait for a server."""
         cells = list(self._cells)
         for cell in cells:
             cell.running.interrupting = True
@@ -284,15 +262,12 @@ class Conversation:
                 if reply.get("status") == "ok"
                 else self._requests.ask(Operations.ended)
             )
-        except KernelError:  # the cell damaged our helper, or ended the kernel
+        except KernelError:
             return {}
         self.cwd = str(changes.get("cwd") or self.cwd)
         return changes
 
-    # Requests
-
     def ask(self, operation: Operation[T], timeout: float | None = None, **fields: Any) -> T:
-        """Send a request to the helper. Raises `KernelError`."""
         if self._over:
             raise KernelError(self._over)
         if self.ready is None:
@@ -306,7 +281,6 @@ class Conversation:
         return self._requests.ask(operation, timeout, **fields)
 
     def request(self, kind: str, content: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
-        """Send a request in the kernel's own protocol. Raises `KernelError`."""
         try:
             return self._request("shell", kind, content).result(timeout)
         except FutureTimeout:
@@ -314,7 +288,7 @@ class Conversation:
 
     def send_size(self, columns: int, lines: int) -> None:
         if self.ready is not None and not self._over:
-            with suppress(KernelError):  # the connection is lost, which is reported elsewhere
+            with suppress(KernelError):
                 self._ask_helper({"op": "size", "id": 0, "columns": columns, "lines": lines})
 
     def leave(self) -> None:
@@ -324,8 +298,6 @@ class Conversation:
                 self._request(
                     "control", "delete_subshell_request", {"subshell_id": self._subshell}
                 ).result(Operations.leave.timeout)
-
-    # Ending
 
     def end(self, status: Status, how: str) -> None:
         with self._lock:
@@ -347,7 +319,6 @@ class Conversation:
     # Messages from the kernel, on the connection's threads
 
     def on_message(self, channel: Channel, message: Message) -> None:
-        """Handle a message. Malformed ones are ignored."""
         header, content = message.get("header"), message.get("content")
         if not isinstance(header, Mapping) or not isinstance(content, Mapping):
             return
@@ -379,7 +350,7 @@ class Conversation:
             restarts = content["execution_state"] == "restarting"
             if self._begun:
                 self.on_dead(how, restarts)
-            elif not restarts:  # otherwise it is asked until it answers
+            elif not restarts:
                 self.end(Status.DIED, how)
         elif self._cells and parent == self._cells[0].request:
             cell = self._cells[0 if kind == "status" else -1]
@@ -427,16 +398,12 @@ class Conversation:
         except (ValueError, RecursionError, KernelError):
             self._send_line("{}")
 
-    # Messages to the kernel
-
     def _message(self, kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
         return dict(self._wire.session.msg(kind, content=dict(content)))
 
     def _request(
         self, channel: Channel, kind: str, content: Mapping[str, Any]
     ) -> Future[Mapping[str, Any]]:
-        """Send a request; returns its reply. Raises `KernelError`, as does waiting for the
-        reply."""
         message = self._message(kind, content)
         reply: Future[Mapping[str, Any]] = Future()
         with self._lock:
@@ -455,7 +422,7 @@ class Conversation:
         self._wire.send(channel, message)
 
     def _ask_helper(self, frame: Frame) -> None:
-        """Send a frame to the helper. Raises `ValueError` if that is impossible."""
+        """Raises `ValueError` if it cannot be sent."""
         self._report(
             "shell",
             "comm_msg",
@@ -464,7 +431,7 @@ class Conversation:
         )
 
     def _send_line(self, line: str) -> None:
-        with suppress(KernelError):  # as above
+        with suppress(KernelError):
             self._report("stdin", "input_reply", {"value": line.encode(errors="replace").decode()})
 
     def _echo(self, text: str) -> None:

@@ -6,7 +6,6 @@ import threading
 import time
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple, NoReturn
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -45,10 +44,8 @@ WANTED = "give jupyter:NAME, jupyter+https://HOST/PATH or existing:CONNECTION.js
 
 class ServerAddress(NamedTuple):
     url: str
-    """Without a token, and without a slash at its end."""
     token: str
     name: str
-    """The name of the kernelspec there; empty for the server's default."""
     kernel_id: str
 
     @property
@@ -58,16 +55,14 @@ class ServerAddress(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The address for ``--kernel``, without the token."""
         chosen = {"kernel": self.name, "id": self.kernel_id}
         query = urlencode({name: value for name, value in chosen.items() if value})
         return f"{SERVER}{self.url}{'?' * bool(query)}{query}"
 
 
 def parse(text: str, token: str = "") -> ServerAddress | str:
-    """Parse an address; returns the name of a kernelspec or connection file on this machine, or a
-    server. token: for a server whose address contains none. Raises `KernelError`, which never
-    contains a token."""
+    """Parse an address; returns a name on this machine, or a server. token: for a server whose
+    address contains none. Raises `KernelError`, which never contains a token."""
     for kind in (EXISTING, LOCAL):
         if text.startswith(kind):
             if name := text.removeprefix(kind).strip():
@@ -101,7 +96,6 @@ def find_token(text: str) -> str:
 
 POLL_INTERVAL = 0.5
 MOST = 200
-"""Maximum number of completions from a kernel for another language."""
 
 
 class JupyterKernel(Kernel):
@@ -110,12 +104,10 @@ class JupyterKernel(Kernel):
     _cannot_save = "The variables of a Jupyter kernel are not saved."
 
     def __init__(self, wire: KernelConnection, startup: str = "") -> None:
-        """startup: code to run in each new Python kernel that we start."""
         self._wire = wire
         self._startup = startup if wire.ours else ""
         self._turn = threading.Lock()
         self._swap = threading.Lock()
-        """Held while a kernel starts or ends."""
         self._conversation: Conversation | None = None
         self._failure = "The kernel was not started."
         self._closed = threading.Event()
@@ -153,7 +145,7 @@ class JupyterKernel(Kernel):
             )
         running = RunningCell(cell, on_output, limit, on_display)
         with nullcontext() if nested else self._turn:
-            with self._swap:  # wait for a kernel that is being restarted
+            with self._swap:
                 talk = self._conversation
             if talk is None:
                 return CellResult(cell, Status.DIED, "", (), 0.0, (), self._failure)
@@ -185,8 +177,7 @@ class JupyterKernel(Kernel):
         if self._conversation is not None:
             self._conversation.send_size(columns, lines)
 
-    def set_reload(self, on: bool) -> None:
-        """Do nothing, because IPython has ``%autoreload`` for this."""
+    def set_reload(self, on: bool) -> None: ...
 
     def variables(self) -> list[Variable]:
         talk = self._conversation
@@ -256,7 +247,9 @@ class JupyterKernel(Kernel):
 
     def _begin(self) -> None:
         talk = Conversation(self._wire, self._host)
-        talk.on_dead = partial(self._report_death, talk)
+        talk.on_dead = lambda how, restarts: threading.Thread(
+            target=self._on_death, args=(how, talk, restarts), daemon=True
+        ).start()  # the connection's thread must keep reading
         self._conversation = talk
         try:
             talk.begin()
@@ -278,12 +271,10 @@ class JupyterKernel(Kernel):
         return startup_failure(result)
 
     def _replace(self, why: str, now: str) -> None:
-        """Replace the kernel. why: a detail for the results of the old one's cells. now: the notice
-        once the new one is ready. Raises `KernelError`."""
         if self._closed.is_set():
             raise KernelError(CLOSED)
         if not self._wire.ours:
-            self._wire.restart()  # raises with the reason if it cannot
+            self._wire.restart()
         with self._swap:
             talk, self._conversation = self._conversation, None
             if talk is not None:
@@ -293,7 +284,6 @@ class JupyterKernel(Kernel):
         self._report(KernelState.IDLE, f"{now} {self._run_startup()}".strip())
 
     def _start_again(self, *, restarts: bool = False) -> None:
-        """Start a new kernel. restarts: the server does, which works badly if we also ask it to."""
         self._report(KernelState.STARTING, "")
         try:
             if not restarts:
@@ -321,10 +311,6 @@ class JupyterKernel(Kernel):
                     lost_at = time.monotonic()
                 else:
                     talk.on_reconnect(lost_at)
-
-    def _report_death(self, talk: Conversation, how: str, restarts: bool) -> None:
-        # The connection's thread must keep reading.
-        threading.Thread(target=self._on_death, args=(how, talk, restarts), daemon=True).start()
 
     def _on_death(self, how: str, talk: Conversation, restarts: bool = False) -> None:
         with self._swap:
@@ -374,8 +360,7 @@ INSTALL = "Kernels of Jupyter need its client libraries: install mahtab-tui[jupy
 
 
 def jupyter_kernel(text: str, token: str, cwd: str, startup: str) -> Kernel:
-    """Create the kernel for an address. token: for a server whose address contains none. startup:
-    see `JupyterKernel`. Raises `KernelError`."""
+    """Raises `KernelError`."""
     address = parse(text, token)
     try:
         if isinstance(address, ServerAddress):

@@ -25,41 +25,55 @@ ERROR_CHARS = 1_000
 SHUTDOWN = 1.5
 
 
-class Sockets:
-    def __init__(self, client: BlockingKernelClient, on_message: OnMessage) -> None:
-        self._client = client
-        self._on_message = on_message
+class ZmqConnection:
+    next_try = 0.0
+    label: str
+    address: str
+    ours: bool
+
+    def __init__(self) -> None:
+        self._client: BlockingKernelClient
+        self._on_message: OnMessage
         self._outgoing: queue.SimpleQueue[tuple[Channel, Mapping[str, Any]] | None] = (
             queue.SimpleQueue()
         )
-        self._wake_read, self._wake_write = os.pipe()
         self._lock = threading.Lock()
-        self._closed = False
-        # Sending without copying needs a zmq thread, which could outlive us.
-        client.session.copy_threshold = sys.maxsize
-        client.start_channels(hb=False)
-        self._thread = threading.Thread(target=self._run, name="mahtab-jupyter", daemon=True)
-        self._thread.start()
+        self._wake_read = self._wake_write = -1
+        self._thread: threading.Thread | None = None
+
+    @property
+    def session(self) -> Any:
+        return self._client.session
 
     def send(self, channel: Channel, message: Mapping[str, Any]) -> None:
+        if self._thread is None:
+            raise KernelError("The kernel was not started.")
         self._outgoing.put((channel, message))
         self._wake()
 
     def close(self) -> None:
         self._outgoing.put(None)
         self._wake()
-        if threading.current_thread() is not self._thread:
+        if self._thread is not None and threading.current_thread() is not self._thread:
             self._thread.join()
+
+    def _connect(self, client: BlockingKernelClient, on_message: OnMessage) -> None:
+        self._client, self._on_message = client, on_message
+        # Sending without copying needs a zmq thread, which could outlive us.
+        client.session.copy_threshold = sys.maxsize
+        client.start_channels(hb=False)
+        self._wake_read, self._wake_write = os.pipe()
+        self._thread = threading.Thread(target=self._run, name="mahtab-jupyter", daemon=True)
+        self._thread.start()
 
     def _wake(self) -> None:
         with self._lock:
-            if not self._closed:
+            if self._wake_write >= 0:
                 os.write(self._wake_write, b"w")
 
     def _run(self) -> None:
-        client = self._client
         channels: dict[Channel, Any] = {
-            name: getattr(client, f"{name}_channel").socket for name in get_args(Channel)
+            name: getattr(self._client, f"{name}_channel").socket for name in get_args(Channel)
         }
         poller = zmq.Poller()
         poller.register(self._wake_read, zmq.POLLIN)
@@ -75,17 +89,16 @@ class Sockets:
                         self._receive(channel, socket)
         finally:
             with self._lock:
-                self._closed = True
-            os.close(self._wake_read)
-            os.close(self._wake_write)
-            client.stop_channels()
+                os.close(self._wake_read)
+                os.close(self._wake_write)
+                self._wake_write = -1
+            self._client.stop_channels()
 
     def _send_all(self, channels: Mapping[Channel, Any]) -> bool:
         while not self._outgoing.empty():
             item = self._outgoing.get()
             if item is None:
                 return False
-            # The message cannot be written as JSON, which the sender must ensure.
             with suppress(ValueError, TypeError):
                 self._client.session.send(channels[item[0]], dict(item[1]))
         return True
@@ -95,39 +108,13 @@ class Sockets:
             try:
                 _, message = self._client.session.recv(socket)
             except (ValueError, TypeError, KeyError, RecursionError):
-                continue  # the data is not signed, or not a message
+                continue
             if message is None:
                 return
             self._on_message(channel, message)
 
 
-class ZmqConnection:
-    next_try = 0.0
-    label: str
-    address: str
-    ours: bool
-
-    def __init__(self) -> None:
-        self._client: BlockingKernelClient
-        self._sockets: Sockets | None = None
-
-    @property
-    def session(self) -> Any:
-        return self._client.session
-
-    def send(self, channel: Channel, message: Mapping[str, Any]) -> None:
-        if self._sockets is None:
-            raise KernelError("The kernel was not started.")
-        self._sockets.send(channel, message)
-
-    def close(self) -> None:
-        if self._sockets is not None:
-            self._sockets.close()
-
-
 class LocalConnection(ZmqConnection):
-    """A kernel that we start from a kernelspec."""
-
     ours = True
 
     def __init__(self, name: str, cwd: str) -> None:
@@ -148,15 +135,14 @@ class LocalConnection(ZmqConnection):
         try:
             self._manager.start_kernel(
                 cwd=self._cwd,
-                env=environment(True, 80, 24),
+                env=environment(80, 24),
                 stdin=subprocess.DEVNULL,
                 stdout=self._errors,
                 stderr=self._errors,
             )
         except (OSError, NoSuchKernel, RuntimeError, ValueError) as error:
             raise KernelError(f"The kernel {self._name} could not be started: {error}.") from None
-        self._client = self._manager.blocking_client()
-        self._sockets = Sockets(self._client, on_message)
+        self._connect(self._manager.blocking_client(), on_message)
 
     def ended(self) -> str:
         if self._manager.is_alive():
@@ -172,7 +158,6 @@ class LocalConnection(ZmqConnection):
         return f"The kernel {self._name} has ended{last_line}."
 
     def interrupt(self) -> None:
-        # The kernel has just ended, which is reported elsewhere.
         with suppress(RuntimeError, ProcessLookupError):
             self._manager.interrupt_kernel()
 
@@ -184,7 +169,7 @@ class LocalConnection(ZmqConnection):
 
     def close(self) -> None:
         super().close()
-        if self._sockets is not None:
+        if self._thread is not None:
             with suppress(OSError, RuntimeError):
                 self._manager.shutdown_kernel()
         self._errors.close()
@@ -208,17 +193,17 @@ class ExistingConnection(ZmqConnection):
             file = find_connection_file(os.path.expanduser(self._file))
         except OSError:
             raise KernelError(f"There is no connection file {self._file}.") from None
-        client = self._client = BlockingKernelClient()
+        client = BlockingKernelClient()
         try:
             client.load_connection_file(file)
             ports = [getattr(client, f"{name}_port") for name in (*get_args(Channel), "hb")]
             if not all(ports):
                 raise ValueError("it names no ports")
-        except Exception as error:  # the library passes on whatever is wrong in the file
+        except Exception as error:
             raise KernelError(
                 f"The connection file {self._file} is broken: {type(error).__name__}: {error}."
             ) from None
-        self._sockets = Sockets(client, on_message)
+        self._connect(client, on_message)
         client.hb_channel.start()
         client.hb_channel.unpause()
 

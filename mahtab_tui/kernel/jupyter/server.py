@@ -21,19 +21,14 @@ from mahtab_tui.kernel.jupyter.cell import Channel, ConnectionLost, OnMessage
 from mahtab_tui.kernel.jupyter.kernel import ServerAddress
 
 ANSWER = 15.0
-"""Seconds that a server may take to answer a request."""
 LEAVE = 5.0
-"""Seconds that a server may take to end a kernel."""
 START = 90.0
-"""Seconds that a server may take to start a kernel."""
 RECONNECT = 2
-"""Seconds between two attempts to reconnect."""
 SILENT = 10
 """Seconds between two pings. The connection counts as lost after two without a reply."""
 _TRUST = "If you run its certificate authority, set SSL_CERT_FILE and REQUESTS_CA_BUNDLE to a file with its certificate."
-"""Both variables are needed, because they are read by two different libraries."""
+"""Each variable is read by another library."""
 KERNEL_CHECK_INTERVAL = 5.0
-"""Seconds between two checks whether a server that can be reached again still has the kernel."""
 _LOOK = 0.5
 
 
@@ -46,8 +41,6 @@ class ServerConnection:
         self._manager: Any = None
         self._client: Any = None
         self._next_check = 0.0
-        """When to ask the server about the kernel next, on the clock of `time.monotonic`; 0 while
-        connected."""
         self._since = 0.0
         self.next_try = 0.0
         self._on_message: OnMessage = lambda channel, message: None
@@ -96,7 +89,7 @@ class ServerConnection:
     def send(self, channel: Channel, message: Mapping[str, Any]) -> None:
         try:
             getattr(self._client, f"{channel}_channel").send(dict(message))
-        except Exception as error:  # the library passes on errors of its own dependencies
+        except Exception as error:
             raise ConnectionLost(
                 f"The connection to {self.label} is lost ({type(error).__name__})."
             ) from None
@@ -108,7 +101,7 @@ class ServerConnection:
         if websocket is not None and websocket.connected:
             self._next_check = self.next_try = 0.0
             if connection.last_ping_tm - max(connection.last_pong_tm, self._since) > 1.5 * SILENT:
-                with suppress(OSError):  # its reader notices, and reconnects
+                with suppress(OSError):
                     websocket.sock.shutdown(socket.SHUT_RDWR)
             return ""
         self._since = time.time()
@@ -120,8 +113,6 @@ class ServerConnection:
         return "" if first else self._why_gone()
 
     def _why_gone(self) -> str:
-        """Return the reason why the server can never reconnect us to the kernel, as a sentence;
-        empty if it may."""
         if not self._manager.has_kernel:
             return f"{self.label} did not start a kernel."
         url = f"{self._address.url}/api/kernels/{self._manager.kernel['id']}"
@@ -131,7 +122,7 @@ class ServerConnection:
             if error.response is not None and error.response.status_code == 404:
                 return f"{self.label} has ended the kernel."
         except (requests.RequestException, ValueError):
-            pass  # there is no server, or none that answers
+            pass
         return ""
 
     def interrupt(self) -> None:
@@ -155,7 +146,7 @@ class ServerConnection:
         self._hang_up()
 
     def _hang_up(self) -> None:
-        if self._client is not None:  # it waits for its threads, which may sleep
+        if self._client is not None:
             leaving = threading.Thread(target=self._client.stop_channels, daemon=True)
             leaving.start()
             leaving.join(1.0)
@@ -184,8 +175,7 @@ class ServerConnection:
         return self._do(what, lambda: fetch(url, token=self._address.token, timeout=ANSWER).json())
 
     def _do(self, what: str, work: Any) -> Any:
-        """Send a request to the server. Raises `KernelError` with a sentence that does not contain
-        the token."""
+        """Raises `KernelError` with a sentence that does not contain the token."""
         try:
             return work()
         except requests.HTTPError as error:
@@ -210,9 +200,9 @@ class ServerConnection:
 def _receive_with_ack(
     on_message: Callable[[Any, Any], None], connection: Any, message: Any
 ) -> None:
-    """Receive a message, and acknowledge it immediately: otherwise Linux would wait for 40 ms, and
-    the server would delay its next message until then."""
+    """Acknowledge immediately: otherwise Linux waits for 40 ms, and the server delays its next
+    message until then."""
     if hasattr(socket, "TCP_QUICKACK"):
-        with suppress(OSError, AttributeError):  # the connection is lost
+        with suppress(OSError, AttributeError):
             connection.sock.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
     on_message(connection, message)

@@ -1,5 +1,4 @@
-"""Kernel processes on other machines, with the interface of a local one: how they are started, found
-and kept connected."""
+"""Kernel processes on other machines: how they are started, found and kept connected."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeout
 from itertools import chain, repeat
@@ -69,12 +68,9 @@ class Station(NamedTuple):
     address: str
     label: str
     name: str
-    """The name of its socket, in hexadecimal."""
     token: str
-    """The secret that hosts must present, in hexadecimal."""
 
     def request(self, host: str = "") -> dict[str, Any]:
-        """Return the first message of a connection. host: this host's name."""
         return {"session": self.name, "token": self.token, "host": host}
 
 
@@ -92,7 +88,7 @@ class KernelNote(NamedTuple):
 
 
 def save_note(session: str, station: Station) -> KernelNote | None:
-    """Save where a session's kernel is; None if that cannot be written."""
+    """Save where a kernel is; None if that cannot be written."""
     with contextlib.suppress(OSError):
         path = sockets_folder() / f"{quote(session, safe='')}.{station.name}{_NOTE_SUFFIX}"
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -103,8 +99,7 @@ def save_note(session: str, station: Station) -> KernelNote | None:
 
 
 def noted_kernels(session: str | None = None) -> list[KernelNote]:
-    """Return the remote kernels of one session or of all, newest first, without checking whether
-    they still exist."""
+    """Return the noted kernels, newest first, which may have ended."""
     try:
         paths = list(sockets_folder().glob(f"*{_NOTE_SUFFIX}"))
     except OSError:
@@ -131,40 +126,15 @@ class ConnectedKernel(NamedTuple):
     transport: Transport
     token: bytes
     cell: int = 0
-    """The cell running in a reattached kernel; 0 for none."""
     was_reattached: bool = False
     ready: KernelReady | None = None
     noted: KernelNote | None = None
     """The note to find it by; None if no other host should find it."""
 
 
-def start_remote(
-    address: Address,
-    asked: Mapping[str, Any],
-    session: str,
-    ask: Ask,
-    given_up: threading.Event,
-) -> ConnectedKernel:
-    """Start a remote kernel. Raises `KernelError`, also if it is given up.
-
-    asked: the request, as `worker.station` reads it. session: the id of the session that
-    can find it again; empty for none.
-    """
-    station = Station(address.text, address.label, secrets.token_hex(8), secrets.token_hex(16))
-    host, token = secrets.token_hex(8), os.urandom(TOKEN_SIZE)
-    began = {**asked, "bootstrap": BOOTSTRAP, "kernel_token": token.hex()}
-    request = {**station.request(host), "received": 0, "start": began}
-    transport = Transport(address, request, ask, given_up)
-    noted = save_note(session, station) if session else None
-    return ConnectedKernel(station, host, transport, token, noted=noted)
-
-
 def attach_remote(noted: KernelNote, ask: Ask) -> ConnectedKernel:
-    """Attach to a remote kernel, even if another host has it.
-
-    Raises `KernelGone` if it has ended; then the output of its last cell is saved, as for a kernel
-    on this machine. Raises `KernelError`.
-    """
+    """Attach to a remote kernel, even if another host has it. Raises `KernelGone` if it has ended;
+    then the output of its last cell is saved. Raises `KernelError`."""
     host, token = secrets.token_hex(8), os.urandom(TOKEN_SIZE)
     asked = {**noted.station.request(host), "received": 0, "attach": token.hex()}
     transport = Transport(parse(noted.station.address), asked, ask)
@@ -184,8 +154,8 @@ def attach_remote(noted: KernelNote, ask: Ask) -> ConnectedKernel:
 
 
 def stop_remote(noted: KernelNote, ask: Ask) -> None:
-    """Stop a waiting kernel, wait for its end, and save its cell's output. Raises `KernelError` if
-    the other machine cannot be reached."""
+    """Stop a waiting kernel, and save its cell's output. Raises `KernelError` if the other machine
+    cannot be reached."""
     with contextlib.suppress(KernelGone):
         request = {**noted.station.request(), "stop": True}
         with contextlib.closing(Transport(parse(noted.station.address), request, ask)) as transport:
@@ -195,8 +165,7 @@ def stop_remote(noted: KernelNote, ask: Ask) -> None:
 
 
 def _save_last_output(noted: KernelNote, transport: Transport) -> None:
-    """Save the output of the cell in which a kernel ended. If it raises `KernelError`, the other
-    machine keeps it."""
+    """If it raises `KernelError`, the other machine keeps the output."""
     link, output, size = Link(), list[bytes](), 0
     data, ended = transport.buffered, False
     try:
@@ -219,13 +188,12 @@ def _save_last_output(noted: KernelNote, transport: Transport) -> None:
             f"The output of the last cell on {noted.station.label} cannot be saved: {why}."
         ) from None
     with contextlib.suppress(OSError):
-        os.write(transport.stdin, confirmed)  # now the station may exit
+        os.write(transport.stdin, confirmed)
     transport.finish(FINISH_TIMEOUT)
 
 
 class RemoteOutput:
-    """The `launch.SeekableOutput` of a remote kernel. The connection's thread writes to it,
-    and the kernel's reader thread reads it."""
+    """The connection's thread writes to it, and the kernel's reader thread reads it."""
 
     def __init__(self, acknowledge: Callable[[int], None]) -> None:
         self.pipe, self._write_end = os.pipe()
@@ -234,10 +202,8 @@ class RemoteOutput:
         self._written = self._read = 0
         self._next = 0
         self._skips: deque[tuple[int, int]] = deque()
-        """Numbers of bytes in the pipe, each with the offset that follows; noted before those bytes
-        are written."""
+        """Numbers of bytes in the pipe, each with the offset that follows."""
         self._pieces: deque[tuple[int, bytes]] = deque()
-        """Pieces read from the pipe but not yet delivered, with their offsets."""
         self._stored = 0
 
     # Called by the connection's thread
@@ -279,7 +245,6 @@ class RemoteOutput:
             self._acknowledge(offset)
 
     def _fill(self) -> bool:
-        """Read from the pipe, waiting if it is empty; returns False at its end."""
         data = rest = os.read(self.pipe, PIECE)
         while rest:
             while self._skips and self._skips[0][0] <= self._read:
@@ -314,16 +279,15 @@ SILENT = 20.0
 s."""
 
 LAST_TRIES = 3
-"""Attempts to reconnect after the kernel is not needed any more, to tell it that it was killed."""
 
 _BEAT = 5.0
 _PENDING_BYTES = 8 * 2**20
-"""Bytes not confirmed by the station, from which on nothing more is taken from the session."""
+"""Unconfirmed bytes from which on nothing more is taken from the session."""
 
 
 class RemoteProcess:
-    """A remote kernel process; implements `launch.Process` and `launch.DetachHandle`. One thread
-    handles the whole connection."""
+    """Implements `launch.Process` and `launch.DetachHandle`; one thread handles the whole
+    connection."""
 
     shares_clock = False
 
@@ -348,10 +312,8 @@ class RemoteProcess:
         self.output = self._output.pipe
         self.reader: Output = self._output
         self._orders: deque[tuple[bytes, bytes]] = deque()
-        """Messages for the station, in addition to frames."""
         self._leaving = threading.Event()
         self._all_sent = False
-        """Whether the session has ended and the station knows."""
         self._connected = True
         self._killed = False
         self._last_tries = LAST_TRIES
@@ -361,11 +323,8 @@ class RemoteProcess:
         self._thread.start()
 
     def signal(self, number: int) -> None:
-        """Send a signal to the kernel and its children, later if there is no connection.
-
-        A killed kernel counts as ended if there is no connection, once the connection is lost, or
-        soon if nobody waits for it.
-        """
+        """Send a signal, later if there is no connection. A killed kernel counts as ended once the
+        connection is lost, or soon if nobody waits for it."""
         self._order(SIGNAL, str(number).encode())
         if number == signal.SIGKILL:
             self._killed = True
@@ -392,8 +351,6 @@ class RemoteProcess:
         self.lifeline.close()
 
     def ended(self) -> None:
-        """Note that the kernel has ended, or counts as ended. If its end is not certain, another
-        host may still find it."""
         if self._noted is not None and self._exited is not None:
             self._noted.forget()
         self.lifeline.close()
@@ -401,7 +358,7 @@ class RemoteProcess:
     def _order(self, kind: bytes = b"", data: bytes = b"") -> None:
         if kind:
             self._orders.append((kind, data))
-        with contextlib.suppress(OSError):  # the thread has ended, or will wake up anyway
+        with contextlib.suppress(OSError):
             self._wake.send(b"o")
 
     # The connection's thread
@@ -426,14 +383,14 @@ class RemoteProcess:
                 each.close()
 
     def _ended(self, code: int) -> None:
-        with contextlib.suppress(InvalidStateError):  # it already counts as ended
+        with contextlib.suppress(InvalidStateError):
             self._code.set_result(code)
         with contextlib.suppress(OSError):
             self._inner.shutdown(socket.SHUT_WR)
 
     def _connect_again(self, why: str) -> Transport | None:
-        """Try to reconnect until it works; returns None once the kernel is not needed any more.
-        Raises `KernelGone` and `KernelClaimed`."""
+        """Returns None once the kernel is not needed any more. Raises `KernelGone` and
+        `KernelClaimed`."""
         self._connected = False
         if self._killed:
             self._ended(-signal.SIGKILL)
@@ -501,8 +458,12 @@ class RemoteProcess:
                             del link.outgoing[:sent]
                         elif key.fileobj is self._woken:
                             self._woken.recv(LINK_PIECE)
-                        elif link.waiting < _PENDING_BYTES and not self._forward():
-                            selector.unregister(self._inner)
+                        elif link.waiting < _PENDING_BYTES:
+                            data = self._inner.recv(LINK_PIECE)
+                            link.send(FRAMES if data else END, data)
+                            if not data:
+                                self._all_sent = True
+                                selector.unregister(self._inner)
                     except BlockingIOError:
                         continue
                     except (OSError, LinkError) as error:
@@ -519,12 +480,6 @@ class RemoteProcess:
         transport.finish(MAX_FINISH_TIMEOUT)
         return ""
 
-    def _forward(self) -> bool:
-        data = self._inner.recv(LINK_PIECE)
-        self._link.send(FRAMES if data else END, data)
-        self._all_sent = not data
-        return bool(data)
-
     def _take(self, data: bytes) -> None:
         for message in self._link.feed(data):
             if message.kind == OUTPUT:
@@ -532,7 +487,7 @@ class RemoteProcess:
             elif message.kind == OFFSET:
                 self._output.skip_to(_parse_number(message.data))
             elif message.kind == FRAMES:
-                with contextlib.suppress(OSError):  # nobody reads, because this host is detaching
+                with contextlib.suppress(OSError):
                     self._inner.sendall(message.data)
             elif message.kind == EXITED:
                 self._exited = _parse_number(message.data)
@@ -556,11 +511,8 @@ class RemoteLauncher:
         session: str = "",
         waiting: ConnectedKernel | None = None,
     ) -> None:
-        """keep_hours: how long an idle kernel waits there for a connection or a screen.
-
-        session: the id of the session that can find it again; empty for none. waiting: the
-        session's waiting kernel, if any, which the first `start` returns.
-        """
+        """session: the session that can find it again; empty for none. waiting: the session's
+        waiting kernel, which the first `start` returns."""
         self._address = address
         self.label, self.address = address.label, address.text
         self._keep = keep_hours * 3600
@@ -572,21 +524,31 @@ class RemoteLauncher:
         return self._waiting is not None
 
     def find(self, python: str | None) -> str:
-        """Return the name unchanged, because the other machine looks up the interpreter."""
         return python or ""
 
     def start(
-        self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: ConnectionState
+        self, executable: str, cwd: str, size: tuple[int, int], wire: ConnectionState
     ) -> RemoteProcess:
         waiting, self._waiting = self._waiting, None
-        env = screen_variables(color, *size)
-        asked = {"python": executable, "cwd": cwd, "env": env, "keep": self._keep}
-        connected = waiting or start_remote(
-            self._address, asked, self._session, wire.ask, wire.given_up
-        )
-        if self._session and connected.noted is None:
+        if waiting is not None:
+            return RemoteProcess(waiting, wire)
+        address, host = self._address, secrets.token_hex(8)
+        station = Station(address.text, address.label, secrets.token_hex(8), secrets.token_hex(16))
+        token = os.urandom(TOKEN_SIZE)
+        asked = {
+            "python": executable,
+            "cwd": cwd,
+            "env": screen_variables(*size),
+            "keep": self._keep,
+            "bootstrap": BOOTSTRAP,
+            "kernel_token": token.hex(),
+        }
+        request = {**station.request(host), "received": 0, "start": asked}
+        transport = Transport(address, request, wire.ask, wire.given_up)
+        noted = save_note(self._session, station) if self._session else None
+        if self._session and noted is None:
             self.problem = "This kernel ends with its screen, because mahtab-tui's folder `run` cannot be used there."
-        return RemoteProcess(connected, wire)
+        return RemoteProcess(ConnectedKernel(station, host, transport, token, noted=noted), wire)
 
     def keep_settings(self, target: SaveTarget) -> dict[str, Any]:
         """Save in the home folder there, with a separate key, so that the user's key stays here."""

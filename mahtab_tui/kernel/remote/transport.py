@@ -32,8 +32,8 @@ from mahtab_tui.kernel.launch import cloudpickle_folder
 from mahtab_tui.worker.link import LINK_PIECE, MAGIC
 
 Ask = Callable[[str, bool], str | None]
-"""Asks the user, and waits. Arguments: the prompt, and whether the answer is hidden. Returns None
-if there is no answer."""
+"""Asks the user: the prompt, and whether the answer is hidden. Returns None if there is no
+answer."""
 
 _LONGEST = 4_000
 
@@ -48,16 +48,13 @@ if not answer:
     sys.exit(1)
 sys.stdout.buffer.write(answer[1:] + b"\\n")
 """
-"""Run by ssh and sudo when they need a password: asks the user through the socket, and prints the
-answer."""
+"""Run by ssh and sudo when they need a password."""
 
 
 class AskpassServer:
-    """A private folder with a program for SSH_ASKPASS and SUDO_ASKPASS, and the socket on which it
-    asks. Must be closed."""
+    """A program for SSH_ASKPASS and SUDO_ASKPASS, and the socket on which it asks."""
 
     def __init__(self, ask: Ask) -> None:
-        """Raises `OSError`."""
         self._ask = ask
         self.waits = False
         self._folder = tempfile.mkdtemp(prefix="mahtab-")
@@ -73,7 +70,7 @@ class AskpassServer:
             "SSH_ASKPASS_REQUIRE": "force",
             "SUDO_ASKPASS": program,
             "MAHTAB_ASKPASS": path,
-            "DISPLAY": os.environ.get("DISPLAY", ":"),  # older versions of ssh need one
+            "DISPLAY": os.environ.get("DISPLAY", ":"),
         }
         threading.Thread(target=self._serve, name="mahtab-askpass", daemon=True).start()
 
@@ -101,15 +98,10 @@ class AskpassServer:
                     asking.sendall(b"=" + answer.encode())
 
 
-class Bundle(NamedTuple):
-    data: bytes
-    digest: str
-
-
 @functools.cache
-def bundle() -> Bundle:
-    """Pack the files. The same files give the same bytes, so that the other machine recognises them
-    by their digest. Raises `KernelError`."""
+def bundle() -> bytes:
+    """Pack the files. The same files give the same bytes, so that the other machine recognises
+    them. Raises `KernelError`."""
     packed = io.BytesIO()
     folders = {"worker": Path(worker.__file__).parent, "cloudpickle": Path(cloudpickle_folder())}
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -118,8 +110,7 @@ def bundle() -> Bundle:
                 entry = zipfile.ZipInfo(f"{name}/{file.relative_to(folder).as_posix()}")
                 entry.compress_type = zipfile.ZIP_DEFLATED
                 archive.writestr(entry, file.read_bytes())
-    data = packed.getvalue()
-    return Bundle(data, hashlib.sha256(data).hexdigest())
+    return packed.getvalue()
 
 
 WANTED = "give ssh://HOST, ssh://USER@HOST:PORT/PATH/TO/PYTHON, or command: and a program with its arguments that runs Python"
@@ -129,20 +120,16 @@ _SSH = re.compile(
 )
 _LABEL = 30
 _ALIVE = ("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3")
-"""Lets ssh itself notice a dead connection, unless the user has set this."""
+"""Lets ssh itself notice a dead connection."""
 
 
 class Address(NamedTuple):
     text: str
-    """As written by the user."""
     label: str
-    """For the header: the host, or the command's first words."""
     argv: tuple[str, ...]
-    """The command whose stdin and stdout are the connection."""
 
 
 def parse(text: str) -> Address:
-    """Parse an address. Raises `KernelError`."""
     if text.startswith("command:"):
         try:
             words = shlex.split(text.removeprefix("command:"))
@@ -175,21 +162,14 @@ def _loader() -> str:
 
 
 CONNECT_TIMEOUT = 60.0
-"""Seconds until the other side sends something: a host may wake up, a container may be downloaded,
-a password may be typed."""
+"""Seconds: a host may wake up, a container may be downloaded, a password may be typed."""
 
 FINISH_TIMEOUT = 1.0
-"""Seconds to wait for the command to send the remaining data and to end."""
 MAX_FINISH_TIMEOUT = 10.0
-"""Seconds after which a command that is still sending data is ended, on a thread that nobody waits
-for."""
 
 _POLL_INTERVAL = 0.2
-"""Seconds between two checks whether the user has given up."""
 _BANNER = 2**20
-"""Maximum bytes printed before the loader's line."""
 _ERROR_CHARS = 4_000
-"""Characters to keep of the command's stderr."""
 
 
 class KernelGone(KernelError):
@@ -208,13 +188,12 @@ class Transport:
         ask: Ask,
         given_up: threading.Event | None = None,
     ) -> None:
-        """Start the command, and connect. asked: the relay's first line. ask: asks the user for a
-        password. given_up: set when nobody waits for the result any more. Raises `KernelError`."""
+        """asked: the first line for the station. given_up: set when nobody waits any more. Raises
+        `KernelError`."""
         self._address = address
         self._given_up = given_up or threading.Event()
         self._errors = ""
         self.buffered = b""
-        """Data received after the greeting."""
         try:
             self._questions = AskpassServer(ask)
         except OSError as error:
@@ -246,7 +225,7 @@ class Transport:
             self._questions.close()
 
     def read_stderr(self) -> bool:
-        """Read the command's stderr; returns False at its end."""
+        """Returns False at its end."""
         try:
             data = os.read(self.stderr, LINK_PIECE)
         except BlockingIOError:
@@ -256,12 +235,11 @@ class Transport:
 
     @property
     def errors(self) -> str:
-        """Return the last line of the command's stderr, without a full stop."""
         lines = self._errors.split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "").rstrip(".")
 
     def exchange(self, data: bytes) -> bytes:
-        """Send data, and return the data that follows. Raises `KernelError` if there is none."""
+        """Send data, and return the data that follows. Raises `KernelError`."""
         deadline = time.monotonic() + CONNECT_TIMEOUT
         self._write(data, deadline)
         return self._read(deadline)
@@ -283,8 +261,10 @@ class Transport:
         files = bundle()
         deadline = time.monotonic() + CONNECT_TIMEOUT
         # Sent before it is requested, because each round trip counts on a slow connection.
-        with contextlib.suppress(KernelError):  # it has ended; its earlier output tells why
-            self._write_line({"digest": files.digest, "size": len(files.data)}, deadline)
+        with contextlib.suppress(KernelError):
+            self._write_line(
+                {"digest": hashlib.sha256(files).hexdigest(), "size": len(files)}, deadline
+            )
         words = self._greeting(deadline)
         version = words[0] if words else "?"
         if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < (3, 9):
@@ -292,7 +272,7 @@ class Transport:
                 f"{self._address.label} has Python {version[:20]}; a kernel needs Python 3.9 or later."
             )
         if self._line(deadline) == b"send":
-            self._write(files.data, deadline)
+            self._write(files, deadline)
         self._write_line(asked, deadline)
         try:
             answer = json.loads(self._line(deadline))
@@ -331,7 +311,6 @@ class Transport:
         return line.rstrip(b"\r")
 
     def _read(self, deadline: float) -> bytes:
-        """Return the data received next. Raises `KernelError` if there is none."""
         while True:
             self._wait(select.POLLIN, self.stdout, deadline)
             with contextlib.suppress(BlockingIOError):

@@ -1,4 +1,4 @@
-"""All commands of the application, and parsing and completing their typed names."""
+"""All commands of the application, and their typed names."""
 
 from __future__ import annotations
 
@@ -27,13 +27,12 @@ _BEGUN = re.compile(r"\s*(/[a-z-]*)")
 
 
 def parse_slash(text: str) -> tuple[str, str] | None:
-    """Split a typed command into name and argument; None if the text is a question."""
+    """Split a typed command into name and argument; None for a question."""
     matched = _SLASH.fullmatch(text.strip())
     return None if matched is None else (matched[1], (matched[2] or "").strip())
 
 
 def complete_slash(text: str, cursor: int) -> Completions | None:
-    """Complete the name of a command at the cursor; None if the text is not a command."""
     begun = _BEGUN.fullmatch(text, 0, cursor)
     if begun is None:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CommandContext:
-    """Gives commands the session, the panes, and the parts of the application that keep state
-    between two commands."""
+    """The parts of the application that commands use."""
 
     app: TerminalApp[int]
     session: Session
@@ -34,7 +33,7 @@ class CommandContext:
     settings: LiveSettings
 
     def copy_selection(self) -> bool:
-        """Copy what is selected on the screen; returns False if nothing is."""
+        """Copy what is selected; returns False if nothing is."""
         from mahtab_tui.tui.external import copy_selection
 
         return copy_selection(self.app, self.panes.selected_text)
@@ -46,7 +45,7 @@ class CommandContext:
             self.panes.editor.text = entered
 
     def with_value(self, value: str, title: str, use: Callable[[str], None], present: str) -> None:
-        """Call `use` with the given value, or ask for one."""
+        """Call `use` with the value, or ask for one."""
         from mahtab_tui.tui.screens.dialog import Prompt, ask
 
         if value:
@@ -57,43 +56,36 @@ class CommandContext:
 
 @dataclass(frozen=True)
 class PaneCommand:
-    """A command that acts in one pane or screen, by an action of the widget."""
+    """Acts in one pane or screen, by an action of the widget."""
 
     id: str
-    """The name by which the user's keymap can change its key."""
+    """Named by the user's keymap."""
     action: str
-    """The widget's action: `action_…` without the prefix."""
+    """`action_…` without the prefix."""
     keys: str
     title: str
     help: str
     group: str
     footer: bool = False
     menu: bool = False
-    """Whether its key works only in the menu of an entry or a call, because letters elsewhere are
-    typed into the editor."""
+    """Whether its key works only in a menu, because letters elsewhere go to the editor."""
     confirm: bool = False
-    """Whether its key in the menu only selects it, so that Enter is needed to run it."""
+    """Whether its key in the menu only selects it."""
     priority: bool = False
-    """Whether it gets its key before the focused widget does."""
 
 
-def pane_command(
-    names: str,
-    text: str,
-    *,
-    group: str,
-    footer: bool = False,
-    menu: bool = False,
-    confirm: bool = False,
-) -> PaneCommand:
-    """Declare a command of a pane. names: the id, the action and the keys. text: title and help."""
-    id, action, keys = names.split()
-    title, _, help = text.partition(": ")
-    return PaneCommand(id, action, keys, title, help, group, footer, menu, confirm)
+def pane_commands(group: str, rows: Mapping[str, str]) -> tuple[PaneCommand, ...]:
+    """Declare the commands of a pane: "id action keys", then flags, and "Title: help"."""
+    found = []
+    for names, text in rows.items():
+        id, action, keys, *flags = names.split()
+        title, _, help = text.partition(": ")
+        true = dict.fromkeys(flags, True)
+        found.append(PaneCommand(id, action, keys, title, help, group, **true))
+    return tuple(found)
 
 
 def bindings(commands: Iterable[PaneCommand]) -> list[BindingType]:
-    """Make a binding for each command that has a key of its own."""
     return [
         Binding(
             each.keys,
@@ -113,51 +105,44 @@ Group = Literal["Input", "Session", "Panes", "Screen"]
 
 @dataclass(frozen=True, kw_only=True)
 class Command(PaneCommand):
-    """A command of the application, run by its key, from the palette, or as ``/slash argument``."""
+    """Runs by its key, from the palette, or as ``/slash argument``."""
 
     run: Callable[[CommandContext, str], None]
-    slash: str = ""
-    argument: str = ""
-    over_screens: bool = False
-    """Whether it may run while a screen covers the panes."""
-    over_questions: bool = False
-    """Whether it may run while a dialog waits for an answer."""
-    available: Callable[[CommandContext], bool] = lambda context: True
-    """Whether it can do anything now; if not, the footer hides it."""
+    slash: str
+    argument: str
+    over_screens: bool
+    over_questions: bool
+    available: Callable[[CommandContext], bool]
+    """If not, the footer hides it."""
 
 
 def command(
     names: str,
     text: str,
-    group: Group,
     *,
+    group: Group,
     footer: bool = False,
-    slash: str = "",
-    argument: str = "",
     priority: bool = True,
     over_screens: bool | None = None,
     over_questions: bool = False,
-    when: Callable[[CommandContext], bool] = lambda context: True,
+    available: Callable[[CommandContext], bool] = lambda context: True,
 ) -> Callable[[Callable[..., None]], Command]:
-    """Declare the function below as a command. With `argument`, the function also gets the text
-    typed after the slash name.
+    """Declare the function below as a command; with an argument, it also gets the typed text.
 
-    names: the id, and the keys if it has any. text: title and help. over_screens: defaults to True
-    for the groups Session and Screen.
+    names: the id, its keys and its slash name with the argument, as in "help f1 /help TOPIC".
+    text: title and help. over_screens: by default for the groups Session and Screen.
     """
+    names, _, slash = names.partition(" /")
     id, _, keys = names.partition(" ")
+    slash, _, argument = slash.partition(" ")
     title, _, help = text.partition(": ")
-
-    def decorate(function: Callable[..., None]) -> Command:
-        return Command(
-            *(id, f"command({id!r})", keys, title, help, group, footer),
-            priority=priority,
-            slash=slash,
-            argument=argument,
-            run=function if argument else lambda context, _: function(context),
-            over_screens=group in ("Session", "Screen") if over_screens is None else over_screens,
-            over_questions=over_questions,
-            available=when,
-        )
-
-    return decorate
+    return lambda function: Command(
+        *(id, f"command({id!r})", keys, title, help, group, footer),
+        priority=priority,
+        slash=slash,
+        argument=argument,
+        run=function if argument else lambda context, _: function(context),
+        over_screens=group in ("Session", "Screen") if over_screens is None else over_screens,
+        over_questions=over_questions,
+        available=available,
+    )

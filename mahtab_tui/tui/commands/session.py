@@ -16,32 +16,32 @@ from mahtab_tui.tui.commands.command import CommandContext, command
 
 if TYPE_CHECKING:
     from textual.app import App
+    from textual.content import Content
 
     from mahtab_tui.session import Session
     from mahtab_tui.session.notebooks import Notebook
     from mahtab_tui.store.database import HistoryEntry
 
+_input = partial(command, group="Input")
+_session = partial(command, group="Session")
+
 NO_NOTEBOOK = "This session has no notebook: mahtab-tui FILE.ipynb opens one, and /export FILE.ipynb makes one from this session."
 
 
-@command(
+@_session(
     "focus-approval f7",
     "Answer: Go to what waits for you: code, a search, or input() of a cell",
-    "Session",
     footer=True,
     over_screens=False,
-    when=lambda context: context.panes.prompt_row is not None,
+    available=lambda context: context.panes.prompt_row is not None,
 )
 def answer(context: CommandContext) -> None:
     if (row := context.panes.prompt_row) is not None:
         row.focus()
 
 
-@command(
-    "toggle-mode f2",
-    "Python / Ask: Go from Python to Ask or back; the draft stays",
-    "Input",
-    footer=True,
+@_input(
+    "toggle-mode f2", "Python / Ask: Go from Python to Ask or back; the draft stays", footer=True
 )
 def toggle_mode(context: CommandContext) -> None:
     editor, prose = context.panes.editor, context.panes.transcript.failed_prose
@@ -52,12 +52,7 @@ def toggle_mode(context: CommandContext) -> None:
     editor.focus()
 
 
-@command(
-    "history-search ctrl+r",
-    "Search history: Search the inputs of all sessions",
-    "Input",
-    slash="history",
-)
+@_input("history-search ctrl+r /history", "Search history: Search the inputs of all sessions")
 def search_history(context: CommandContext) -> None:
     from mahtab_tui.tui.screens.listing import HistorySearch
 
@@ -74,10 +69,9 @@ def search_history(context: CommandContext) -> None:
     context.app.push_screen(HistorySearch(context.history), chosen)
 
 
-@command(
+@_input(
     "edit-input f4,ctrl+g",
     "Open in $EDITOR: Edit the input in your editor; what you save comes back",
-    "Input",
 )
 def edit_input(context: CommandContext) -> None:
     # Deferred, because the screen is not drawn while the key's own event is handled.
@@ -97,16 +91,12 @@ def _edit_input(context: CommandContext) -> None:
     editor.focus()
 
 
-@command(
-    "explain alt+h",
-    "Explain: Show signature and docstring of the function call at the cursor",
-    "Input",
-)
+@_input("explain alt+h", "Explain: Show signature and docstring of the function call at the cursor")
 def explain(context: CommandContext) -> None:
     context.panes.editor.explain()
 
 
-@command("suggest alt+s", "Suggest: Let the suggestion model complete the input", "Input")
+@_input("suggest alt+s", "Suggest: Let the suggestion model complete the input")
 def suggest(context: CommandContext) -> None:
     if not context.panes.editor.suggest():
         context.app.notify(
@@ -114,28 +104,24 @@ def suggest(context: CommandContext) -> None:
         )
 
 
-@command(
+@_input(
     "find-input ctrl+f",
     "Find: Find a text in the input, or in the transcript or namespace if that has the focus",
-    "Input",
 )
 def find(context: CommandContext) -> None:
     context.panes.find()
 
 
-@command(
+@_input(
     "take-offer alt+i",
     "Insert suggestion: Put the suggested line into the input, such as an installation or another Python",
-    "Input",
 )
 def accept_offer(context: CommandContext) -> None:
     context.offers.accept()
 
 
-@command(
-    "explain-error alt+x",
-    "Explain error: Begin a question about the last error; Enter sends it",
-    "Input",
+@_input(
+    "explain-error alt+x", "Explain error: Begin a question about the last error; Enter sends it"
 )
 def explain_error(context: CommandContext) -> None:
     if question := context.panes.transcript.question_about_error:
@@ -145,10 +131,9 @@ def explain_error(context: CommandContext) -> None:
         context.app.notify("There is no error to explain: no cell has failed.")
 
 
-@command(
+@_session(
     "stop escape",
     "Stop: Stop the model or the running cell; press it again to kill the kernel",
-    "Session",
     footer=True,
     priority=False,
 )
@@ -156,10 +141,9 @@ def stop(context: CommandContext) -> None:
     context.interrupter.stop()
 
 
-@command(
+@_session(
     "interrupt-or-copy ctrl+c",
     "Stop, copy or clear: Stop what runs; else copy the selection; else clear the editor",
-    "Session",
     over_questions=True,
 )
 def interrupt_or_copy(context: CommandContext) -> None:
@@ -169,12 +153,10 @@ def interrupt_or_copy(context: CommandContext) -> None:
         context.panes.editor.clear()
 
 
-@command(
-    "cycle-approval f8",
+@_session(
+    "cycle-approval f8 /approval",
     "Approval: Ask before the model's code runs, review what it changed, or just run it",
-    "Session",
     footer=True,
-    slash="approval",
 )
 def cycle_approval(context: CommandContext) -> None:
     modes = get_args(ApprovalMode)
@@ -182,12 +164,9 @@ def cycle_approval(context: CommandContext) -> None:
     info.set_approval(modes[(modes.index(info.approval) + 1) % len(modes)])
 
 
-@command(
-    "plan alt+l",
+@_session(
+    "plan alt+l /plan RUN",
     "Plan: Plan mode: the model only reads and proposes steps; /plan run carries them out",
-    "Session",
-    slash="plan",
-    argument="RUN",
 )
 def plan(context: CommandContext, argument: str) -> None:
     profile = context.session.info
@@ -203,12 +182,9 @@ def plan(context: CommandContext, argument: str) -> None:
             context.refuse("Write /plan or /plan run.", f"/plan {argument}")
 
 
-@command(
-    "undo",
+@_session(
+    "undo /undo CELL",
     "Undo cells: Undo what the last cell or answer did to variables, or everything from a cell on",
-    "Session",
-    slash="undo",
-    argument="CELL",
 )
 def undo(context: CommandContext, cell: str) -> None:
     number = cell_number(cell)
@@ -219,14 +195,13 @@ def undo(context: CommandContext, cell: str) -> None:
 
 
 def cell_number(typed: str) -> int | None:
-    """Parse a typed cell number, such as ``12`` or ``In [12]``; 0 if nothing was typed, None if it
-    is no cell."""
+    """Parse ``12`` or ``In [12]``; 0 if nothing was typed, None if it is no cell."""
     number = typed.strip().removeprefix("In").strip(" []")
     return int(number or 0) if not number or (number.isdecimal() and len(number) < 10) else None
 
 
 def ask_to_undo(app: App[int], session: Session, cell: int | None) -> None:
-    """Show what an undo would do, and ask for confirmation. cell: None for what ran last."""
+    """Show what an undo would do, and ask. cell: None for what ran last."""
     from mahtab_tui.kernel.base import KernelError
     from mahtab_tui.tui.screens.session_info import UndoScreen
 
@@ -245,21 +220,14 @@ def ask_to_undo(app: App[int], session: Session, cell: int | None) -> None:
         )
 
 
-@command(
-    "redo",
-    "Redo cells: Reverse the last undo, if no other cell has run since",
-    "Session",
-    slash="redo",
-)
+@_session("redo /redo", "Redo cells: Reverse the last undo, if no other cell has run since")
 def redo(context: CommandContext) -> None:
     context.session.kernel_control.redo()
 
 
-@command(
-    "reset f9",
+@_session(
+    "reset f9 /reset",
     "Reset kernel: Start a new kernel with an empty namespace; the transcript stays",
-    "Session",
-    slash="reset",
 )
 def reset(context: CommandContext) -> None:
     from mahtab_tui.tui.screens.dialog import confirm
@@ -273,33 +241,19 @@ def reset(context: CommandContext) -> None:
     )
 
 
-@command(
-    "kill-kernel",
-    "Kill kernel: Kill an unresponsive kernel, and start a new one",
-    "Session",
-    slash="kill",
-)
+@_session("kill-kernel /kill", "Kill kernel: Kill an unresponsive kernel, and start a new one")
 def kill_kernel(context: CommandContext) -> None:
     context.interrupter.ask_to_kill()
 
 
-@command(
-    "model",
-    "Model: Choose the model that answers; the conversation stays",
-    "Session",
-    slash="model",
-    argument="NAME",
-)
+@_session("model /model NAME", "Model: Choose the model that answers; the conversation stays")
 def choose_model(context: CommandContext, name: str) -> None:
     context.settings.choose_model(name)
 
 
-@command(
-    "python",
+@_session(
+    "python /python PATH",
     "Interpreter: Choose the kernel's Python: a file or a virtual environment",
-    "Session",
-    slash="python",
-    argument="PATH",
 )
 def choose_python(context: CommandContext, path: str) -> None:
     context.with_value(
@@ -310,12 +264,9 @@ def choose_python(context: CommandContext, path: str) -> None:
     )
 
 
-@command(
-    "kernel",
+@_session(
+    "kernel /kernel ADDRESS",
     "Kernel…: Choose where the kernel runs: here, over ssh, in a container; its variables stay there",
-    "Session",
-    slash="kernel",
-    argument="ADDRESS",
 )
 def choose_kernel(context: CommandContext, address: str) -> None:
     from mahtab_tui.tui.screens.listing import choose_kernel
@@ -323,13 +274,7 @@ def choose_kernel(context: CommandContext, address: str) -> None:
     choose_kernel(context, address)
 
 
-@command(
-    "directory",
-    "Working directory: Change the kernel's working directory",
-    "Session",
-    slash="cd",
-    argument="PATH",
-)
+@_session("directory /cd PATH", "Working directory: Change the kernel's working directory")
 def change_directory(context: CommandContext, path: str) -> None:
     context.with_value(
         path,
@@ -339,34 +284,22 @@ def change_directory(context: CommandContext, path: str) -> None:
     )
 
 
-@command("agents", "Agents: List the agents in the session", "Session", slash="agents")
+@_session("agents /agents", "Agents: List the agents in the session")
 def agents(context: CommandContext) -> None:
     context.session.notice(context.session.joined_agents.sentence())
 
 
-@command(
-    "pause",
-    "Pause agent: Pause an agent, or let it continue",
-    "Session",
-    slash="pause",
-    argument="NAME",
-)
+@_session("pause /pause NAME", "Pause agent: Pause an agent, or let it continue")
 def pause_agent(context: CommandContext, name: str) -> None:
     context.session.notice(context.session.joined_agents.pause(name))
 
 
-@command(
-    "disconnect",
-    "Disconnect agent: Disconnect an agent from the session",
-    "Session",
-    slash="disconnect",
-    argument="NAME",
-)
+@_session("disconnect /disconnect NAME", "Disconnect agent: Disconnect an agent from the session")
 def disconnect_agent(context: CommandContext, name: str) -> None:
     context.session.notice(context.session.joined_agents.disconnect(name))
 
 
-@command("skills", "Skills: Find, read, load, edit and create skills", "Session", slash="skills")
+@_session("skills /skills", "Skills: Find, read, load, edit and create skills")
 def skills(context: CommandContext) -> None:
     from mahtab_tui.tui.external import open_in_editor
     from mahtab_tui.tui.screens.skills import SkillsScreen
@@ -385,13 +318,7 @@ def skills(context: CommandContext) -> None:
         context.app.push_screen(screen)
 
 
-@command(
-    "unload-skill",
-    "Unload skill: Stop giving a loaded skill to the model",
-    "Session",
-    slash="unload",
-    argument="NAME",
-)
+@_session("unload-skill /unload NAME", "Unload skill: Stop giving a loaded skill to the model")
 def unload_skill(context: CommandContext, name: str) -> None:
     from mahtab_tui.knowledge.library import SkillNotFound
     from mahtab_tui.tui.screens.dialog import ask
@@ -407,11 +334,9 @@ def unload_skill(context: CommandContext, name: str) -> None:
         context.app.notify(str(error) if name else "No skill is loaded.", "warning")
 
 
-@command(
-    "instructions",
+@_session(
+    "instructions /instructions",
     "Instructions: Show the instructions that the model gets with every question, and trust a project's",
-    "Session",
-    slash="instructions",
 )
 def instructions(context: CommandContext) -> None:
     from mahtab_tui.tui.screens.session_info import InstructionsScreen
@@ -419,11 +344,9 @@ def instructions(context: CommandContext) -> None:
     context.app.push_screen(InstructionsScreen(context.session.knowledge.read_instructions))
 
 
-@command(
-    "mcp",
+@_session(
+    "mcp /mcp",
     "MCP servers: List MCP servers with their state, tools and messages, and start one again",
-    "Session",
-    slash="mcp",
 )
 def mcp(context: CommandContext) -> None:
     from mahtab_tui.tui.screens.output import PagerScreen
@@ -445,47 +368,38 @@ def mcp(context: CommandContext) -> None:
     context.app.push_screen(ServersScreen(session.knowledge.servers, session.secrets.mask, show))
 
 
-@command(
-    "usage",
-    "Usage: Show what the session, each question and each search have used and cost",
-    "Session",
-    slash="usage",
+@_session(
+    "usage /usage", "Usage: Show what the session, each question and each search have used and cost"
 )
 def usage(context: CommandContext) -> None:
-    from mahtab_tui.tui.screens.session_info import UsageScreen
+    from mahtab_tui.tui.screens.session_info import ReportScreen
 
-    context.app.push_screen(UsageScreen(context.session.spending.table))
+    table = context.session.spending.table
+    context.app.push_screen(ReportScreen("Usage", table, id="usage-rows"))
 
 
-@command(
-    "context",
-    "Context: Show what fills the model's window, and what shortens it",
-    "Session",
-    slash="context",
-)
+@_session("context /context", "Context: Show what fills the model's window, and what shortens it")
 def context(context: CommandContext) -> None:
-    from mahtab_tui.tui.screens.session_info import ContextScreen
+    from mahtab_tui.tui.screens.session_info import ReportScreen, context_lines
 
-    context.app.push_screen(ContextScreen(context.session.context_use))
+    def report(width: int) -> Content:
+        return context_lines(context.session.context_use(), width)
+
+    screen = ReportScreen("Context", report, text="counting …", id="context-rows")
+    context.app.push_screen(screen)
 
 
-@command(
-    "compact",
+@_session(
+    "compact /compact WHAT TO KEEP",
     "Compact: Let the model summarise the conversation before the last question; you may say what to keep",
-    "Session",
-    slash="compact",
-    argument="WHAT TO KEEP",
 )
 def compact(context: CommandContext, keep: str) -> None:
     context.session.compact(keep)
 
 
-@command(
-    "export",
+@_session(
+    "export /export [FILE] [shown] [whole]",
     "Export: Export the session as a notebook, script, Markdown or page",
-    "Session",
-    slash="export",
-    argument="[FILE] [shown] [whole]",
 )
 def export(context: CommandContext, typed: str) -> None:
     from mahtab_tui.session import notebooks
@@ -510,11 +424,9 @@ def export(context: CommandContext, typed: str) -> None:
         notebooks.export(session, order)
 
 
-@command(
-    "sessions",
+@_session(
+    "sessions /sessions",
     "Sessions: Search the conversations and cells of all sessions; read, resume, rename or delete one",
-    "Session",
-    slash="sessions",
 )
 def sessions(context: CommandContext) -> None:
     from mahtab_tui.tui.screens.dialog import ask
@@ -527,12 +439,8 @@ def sessions(context: CommandContext) -> None:
     )
 
 
-@command(
-    "rename",
-    "Rename session: Change the title of this session in lists of sessions",
-    "Session",
-    slash="rename",
-    argument="TITLE",
+@_session(
+    "rename /rename TITLE", "Rename session: Change the title of this session in lists of sessions"
 )
 def rename(context: CommandContext, title: str) -> None:
     from mahtab_tui.session.inbox import rename_session
@@ -540,12 +448,9 @@ def rename(context: CommandContext, title: str) -> None:
     context.with_value(title, "Title of this session", partial(rename_session, context.session), "")
 
 
-@command(
-    "run",
+@_session(
+    "run /run [CELL | to CELL]",
     "Run notebook: Run all cells of the notebook until one fails, those up to a cell, or a single one",
-    "Session",
-    slash="run",
-    argument="[CELL | to CELL]",
 )
 def run(context: CommandContext, typed: str) -> None:
     to, number = typed.startswith("to "), cell_number(typed.removeprefix("to "))
@@ -573,12 +478,9 @@ def run_notebook(app: App[int], session: Session, start: Callable[[Notebook], No
         app.notify(str(error), severity="warning")
 
 
-@command(
-    "save",
+@_session(
+    "save /save [FILE]",
     "Save notebook: Write the notebook back to its file, or a copy to another one",
-    "Session",
-    slash="save",
-    argument="[FILE]",
 )
 def save(context: CommandContext, typed: str) -> None:
     if context.session.notebook is None:
@@ -615,11 +517,9 @@ def _save_notebook(session: Session, notebook: Notebook, typed: str) -> None:
             )
 
 
-@command(
-    "clear ctrl+l",
+@_session(
+    "clear ctrl+l /clear",
     "Clear transcript: Empty the transcript; nothing else is lost",
-    "Session",
-    slash="clear",
     over_screens=False,
 )
 def clear(context: CommandContext) -> None:

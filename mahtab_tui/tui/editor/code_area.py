@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -33,7 +33,7 @@ _CLOSES = {")": "(", "]": "[", "}": "{"}
 
 
 class SourceSpan(NamedTuple):
-    """A string, or a pair of brackets with the text between them; `end` is inclusive."""
+    """A string, or a pair of brackets; `end` is inclusive."""
 
     start: int
     end: int
@@ -41,7 +41,7 @@ class SourceSpan(NamedTuple):
 
 
 def find_source_spans(text: str) -> Iterator[SourceSpan]:
-    """Yield the strings and matched bracket pairs of a text, ordered by their ends."""
+    """Yield strings and matched brackets, ordered by their ends."""
     opened: list[tuple[str, int]] = []
     for piece in _PIECE.finditer(text):
         if piece["string"]:
@@ -54,12 +54,11 @@ def find_source_spans(text: str) -> Iterator[SourceSpan]:
 
 
 def strip_literals(text: str) -> str:
-    """Remove comments, and empty all strings."""
     return _PIECE.sub(lambda piece: '""' if piece["string"] else piece["bracket"] or "", text)
 
 
 def map_outside_strings(text: str, convert: Callable[[str], str]) -> str:
-    """Apply a function to the text outside strings and comments."""
+    """Apply a function outside strings and comments."""
     parts: list[str] = []
     end = 0
     for piece in _PIECE.finditer(text):
@@ -85,17 +84,15 @@ _ROLES = {
 
 
 LONGEST_LINE, MOST_LINES = 5_000, 2_000
-"""Characters of a line, and lines, up to which a text is highlighted."""
+"""Up to which a text is highlighted."""
 
 _SIGN = re.compile(
     r"^\s*(?:[^\W\d][\w.]*\s*=\s*)?(!(?!=)|%%?[^\W\d]\w*)|^\s*(\?\??)|^\s*[^\W\d][\w.]*(?:\[[^\]]*\])*(\?\??)\s*$"
 )
-"""The prefixes and suffixes of IPython syntax: ``!command``, ``%magic``, ``object?``."""
+"""IPython's ``!command``, ``%magic``, ``object?``."""
 
 
 class CodeArea(TextArea):
-    """Edits Python, or plain text if `python` is off. Enter submits complete text."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+j,shift+enter,alt+enter", "new_line", "New line", show=False),
         Binding("ctrl+enter", "submit", "Run", show=False),
@@ -110,7 +107,6 @@ class CodeArea(TextArea):
 
     def __init__(self, text: str = "", *, id: str | None = None) -> None:
         self.typing = False
-        """True while cursor moves are caused by typing."""
         super().__init__(
             text,
             language="python",
@@ -140,13 +136,15 @@ class CodeArea(TextArea):
         self.app.theme_changed_signal.subscribe(self, lambda theme: self._apply_theme_colours())
 
     def _apply_theme_colours(self) -> None:
-        self.register_theme(
-            _editor_theme({**self.app.get_theme_variable_defaults(), **self.app.theme_variables})
-        )
+        variables = {**self.app.get_theme_variable_defaults(), **self.app.theme_variables}
+        styles: dict[str, Style] = {}
+        for role, captures in _ROLES.items():
+            style = Style(color=Color.parse(variables[role]).rich_color)
+            styles |= dict.fromkeys(captures.split(), style)
+        styles["comment"] += ITALIC
+        self.register_theme(TextAreaTheme(name="roles", syntax_styles=styles))
         self.theme = "roles"
         self.notify_style_update()
-
-    # Keys
 
     async def on_key(self, event: Key) -> None:
         if event.key == "enter":
@@ -171,7 +169,6 @@ class CodeArea(TextArea):
 
     @property
     def cursor_index(self) -> int:
-        """The cursor's offset, in characters from the start."""
         return len(self.get_text_range((0, 0), self.cursor_location))
 
     @contextmanager
@@ -212,7 +209,7 @@ class CodeArea(TextArea):
             self._shift_lines(_dedent)
 
     def action_delete_left(self) -> None:
-        """Delete one character, or leading white space back to the previous stop."""
+        """Delete one character, or indentation back to the previous stop."""
         row, column = self.cursor_location
         before = self.document.get_line(row)[:column]
         if self.python and self.selection.is_empty and before and not before.strip(" "):
@@ -248,13 +245,10 @@ class CodeArea(TextArea):
         self._replace_via_keyboard(self.collapse_paste(text), *self.selection)
 
     def collapse_paste(self, text: str) -> str:
-        """Return the text to insert for a paste."""
         return text
 
-    # Brackets
-
     def find_matching_bracket(self, bracket: str, search_from: Location) -> Location | None:
-        """Find nothing: `get_line` highlights the pair, without those in strings."""
+        """`get_line` highlights the pair, but none in strings."""
         return None
 
     def watch_selection(self, selection: Selection) -> None:
@@ -267,10 +261,10 @@ class CodeArea(TextArea):
             return ()
 
         offset, text = self.cursor_index, self.text
-        spans = [span for span in find_source_spans(text) if span.bracket]
-        pairs = {end: span for span in spans for end in (span.start, span.end)}
-        pair = pairs.get(offset) or (pairs.get(offset - 1) if column else None)
-        return tuple(location(text, end) for end in pair[:2]) if pair else ()
+        spans = (span[:2] for span in find_source_spans(text) if span.bracket)
+        pairs = {end: span for span in spans for end in span}
+        pair = pairs.get(offset) or (pairs.get(offset - 1) if column else None) or ()
+        return tuple(location(text, end) for end in pair)
 
     def get_line(self, line_index: int) -> Text:
         line = super().get_line(line_index)
@@ -292,30 +286,28 @@ class CodeArea(TextArea):
             del before._syntax_tree
 
     def _build_highlight_map(self) -> None:
-        """Highlight short texts only, because Textual queries all lines at each edit."""
+        """Highlight short texts only: Textual queries all lines at each edit."""
         lines = self.document.lines
-        highlighted = self.python and max(map(len, lines)) <= LONGEST_LINE
-        if not highlighted or len(lines) > MOST_LINES:
+        is_short = len(lines) <= MOST_LINES and max(map(len, lines)) <= LONGEST_LINE
+        if not (self.python and is_short):
             self._line_cache.clear()
             self._highlights.clear()
             return
         super()._build_highlight_map()
         for row, line in enumerate(lines):
             if sign := _SIGN.search(line):
-                group = next(number for number in (1, 2, 3) if sign.start(number) >= 0)
-                start, end = (len(line[:offset].encode()) for offset in sign.span(group))
+                span = sign.span(sign.lastindex or 0)
+                start, end = (len(line[:offset].encode()) for offset in span)
                 self._highlights[row].append((start, end, "keyword"))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Respect a maximum height in vh, which Textual ignores before the parent has a height."""
-        height, most = (
-            super().get_content_height(container, viewport, width),
-            self.styles.max_height,
-        )
+        """Respect a maximum height in vh, which Textual ignores at first."""
+        height = super().get_content_height(container, viewport, width)
+        most = self.styles.max_height
         return height if most is None else min(height, int(most.resolve(viewport, viewport)))
 
     def _refresh_size(self) -> None:
-        """Scroll to the cursor again, because Textual scrolls before it knows the new height."""
+        """Scroll to the cursor again, after the height is known."""
         super()._refresh_size()
         self.scroll_cursor_visible()
 
@@ -325,15 +317,6 @@ class CodeArea(TextArea):
         row, column = self.cursor_location
         if row < self.document.line_count and column <= len(self.document.get_line(row)):
             super()._recompute_cursor_offset()  # type: ignore[no-untyped-call]
-
-
-def _editor_theme(variables: Mapping[str, str]) -> TextAreaTheme:
-    styles: dict[str, Style] = {}
-    for role, captures in _ROLES.items():
-        style = Style(color=Color.parse(variables[role]).rich_color)
-        styles |= dict.fromkeys(captures.split(), style)
-    styles["comment"] += ITALIC
-    return TextAreaTheme(name="roles", syntax_styles=styles)
 
 
 def location(text: str, offset: int) -> Location:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.cells import cell_len
 from textual.content import Content
-from textual.events import Click, Key, MouseScrollDown, MouseScrollUp
+from textual.events import Click, Key
 from textual.geometry import Offset
 from textual.message import Message
 from textual.widget import Widget
@@ -33,7 +33,7 @@ _WIDEST = 90
 
 
 class CompletionList(Widget):
-    """A list of completions. It never gets the focus: the editor handles its keys."""
+    """The editor handles its keys; it never gets the focus."""
 
     can_focus = False
     ALLOW_SELECT: ClassVar[bool] = False
@@ -47,7 +47,7 @@ class CompletionList(Widget):
         self.display = False
         self.items: tuple[Completion, ...] = ()
         self.requested = False
-        """Whether the user opened the list or moved in it, so that Enter accepts a row."""
+        """Whether the user opened the list or moved in it: then Enter accepts."""
         self._label_width = self._chosen = self._top = self._more = 0
 
     @property
@@ -61,12 +61,11 @@ class CompletionList(Widget):
     def open(
         self, items: tuple[Completion, ...], more: int, at: Offset, *, requested: bool
     ) -> None:
-        """Show a list below the screen's cell `at`, or above it if there is no room."""
+        """Show a list below the screen's cell `at`, or above it."""
         before = self.chosen.label if self.is_open and self._chosen else None
         self.items, self._more, self.requested = items, more, requested
-        self._chosen = next((index for index, item in enumerate(items) if item.label == before), 0)
         self._top = 0
-        self._follow()
+        self._choose(next((row for row, item in enumerate(items) if item.label == before), 0))
         self._label_width = min(_LABEL, max(cell_len(one_line(item.label)) for item in items))
         row = self._label_width + _KIND + 6 + max(cell_len(one_line(item.doc)) for item in items)
         width = min(self.screen.size.width, max(row, self._foot().cell_length + 1), _WIDEST)
@@ -83,22 +82,20 @@ class CompletionList(Widget):
     def narrow(self, items: tuple[Completion, ...]) -> None:
         chosen = self.chosen
         self.items, self._more = items, 0
-        self._chosen = items.index(chosen) if chosen in items else 0
-        self._follow()
-        self.refresh()
+        self._choose(items.index(chosen) if chosen in items else 0)
 
     def close(self) -> None:
         self.display = False
 
     def move(self, step: int) -> None:
         chosen, count = self._chosen + step, len(self.items)
-        self._chosen = chosen % count if abs(step) == 1 else max(0, min(count - 1, chosen))
         self.requested = True
-        self._follow()
-        self.refresh()
+        self._choose(chosen % count if abs(step) == 1 else max(0, min(count - 1, chosen)))
 
-    def _follow(self) -> None:
-        self._top = max(0, min(max(self._top, self._chosen - ROWS + 1), self._chosen))
+    def _choose(self, index: int) -> None:
+        self._chosen = index
+        self._top = max(0, min(max(self._top, index - ROWS + 1), index))
+        self.refresh()
 
     def render(self) -> Content:
         end = min(len(self.items), self._top + ROWS)
@@ -126,14 +123,6 @@ class CompletionList(Widget):
         if event.y < ROWS and index < len(self.items):
             self.post_message(self.Picked(self.items[index]))
 
-    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
-        event.stop()
-        self.move(1)
-
-    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
-        event.stop()
-        self.move(-1)
-
 
 Complete = Callable[[str, int], "Completions"]
 """Completes code at a cursor; raises `KernelError`."""
@@ -141,12 +130,12 @@ Complete = Callable[[str, int], "Completions"]
 _TRIGGER = re.compile(
     r"""[^\W\d]\w$|\.\w*$|\[["']?$|/$|^\s*%%?\w*$|\b(?:import|from)\s+[\w.]*$|^(?:[^"'#]|"[^"]*"|'[^']*')*["'][^"']*$"""
 )
-"""Text before the cursor that triggers completion; the last alternative is an open string."""
+"""Text that triggers completion; last, an open string."""
 
 _STEPS = {"down": 1, "up": -1, "pagedown": ROWS, "pageup": -ROWS}
 
 _PENDING_RETRY = 0.3
-"""Seconds until another request, while an MCP server is still starting."""
+"""Seconds until another request, while an MCP server starts."""
 
 
 class CompletionRequest(NamedTuple):
@@ -154,7 +143,7 @@ class CompletionRequest(NamedTuple):
     cursor: int
     """Offset in characters."""
     by_key: bool
-    """Whether the user pressed a key for it, rather than just typing."""
+    """Whether the user pressed a key for it."""
     python: bool
 
 
@@ -166,7 +155,7 @@ class Completer:
         complete: Complete | None,
         complete_question: Complete | None,
     ) -> None:
-        """complete, complete_question: called on a thread; None disables completion."""
+        """complete, complete_question: called on a thread; None disables."""
         self._area = area
         self._list = shown
         self._complete = complete
@@ -174,10 +163,8 @@ class Completer:
         self._fetcher = Fetcher(area, at_once=1)
         self._prefix = ""
 
-    # Keys
-
     def handle_key(self, event: Key) -> bool:
-        """Handle a key for the list; returns False if the key does not concern it."""
+        """Return False if the key does not concern the list."""
         shown = self._list
         if not shown.is_open:
             return False
@@ -194,8 +181,7 @@ class Completer:
         return True
 
     def handle_tab(self) -> bool:
-        """Insert the selected completion, or request some; returns False if Tab acts on the
-        text."""
+        """Insert or request completions; return False if Tab acts on the text."""
         area, before = self._area, self._text_before_cursor
         if self._list.is_open:
             self.accept(self._list.chosen)
@@ -207,15 +193,16 @@ class Completer:
         return True
 
     def update_after_edit(self, *, by_character: bool) -> None:
-        """Update completions after an edit. by_character: the user typed a character."""
+        """by_character: the user typed a character."""
         area, before = self._area, self._text_before_cursor
         self._fetcher.forget("completion")
-        if self._completer_for(area.python) is None or not (by_character or self._list.is_open):
+        is_open = self._list.is_open
+        if self._completer_for(area.python) is None or not (by_character or is_open):
             worth_it = False
         elif not area.python:
             worth_it = self._starts_mention_or_command(before)
         else:
-            goes_on = self._list.is_open and re.search(r"\w$", before)
+            goes_on = is_open and re.search(r"\w$", before)
             worth_it = bool(_TRIGGER.search(before) or goes_on)
         if worth_it:
             self._narrow()
@@ -233,11 +220,10 @@ class Completer:
 
     def _insert(self, item: Completion) -> None:
         self.close()
-        start = location(self._area.text, len(self._prefix))
-        with self._area.as_typed():
-            self._area.replace(
-                item.text, start, self._area.cursor_location, maintain_selection_offset=False
-            )
+        area = self._area
+        start, end = location(area.text, len(self._prefix)), area.cursor_location
+        with area.as_typed():
+            area.replace(item.text, start, end, maintain_selection_offset=False)
         if item.kind == "folder":
             self._ask(by_key=True)
 
@@ -264,8 +250,6 @@ class Completer:
         in_first_line = self._area.cursor_location[0] == 0
         is_command = in_first_line and complete_slash(before, len(before)) is not None
         return is_command or partial_mention(before) is not None
-
-    # Requests and results
 
     def _completer_for(self, python: bool) -> Complete | None:
         return self._complete if python else self._complete_question
@@ -296,19 +280,16 @@ class Completer:
         wanted = (area.text, area.cursor_index, area.python)
         if (request.code, request.cursor, request.python) != wanted or not area.has_focus:
             return
-        if found is None:
+        if found is not None and found.items:
+            self._show(found, request)
+        else:
             self.close()
-            return
-        self._show(found, request)
-        if found.pending:
+        if found is not None and found.pending:
             self._ask(by_key=request.by_key, pause=_PENDING_RETRY)
 
     def _show(self, found: Completions, request: CompletionRequest) -> None:
         code, items, by_key = request.code, found.items, request.by_key
         typed, self._prefix = code[found.start : request.cursor], code[: found.start]
-        if not items:
-            self.close()
-            return
         # The string may not be a file name, or the only item is already typed.
         files = request.python and items[0].kind in ("file", "folder")
         only = len(items) == 1
@@ -323,23 +304,19 @@ class Completer:
 
 
 PAUSE = 0.7
-"""Seconds without a key press before a suggestion is requested."""
 
 Suggest = Callable[[str, bool, Callable[[], bool]], str]
-"""Suggests the rest of a line, or nothing; waits for the model. Gets the text, whether it is
-Python, and a function that returns whether the suggestion is still wanted."""
+"""Suggests the rest of a line. Gets the text, whether it is Python, and a function that tells
+whether it is still wanted."""
 
 
 class InlineSuggester:
-    """Requests and shows inline suggestions. Right or Tab inserts one."""
-
     def __init__(self, area: CodeArea, completions: CompletionList, suggest: Suggest) -> None:
         self._area = area
         self._completions = completions
         self._suggest = suggest
         self._fetcher = Fetcher(area, at_once=1)
         self._request_number = 0
-        """The number of the newest request; older ones are dropped."""
 
     def ask(self, *, at_once: bool) -> None:
         self.cancel()
@@ -376,12 +353,10 @@ Explain = Callable[[str, int], "Explanation | None"]
 """Explains the name at a cursor; raises `KernelError`."""
 
 _WIDEST_CARD, _HIGHEST = 90, 16
-"""Maximum columns and lines, including the border."""
+"""Columns and lines, with the border."""
 
 
 class HelpCard(Static):
-    """Shows an explanation; typing or moving the cursor closes it."""
-
     can_focus = False
 
     def __init__(self, explain: Explain | None) -> None:
@@ -391,7 +366,6 @@ class HelpCard(Static):
         self._fetcher = Fetcher(self)
 
     def ask(self, code: str, cursor: int, at: Offset) -> None:
-        """Explain the name at an offset. at: the cursor's cell on the screen."""
         if (explain := self._explain) is None:
             return
         self._fetcher.ask(

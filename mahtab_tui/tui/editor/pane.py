@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import re
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -44,52 +41,6 @@ _REPLACING = (
 FindChips = Callable[[str], "Sequence[MentionChip]"]
 
 PAUSE = 0.15
-"""Seconds without a key press before mentions are resolved."""
-
-
-def _draw_chip(chip: MentionChip) -> Content:
-    label, size = (" ".join(plain(text).split()) for text in (chip.label, chip.size))
-    style = "$bad on $panel" if chip.missing else "$muted on $panel"
-    return Content.assemble((f" {label} ", "$moon on $panel"), (f"{size} ", style))
-
-
-LONGEST = 2_000
-"""Characters of a text that is classified at each key press."""
-_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*[,.;:?!…]*|\d+[,.?!%]*")
-_CODE_NODES = (
-    ast.Assign,
-    ast.AnnAssign,
-    ast.AugAssign,
-    ast.Attribute,
-    ast.BinOp,
-    ast.Call,
-    ast.Compare,
-    ast.Import,
-    ast.ImportFrom,
-    ast.Subscript,
-)
-
-
-def is_prose(text: str) -> bool:
-    """Return whether a text is a sentence of at least three words and not valid Python."""
-    words = text[: LONGEST + 1].split()
-    if len(text) > LONGEST or len(words) < 3 or _parse(text) is not None:
-        return False
-    return 5 * sum(_WORD.fullmatch(word) is not None for word in words) >= 4 * len(words)
-
-
-def is_code(text: str) -> bool:
-    tree = _parse(text) if len(text) <= LONGEST else None
-    return tree is not None and any(isinstance(node, _CODE_NODES) for node in ast.walk(tree))
-
-
-def _parse(text: str) -> ast.Module | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
 
 
 _GLYPHS: dict[Mode, str] = {"python": "❯", "ask": "◈"}
@@ -99,7 +50,7 @@ _STRAIGHTEN = "Python does not accept curly quotes · Alt+Q makes them straight"
 
 
 class EditorPane(Widget):
-    """Edits Python or a question; a backtick at the very start switches between them."""
+    """Edits Python or a question; a backtick at the start switches."""
 
     ALLOW_MAXIMIZE = True
 
@@ -110,7 +61,6 @@ class EditorPane(Widget):
         mode: Mode
         text: str
         replaces: str = ""
-        """The name of the entry that it replaces; empty for none."""
 
     @dataclass
     class ModeChanged(Message):
@@ -199,14 +149,12 @@ class EditorPane(Widget):
             self._show_mode()
 
     def put(self, mode: Mode, text: str) -> None:
-        """Put an input into the editor, without sending it. The previous one comes back
-        afterwards."""
+        """Put an input into the editor; the previous one comes back after it."""
         if text not in (self.text, "") and not self._replaces:
             self._area.draft = Draft(self.mode, self.text)
         self.mode, self.text = mode, text
 
     def mention(self, target: str) -> None:
-        """Add a mention to the question in the editor, or start a question with it."""
         question = self._area.text.rstrip() if self.mode == "ask" else ""
         self.mode, self.text = "ask", f"{question} {target} ".lstrip()
 
@@ -232,14 +180,19 @@ class EditorPane(Widget):
         elif self._replaces:
             hint = Content(_CHANGING if self._replaces.startswith("place ") else _REPLACING)
         elif self._chips:
-            hint = Content("  ").join(map(_draw_chip, self._chips))
+            parts: list[tuple[str, str]] = []
+            for chip in self._chips:
+                label, size = (" ".join(plain(text).split()) for text in (chip.label, chip.size))
+                style = "$bad on $panel" if chip.missing else "$muted on $panel"
+                parts += [(f" {label} ", "$moon on $panel"), (f"{size} ", style), ("  ", "")]
+            hint = Content.assemble(*parts[:-1])
         else:
             hint = Content(_KEYS[self.mode])
         self._hint.update(hint)
 
     @on(TextArea.Changed, "#code")
     def _refresh_mentions(self) -> None:
-        from mahtab_tui.tui.editor.pasting import has_curly_quotes
+        from mahtab_tui.tui.editor.pasting import has_curly_quotes, is_code, is_prose
 
         text, offer = self._area.whole_text, ""
         self._resolve_mentions(text if self.mode == "ask" else "")
@@ -254,8 +207,7 @@ class EditorPane(Widget):
             self._draw_hint()
 
     def _resolve_mentions(self, question: str) -> None:
-        find = self._find_chips
-        if not question or find is None:
+        if not question or (find := self._find_chips) is None:
             self._fetcher.forget("attachments")
             self._show_chips(())
             return
@@ -294,7 +246,7 @@ class EditorPane(Widget):
         self._find.open()
 
     def suggest(self) -> bool:
-        """Request a suggestion now; returns False if no suggestion model is set."""
+        """Return False if no suggestion model is set."""
         if self._area.suggester is not None:
             self._area.suggester.ask(at_once=True)
         return self._area.suggester is not None

@@ -1,4 +1,4 @@
-"""Line breaks, indentation and collapsed pastes in the editor."""
+"""The editor's text: complete inputs, indentation, pastes, prose and code."""
 
 from __future__ import annotations
 
@@ -23,13 +23,12 @@ _LEAVES_BLOCK = re.compile(r"\s*(?:return|pass|break|continue|raise)\b")
 
 _WHOLE_CELL = re.compile(r"\s*%%")
 _TIMED = re.compile(r"\s*%%time(?:it)?\b.*\n")
-"""Cell magics whose body is Python."""
+"""Their body is Python."""
 
 
 def is_complete(source: str) -> bool:
-    """Return whether Enter should run a cell. Invalid code is complete, so that its error is
-    shown. As in Python and IPython, a cell that ends with a block is incomplete until an empty
-    line, and so is a ``%%magic``."""
+    """Return whether Enter should run a cell; invalid code is complete. A block or a ``%%magic``
+    ends with an empty line."""
     if _WHOLE_CELL.match(source) and not _TIMED.match(source):
         return "\n" in source.strip() and not source.rpartition("\n")[2].strip()
     try:
@@ -74,39 +73,61 @@ def clean(text: str) -> str:
 
 
 def prepare_pasted_python(text: str, *, into_empty: bool) -> str:
-    """Prepare Python copied from anywhere: use spaces for indentation, and remove prompts and
-    fences. Other text becomes comments. into_empty: also remove common indentation."""
+    """Prepare Python copied from anywhere: indent with spaces, remove prompts and fences; other
+    text becomes comments. into_empty: also dedent."""
     text = _LEADING_TABS.sub(lambda tabs: tabs[0].expandtabs(len(STEP)), clean(text))
     text = _strip_fences(text)
     dedented = textwrap.dedent(text)
     if _SESSION.match(dedented.lstrip("\n")):
-        return "\n".join(map(_strip_prompt, dedented.strip("\n").split("\n")))
+        lines = dedented.strip("\n").split("\n")
+        code = (
+            line[prompt.end() :]
+            if (prompt := _PROMPT.match(line))
+            else line.strip() and f"# {line}"
+            for line in lines
+        )
+        return "\n".join(code)
     return dedented if into_empty else text
 
 
-def _strip_prompt(line: str) -> str:
-    if prompt := _PROMPT.match(line):
-        return line[prompt.end() :]
-    return f"# {line}" if line.strip() else ""
-
-
 def _strip_fences(text: str) -> str:
-    """Return the code of a Markdown text that starts with a fence; any other text unchanged."""
-    lines = text.split("\n")
-    start = next((number for number, line in enumerate(lines) if line.strip()), 0)
-    if not _FENCE.fullmatch(lines[start]):
+    """Return the code of a text that is one fenced block; any other text unchanged."""
+    first, *code = text.strip().split("\n")
+    fence = _FENCE.fullmatch(first)
+    if fence is None:
         return text
-    code: list[str] = []
-    fence = ""  # of the open code block
-    for line in lines[start:]:
-        found = _FENCE.fullmatch(line)
-        if found and not fence:
-            fence = found[1]
-        elif found and line.strip().startswith(fence) and not line.strip().strip(fence[0]):
-            fence = ""
-        else:
-            code.append(line if fence or not line.strip() else f"# {line}")
-    return "\n".join(code).strip("\n") or text
+    is_closed = code and code[-1].strip() == fence[1]
+    return "\n".join(code[:-1] if is_closed else code) or text
+
+
+CLASSIFIED = 2_000
+"""Characters of a text that is classified at each key."""
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*[,.;:?!…]*|\d+[,.?!%]*")
+_CODE_NODES = (
+    ast.Assign,
+    ast.AnnAssign,
+    ast.AugAssign,
+    ast.Attribute,
+    ast.BinOp,
+    ast.Call,
+    ast.Compare,
+    ast.Import,
+    ast.ImportFrom,
+    ast.Subscript,
+)
+
+
+def is_prose(text: str) -> bool:
+    """Return whether a text is a sentence and not valid Python."""
+    words = text[: CLASSIFIED + 1].split()
+    if len(text) > CLASSIFIED or len(words) < 3 or parse_python(text) is not None:
+        return False
+    return 5 * sum(_WORD.fullmatch(word) is not None for word in words) >= 4 * len(words)
+
+
+def is_code(text: str) -> bool:
+    tree = parse_python(text) if len(text) <= CLASSIFIED else None
+    return tree is not None and any(isinstance(node, _CODE_NODES) for node in ast.walk(tree))
 
 
 _STRAIGHT = str.maketrans("\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f", "'" * 4 + '"' * 4)
@@ -117,19 +138,18 @@ LONG = 100_000
 def has_curly_quotes(text: str) -> bool:
     """Return whether there are curly quotes outside strings and comments; in a long text,
     anywhere."""
-    found = _CURLY.search(text) is not None
-    return found and (len(text) > LONG or _CURLY.search(strip_literals(text)) is not None)
+    if _CURLY.search(text) is None:
+        return False
+    return len(text) > LONG or _CURLY.search(strip_literals(text)) is not None
 
 
 def straighten_quotes(text: str) -> str:
-    """Straighten curly quotes; those inside strings stay if the result is valid Python."""
+    """Straighten quotes, inside strings only if it would be invalid otherwise."""
     outside = map_outside_strings(text, lambda piece: piece.translate(_STRAIGHT))
     return outside if parse_python(outside) else text.translate(_STRAIGHT)
 
 
 class Pastes:
-    """Collapsed texts, by the placeholder that stands for each."""
-
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
 

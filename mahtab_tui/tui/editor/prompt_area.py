@@ -32,7 +32,7 @@ _PATIENCE = 1.0
 
 
 class InputHistory:
-    """Earlier inputs by mode, newest first, with a cursor for each mode."""
+    """Earlier inputs, newest first, with a cursor for each mode."""
 
     def __init__(self, history: History) -> None:
         self._history = history
@@ -42,7 +42,7 @@ class InputHistory:
         self._thread = threading.Thread(
             target=self._read_and_write, name="input-history", daemon=True
         )
-        self._cursors = {"python": HistoryCursor(), "ask": HistoryCursor()}
+        self.reset()
 
     def start(self) -> None:
         self._thread.start()
@@ -57,9 +57,20 @@ class InputHistory:
         return list(dict.fromkeys((*now, *past)))
 
     def step(self, step: int, mode: Mode, present: str) -> str | None:
-        """Return an older (1) or newer (-1) input that starts with the draft; None at the end.
-        present: the current text."""
-        return self._cursors[mode].step(step, self.for_mode(mode), present)
+        """Return an older (1) or newer (-1) input that starts with the draft; None at the end."""
+        inputs = self.for_mode(mode)
+        index, draft = self._cursors.get(mode, (0, ""))
+        draft = draft if index else present
+        index += step
+        while 0 < index <= len(inputs):
+            text = inputs[index - 1]
+            if text.startswith(draft) and text != draft:
+                break
+            index += step
+        if not 0 <= index <= len(inputs):
+            return None
+        self._cursors[mode] = index, draft
+        return inputs[index - 1] if index else draft
 
     def add(self, text: str, mode: Mode) -> None:
         self._new.insert(0, (text, mode))
@@ -67,7 +78,8 @@ class InputHistory:
         self.reset()
 
     def reset(self) -> None:
-        self._cursors = {mode: HistoryCursor() for mode in self._cursors}
+        self._cursors: dict[Mode, tuple[int, str]] = {}
+        """The place in the history, where 0 is the draft, and the draft."""
 
     def _read_and_write(self) -> None:
         self._past = [*self._history.entries("python"), *self._history.entries("ask")]
@@ -76,37 +88,12 @@ class InputHistory:
             self._history.add(*entry)
 
 
-class HistoryCursor:
-    """A position in the history; 0 is the draft."""
-
-    def __init__(self) -> None:
-        self._index = 0
-        self._draft = ""
-        """The text before the first step; only inputs that start with it are shown."""
-
-    def step(self, step: int, inputs: list[str], present: str) -> str | None:
-        if self._index == 0:
-            self._draft = present
-        index = self._index + step
-        while 0 < index <= len(inputs):
-            text = inputs[index - 1]
-            if text.startswith(self._draft) and text != self._draft:
-                break
-            index += step
-        if not 0 <= index <= len(inputs):
-            return None
-        self._index = index
-        return inputs[index - 1] if index else self._draft
-
-
 class Draft(NamedTuple):
     mode: Mode
     text: str
 
 
 class PromptArea(CodeArea):
-    """Handles completion, suggestions, history and collapsed pastes."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+d", "end_of_input", "Leave", show=False),
         Binding("alt+e", "expand_pastes", "Show pasted text", show=False),
@@ -140,14 +127,11 @@ class PromptArea(CodeArea):
         self._inputs = inputs
         self._pastes: Pastes | None = None
         self._found_at = 0
-        """The offset at which the search continues."""
         super().__init__(id=id)
 
     @property
     def mode(self) -> Mode:
         return "python" if self.python else "ask"
-
-    # Events
 
     async def on_key(self, event: Key) -> None:
         if event.character == "`" and self.cursor_location == (0, 0) and self.selection.is_empty:
@@ -165,7 +149,6 @@ class PromptArea(CodeArea):
             self.suggester.cancel()
 
     def watch_selection(self, selection: Selection) -> None:
-        """Close the completions and clear the suggestion when the cursor moves away."""
         super().watch_selection(selection)
         if self.typing or not self.is_mounted:
             return
@@ -174,7 +157,7 @@ class PromptArea(CodeArea):
             self.suggester.clear()
 
     def update_suggestion(self) -> None:
-        """Request a new suggestion, unless the user is typing the suggested text."""
+        """Request a suggestion, unless the user types the shown one."""
         if self.suggester is not None and not self.suggestion:
             self.suggester.ask(at_once=False)
 
@@ -196,15 +179,11 @@ class PromptArea(CodeArea):
         if not (self.suggester and self.suggester.accept()) and not self.completer.handle_tab():
             super().action_indent()
 
-    # Mode and submitting
-
     def _change_mode(self, mode: Mode) -> None:
-        """Change the mode at once, because the next key is meant for it."""
         self.python = mode == "python"
         self.post_message(self.ModeChanged(mode))
 
     def action_submit(self) -> None:
-        """Submit the text, and clear the editor at once for the next input."""
         if text := self.whole_text.rstrip():
             self.post_message(self.Submitted(text, python=self.python))
             self._inputs.add(text, self.mode)
@@ -221,14 +200,12 @@ class PromptArea(CodeArea):
         else:
             self.post_message(self.LeaveRequested())
 
-    # History
-
     def _step_history(self, step: int) -> None:
         if (text := self._inputs.step(step, self.mode, self.text)) is not None:
             self.recall(text)
 
     def recall(self, text: str) -> None:
-        """Show an input of the history; undo brings back the previous text."""
+        """Show an input; undo brings back the previous text."""
         from mahtab_tui.tui.editor.pasting import clean
 
         text = clean(text)
@@ -238,12 +215,8 @@ class PromptArea(CodeArea):
     def _replace_text(self, text: str) -> None:
         self.replace(text, (0, 0), self.document.end, maintain_selection_offset=False)
 
-    @property
-    def _matches_history(self) -> bool:
-        return self._recalled == (self.text, self.selection)
-
     def may_run(self) -> bool:
-        if not self._matches_history:
+        if self._recalled != (self.text, self.selection):
             return super().may_run()
         from mahtab_tui.tui.editor.pasting import is_complete
 
@@ -251,7 +224,8 @@ class PromptArea(CodeArea):
 
     def action_cursor_up(self, select: bool = False) -> None:
         in_first_line = self.navigator.is_first_wrapped_line(self.cursor_location)
-        if not select and (self._matches_history or in_first_line):
+        is_recalled = self._recalled == (self.text, self.selection)
+        if not select and (is_recalled or in_first_line):
             self._step_history(1)
         else:
             super().action_cursor_up(select)
@@ -268,8 +242,6 @@ class PromptArea(CodeArea):
         if fits and action in ("cursor_page_up", "cursor_page_down"):
             return False
         return super().check_action(action, parameters)
-
-    # Large pasted texts
 
     @property
     def whole_text(self) -> str:
@@ -313,7 +285,6 @@ class PromptArea(CodeArea):
             super().action_delete_word_right()
 
     def _delete_paste(self, *, left: bool) -> bool:
-        """Delete a collapsed paste next to the cursor."""
         if self._pastes is None or not self.selection.is_empty:
             return False
         row, column = self.cursor_location
@@ -324,8 +295,6 @@ class PromptArea(CodeArea):
             self._delete_via_keyboard((row, min(column, other)), (row, max(column, other)))
         return bool(word)
 
-    # Searching: implements `Findable`
-
     def begin_find(self) -> str:
         self._found_at = len(self.get_text_range((0, 0), min(self.selection)))
         return "" if "\n" in self.selected_text else self.selected_text
@@ -334,8 +303,8 @@ class PromptArea(CodeArea):
         spans = list(Pattern(words, regex=regex, any_case=True).spans(self.text)) if words else []
         if not spans:
             return "nothing found" if words else ""
-        at = next((number for number, (start, _) in enumerate(spans) if start >= self._found_at), 0)
-        at = (at + step) % len(spans)
+        before = sum(start < self._found_at for start, _ in spans)
+        at = (before % len(spans) + step) % len(spans)
         self._found_at, end = spans[at]
         self.selection = Selection(location(self.text, self._found_at), location(self.text, end))
         self.scroll_cursor_visible()

@@ -1,4 +1,4 @@
-"""The inspector: views of an object. This module holds their base class, and what shows a view."""
+"""The base class of the inspector's views, and what shows a view."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from mahtab_tui.tui.workers import Fetcher
 
 @dataclass
 class Subject:
-    """The object that views show; all views of an object share one."""
+    """The object that views show, shared by all views of it."""
 
     client: InspectorClient
     path: ObjectPath
     opened: InspectedObject
     slice: tuple[int | None, ...] | None = None
-    """The shown slice of an array: an index for each dimension, None for a whole dimension."""
+    """An index for each dimension of an array, None for a whole dimension."""
 
 
 class Excerpt(NamedTuple):
@@ -39,13 +39,12 @@ class Excerpt(NamedTuple):
     opened: InspectedObject
     """Its `expression` is code for this part."""
     description: str = ""
-    """For example "40 of 100 rows"; empty if the view shows the whole object."""
+    """For example "40 of 100 rows"; empty for the whole object."""
 
 
 @ignores_removed
 class View(Widget):
-    """Shows an object of the kernel in one way. It fetches what is visible and caches little
-    more."""
+    """Shows an object of the kernel in one way; fetches what is visible."""
 
     @dataclass
     class ObjectOpened(Message):
@@ -79,14 +78,11 @@ class View(Widget):
         raise NotImplementedError
 
     def take_focus(self) -> None:
-        """Focus the widget that handles the view's keys."""
         self.focus()
 
     def ask(
         self, placeholder: str, value: str, then: Callable[[str], None], prompt: str = ""
     ) -> None:
-        """Ask the user for a line, and call `then` with it. value: the initial text. prompt: its
-        label."""
         # A message that is posted by another widget would not bubble beyond that widget.
         self.query_ancestor(Viewer).ask(
             placeholder, value, lambda line: self.call_later(then, line), prompt
@@ -101,14 +97,12 @@ class View(Widget):
 
 
 class Viewer(Vertical):
-    """A body with views, and a status line that becomes an input line while the user is asked for
-    text."""
+    """A body with views, and a status line that becomes an input line."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__()
         self.body = Vertical(id=id)
         self.view: View | None = None
-        """The view that uses the status line and gets the focus; None before the first one."""
         self._status = Static(id="viewing-status", markup=False)
         self._line = LineInput(id="viewing-line", compact=True)
         self._prompt = Static(id="viewing-prompt", markup=False)
@@ -138,8 +132,6 @@ class Viewer(Vertical):
     def fail(self, sentence: str) -> None:
         self.show_status(Content.styled(plain(sentence), "$bad"))
 
-    # The input line
-
     def ask(
         self, placeholder: str, value: str, then: Callable[[str], object], prompt: str = ""
     ) -> None:
@@ -157,7 +149,7 @@ class Viewer(Vertical):
             self._entered(event.value)
 
     def close_line(self) -> bool:
-        """Close the input line; returns False if it was not open."""
+        """Return False if it was not open."""
         was_open = self._line.display
         self._line.display, self._prompt.display, self._status.display = False, False, True
         if was_open and self.view is not None and self.view.is_mounted:

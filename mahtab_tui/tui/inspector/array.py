@@ -41,8 +41,8 @@ Slice = tuple[int | None, ...]
 
 
 def slice_fits(slice: Slice | None, shape: Sequence[int]) -> bool:
-    """Return whether a slice fits an array of this shape. None stands for a whole array of at most
-    two dimensions."""
+    """Return whether a slice fits an array. None stands for a whole array of at most two
+    dimensions."""
     if slice is None:
         return len(shape) <= 2
     return len(slice) == len(shape) > 2 and all(
@@ -78,15 +78,13 @@ def parse_slice(text: str, shape: Sequence[int]) -> Slice:
 
 
 class PlotView(View, Vertical, can_focus=True):
-    """Draws an object, or a slice of it: its values as a line or heat map, or their histogram."""
-
     BINDINGS = bindings(PLOT_COMMANDS)
 
     def __init__(self, subject: Subject) -> None:
         super().__init__(subject)
         self._kind: Literal["line", "histogram"] = "line"
         self._path: ObjectPath | None = None if "array" in subject.opened.views else subject.path
-        """The drawn plot; None until the array's slice is known."""
+        """None until the array's slice is known."""
 
     def on_mount(self) -> None:
         self.app.theme_changed_signal.subscribe(self, lambda _: self.reload())
@@ -129,7 +127,7 @@ class PlotView(View, Vertical, can_focus=True):
 
 
 class HeatMap(Widget):
-    """Draws two rows of values in each row of the screen, as colours."""
+    """Draws two rows of values in each row of the screen."""
 
     def __init__(self, plot: Plot) -> None:
         super().__init__()
@@ -173,28 +171,24 @@ def _plotext(plot: Plot, colour: str) -> PlotextPlot:
 
 
 LARGEST = 50_000_000
-"""Maximum pixels; a larger picture is not decoded."""
+"""Pixels; a larger picture is not decoded."""
 CACHED_BYTES = 8_000_000
-"""Maximum pixels kept; a larger picture is scaled down. This is more than a screen shows."""
+"""Pixels; a larger picture is scaled down. This is more than a screen shows."""
 
 
 class DecodedPicture(NamedTuple):
     content: bytes
     suffix: str
-    """The file suffix of this format, such as ".png"."""
     image: Image
     size: tuple[int, int]
     """Pixels, before scaling."""
 
 
 class PictureView(View, PictureWidget, can_focus=True):
-    """Shows a picture as large as fits on the screen."""
-
     BINDINGS = bindings(PICTURE_COMMANDS)
 
     def __init__(self, subject: Subject, file: Callable[[], bytes] | None = None) -> None:
-        """file: returns a picture other than the object's; called on a thread, may raise
-        `KernelError`."""
+        """file: returns another picture; called on a thread, may raise `KernelError`."""
         super().__init__(subject)
         self._file = file
         self._opened: DecodedPicture | None = None
@@ -267,7 +261,7 @@ class PictureView(View, PictureWidget, can_focus=True):
 
 
 def decode_picture(data: bytes) -> DecodedPicture:
-    """Decode a picture file. Raises `KernelError` if it cannot be read."""
+    """Raises `KernelError`."""
     from PIL import Image as images
 
     try:
@@ -285,8 +279,7 @@ def decode_picture(data: bytes) -> DecodedPicture:
 
 
 class ArrayView(View, Vertical):
-    """Lets the user choose which slice of an array a table or a plot shows. All views of an array
-    share the slice."""
+    """Lets the user choose which slice of an array, shared by all its views, is shown."""
 
     BINDINGS = bindings(ARRAY_COMMANDS)
 
@@ -296,9 +289,9 @@ class ArrayView(View, Vertical):
         self._facts: ArrayFacts | None = None
         self._statistics: ArrayStatistics | None = None
         self._dimension = 0
-        """The dimension that keys step along, counted among those that have an index."""
+        """The dimension that keys step along, among those that have an index."""
         self._shown: Slice | None = ()
-        """The slice on the screen; None for the whole array, empty for none yet."""
+        """None for the whole array, empty for none yet."""
 
     def compose(self) -> ComposeResult:
         yield Static(classes="array-head", markup=False)
@@ -355,7 +348,7 @@ class ArrayView(View, Vertical):
             return
         shape = " × ".join(f"{size:,}" for size in facts.shape)
         parts: list[tuple[str, str] | str] = [(shape, "bold"), f"  {plain(facts.dtype)}"]
-        words = [format_size(facts.bytes), plain(facts.device), facts.layout]
+        words = [format_size(facts.bytes), plain(facts.device)]
         parts += [(f"  {word}", "$muted") for word in words if word]
         if figures is not None and figures.min:
             deviation = f" ± {figures.std}" if figures.std else ""
@@ -364,10 +357,6 @@ class ArrayView(View, Vertical):
             parts += [("  ", ""), (bars(figures.bars), "$person")]
             if figures.missing:
                 parts.append((f"  {figures.missing:,} missing", "$moon"))
-            if figures.zeros:
-                parts.append(
-                    (f"  {figures.zeros:,} {'zero' if figures.zeros == 1 else 'zeros'}", "$muted")
-                )
         if self.subject.slice is not None:
             chosen = self._chosen_dimension(self.subject.slice)
             parts += ["\n", ("slice  [ ", "$muted")]
@@ -382,8 +371,6 @@ class ArrayView(View, Vertical):
     def _chosen_dimension(self, slice: Slice) -> int | None:
         fixed = [dimension for dimension, index in enumerate(slice) if index is not None]
         return fixed[self._dimension % len(fixed)] if fixed else None
-
-    # Actions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("step_slice", "dimension", "enter_slice"):
@@ -425,6 +412,5 @@ class ArrayView(View, Vertical):
 
 
 def make_plot_view(subject: Subject) -> View:
-    """Make a view that plots an array by slices, and any other object as a whole."""
     plot = PlotView(subject)
     return ArrayView(subject, plot) if "array" in subject.opened.views else plot

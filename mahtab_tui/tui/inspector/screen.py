@@ -44,7 +44,7 @@ _BETWEEN = " › "
 
 
 def breadcrumbs(labels: Sequence[str], room: int) -> Content:
-    """Show the path to an object; if it is too long, only its start and its end."""
+    """Show the path to an object, or only its start and end."""
     first, *others = shown = [one_line(label) for label in labels]
     while len(others) > 1 and cell_len(_BETWEEN.join(shown)) + len(_MARK) > room:
         del others[0]
@@ -82,15 +82,8 @@ class Level:
         self.views: dict[int, View] = {}
         self.current = 0
 
-    def view_at(self, number: int) -> View:
-        if number not in self.views:
-            tab = self.tabs[number]
-            self.views[number] = VIEWS[tab.kind][1](tab.subject)
-        return self.views[number]
-
     def update(self, client: InspectorClient, opened: InspectedObject) -> bool:
-        """Update from the kernel's description of the object. Returns whether it has the same views
-        as before."""
+        """Return whether the object has the same views as before."""
         subject = Subject(client, opened.path, opened)
         tabs = [
             Tab(one_line(each.title), part.views[0], Subject(client, part.path, part))
@@ -114,8 +107,7 @@ class Level:
 
 
 class InspectorScreen(Dialog[None]):
-    """Shows an object; objects opened inside it form a stack. Opens at once, and fetches everything
-    on threads."""
+    """Shows an object; objects opened inside it form a stack."""
 
     AUTO_FOCUS = ""  # else the hidden input line would get the focus and the first keys
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -133,11 +125,8 @@ class InspectorScreen(Dialog[None]):
         private: bool = False,
         path: ObjectPath | None = None,
     ) -> None:
-        """name: the variable's name. run: runs code as a cell of the user's. private: whether the
-        variable is hidden from models.
-
-        path: the path to a value that is not a variable.
-        """
+        """name: the variable's. run: runs code as a cell of the user's. private: hidden from
+        models. path: of a value that is not a variable."""
         super().__init__()
         self._private = private
         self._fetcher = Fetcher(self)
@@ -160,11 +149,11 @@ class InspectorScreen(Dialog[None]):
 
     def on_unmount(self) -> None:
         # On a thread, because the kernel may be slow to answer.
-        threading.Thread(target=self._close_client, name="inspector", daemon=True).start()
+        def close() -> None:
+            with contextlib.suppress(KernelError):  # a dead kernel has nothing to release
+                self._client.close()
 
-    def _close_client(self) -> None:
-        with contextlib.suppress(KernelError):  # a dead kernel has nothing to release
-            self._client.close()
+        threading.Thread(target=close, name="inspector", daemon=True).start()
 
     def on_resize(self, event: Resize) -> None:
         self._draw_heading()
@@ -175,14 +164,11 @@ class InspectorScreen(Dialog[None]):
 
     @property
     def view(self) -> View | None:
-        """The view on the screen; None until the object is opened."""
         return self.viewer.view
 
     @property
     def labels(self) -> list[str]:
         return [level.label for level in self._levels]
-
-    # Opening
 
     def _open(self, *, again: bool = False) -> None:
         level = self._level
@@ -212,7 +198,10 @@ class InspectorScreen(Dialog[None]):
         if self.view is not None:
             self.view.display = False
         level.current = number
-        self.viewer.view = view = level.view_at(number)
+        if number not in level.views:
+            tab = level.tabs[number]
+            level.views[number] = VIEWS[tab.kind][1](tab.subject)
+        self.viewer.view = view = level.views[number]
         self.viewer.show_status(Content(""))
         self._draw_heading()
         self.call_later(self._mount, view)
@@ -255,11 +244,7 @@ class InspectorScreen(Dialog[None]):
         self._draw_heading()
         self._open()
 
-    # Actions
-
     def action_back(self) -> None:
-        """Close the input line; else go back to the outer object; from the first object, close the
-        inspector."""
         if self.viewer.close_line():
             return
         if len(self._levels) == 1:
@@ -291,16 +276,13 @@ class InspectorScreen(Dialog[None]):
         copy(self.app, opened.expression)
 
     def action_copy_text(self) -> None:
-        """Copy the object's repr. This runs the object's own code, so it only happens on
-        request."""
+        """Runs the object's own code."""
         read = partial(self._client.representation, self._level.path)
         self._fetcher.ask(
             "copy", read, lambda found: copy(self.app, plain(found[0])), self.viewer.fail
         )
 
     def action_export(self) -> None:
-        """Export the part of the object that is shown to a file, such as the rows that pass a
-        filter."""
         opened, view = self._level.opened, self.view
         if opened is None:
             return
@@ -332,8 +314,7 @@ class InspectorScreen(Dialog[None]):
 
     @on(View.QuestionAsked)
     def _question_asked(self, message: View.QuestionAsked) -> None:
-        """Ask about the text in a cell of the user's, so that the search appears in the
-        transcript."""
+        """Ask in a cell of the user's, so that the search appears in the transcript."""
         opened = self._level.opened
         if opened is None or not opened.expression:
             self.viewer.fail(

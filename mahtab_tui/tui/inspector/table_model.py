@@ -6,11 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rich.cells import cell_len
-from rich.segment import Segment
-from rich.style import Style
-from textual.strip import Strip
 
-from mahtab_tui.bus.sanitize import one_line, plain
+from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.inspector_client import (
     ColumnStatistics,
     Heading,
@@ -20,11 +17,8 @@ from mahtab_tui.kernel.inspector_client import (
     TableArrangement,
     TablePage,
 )
-from mahtab_tui.tui.rows.row import fit_text
-from mahtab_tui.tui.theme import BOLD, Palette
 
 MIN_WIDTH, MAX_WIDTH = 5, 36
-"""Minimum and maximum cells of a column."""
 COLUMN_GAP = 2
 _MARKS = " ▲/"
 BARS = " ▁▂▃▄▅▆▇█"
@@ -50,11 +44,6 @@ class TableColumns:
     def width(self, column: int) -> int:
         return self._widths.get(column, MIN_WIDTH + 5)
 
-    def set_headings(self, columns: Sequence[int], headings: Sequence[Heading]) -> None:
-        for column, heading in zip(columns, headings, strict=True):
-            self.headings[column] = heading
-            self.widen(column, [self.name(column) + _MARKS, self.type(column)])
-
     def set_statistics(self, column: int, found: ColumnStatistics | None) -> None:
         self.statistics[column] = found
         if found is not None:
@@ -66,7 +55,6 @@ class TableColumns:
         self._widths[column] = min(MAX_WIDTH, max(self._widths.get(column, MIN_WIDTH), widest))
 
     def visible(self, left: int, room: int) -> list[int]:
-        """Return the columns from `left` on that fit in that many cells; at least one."""
         found: list[int] = []
         used = 0
         for column in range(left, self.count):
@@ -99,25 +87,18 @@ _MARGIN_COLUMNS = 2
 
 
 class Block:
-    """Some rows, with their fetched columns."""
-
     def __init__(self, page: TablePage) -> None:
         self.positions = page.positions
         self.labels = page.labels
         self.cells: dict[int, Sequence[str | None]] = {}
 
     def label(self, row: int) -> str:
-        """Return the label of a row, or its number."""
         return self.labels[row] if self.labels is not None else str(self.positions[row])
 
 
 class TableRequest(NamedTuple):
-    """A request for the visible part of a table."""
-
     headings: tuple[int, ...]
-    """The columns whose names and types are not cached."""
     parts: tuple[tuple[int, tuple[int, ...]], ...]
-    """Blocks, each with the columns to fetch."""
     arranged: TableArrangement
 
     def fetch(self, client: InspectorClient, path: ObjectPath) -> TableAnswer:
@@ -127,13 +108,10 @@ class TableRequest(NamedTuple):
         for block, columns in self.parts:
             start = block * BLOCK_ROWS
             pages.append(client.rows(path, start, start + BLOCK_ROWS, columns, self.arranged))
-        return TableAnswer(self, headings, pages)
+        return self, headings, pages
 
 
-class TableAnswer(NamedTuple):
-    request: TableRequest
-    headings: Sequence[Heading]
-    pages: Sequence[TablePage]
+TableAnswer = tuple[TableRequest, Sequence[Heading], Sequence[TablePage]]
 
 
 class TableModel:
@@ -141,7 +119,7 @@ class TableModel:
 
     def __init__(self, opened: InspectedObject) -> None:
         self.rows = self.total_rows = opened.rows
-        """The number of rows that pass the filters, and of all rows."""
+        """Of those that pass the filters, and of all."""
         self.columns = TableColumns(opened.columns)
         self._blocks: dict[int, Block] = {}
         self.arranged = TableArrangement()
@@ -163,8 +141,7 @@ class TableModel:
         self._request = None
 
     def next_request(self, rows: range, columns: Sequence[int]) -> TableRequest | None:
-        """Return a request for the visible rows and columns; None if everything is cached or
-        already requested."""
+        """Return None if the visible part is cached or requested."""
         first, last = max(0, columns[0] - _MARGIN_COLUMNS), columns[-1] + _MARGIN_COLUMNS
         around = range(first, min(self.columns.count, last + 1))
         headings = tuple(column for column in around if column not in self.columns.headings)
@@ -181,20 +158,22 @@ class TableModel:
         return request
 
     def block(self, row: int) -> Block | None:
-        """Return the block that contains a row; None if it is not cached."""
         return self._blocks.get(row // BLOCK_ROWS)
 
     def apply(self, answer: TableAnswer) -> bool:
-        """Apply an answer; returns False if the table's columns have changed meanwhile."""
+        """Return False if the table's columns have changed meanwhile."""
         request, headings, pages = answer
         if any(page.columns != self.columns.count for page in pages):
             return False
         self.busy = ""
         self._request = self._previous = None
-        if headings:
-            self.columns.set_headings(request.headings, headings)
+        for column, heading in zip(request.headings, headings, strict=True):
+            self.columns.headings[column] = heading
+            self.columns.widen(
+                column, [self.columns.name(column) + _MARKS, self.columns.type(column)]
+            )
         for (number, columns), page in zip(request.parts, pages, strict=True):
-            if page.total_rows != self.total_rows:  # the cache is out of date
+            if page.total_rows != self.total_rows:
                 self._blocks.clear()
                 self.columns.statistics.clear()
             block = self._blocks.get(number)
@@ -209,8 +188,7 @@ class TableModel:
         return True
 
     def revert(self) -> bool:
-        """Restore the previous arrangement after a failed request. Returns whether there was
-        one."""
+        """Return whether there was an earlier arrangement."""
         self.busy = ""
         self._request = None
         if self._previous is None:
@@ -219,8 +197,8 @@ class TableModel:
         return True
 
     def next_statistics(self, columns: Sequence[int], first: int) -> int | None:
-        """Return the next visible column whose statistics to fetch, starting with `first`; None if
-        there is none, or if a request is under way."""
+        """Return the next visible column whose statistics to fetch, `first` first; None during a
+        request."""
         known = self.columns.statistics
         missing = [column for column in columns if column not in known] if self.rows else []
         column = first if first in missing else next(iter(missing), None)
@@ -232,105 +210,3 @@ class TableModel:
     def set_statistics(self, column: int, statistics: ColumnStatistics | None) -> None:
         self._statistics_column = None
         self.columns.set_statistics(column, statistics)
-
-
-STATISTICS = ("missing", "min", "max", "mean")
-"""Lines of statistics in a tall header, below the histogram."""
-
-
-class TableDrawing(NamedTuple):
-    """Settings shared by all lines of a drawn table."""
-
-    table: TableModel
-    visible: list[int]
-    cursor: int
-    """The cursor's column."""
-    label_width: int
-    palette: Palette
-
-    def header(self, line: int, base: Style) -> Strip:
-        names = ("", "", "of all" if self.table.filtered else "", *STATISTICS)
-        segments = self._label(names[line], base)
-        for column in self.visible:
-            text, style = self._header_text(line, column)
-            segments += self._cell(column, text, base + style, base)
-        return Strip(segments)
-
-    def row(self, row: int, has_cursor: bool, base: Style) -> Strip:
-        block, index = self.table.block(row), row % BLOCK_ROWS
-        known = block is not None and index < len(block.positions)
-        label = one_line(block.label(index)) if block is not None and known else ""
-        background = base + self.palette.panel if has_cursor else base
-        segments = self._label(label, background)
-        for column in self.visible:
-            cells = block.cells.get(column) if block is not None else None
-            text, style = "·", self.palette.hairline
-            if cells is not None and index < len(cells):
-                missing = cells[index] is None
-                text = plain(cells[index] or "") if not missing else "—"
-                style = self.palette.muted if missing else Style()
-            if has_cursor and column == self.cursor:
-                style += Style(reverse=True)
-            segments += self._cell(column, text, background + style, background)
-        return Strip(segments)
-
-    def _label(self, text: str, background: Style) -> list[Segment]:
-        label = f" {fit_text(text, self.label_width)}" + " " * COLUMN_GAP
-        return [Segment(label, background + self.palette.muted)]
-
-    def _cell(self, column: int, text: str, style: Style, base: Style) -> list[Segment]:
-        width = self.table.columns.width(column)
-        text = fit_text(text, width).rstrip()
-        space = " " * (width - cell_len(text))
-        heading = self.table.columns.headings.get(column)
-        text = space + text if heading is not None and heading.right else text + space
-        return [Segment(text, style), Segment(" " * COLUMN_GAP, base)]
-
-    def _header_text(self, line: int, column: int) -> tuple[str, Style]:
-        palette, columns, arranged = self.palette, self.table.columns, self.table.arranged
-        if line == 0:
-            mark = ""
-            if arranged.sort is not None and arranged.sort[0] == column:
-                mark = "▼" if arranged.sort[1] else "▲"
-            if column in dict(arranged.filters):
-                mark += "/"
-            style = palette.person if column == self.cursor else palette.text
-            return f"{columns.name(column)} {mark}".rstrip(), style + BOLD
-        if line == 1:
-            return columns.type(column), palette.muted
-        if column not in columns.statistics:
-            waits = line == 2 and self.table.rows > 0
-            return "…" if waits else "", palette.hairline
-        found = columns.statistics[column]
-        if found is None:
-            return "", palette.muted
-        if found.top and line != 3:  # for a text column, show its most common values instead
-            index = line - 2 - (line > 3)
-            return one_line(found.top[index]) if index < len(found.top) else "", palette.muted
-        if line == 2:
-            return bars(found.bars), palette.person
-        if line == 3 and found.missing:
-            return f"{found.missing:,}", palette.moon
-        if line == 3:
-            return "none", palette.muted
-        return (found.min, found.max, found.mean)[line - 4], palette.muted
-
-
-def status_parts(table: TableModel, row: int, column: int) -> list[tuple[str, str] | str]:
-    where = f"row {row + 1:,} of {table.rows:,}" if table.rows else "no rows"
-    if table.filtered:
-        where = f"match {row + 1:,} of {table.rows:,}" if table.rows else "no matches"
-        where += f" (of {table.total_rows:,} rows)"
-    parts: list[tuple[str, str] | str] = [(where, "$muted")]
-    columns, found = table.columns, table.columns.statistics.get(column)
-    if column in columns.headings:
-        parts += [("  ·  ", "$muted"), (columns.name(column), "bold")]
-        parts.append((f" {columns.type(column)}", "$muted"))
-    if condition := dict(table.arranged.filters).get(column, ""):
-        parts.append((f"  / {plain(condition)}", "$person"))
-    if found is not None and found.missing:
-        parts.append((f"  {found.missing:,} missing", "$moon"))
-    if found is not None and found.min:
-        scope = "  of all rows:" if table.filtered else ""
-        parts.append((f"{scope}  {found.min} … {found.max}, mean {found.mean}", "$muted"))
-    return parts

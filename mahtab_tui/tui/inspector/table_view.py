@@ -9,13 +9,14 @@ from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
+from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.events import Click, Resize
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.inspector_client import (
     ColumnStatistics,
     InspectedObject,
@@ -28,14 +29,13 @@ from mahtab_tui.tui.inspector import Excerpt, Subject, View
 from mahtab_tui.tui.inspector.table_model import (
     BLOCK_ROWS,
     COLUMN_GAP,
-    STATISTICS,
     TableAnswer,
     TableColumns,
-    TableDrawing,
     TableModel,
-    status_parts,
+    bars,
 )
-from mahtab_tui.tui.rows.row import CURSOR_KEYS
+from mahtab_tui.tui.rows.row import CURSOR_KEYS, fit_text
+from mahtab_tui.tui.theme import BOLD
 
 ENDINGS = (".csv", ".json", ".txt", ".pkl")
 
@@ -91,7 +91,6 @@ def rows_code(expression: str, arranged: TableArrangement, columns: TableColumns
 
 
 def base_name(opened: InspectedObject) -> str:
-    """Return the last name in an object's expression."""
     text = "".join(c if c.isalnum() or c == "_" else " " for c in opened.expression)
     names = (word for word in reversed(text.split()) if word.isidentifier() and word != "iloc")
     return next(names, "value")
@@ -107,8 +106,8 @@ def suggest_file(opened: InspectedObject) -> str:
 
 
 def export_code(opened: InspectedObject, file: str) -> str:
-    """Write the cell that exports an object. Raises `ValueError` with a sentence if the file's
-    suffix is unknown, or does not suit the object."""
+    """Write the cell that exports an object. Raises `ValueError` with a sentence for an unsuitable
+    suffix."""
     if not opened.expression:
         raise ValueError(
             "No expression refers to this object: assign it to a variable in a cell, and export that."
@@ -128,14 +127,13 @@ def export_code(opened: InspectedObject, file: str) -> str:
     return _NEW_FILE.format(f=path, form=form.format(e=opened.expression, f=path))
 
 
+STATISTICS = ("missing", "min", "max", "mean")
+"""Lines in a tall header, below the histogram."""
 TALL = 22
-"""Height of the view from which the header shows all statistics."""
+"""Height from which the header shows all statistics."""
 
 
 class TableView(View, ScrollView, can_focus=True):
-    """A table with a cell cursor. The cell can be opened; its column can be sorted, filtered and
-    opened."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(TABLE_COMMANDS),
         *CURSOR_KEYS[:4],
@@ -150,12 +148,10 @@ class TableView(View, ScrollView, can_focus=True):
     def __init__(self, subject: Subject) -> None:
         super().__init__(subject)
         self._row = self._column = self._first_column = 0
-        """The cursor's row and column, and the first visible column."""
         self._show_statistics = True
         self._reset()
 
     def _reset(self) -> None:
-        """Discard what is known about the table; keep the cursor's position if it still exists."""
         opened = self.subject.opened
         self._table = TableModel(opened)
         self._row = max(0, min(self._row, opened.rows - 1))
@@ -176,14 +172,12 @@ class TableView(View, ScrollView, can_focus=True):
         self._measure()
 
     def reload(self) -> None:
-        """Reload the table. Sorting and filters stay, unless the columns have changed."""
+        """Sorting and filters stay, unless the columns have changed."""
         before = self._table
         self._reset()
         if self._table.columns.count == before.columns.count:
             self._table.arranged = before.arranged
         self._measure()
-
-    # Layout
 
     @property
     def _header_height(self) -> int:
@@ -233,8 +227,6 @@ class TableView(View, ScrollView, can_focus=True):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
         self._fetch()
-
-    # Fetching
 
     def _fetch(self) -> None:
         if not self.size:
@@ -286,8 +278,6 @@ class TableView(View, ScrollView, can_focus=True):
             "figures", lambda: client.figures(path, column), show, lambda _: show(None)
         )
 
-    # Drawing
-
     def render_line(self, y: int) -> Strip:
         table, width = self._table, self.scrollable_content_region.width
         base, head = self.visual_style.rich_style, self._header_height
@@ -295,15 +285,78 @@ class TableView(View, ScrollView, can_focus=True):
         if y >= head and (row >= table.rows or not table.columns.count):
             empty = Segment(f" {self._empty_text if row == 0 else ''}", base + self.palette.muted)
             return Strip([empty]).crop_extend(0, width, base)
-        drawing = TableDrawing(
-            table, self._visible_columns, self._column, self._label_width, self.palette
-        )
+        ground = base
         if y < head:
-            ground = base + self.palette.surface
-            return drawing.header(y, ground).crop_extend(0, width, ground)
-        here = row == self._row and self.has_focus
-        ground = base + self.palette.panel if here else base
-        return drawing.row(row, here, base).crop_extend(0, width, ground)
+            ground += self.palette.surface
+            segments = self._header(y, ground)
+        else:
+            has_cursor = row == self._row and self.has_focus
+            ground += self.palette.panel if has_cursor else Style()
+            segments = self._cells(row, has_cursor, ground)
+        return Strip(segments).crop_extend(0, width, ground)
+
+    def _header(self, line: int, base: Style) -> list[Segment]:
+        names = ("", "", "of all" if self._table.filtered else "", *STATISTICS)
+        segments = [self._label(names[line], base)]
+        for column in self._visible_columns:
+            text, style = self._header_text(line, column)
+            segments += self._cell(column, text, base + style, base)
+        return segments
+
+    def _header_text(self, line: int, column: int) -> tuple[str, Style]:
+        palette, columns, arranged = self.palette, self._table.columns, self._table.arranged
+        if line == 0:
+            mark = ""
+            if arranged.sort is not None and arranged.sort[0] == column:
+                mark = "▼" if arranged.sort[1] else "▲"
+            if column in dict(arranged.filters):
+                mark += "/"
+            style = palette.person if column == self._column else palette.text
+            return f"{columns.name(column)} {mark}".rstrip(), style + BOLD
+        if line == 1:
+            return columns.type(column), palette.muted
+        if column not in columns.statistics:
+            waits = line == 2 and self._table.rows > 0
+            return "…" if waits else "", palette.hairline
+        found = columns.statistics[column]
+        if found is None:
+            return "", palette.muted
+        if found.top and line != 3:  # for a text column, show its most common values instead
+            index = line - 2 - (line > 3)
+            return one_line(found.top[index]) if index < len(found.top) else "", palette.muted
+        if line == 2:
+            return bars(found.bars), palette.person
+        if line == 3 and found.missing:
+            return f"{found.missing:,}", palette.moon
+        return ("none", found.min, found.max, found.mean)[line - 3], palette.muted
+
+    def _cells(self, row: int, has_cursor: bool, base: Style) -> list[Segment]:
+        block, index = self._table.block(row), row % BLOCK_ROWS
+        known = block is not None and index < len(block.positions)
+        segments = [self._label(one_line(block.label(index)) if block and known else "", base)]
+        for column in self._visible_columns:
+            cells = block.cells.get(column) if block is not None else None
+            text, style = "·", self.palette.hairline
+            if cells is not None and index < len(cells):
+                missing = cells[index] is None
+                text = plain(cells[index] or "") if not missing else "—"
+                style = self.palette.muted if missing else Style()
+            if has_cursor and column == self._column:
+                style += Style(reverse=True)
+            segments += self._cell(column, text, base + style, base)
+        return segments
+
+    def _label(self, text: str, base: Style) -> Segment:
+        label = f" {fit_text(text, self._label_width)}" + " " * COLUMN_GAP
+        return Segment(label, base + self.palette.muted)
+
+    def _cell(self, column: int, text: str, style: Style, base: Style) -> list[Segment]:
+        columns = self._table.columns
+        text = fit_text(text, columns.width(column)).rstrip()
+        space = " " * (columns.width(column) - cell_len(text))
+        heading = columns.headings.get(column)
+        text = space + text if heading is not None and heading.right else text + space
+        return [Segment(text, style), Segment(" " * COLUMN_GAP, base)]
 
     @property
     def _empty_text(self) -> str:
@@ -312,12 +365,27 @@ class TableView(View, ScrollView, can_focus=True):
         return "It has no rows." if self._table.columns.count else "It has no columns."
 
     def _show_status(self) -> None:
-        if self._table.busy:
-            self.show_status((self._table.busy, "$moon"))
-        else:
-            self.show_status(*status_parts(self._table, self._row, self._column))
-
-    # Actions
+        table, columns, column = self._table, self._table.columns, self._column
+        if table.busy:
+            self.show_status((table.busy, "$moon"))
+            return
+        where = f"row {self._row + 1:,} of {table.rows:,}" if table.rows else "no rows"
+        if table.filtered:
+            where = f"match {self._row + 1:,} of {table.rows:,}" if table.rows else "no matches"
+            where += f" (of {table.total_rows:,} rows)"
+        parts: list[tuple[str, str] | str] = [(where, "$muted")]
+        if column in columns.headings:
+            parts += [("  ·  ", "$muted"), (columns.name(column), "bold")]
+            parts.append((f" {columns.type(column)}", "$muted"))
+        if condition := dict(table.arranged.filters).get(column, ""):
+            parts.append((f"  / {plain(condition)}", "$person"))
+        found = columns.statistics.get(column)
+        if found is not None and found.missing:
+            parts.append((f"  {found.missing:,} missing", "$moon"))
+        if found is not None and found.min:
+            scope = "  of all rows:" if table.filtered else ""
+            parts.append((f"{scope}  {found.min} … {found.max}, mean {found.mean}", "$muted"))
+        self.show_status(*parts)
 
     @property
     def _column_name(self) -> str:
@@ -405,8 +473,7 @@ class TableView(View, ScrollView, can_focus=True):
         )
 
     def _filter(self, condition: str) -> None:
-        """Show only rows whose value in the cursor's column meets a condition; an empty condition
-        shows all rows."""
+        """An empty condition shows all rows."""
         others = tuple(one for one in self._table.arranged.filters if one[0] != self._column)
         mine = ((self._column, condition),) if condition.strip() else ()
         self._arrange(TableArrangement(self._table.arranged.sort, (*others, *mine)), "filtering …")

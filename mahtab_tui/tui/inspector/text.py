@@ -41,8 +41,6 @@ from mahtab_tui.tui.rows.text_window import (
 )
 from mahtab_tui.tui.theme import Palette
 
-_BLOCKS = 64
-
 
 class KernelText:
     def __init__(self, client: InspectorClient, path: ObjectPath, size: int) -> None:
@@ -78,11 +76,9 @@ class KernelText:
     def _add(self, number: int, block: TextPart) -> None:
         self.size = block.size
         self._blocks[number] = block
-        while len(self._blocks) > _BLOCKS:
-            del self._blocks[next(iter(self._blocks))]
 
     def find(self, words: str, start: int, *, backwards: bool) -> TextSpan | None:
-        """Find words in the kernel; waits. Raises `KernelError`."""
+        """Waits. Raises `KernelError`."""
         return self._client.find(self._path, words, start, backwards=backwards)
 
 
@@ -93,7 +89,7 @@ _MARKUP = re.compile(r"\s*<(?:\?xml|!doctype|[a-z][\w:-]*[\s/>])", re.IGNORECASE
 
 
 def guess_language(text: str) -> str:
-    """Guess the language: ``json``, ``xml``, ``html``, or empty for others."""
+    """Return ``json``, ``xml``, ``html``, or empty for others."""
     begins = text[:2000].lstrip()
     if begins[:1] in ("{", "["):
         with suppress(ValueError, RecursionError):
@@ -106,8 +102,8 @@ def guess_language(text: str) -> str:
 
 class Colours:
     def __init__(self, text: str, language: str) -> None:
-        """Raises `TimeoutError` after `SECONDS`, because a text in the wrong language can keep a
-        lexer busy for hours."""
+        """Raises `TimeoutError` after `SECONDS`: a wrong language can keep a lexer busy for
+        hours."""
         self.language = language
         self._tokens: list[tuple[int, int, TokenType]] = []
         end = time.monotonic() + SECONDS
@@ -124,8 +120,7 @@ class Colours:
 
 
 def colour_text(text: str, language: str = "") -> Colours | None:
-    """Highlight a text, by default in the guessed language; None if the language is unknown or this
-    takes too long."""
+    """Return None if the language is unknown or this takes too long."""
     written = language or guess_language(text)
     try:
         return Colours(text, written) if written else None
@@ -135,7 +130,6 @@ def colour_text(text: str, language: str = "") -> Colours | None:
 
 _SIDEWAYS = 8
 _ABOVE = 4
-"""Lines that stay visible above a marked line, if there is room."""
 
 
 class TextView(View, LongTextView, can_focus=True):
@@ -154,8 +148,8 @@ class TextView(View, LongTextView, can_focus=True):
         source: Text | None = None,
         load: Callable[[], Text] | None = None,
     ) -> None:
-        """source: a text other than the object itself. load: returns that text; called on a thread,
-        again at each `reload`, and may raise `KernelError`."""
+        """source: a text other than the object. load: returns that text; called on a thread at each
+        `reload`, may raise `KernelError`."""
         self._load = load
         if load is not None:
             source = LocalText("")
@@ -163,13 +157,12 @@ class TextView(View, LongTextView, can_focus=True):
             source = KernelText(subject.client, subject.path, subject.opened.size)
         super().__init__(subject, source=source)
         self.problem = ""
-        """A sentence that says why there is no text, or what is wrong with it."""
+        """Why there is no text, or what is wrong with it."""
         self._language = ""
         self._marked = range(0)
         self._colours: Colours | None = None
         self._reserved = 8
-        """Cells for line numbers. It grows with the longest number but never shrinks, so that the
-        text does not jump."""
+        """Cells for line numbers. Never shrinks, so that the text does not jump."""
         self._regex = False
 
     def on_mount(self) -> None:
@@ -181,8 +174,7 @@ class TextView(View, LongTextView, can_focus=True):
     def show(
         self, source: Text, language: str = "", problem: str = "", marked: range = range(0)
     ) -> None:
-        """Show another text. language: a Pygments name. problem: see the attribute. marked: the
-        character range of a line to mark."""
+        """language: a Pygments name. marked: the characters of a line to mark."""
         self.problem = problem
         self.window, self._language, self._marked = TextWindow(source), language, marked
         self._colours = self.found = None
@@ -202,8 +194,6 @@ class TextView(View, LongTextView, can_focus=True):
         elif isinstance(self.source, KernelText):
             self.show(KernelText(self.subject.client, self.subject.path, self.subject.opened.size))
 
-    # Fetching
-
     def _colour(self) -> None:
         source, language = self.source, self._language
         self.fetcher.forget("colours")
@@ -219,8 +209,6 @@ class TextView(View, LongTextView, can_focus=True):
         self._colours = colours
         self._show_status()
         self.refresh()
-
-    # Layout
 
     @property
     def _gutter(self) -> int:
@@ -246,14 +234,12 @@ class TextView(View, LongTextView, can_focus=True):
             return
         first = next((row.number for row in self.lines if row.number is not None), 1)
         size = self.source.size
-        text = f"line {first:,}  ·  {size:,} character{'s' * (size != 1)}"
+        text = f"line {first:,}  ·  {size:,} characters"
         if self._colours is not None:
             text += f"  ·  {self._colours.language}"
         kind = "pattern" if self._regex else "/"
         words = f"  {kind} {plain(self.words)}" if self.words else ""
         self.show_status((text, "$muted"), (words, "$person"))
-
-    # Drawing
 
     def row_prefix(self, row: TextRow) -> list[Span]:
         number = (f"{row.number:,}" if row.number is not None else "").rjust(self._gutter - 2)
@@ -269,7 +255,6 @@ class TextView(View, LongTextView, can_focus=True):
         return min(_ABOVE, self.size.height // 2) if self._marked else 0
 
     def edge(self, y: int) -> Span:
-        """Draw the scrollbar's thumb and track; nothing if the whole text is visible."""
         chars, height = self.source.size, self.size.height
         end = self.lines[-1].end if len(self.lines) >= height else chars
         here = self.top * height // max(1, chars) <= y <= end * height // max(1, chars)
@@ -280,8 +265,6 @@ class TextView(View, LongTextView, can_focus=True):
         if self._colours is None:
             return styles
         return [*self._colours.spans(row.start, row.end, self.palette), *styles]
-
-    # Actions
 
     def action_sideways(self, direction: int) -> None:
         self._left = 0 if self._wrapped else max(0, self._left + direction * _SIDEWAYS)
@@ -320,9 +303,6 @@ class TextView(View, LongTextView, can_focus=True):
 
 
 def make_repr_view(subject: Subject) -> TextView:
-    """Make a view of the object's repr. It runs the object's own code, because the user opened this
-    view."""
-
     def load() -> Text:
         text, cut = subject.client.representation(subject.path)
         return LocalText(f"{text}\n… it goes on …" if cut else text)
@@ -334,7 +314,7 @@ _DOC = 8
 
 
 class SourceView(View, Vertical):
-    """Shows the signature and docstring above the source; without a source, the docstring alone."""
+    """Shows the signature and docstring above the source."""
 
     def compose(self) -> ComposeResult:
         yield Static(classes="source-head", markup=False)

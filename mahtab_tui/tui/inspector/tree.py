@@ -23,16 +23,11 @@ from mahtab_tui.tui.theme import BOLD, Palette
 
 ITEMS = 100
 MOST = 1_000_000_000
-"""Maximum children of a branch: a range may have more than a screen can scroll over."""
-_PAGES = 50
-"""Maximum cached pages of a branch."""
+"""Children of a branch: a range may have more than a screen can scroll over."""
 MOST_LINES = 20_000
-"""Maximum lines that one search reads."""
 
 
 class Branch:
-    """An object whose children are shown."""
-
     def __init__(
         self, path: ObjectPath, depth: int, count: int, above: TreeLine | None = None
     ) -> None:
@@ -57,8 +52,6 @@ class Branch:
             for at, branch in self.open.items()
             if at < count and ((child := self.child(at)) is None or child.count)
         }
-        while len(self._pages) > _PAGES:
-            del self._pages[next(iter(self._pages))]
 
     def child(self, position: int) -> Child | None:
         page, index = self._pages.get(position // ITEMS, ()), position % ITEMS
@@ -69,13 +62,13 @@ class Branch:
             self._pages[position // ITEMS][position % ITEMS] = child
 
     def forget(self) -> None:
-        """Discard all pages, which are out of date; keep what is expanded."""
+        """Discard all pages; keep what is expanded."""
         self._pages.clear()
         for branch in self.open.values():
             branch.forget()
 
     def without_pages(self) -> Branch:
-        """Copy the lines without their pages, for use on another thread."""
+        """Copy for use on another thread."""
         copy = Branch(self.path, self.depth, self.count)
         copy.open = {at: branch.without_pages() for at, branch in self.open.items()}
         return copy
@@ -85,8 +78,7 @@ class Branch:
         self.open[position] = Branch(path, self.depth + 1, child.count, above)
 
     def child_path(self, child: Child) -> ObjectPath:
-        """Return the path to a child. The kernel keeps objects created on demand under paths of
-        their own."""
+        """Computed values have paths of their own."""
         return (child.step,) if child.step[0] == "held" else (*self.path, child.step)
 
 
@@ -124,16 +116,12 @@ def line_number(line: TreeLine) -> int:
 
 
 Fetch = Callable[[Branch, int], tuple[int, tuple[Child, ...]]]
-"""Returns the number of children of a branch, and one page of them; raises `KernelError`."""
+"""Returns the number of children, and one page of them; raises `KernelError`."""
 
 
 def find_line(root: Branch, words: str, start: int, step: int, fetch: Fetch) -> int:
-    """Find the first line whose name, type or value contains the words, from `start` in the
-    direction of `step`, wrapping around.
-
-    Waits. Raises `KernelError` with a sentence if there is no match. root: a copy of the tree,
-    which this fills.
-    """
+    """Wrap around; wait. Raises `KernelError` if nothing is found. root: a copy of the tree, which
+    this fills."""
     wanted, lines = words.lower(), root.lines
     for offset in range(min(lines, MOST_LINES)):
         number = (start + offset * step) % lines
@@ -152,7 +140,6 @@ def find_line(root: Branch, words: str, start: int, step: int, fetch: Fetch) -> 
 
 
 _LABEL, _TYPE = 44, 20
-"""Maximum cells of a label and a type."""
 
 
 class TreeRows:
@@ -160,7 +147,6 @@ class TreeRows:
         self.root = root
         self.loaded = False
         self.problem = ""
-        """Why there is no tree; empty if there is one."""
         self._empty = empty
         self._label = 8
         self._type = 4
@@ -211,13 +197,10 @@ class TreeRows:
 
 
 TreeKind = Literal["items", "attributes", "variables"]
-"""What the tree shows: the items of an object, its attributes, or the variables of a frame, which
-have no screens of their own."""
+"""The items of an object, its attributes, or the variables of a frame."""
 
 
 class TreeView(View, RowsView, can_focus=True):
-    """Shows an inner object per line, with its name, type and summary."""
-
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(TREE_COMMANDS), *CURSOR_KEYS]
 
     def __init__(self, subject: Subject, kind: TreeKind = "items") -> None:
@@ -260,19 +243,14 @@ class TreeView(View, RowsView, can_focus=True):
     def _line(self) -> TreeLine | None:
         return line_at(self._tree.root, self.cursor)
 
-    # Fetching
-
     def _fetch(self) -> None:
-        wanted: dict[tuple[int, int], Branch] = {}
         top = self.scroll_offset.y
         for number in range(top, top + self.size.height):
             if (line := line_at(self._tree.root, number)) is None:
                 break
             page = line.position // ITEMS
             if line.child is None and page not in line.branch.asked:
-                wanted[id(line.branch), page] = line.branch
-        for (_, page), branch in wanted.items():
-            self._fetch_page(branch, page)
+                self._fetch_page(line.branch, page)
 
     def _fetch_page(self, branch: Branch, page: int) -> None:
         fetch = self._page_fetcher(self._tree.root)
@@ -317,14 +295,9 @@ class TreeView(View, RowsView, can_focus=True):
         if not self._tree.loaded:
             return
         count, total = self._tree.root.count, self._tree.root.lines
-        attributes = self._kind == "attributes"
-        text = "no attributes" if attributes else "nothing inside"
-        if count:
-            at, what = min(self.cursor + 1, total), "attributes" if attributes else "inside"
-            text = f"{at:,} of {total:,}  ·  {count:,} {what}"
-        self.show_status((text, "$muted"))
-
-    # Actions
+        what = "attributes" if self._kind == "attributes" else "inside"
+        at = min(self.cursor + 1, total)
+        self.show_status((f"{at:,} of {total:,}  ·  {count:,} {what}", "$muted"))
 
     @property
     def marked_row(self) -> int:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from pygments.lexer import Lexer
 from pygments.lexers import PythonLexer
-from pygments.lexers.special import TextLexer
 from pygments.token import String, Token
 from pygments.token import _TokenType as TokenType
 from rich.style import Style
@@ -32,14 +31,11 @@ if TYPE_CHECKING:
 
 PYTHON = PythonLexer(stripnl=False, ensurenl=False)
 WRAPPED = "↪ "
-"""Starts a row that continues a line of code; it is not copied."""
-PLAIN = TextLexer(stripnl=False, ensurenl=False)
+"""Starts a row that continues a line; not copied."""
 _NO_CHARACTER = (sys.maxsize, "")
 
 
 class CodeRows(list[Row]):
-    """Rows of code; only the two ends of long code."""
-
     def __init__(self, width: int, palette: Palette, bar: Style) -> None:
         super().__init__()
         self._width = width
@@ -47,28 +43,22 @@ class CodeRows(list[Row]):
         self._bar = bar
         self._code = ""
         self._settled = 0
-        """Characters of the code whose highlighting is final."""
+        """Characters whose highlighting is final."""
         self._settled_rows: list[Row] = []
-        self._head = ""
-        """The start of long code, which does not change any more."""
-        self._head_rows: list[Row] = []
 
     def update(self, code: str) -> None:
-        """Show this code; if it only grew, redraw just its last lines."""
+        """Show this code; if it grew, draw only its last lines."""
         if code == self._code and self:
             return
         if not code.startswith(self._code[: self._settled]):
             self._settled, self._settled_rows = 0, []
         self._code = code
-        if len(ends := two_ends(code)) > 1 or ends[0] != code:
-            if ends[0] != self._head:
-                self._head, self._head_rows = ends[0], list(self._draw_rows(ends[0]))
-            self[:] = [*self._head_rows, *(row for end in ends[1:] for row in self._draw_rows(end))]
+        if (ends := two_ends(code)) != [code]:
+            self[:] = [row for end in ends for row in self._draw_rows(end)]
             return
         tail = code[self._settled :]
         self[:] = [*self._settled_rows, *self._draw_rows(tail)]
-        safe = safe_length(tail)
-        if safe:
+        if safe := safe_length(tail):
             self._settled_rows += self._draw_rows(tail[: safe - 1])
             self._settled += safe
 
@@ -79,7 +69,7 @@ class CodeRows(list[Row]):
 def code_rows(
     lexer: Lexer, code: str, width: int, palette: Palette, bar: Style | None = None
 ) -> Iterator[Row]:
-    """Draw all of the code. Long lines are wrapped between words, with a mark."""
+    """Draw code; long lines are wrapped between words, with a mark."""
     for line in highlight(lexer, code.expandtabs(4), palette):
         for row in paragraph(line, width, bar, WRAPPED):
             spans, indent = row.spans, 0
@@ -89,7 +79,7 @@ def code_rows(
 
 
 def two_ends(code: str) -> list[str]:
-    """Return the start and end of long code, or all of short code; long lines are shortened."""
+    """Return the start and end of long code, or all of short code."""
     count = code.count("\n") + 1
     if count <= LIMIT:
         return [code if len(code) <= WIDEST else _shorten_lines(code.split("\n"))]
@@ -104,8 +94,7 @@ def _shorten_lines(lines: list[str]) -> str:
 
 
 def highlight(lexer: Lexer, code: str, palette: Palette) -> list[list[Span]]:
-    """Highlight code, and return the spans of each line. A hidden character becomes its symbol,
-    in the alarm style."""
+    """Return the spans of each line; hidden characters become symbols."""
     lines: list[list[Span]] = [[]]
     hidden = hidden_characters(code)
     offset, symbol = next(hidden, _NO_CHARACTER)
@@ -131,8 +120,7 @@ def _add(lines: list[list[Span]], text: str, style: Style) -> None:
 
 
 def tokens(lexer: Lexer, code: str) -> Iterator[tuple[TokenType, str]]:
-    """Yield the lexer's tokens. Code with a huge line becomes one plain token, because lexers
-    are slow."""
+    """A huge line makes the code one plain token, because lexers are slow."""
     if any(len(line) > 10_000 for line in code.split("\n")):
         yield Token.Text, code
         return
@@ -161,20 +149,19 @@ def safe_length(code: str) -> int:
 
 
 WAS = 24
-"""Maximum characters of a variable's previous summary."""
 NAMES = 200
 
 _STYLES = {"+": "$good", "~": "$moon", "?": "$muted", "−": "$bad"}
 
 
 def _join_summary(type: str, summary: str, kind: str | None) -> str:
-    """Join type and summary: ``int 3``, or ``Order(id=7)`` for the fields of an object."""
+    """``int 3``, or ``Order(id=7)`` for an object with fields."""
     has_fields = kind == "data" and summary.startswith("(")
     return f"{type}{summary}" if has_fields else f"{type} {summary}".strip()
 
 
 def describe_change(change: Change) -> str:
-    """Describe a change: `DataFrame 100 × 4 → 98 × 5`, `int 3 → str 'three'`."""
+    """`DataFrame 100 × 4 → 98 × 5`, `int 3 → str 'three'`."""
     kind, old_kind = plain(change.type or ""), plain(change.was_type or "")
     now, was = (add_separators(plain(text or "")) for text in (change.summary, change.was))
     after = _join_summary(kind, now, change.kind)
@@ -185,12 +172,12 @@ def describe_change(change: Change) -> str:
 
 
 def change_lines(changes: Sequence[Change], not_restored: Sequence[NotRestored]) -> list[Content]:
-    """Return a line for each change, then for each thing that an undo does not restore."""
+    """Return a line per change, and per thing that an undo does not restore."""
     lines = [_line(change) for change in changes[:NAMES]] or [Content("No variable changes.")]
     lines += _count_of_others(len(changes))
     if not_restored:
         lines += [Content(""), Content.styled("Cannot be undone:", "$bad")]
-        for name, reason in ((each.name, each.reason) for each in not_restored[:NAMES]):
+        for name, reason in not_restored[:NAMES]:
             lines.append(Content(f"  {one_line(f'{name}: {reason}' if name else reason)}"))
         lines += _count_of_others(len(not_restored))
     return lines

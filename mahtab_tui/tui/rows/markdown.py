@@ -24,14 +24,21 @@ _STYLES = {"strong": BOLD, "em": ITALIC, "s": STRIKE}
 
 
 def inline_spans(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterator[Span]:
-    """Yield the spans of a node and its children. A line break is the span "\\n"."""
+    """A line break is the span "\\n"."""
     match node.type:
         case "code_inline":
             yield plain(node.content), style + palette.panel
         case "softbreak" | "hardbreak":  # models use single line breaks for lists
             yield "\n", style
         case "link":
-            yield from _link(node, style, palette)
+            address = plain(str(node.attrs.get("href", "")))
+            inner = style + UNDERLINE
+            words = [
+                span for child in node.children for span in inline_spans(child, inner, palette)
+            ]
+            yield from words
+            if address and "".join(text for text, _ in words) != address:
+                yield f" ({address})", style + palette.muted
         case "image":
             address = plain(str(node.attrs.get("src", "")))
             yield f"{plain(node.content)} ({address})", style + palette.muted
@@ -41,16 +48,6 @@ def inline_spans(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterat
         case kind:
             for child in node.children:
                 yield from inline_spans(child, style + _STYLES.get(kind, Style.null()), palette)
-
-
-def _link(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterator[Span]:
-    address = plain(str(node.attrs.get("href", "")))
-    words = [
-        span for child in node.children for span in inline_spans(child, style + UNDERLINE, palette)
-    ]
-    yield from words
-    if address and "".join(text for text, _ in words) != address:
-        yield f" ({address})", style + palette.muted
 
 
 def split_lines(spans: Iterator[Span]) -> list[list[Span]]:
@@ -71,9 +68,13 @@ def table_rows(
     table: SyntaxTreeNode, width: int, palette: Palette, mark: Callable[[list[Span]], list[Span]]
 ) -> list[Row]:
     lines = [node for part in table.children for node in part.children]
-    cells = [[mark(_cell(cell, palette)) for cell in line.children] for line in lines]
+    styles = {"th": palette.text + BOLD, "td": palette.text}
+    cells = [
+        [mark(_on_one_line(cell, styles[cell.type], palette)) for cell in line.children]
+        for line in lines
+    ]
     right = ["right" in str(cell.attrs.get("style", "")) for cell in lines[0].children]
-    columns = zip_longest(*cells[:], fillvalue=[])
+    columns = zip_longest(*cells, fillvalue=[])
     wanted = [max(map(_width, column)) for column in columns][: len(right)]
     widths = fit_columns(wanted, width - SPACE * (len(wanted) - 1))
     header, *body = (list(_line(line, widths, right, palette)) for line in cells)
@@ -82,16 +83,11 @@ def table_rows(
 
 
 def fit_columns(wanted: Sequence[int], width: int) -> list[int]:
-    """Return column widths that fit into a width: the widest columns shrink."""
+    """Shrink the widest columns."""
     widths = [min(max(1, cells), max(width, NARROWEST_COLUMN)) for cells in wanted]
     while sum(widths) > width and max(widths) > NARROWEST_COLUMN:
         widths[widths.index(max(widths))] -= 1
     return widths
-
-
-def _cell(cell: SyntaxTreeNode, palette: Palette) -> list[Span]:
-    style = palette.text + BOLD if cell.type == "th" else palette.text
-    return _on_one_line(cell, style, palette)
 
 
 def _on_one_line(node: SyntaxTreeNode, style: Style, palette: Palette) -> list[Span]:
@@ -126,7 +122,7 @@ def _trim(spans: list[Span]) -> list[Span]:
 
 
 FIGURE = "figure"
-"""Key in a style's metadata for the cell that a figure comes from."""
+"""Key of a figure's cell in a style's `meta`."""
 
 
 class FigureMarks:
@@ -140,7 +136,7 @@ class FigureMarks:
                 self._styles[plain(text)] = Style(meta={FIGURE: cell})
 
     def __call__(self, spans: list[Span]) -> list[Span]:
-        """Style the figures. Inline code gets its backticks back while they are searched."""
+        """Style the figures; inline code gets its backticks back for the search."""
         ticks = ["`" if style.bgcolor == self._code else "" for _, style in spans]
         text = "".join(f"{tick}{part}{tick}" for tick, (part, _) in zip(ticks, spans, strict=True))
         marks = [
@@ -172,7 +168,7 @@ def _apply_marks(
 
 
 def underline_links(row: Row, hovered: int | None = None) -> Row:
-    """Underline the figures that link to a cell. hovered: only the one that starts there."""
+    """Underline figures that link to a cell. hovered: only the one that starts there."""
     spans: list[Span] = []
     position = 0
     for text, style in row.spans:
@@ -183,11 +179,11 @@ def underline_links(row: Row, hovered: int | None = None) -> Row:
 
 
 READING_WIDTH = 100
-"""Maximum cells of a row of prose; wider rows are hard to read."""
+"""Cells of a row of prose; wider ones are hard to read."""
 NARROWEST = 8
 
 _LEXED = 20_000
-"""Maximum characters of a fenced block to highlight."""
+"""Characters of a fenced block to highlight."""
 
 # HTML and link definitions are shown as text, so that nothing in an answer disappears.
 _PARSER = MarkdownIt("commonmark", {"html": False, "maxNesting": 20})
@@ -206,7 +202,7 @@ def first_line(block: Block) -> int:
 
 class Markdown:
     def __init__(self, palette: Palette, mark: Callable[[list[Span]], list[Span]] = list) -> None:
-        """mark: modifies the styles of the spans of a line, or of a table cell."""
+        """mark: styles the spans of a line or of a table cell."""
         self._palette = palette
         self._mark = mark
         self._drawers: dict[str, Callable[[Block, int], list[Row]]] = {
@@ -221,14 +217,13 @@ class Markdown:
         }
 
     def rows(self, block: Block, width: int, lead: Sequence[Span] = ()) -> list[Row]:
-        """Draw a block. lead: spans before the first words."""
         if block.type == "paragraph":
             return self._paragraph(block, width, lead)
         drawn = self._drawers.get(block.type, self._stack)(block, width)
         return [Row(lead), *drawn] if lead else drawn
 
     def document(self, source: str, width: int, bar: Style | None = None) -> list[Row]:
-        """Draw all blocks of a text, separated by empty rows."""
+        """Draw all blocks, separated by empty rows."""
         rows = self._stack(SyntaxTreeNode(_PARSER.parse(source)), width)
         return [row._replace(bar=bar) for row in rows]
 

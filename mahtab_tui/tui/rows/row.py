@@ -32,21 +32,21 @@ FRAME_RATE = 10
 Span = tuple[str, Style]
 
 LIMIT = 400
-"""Maximum lines of code; longer code shows its two ends."""
+"""Lines of code from which only its two ends are shown."""
 
 WIDEST = 10_000
-"""Maximum characters of a line; longer lines show their two ends."""
+"""Characters of a line from which only its two ends are shown."""
 
 _SIZE = re.compile(r"(?<![\w.])\d{4,15}(?= × \d)|(?<=\d × )\d{4,15}\b")
 
 
 def add_separators(summary: str) -> str:
-    """Add thousands separators to a shape: ``10,000 × 5``."""
+    """Separate thousands in a shape: ``10,000 × 5``."""
     return _SIZE.sub(lambda size: f"{int(size[0]):,}", summary)
 
 
 def shorten_line(line: str) -> str:
-    """Shorten a long line to its two ends, with a note."""
+    """Shorten a long line to its two ends."""
     if len(line) <= WIDEST:
         return line
     head, tail = WIDEST * 8 // 10, WIDEST // 10
@@ -54,21 +54,21 @@ def shorten_line(line: str) -> str:
 
 
 class Row(NamedTuple):
-    """One row of the screen, starting at the bar."""
+    """One row, starting at the bar."""
 
     spans: Sequence[Span] = ()
     bar: Style | None = None
-    """The bar's style; None for an empty bar."""
+    """None for an empty bar."""
     soft: bool = False
-    """Whether the row continues the one above, without a line break in copied text."""
+    """Whether the row continues the line above."""
     fill: Style | None = None
-    """A background that extends to the right edge."""
+    """Background up to the right edge."""
     indent: int = 0
-    """Characters at the start of a soft row that are not copied."""
+    """Characters of a soft row that are not copied."""
     right: Sequence[Span] = ()
-    """Spans at the right edge, which are not copied."""
+    """At the right edge; not copied."""
     picture: tuple[Picture, int] | None = None
-    """The picture that the row shows, and the row's number within it."""
+    """A picture, and the row's number in it."""
 
     @property
     def text(self) -> str:
@@ -82,15 +82,14 @@ class Rows(Protocol):
 
 
 def fit_text(text: str, width: int) -> str:
-    """Pad or truncate a text (with …) to a width in cells."""
+    """Pad or truncate a text to a width in cells."""
     if cell_len(text) <= width:
         return set_cell_size(text, width)
     return set_cell_size(set_cell_size(text, width - 1).rstrip() + "…", width) if width > 0 else ""
 
 
 def hard_cuts(text: str, width: int, first: int | None = None) -> list[int]:
-    """Return the offsets at which rows start if they are filled to the last cell. first: the
-    width of the first row."""
+    """Return where rows start that are filled to the last cell. first: the first row's width."""
     limit = width if first is None else first
     if len(text) <= limit and (text.isascii() or cell_len(text) <= limit):
         return [0]
@@ -106,8 +105,7 @@ def hard_cuts(text: str, width: int, first: int | None = None) -> list[int]:
 
 
 def word_cuts(text: str, width: int, first: int | None = None) -> list[int]:
-    """Return the offsets at which rows start if they end between words. first: the width of the
-    first row."""
+    """Return where rows start that end between words."""
     cuts, used, limit = [0], 0, width if first is None else first
     start = 0
     while start < len(text):
@@ -131,7 +129,7 @@ def word_cuts(text: str, width: int, first: int | None = None) -> list[int]:
 
 
 def cut_spans(spans: Iterable[Span], cuts: Sequence[int]) -> Iterator[list[Span]]:
-    """Yield the spans of each row, given the offsets at which rows start."""
+    """Yield the spans of rows that start at these offsets."""
     limits = [*cuts[1:], None]
     row: list[Span] = []
     position, line = 0, 0
@@ -152,7 +150,6 @@ def cut_spans(spans: Iterable[Span], cuts: Sequence[int]) -> Iterator[list[Span]
 
 
 def hard_rows(spans: Sequence[Span], width: int, bar: Style | None = None) -> Iterator[Row]:
-    """Wrap text to rows that are filled to the last cell."""
     cuts = hard_cuts("".join(text for text, _ in spans), width)
     for number, row in enumerate(cut_spans(spans, cuts)):
         yield Row(row, bar, soft=number > 0)
@@ -161,7 +158,7 @@ def hard_rows(spans: Sequence[Span], width: int, bar: Style | None = None) -> It
 def paragraph(
     spans: Sequence[Span], width: int, bar: Style | None, indent: str = ""
 ) -> Iterator[Row]:
-    """Wrap text between words; rows after the first start with the indent."""
+    """Wrap between words. indent: of the rows after the first."""
     text = "".join(part for part, _ in spans)
     cuts = word_cuts(text, max(1, width - len(indent)), first=width)
     for number, row in enumerate(cut_spans(spans, cuts)):
@@ -173,15 +170,14 @@ def paragraph(
 MARGIN = 1
 BAR, MARK = "▌", "▐"
 EDGE = MARGIN + 2
-"""Cells to the left of the text: margin, bar, a space."""
+"""Cells to the left of the text."""
 RIGHT = 1
 
 
 def to_strip(
     row: Row, y: int | None, width: int, base: Style, picture: Strip | None = None
 ) -> Strip:
-    """Convert a row to a strip of exactly this width. y: identifies the row in a selection.
-    picture: shown instead of the text."""
+    """Convert a row to a strip. y: identifies it in a selection."""
     body = base + row.fill if row.fill else base
     origin = _origin(0, y)
     # One segment per cell, so that a click anywhere to the left of the text starts a selection at
@@ -209,7 +205,7 @@ def to_strip(
 
 
 def plain_strip(row: Row, margin: int, width: int, base: Style) -> Strip:
-    """Convert a row without a bar to a strip. margin: empty cells on the left."""
+    """Convert a row without a bar. margin: empty cells on the left."""
     ground = base + row.fill if row.fill else base
     words = [Segment(text, ground + style) for text, style in row.spans]
     return Strip([Segment(" " * margin, ground), *words]).adjust_cell_length(width, ground)
@@ -231,7 +227,7 @@ def style_range(spans: Iterable[Span], start: int, end: int, added: Style) -> li
 
 
 def highlight_matches(row: Row, pattern: Pattern, style: Style) -> Row:
-    """Highlight the matches of a pattern in a row. Raises `PatternTimeout`."""
+    """Raises `PatternTimeout`."""
     for start, end in pattern.spans(row.text):
         row = row._replace(spans=style_range(row.spans, start, end, style))
     return row
@@ -275,12 +271,9 @@ class RowsView(ScrollView, can_focus=True):
     and `head_row`."""
 
     bars: ClassVar[bool] = False
-    """Whether rows have a bar on their left, as in the transcript."""
     margin: ClassVar[int] = 1
-    """Cells to the left of rows without bars."""
 
     cursor: reactive[int] = reactive(-1)
-    """The selected row; -1 for none."""
 
     def __init__(self, source: RowSource, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -288,8 +281,6 @@ class RowsView(ScrollView, can_focus=True):
         self._laid_out: tuple[int, Palette] | None = None
         self._drawn_rows: list[Row] = []
         self._ticking: Timer | None = None
-
-    # Layout
 
     @property
     def head(self) -> int:
@@ -313,7 +304,6 @@ class RowsView(ScrollView, can_focus=True):
             self.refresh()
 
     def lay_out(self) -> None:
-        """Pass width and colours to the source, if they have changed."""
         layout = self.width, get_palette(self.app)
         if layout != self._laid_out:
             self._laid_out = layout
@@ -348,8 +338,6 @@ class RowsView(ScrollView, can_focus=True):
         if self._laid_out != (self.width, get_palette(self.app)):
             self.refresh_view()
 
-    # Drawing
-
     def render_line(self, y: int) -> Strip:
         width, base = self.width, self.visual_style.rich_style
         if self._laid_out is None:
@@ -367,7 +355,6 @@ class RowsView(ScrollView, can_focus=True):
         return plain_strip(row, self.margin, width, base)
 
     def refresh_changed(self) -> None:
-        """Redraw only the visible rows that have changed since the last call."""
         top, before = self.scroll_offset.y, self._drawn_rows
         rows = range(top, min(top + self.page, len(self._source)))
         self._drawn_rows = [self._source[row] for row in rows]
@@ -376,7 +363,6 @@ class RowsView(ScrollView, can_focus=True):
                 self.refresh_line(row + self.head)
 
     def tick_while(self, needed: bool) -> None:
-        """Call `tick` at the frame rate while this is needed."""
         if needed and self._ticking is None and self.is_attached:
             self._ticking = self.set_interval(1 / FRAME_RATE, self.tick)
         elif not needed and self._ticking is not None:
@@ -388,16 +374,13 @@ class RowsView(ScrollView, can_focus=True):
 
     @property
     def marked_row(self) -> int:
-        """The highlighted row: the cursor's, with the focus; -1 for none."""
+        """The highlighted row; -1 for none."""
         return self.cursor if self.has_focus else -1
 
     def on_focus(self) -> None:
         self.refresh()
 
-    def on_blur(self) -> None:
-        self.refresh()
-
-    # The cursor
+    on_blur = on_focus
 
     def row_at(self, y: int) -> int | None:
         index = self.scroll_offset.y + y - self.head

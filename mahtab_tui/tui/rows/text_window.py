@@ -1,4 +1,4 @@
-"""A view of a text of any length, which creates only the visible rows."""
+"""A view of a text of any length."""
 
 from __future__ import annotations
 
@@ -23,20 +23,18 @@ from mahtab_tui.tui.theme import get_palette
 from mahtab_tui.tui.workers import Fetcher
 
 LINE = 16_384
-"""Maximum characters of a line; longer ones are split into several."""
+"""Characters from which a line is split."""
 BLOCK = 65_536
-"""Characters to fetch, count or search at a time."""
+"""Characters to fetch or search at a time."""
 PART = 2.0
-"""Time limit for searching one block, in seconds."""
 WHOLE = 20.0
-"""Time limit for a whole search, in seconds."""
 
 
 class PartMissing(Exception):
     """A part of the text must be fetched first."""
 
     def __init__(self, fetch: Callable[[], Any], add: Callable[[Any], None]) -> None:
-        """fetch: waits for the part. add: adds it to the text, on the main thread."""
+        """fetch: waits. add: adds the part, on the main thread."""
         super().__init__()
         self.fetch = fetch
         self.add = add
@@ -44,7 +42,6 @@ class PartMissing(Exception):
 
 class Text(Protocol):
     size: int
-    """Length in characters."""
 
     def part(self, start: int, end: int) -> str:
         """Return a part of the text. Raises `PartMissing`."""
@@ -57,8 +54,6 @@ class Text(Protocol):
 
 
 class PagedText:
-    """A text in this process that is read in parts."""
-
     def __init__(self, read: Callable[[int, int], str], size: int, first_line: int = 1) -> None:
         self.part = self.read = read
         self.size = size
@@ -81,11 +76,8 @@ class LocalText(PagedText):
 def find_match(
     text: Text, words: str, start: int, *, backwards: bool = False, regex: bool = False
 ) -> TextSpan | None:
-    """Find the next match from an offset, or the last one before it; wraps around. Without
-    capitals, case is ignored.
-
-    A match lies within one line. Called on a thread. Raises `KernelError`.
-    """
+    """Find the next match, or the last one before; wraps around. Without capitals, case is ignored.
+    Called on a thread. Raises `KernelError`."""
     until = time.monotonic() + WHOLE
     letters = re.sub(r"\\.", "", words) if regex else words
     try:
@@ -109,7 +101,7 @@ def find_match(
 
 
 def _blocks(size: int, start: int, *, backwards: bool) -> Iterator[tuple[int, int, int]]:
-    """Yield the blocks in search order, each with the range in which a match may start."""
+    """Yield the blocks in search order, and where a match may start in each."""
     last = max(0, size - 1) // BLOCK
     here = min(start // BLOCK, last)
     before = max(0, here - 1)  # its last line may go on after the start
@@ -122,8 +114,8 @@ def _blocks(size: int, start: int, *, backwards: bool) -> Iterator[tuple[int, in
 
 
 def _read_lines(text: Text, block: int) -> tuple[int, str]:
-    """Read the lines that start in a block, and return the offset of the first; of a line that is
-    longer than a block, only the part in the block and a little more."""
+    """Read the lines that start in a block, of a huge line only a part; return the first one's
+    offset."""
     begin, end = block * BLOCK, (block + 1) * BLOCK
     lines = text.read(begin, end)
     if block and "\n" in lines and text.read(begin - 1, begin) != "\n":
@@ -139,18 +131,17 @@ class TextRow(NamedTuple):
     start: int
     end: int
     number: int | None
-    """The line number, from 1; None if the row continues the one above."""
+    """None if the row continues the one above."""
     text: str
 
 
 class TextWindow:
-    """Moves through a text by rows, reading only the nearby parts. Raises `PartMissing`."""
+    """Moves through a text by rows, reading only nearby parts. Raises `PartMissing`."""
 
     def __init__(self, source: Text) -> None:
         self.source = source
 
     def rows(self, start: int, count: int, width: int) -> list[TextRow]:
-        """Return `count` rows from the one that starts at an offset."""
         rows: list[TextRow] = []
         line = self.line_start(start)
         number = self.source.line_number(line)
@@ -205,7 +196,7 @@ class TextWindow:
 
 
 def _visible_text(text: str) -> str:
-    """Replace each hidden character by one visible character; offsets stay the same."""
+    """Replace each hidden character by one visible one; offsets stay."""
     characters = list(text.replace("\t", " "))
     for offset, symbol in hidden_characters(text):
         blank = text[offset] >= "\xa0" and text[offset].isspace()
@@ -220,8 +211,7 @@ StyledPart = tuple[int, int, Style]
 
 
 class LongTextView(Widget, can_focus=True):
-    """A scrolling view of a long text, moved by `row.CURSOR_KEYS`, the wheel, and clicks at the
-    right edge."""
+    """Scrolls a long text by `CURSOR_KEYS`, the wheel, and clicks at the right edge."""
 
     def __init__(self, source: Text) -> None:
         super().__init__()
@@ -232,15 +222,13 @@ class LongTextView(Widget, can_focus=True):
         self.lines: list[TextRow] = []
         self.fetcher = Fetcher(self)
         self._wrapped = True
-        """Whether long lines are wrapped, rather than scrolled."""
+        """Else long lines are scrolled."""
         self._left = 0
         self._waiting: list[Callable[[], None]] = []
 
     @property
     def source(self) -> Text:
         return self.window.source
-
-    # Drawing
 
     @property
     def text_width(self) -> int:
@@ -278,10 +266,8 @@ class LongTextView(Widget, can_focus=True):
             return Strip(Segment.apply_style(strip, post_style=ground), strip.cell_length)
         return strip
 
-    # Moving
-
     def load_then(self, work: Callable[[], None]) -> None:
-        """Call `work` once the parts of the text that it needs are loaded."""
+        """Call `work` once its parts of the text are loaded."""
         if self._waiting:
             self._waiting.append(work)
             return
@@ -290,7 +276,7 @@ class LongTextView(Widget, can_focus=True):
         except PartMissing as missing:
             self._waiting.append(work)
             loaded = partial(self._add_part, missing.add)
-            self.fetcher.ask("text", missing.fetch, loaded, self._not_loaded)
+            self.fetcher.ask("text", missing.fetch, loaded, self._fail_to_load)
 
     def _add_part(self, add: Callable[[Any], None], part: Any) -> None:
         add(part)
@@ -298,7 +284,7 @@ class LongTextView(Widget, can_focus=True):
         for work in waiting:
             self.load_then(work)
 
-    def _not_loaded(self, sentence: str) -> None:
+    def _fail_to_load(self, sentence: str) -> None:
         self._waiting.clear()
         self.fail(sentence)
 
@@ -362,29 +348,20 @@ class LongTextView(Widget, can_focus=True):
         last = self.window.row_at(self.source.size - 1, self.text_width)
         return self.window.up(last, max(0, self.size.height - 1), self.text_width)
 
-    # Searching
-
     def find(self, words: str, start: int, *, backwards: bool) -> TextSpan | None:
         return find_match(self.source, words, start, backwards=backwards)
 
     def search(self, words: str) -> None:
-        """Go to the next match of other words; none end the search."""
         self.words, self.found = words, None
         self.action_next(False)
         if not words:
             self.load_then(self.refresh_view)
 
     def action_next(self, backwards: bool) -> None:
-        """Find the next or previous match on a thread, and show it."""
-        words = self.words
         at = self.top if self.found is None else self.found[0 if backwards else 1]
-        if words:
-            self.fetcher.ask(
-                "find",
-                lambda: self.find(words, at, backwards=backwards),
-                self._set_found,
-                self.fail,
-            )
+        if self.words:
+            find = partial(self.find, self.words, at, backwards=backwards)
+            self.fetcher.ask("find", find, self._set_found, self.fail)
 
     def fail(self, sentence: str) -> None:
         self.app.notify(sentence)

@@ -1,4 +1,4 @@
-"""The base of all screens that cover the panes, and small dialogs."""
+"""The base of all screens over the panes, and small dialogs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.document._document import Selection
-from textual.events import Click, Key, Resize
+from textual.events import Click, Key
 from textual.geometry import Offset
 from textual.message import Message
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widget import Widget
 from textual.widgets import Button, Input, Label, OptionList, Static
-from textual.widgets.option_list import Option
 
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.tui.commands.command import PaneCommand
@@ -33,14 +32,10 @@ Answer = TypeVar("Answer")
 
 @ignores_removed
 class Dialog(ModalScreen[ScreenResultType]):
-    """Base class of screens over the others.
-
-    A dialog is answered only once: `dismiss` ignores later keys of the same burst, so that they
-    cannot close the screen below.
-    """
+    """Answered only once: later keys of the same burst cannot close the screen below."""
 
     asks: ClassVar[bool] = True
-    """Whether it waits for an answer, so that no command opens anything on top of it."""
+    """Whether no command may open anything on top of it."""
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         if self.is_active:
@@ -53,7 +48,7 @@ class Dialog(ModalScreen[ScreenResultType]):
 
 
 def ask(app: App[Any], dialog: Dialog[Answer | None], then: Callable[[Answer], object]) -> None:
-    """Show a dialog, and call `then` with its answer, if the user gives one."""
+    """Show a dialog, and call `then` with its answer, if there is one."""
 
     def answered(answer: Answer | None) -> None:
         if answer is not None:
@@ -63,7 +58,7 @@ def ask(app: App[Any], dialog: Dialog[Answer | None], then: Callable[[Answer], o
 
 
 class TextDialog(Dialog[None]):
-    """A heading above scrollable text; commands may open other screens over it."""
+    """Text over which commands may open other screens."""
 
     asks = False
     BINDINGS: ClassVar[list[BindingType]] = [("escape,q", "leave", "Close")]
@@ -81,8 +76,6 @@ class TextDialog(Dialog[None]):
 
 
 class Confirm(Dialog[bool | None]):
-    """Asks a yes-or-no question; Escape means no."""
-
     AUTO_FOCUS = "#no"
     BINDINGS: ClassVar[list[BindingType]] = [
         ("escape,n", "answer(False)", "No"),
@@ -91,7 +84,6 @@ class Confirm(Dialog[bool | None]):
     ]
 
     def __init__(self, question: str, *, yes: str, no: str, details: Widget | None = None) -> None:
-        """details: shown below the question."""
         super().__init__()
         self._question = plain(question)
         self._details = details
@@ -116,12 +108,11 @@ class Confirm(Dialog[bool | None]):
 
 
 def confirm(app: App[Any], question: str, then: Callable[[], object], *, yes: str, no: str) -> None:
-    """Ask a question, and call `then` if the answer is yes."""
     ask(app, Confirm(question, yes=yes, no=no), lambda sure: then() if sure else None)
 
 
 class Prompt(Dialog[str | None]):
-    """Asks for a line; returns it, or None if it is empty or after Escape."""
+    """Asks for a line; None if it is empty."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
@@ -141,8 +132,6 @@ class Prompt(Dialog[str | None]):
 
 
 class EditQuery(Dialog[str | None]):
-    """Asks for a new query; returns it, or None after Escape."""
-
     AUTO_FOCUS = "#query-again"
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
@@ -172,11 +161,8 @@ _TITLES = 19
 
 
 class ActionMenu(Dialog[str | None]):
-    """A menu of actions; returns the selected one, or None.
-
-    A letter acts at once. If the action runs code, asks a model or cannot be undone, the letter
-    only selects it and Enter runs it. Letters without an action go to the editor.
-    """
+    """A letter acts at once, or only selects an action that needs Enter; other letters go to the
+    editor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
@@ -193,36 +179,25 @@ class ActionMenu(Dialog[str | None]):
         self._title = title
         self.commands = commands
         self._keys = [keymap.get(command.id, command.keys).split(",") for command in commands]
-        self._chosen = 0
+        self._options = Options(compact=True, markup=False)
+        for command, keys in zip(commands, self._keys, strict=True):
+            key = f" {keys[0].replace('ctrl+', '^')}{' ↵' if command.confirm else ''}"
+            row = Content.assemble(
+                (f"{key:<{_KEYS}}", "$accent"),
+                f"{command.title:<{_TITLES}}",
+                (command.help, "$muted"),
+            )
+            self._options.add_option(row)
+        self._options.highlighted = 0
         self._pending: list[Key] = []
-        """The letter that selected an action which needs Enter. If another letter follows, both are
-        treated as typed text."""
+        """The letter that selected an action; if another letter follows, both are typed text."""
 
     def compose(self) -> ComposeResult:
         keys = "Enter runs what is chosen · Esc closes · ↵ waits for Enter"
         with Vertical(classes="dialog menu"):
             yield Static(Content(one_line(self._title)), classes="quiet", markup=False)
-            yield Options(compact=True, markup=False)
+            yield self._options
             yield Static(keys, classes="quiet", markup=False)
-
-    def on_resize(self, event: Resize) -> None:
-        self.call_after_refresh(self._fill)
-
-    def _fill(self) -> None:
-        options = self.query_one(OptionList)
-        width = max(1, options.scrollable_content_region.width)
-        chosen = self._chosen if options.highlighted is None else options.highlighted
-        rows = []
-        for command, keys in zip(self.commands, self._keys, strict=True):
-            key = f" {keys[0].replace('ctrl+', '^')}{' ↵' if command.confirm else ''}"
-            row = Content.assemble(
-                (key.ljust(_KEYS), "$accent"),
-                one_line(command.title).ljust(_TITLES),
-                (one_line(command.help), "$muted"),
-            )
-            rows.append(Option(row.truncate(width, ellipsis=True)))
-        options.set_options(rows)
-        options.highlighted = chosen
 
     def on_key(self, event: Key) -> None:
         number = next((number for number, keys in enumerate(self._keys) if event.key in keys), None)
@@ -230,7 +205,7 @@ class ActionMenu(Dialog[str | None]):
             event.stop()
             if self.commands[number].confirm:
                 self._pending.append(Key(event.key, event.character))
-                self._chosen = self.query_one(OptionList).highlighted = number
+                self._options.highlighted = number
             else:
                 self.dismiss(self.commands[number].action)
         elif event.is_printable:
@@ -247,13 +222,9 @@ class ActionMenu(Dialog[str | None]):
 
 
 def open_menu(owner: Widget, title: str, commands: Sequence[PaneCommand]) -> None:
-    """Show a menu of actions, and run the selected one on `owner`."""
 
-    ask(
-        owner.app,
-        ActionMenu(title, commands, owner.app._keymap),
-        lambda action: owner.call_later(owner.run_action, action),
-    )
+    menu = ActionMenu(title, commands, owner.app._keymap)
+    ask(owner.app, menu, lambda action: owner.call_later(owner.run_action, action))
 
 
 _TITLE_LINE = 1

@@ -27,7 +27,7 @@ from mahtab_tui.tui.textual_fixes import Options
 from mahtab_tui.tui.theme import Palette
 
 KEYS = "keys"
-"""The topic whose page lists all keys, the user's own included."""
+"""The topic that lists all keys."""
 
 _KEYS = 18
 _NARROWEST = 20
@@ -38,8 +38,7 @@ HelpRow = tuple[str, str, str]
 
 
 def help_rows(keymap: Mapping[str, str], *, first: str = "Editor") -> list[HelpRow]:
-    """List all commands and the panes' keys, with the user's own keys. first: the group to list
-    first."""
+    """List all keys, with the user's own. first: the group to list first."""
     rows = [(row.group, row.keys, row.help) for row in PANE_KEYS if row.group == "Editor"]
     for command in COMMANDS:
         slash = f"/{command.slash} {command.argument}".rstrip() if command.slash else ""
@@ -64,8 +63,6 @@ def _key_names(keys: str) -> str:
 
 
 class HelpScreen(Dialog[None]):
-    """Shows the topics, and the page of the selected one. Typing filters both."""
-
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (64, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [
         ("escape,f1", "leave", "Close"),
@@ -134,11 +131,10 @@ class HelpScreen(Dialog[None]):
         rows, wanted = self.query_one("#help-rows", Static), self._query
         width = max(_NARROWEST, rows.size.width)
         if not self.query_one(OptionList).option_count:
-            rows.update(Content("Nothing matches."))
-        elif self._topic == KEYS:
-            rows.update(self._keys(wanted, width))
+            rows.update("Nothing matches.")
         else:
-            rows.update(self._page(wanted, width))
+            draw = self._keys if self._topic == KEYS else self._page
+            rows.update(draw(wanted, width))
 
     def action_move(self, step: int) -> None:
         options = self.query_one(OptionList)

@@ -1,4 +1,4 @@
-"""The base class of pickers, and pickers of models, kernels, themes and earlier inputs."""
+"""The base class of lists, and lists of models, kernels, themes and earlier inputs."""
 
 from __future__ import annotations
 
@@ -41,17 +41,15 @@ if TYPE_CHECKING:
 
 Row = TypeVar("Row")
 CURRENT, OTHER = ("● ", "$moon"), ("  ", "")
-"""Marks of the row in use, and of the others."""
 
 
 class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
-    """A filterable list: typing filters, the arrows move the cursor, Enter or a click selects the
-    row. Subclasses define the rows and what is shown about them."""
+    """A filterable list; Enter or a click acts on a row."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [
         ("escape", "leave", "Leave"),
-        ("enter", "take", "Select"),  # while the widget beside the list has the focus
+        ("enter", "select", "Select"),  # while the widget beside the list has the focus
         ("down,ctrl+n", "move(1)", "Down"),
         ("up,ctrl+p", "move(-1)", "Up"),
         ("pagedown", "move(10)", "Page down"),
@@ -69,11 +67,10 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         self._options = Options(compact=True, markup=False)
         self._options.can_focus = False
         self._option_numbers: list[int] = []
-        """The index of each row among the options, which include headings."""
+        """Positions of the rows among the options, which include headings."""
         self.companion: Widget | None = None
-        """A widget to show beside the list."""
+        """Beside the list."""
         self.below: Widget = Static(classes="listing-about", markup=False)
-        """By default it shows the row's description."""
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog large listing"):
@@ -89,8 +86,6 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
             yield Static(classes="listing-said", markup=False)
             yield Static(self.hint, classes="quiet", markup=False)
 
-    # For subclasses
-
     def find_rows(self, typed: str) -> Sequence[Row]:
         raise NotImplementedError
 
@@ -98,23 +93,27 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         raise NotImplementedError
 
     def heading(self, row: Row) -> str:
-        """Return the heading of a row's group; empty for none."""
+        """Return the heading of a row's group."""
         return ""
 
     def describe(self, row: Row | None) -> Content:
-        """Return the text below the list about the row at the cursor; None if there is no row."""
-        return Content("")
+        """Return the text below the list about the row at the cursor."""
+        return Content("Nothing matches." if row is None else "")
 
-    def find(self) -> object:
-        """Show the matching rows; called when the typed text changes."""
+    def action_select(self) -> None:
+        """By default, return the row."""
+        self.act_on_chosen(self.dismiss)  # type: ignore[arg-type]
+
+    def find(self) -> None:
         self.fill(0)
-        return None
 
-    def take(self) -> object:
-        """Act on the row at the cursor; called by Enter and by a click."""
-        raise NotImplementedError
+    def act_on_chosen(self, act: Callable[[Row], object]) -> None:
+        if (row := self.chosen) is not None:
+            act(row)
 
-    # The list
+    def action_act(self, name: str) -> None:
+        """Call the method of this name with the row at the cursor."""
+        self.act_on_chosen(getattr(self, name))
 
     @property
     def typed(self) -> str:
@@ -133,8 +132,7 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         return numbers.index(highlighted) if highlighted in numbers else None
 
     def fill(self, cursor: int | None = None) -> None:
-        """Fill the list again. cursor: the index of the row to move to; by default the cursor stays
-        on its line."""
+        """Fill the list again. cursor: the row to move to; by default it stays on its line."""
         chosen_row = self._row if cursor is None else cursor
         self.rows, self._option_numbers = self.find_rows(self.typed), []
         width = max(1, self._options.scrollable_content_region.width)
@@ -143,10 +141,9 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         for row in self.rows:
             if (other := self.heading(row)) != heading:
                 heading = other
-                title = Content.styled(heading, "bold $primary").truncate(width)
-                options.append(Option(title, disabled=True))
+                options.append(Option(Content.styled(heading, "bold $primary"), disabled=True))
             self._option_numbers.append(len(options))
-            options.append(Option(self.line(row, width).truncate(width, ellipsis=True)))
+            options.append(Option(self.line(row, width)))
         self._options.set_options(options)
         self._options.highlighted = (
             self._option_numbers[min(chosen_row or 0, len(self.rows) - 1)] if self.rows else None
@@ -159,7 +156,6 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
             self.below.update(description)
 
     def show_count(self, text: str) -> None:
-        """Show a text at the end of the title, such as the number of matches."""
         self.query_one(".listing-count", Static).update(Content(text))
 
     def show_status(self, text: str, style: str = "$bad") -> None:
@@ -178,15 +174,12 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
     @on(OptionList.OptionSelected)
     def _select(self, event: Input.Submitted | OptionList.OptionSelected) -> None:
         event.stop()
-        self.take()
+        self.action_select()
 
     @on(OptionList.OptionHighlighted)
     def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
         event.stop()
         self._describe()
-
-    def action_take(self) -> None:
-        self.take()
 
     def action_move(self, step: int) -> None:
         if self.rows:
@@ -200,8 +193,6 @@ def matches_words(typed: str, text: str) -> bool:
 
 
 class ChooseOne(ListScreen[str | None, str]):
-    """Lets the user pick a value; returns it, or None after Escape."""
-
     hint = "Enter chooses · ↑ ↓ move · Esc cancels"
 
     def __init__(self, title: str, values: Sequence[str], present: str) -> None:
@@ -220,16 +211,9 @@ class ChooseOne(ListScreen[str | None, str]):
     def line(self, row: str, width: int) -> Content:
         return Content.assemble(CURRENT if row == self._current else OTHER, one_line(row))
 
-    def describe(self, row: str | None) -> Content:
-        return Content("" if row is not None else "Nothing matches.")
-
-    def take(self) -> None:
-        if self.chosen is not None:
-            self.dismiss(self.chosen)
-
 
 class ChooseTheme(ChooseOne):
-    """Previews each theme at once, and marks the current one. Escape restores it."""
+    """Previews each theme at once."""
 
     def __init__(self, themes: Sequence[str], present: str) -> None:
         super().__init__("Theme", themes, present)
@@ -237,7 +221,7 @@ class ChooseTheme(ChooseOne):
     def describe(self, row: str | None) -> Content:
         if row is not None and row != self.app.theme:
             self.app.theme = row
-        return Content("Nothing matches." if row is None else "A preview of the theme.")
+        return Content("A preview of the theme.") if row else super().describe(row)
 
     def action_leave(self) -> None:
         self.app.theme = self._current
@@ -253,11 +237,10 @@ def short_path(path: str, project: Path) -> str:
 
 
 _TITLE_WIDTH, _KEYS_WIDTH = 20, 16
-"""Columns for titles and keys in the list of commands."""
 
 
 class CommandPalette(ListScreen[str | None, Command]):
-    """Lists all commands with their keys; returns the action of the chosen one."""
+    """Returns the action of the chosen command."""
 
     heading_text = "Commands"
     hint = "Enter runs it · ↑ ↓ choose · Esc cancels"
@@ -274,18 +257,17 @@ class CommandPalette(ListScreen[str | None, Command]):
         )
 
     def describe(self, row: Command | None) -> Content:
-        return Content("Nothing matches." if row is None else row.help)
+        return Content(row.help) if row else super().describe(row)
 
-    def take(self) -> None:
-        if self.chosen is not None:
-            self.dismiss(self.chosen.action)
+    def action_select(self) -> None:
+        self.act_on_chosen(lambda row: self.dismiss(row.action))
 
 
 _MODEL_WIDTH = 26
 
 
 class ModelPicker(ListScreen[str | None, ModelChoice]):
-    """Returns the name of a model, or None after Escape. Any name can be typed."""
+    """Returns a model's name; any can be typed."""
 
     heading_text = "Model"
     hint = "Enter chooses · any name can be typed · Esc cancels"
@@ -297,29 +279,24 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
         used: Sequence[str],
         access: Mapping[str, Any],
     ) -> None:
-        """present: the model to replace; empty for none. The other arguments are those of
-        `found_models`."""
+        """present: empty for none. The other arguments are those of `found_models`."""
         super().__init__()
         self._current = present
-        self._known = [*([(present, "chosen now")] if present else []), *chosen]
-        self._recent = used
+        self._known = [*([(present, "chosen now")] if present else []), *chosen], used
         self._access = access
         self._models: list[ModelChoice] = []
-        self._fetcher = Fetcher(self)
 
     def on_mount(self) -> None:
         self.show_count("looking…")
-        self._fetcher.ask(
-            "models",
-            lambda: found_models(self._known, self._recent, self._access),
-            self._add_models,
-        )
+        fetcher = Fetcher(self)
 
-    def _add_models(self, models: Sequence[ModelChoice]) -> None:
-        self._models += models
-        self.show_count("asking servers on this machine…")
-        self.fill()
-        self._fetcher.ask("models", server_models, self._add_server_models)
+        def show(models: Sequence[ModelChoice]) -> None:
+            self._models += models
+            self.show_count("asking servers on this machine…")
+            self.fill()
+            fetcher.ask("models", server_models, self._add_server_models)
+
+        fetcher.ask("models", lambda: found_models(*self._known, self._access), show)
 
     def _add_server_models(self, models: Sequence[ModelChoice]) -> None:
         known = {model.spec for model in self._models}
@@ -353,25 +330,21 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
             return Content("")
         return Content.styled(plain(row.problem or row.about), "$bad" if row.problem else "")
 
-    def take(self) -> None:
-        if (row := self.chosen) is None:
-            return
-        if row.problem:
-            self.show_status(row.problem)
-        elif row.is_provider:
-            self.set_text(row.spec)
-        else:
-            self._try(row.spec)
+    def action_select(self) -> None:
+        self.act_on_chosen(self._use)
 
     @work(exclusive=True)
-    async def _try(self, spec: str) -> None:
-        problem = await asyncio.to_thread(availability_problem, spec, self._access)
-        if not self.is_current:
+    async def _use(self, row: ModelChoice) -> None:
+        if row.is_provider and not row.problem:
+            self.set_text(row.spec)
             return
+        problem = row.problem or await asyncio.to_thread(
+            availability_problem, row.spec, self._access
+        )
         if problem:
             self.show_status(problem)
-        else:
-            self.dismiss(spec)
+        elif self.is_current:
+            self.dismiss(row.spec)
 
 
 _KERNEL_WIDTH = 34
@@ -379,21 +352,18 @@ _KERNEL_WIDTH = 34
 
 class KernelChoice(NamedTuple):
     kind: str
-    """One of "here", "python" (an interpreter), "address", and "session" (the waiting kernel of a
-    session)."""
+    """"here", "python" (an interpreter), "address", or "session" (its waiting kernel)."""
     name: str
     """The interpreter, the address, or the session's id."""
     about: str
 
 
 class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
-    """Returns a kernel, or None after Escape. Any address can be typed."""
-
     heading_text = "Kernel"
     hint = "Enter switches · or type ssh://host · Esc cancels"
 
     def __init__(self, present: KernelChoice, find: Callable[[], Sequence[KernelChoice]]) -> None:
-        """present: the current kernel. find: returns the other kernels; waits."""
+        """find: returns the other kernels; waits."""
         super().__init__()
         self._current = present
         self._find_others = find
@@ -424,12 +394,11 @@ class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
     def describe(self, row: KernelChoice | None) -> Content:
         return Content("" if row is None else plain(row.about))
 
-    def take(self) -> None:
-        row = self.chosen
-        if row == self._current:
+    def action_select(self) -> None:
+        if self.chosen == self._current:
             self.show_status("This kernel is in use.")
-        elif row is not None:
-            self.dismiss(row)
+        else:
+            super().action_select()
 
 
 def choose_kernel(context: CommandContext, address: str) -> None:
@@ -488,12 +457,12 @@ def _other_kernels(info: KernelInfo, recent: tuple[str, ...]) -> list[KernelChoi
 
 
 PAUSE = 0.05
-"""Seconds without a key press before a search starts, so that fast typing causes only one."""
+"""Seconds without a key press before a search starts."""
 
 
 class SearchScreen(ListScreen[ScreenResultType, Row]):
-    """A list that is searched on a thread. A key acts on the results of the typed text: it waits
-    for them, unless other text is typed meanwhile."""
+    """Searched on a thread; a key waits for the results of the typed text, until another is
+    typed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -502,14 +471,11 @@ class SearchScreen(ListScreen[ScreenResultType, Row]):
         self._searching = False
         self._waiting: list[Callable[[Row], object]] = []
 
-    # For subclasses
-
     def search(self, typed: str) -> Any:
-        """Return the results for a text; called on a thread."""
+        """Called on a thread."""
         raise NotImplementedError
 
     def show_found(self, found: Any, cursor: int | None) -> None:
-        """Show results of `search`, as `fill` does with its rows."""
         self.found = found
         self.fill(cursor)
 
@@ -530,7 +496,6 @@ class SearchScreen(ListScreen[ScreenResultType, Row]):
         return self.found
 
     def act_on_chosen(self, act: Callable[[Row], object]) -> None:
-        """Act on the row at the cursor, if there is one."""
         if self._searching:
             self._waiting.append(act)
         elif (row := self.chosen) is not None:
@@ -538,8 +503,6 @@ class SearchScreen(ListScreen[ScreenResultType, Row]):
 
 
 class HistorySearch(SearchScreen[HistoryEntry | None, HistoryEntry]):
-    """Searches earlier inputs; returns the chosen entry, or None after Escape."""
-
     BINDINGS: ClassVar[list[BindingType]] = [("ctrl+r", "move(-1)", "Up")]
 
     heading_text = "History"
@@ -578,6 +541,3 @@ class HistorySearch(SearchScreen[HistoryEntry | None, HistoryEntry]):
         self._full_text.python = row is None or row.mode == "python"
         self._full_text.load_text(clean(row.text) if row else "")
         return Content("")
-
-    def take(self) -> None:
-        self.act_on_chosen(self.dismiss)

@@ -1,4 +1,4 @@
-"""Screens for the output of a cell: text, pictures, and the frames of an error."""
+"""Screens of a cell's output: text, pictures, and the frames of an error."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from mahtab_tui.tui.commands.panes import (
     PAGER_COMMANDS,
     PICTURES_COMMANDS,
 )
-from mahtab_tui.tui.external import MAX_COPIED, copy, open_in_editor
+from mahtab_tui.tui.external import copy, open_in_editor
 from mahtab_tui.tui.inspector import Subject, Viewer
 from mahtab_tui.tui.inspector.array import PictureView
 from mahtab_tui.tui.inspector.text import TextView
@@ -62,8 +62,6 @@ def make_local_subject(client: InspectorClient, kind: ViewKind) -> Subject:
 
 
 class OutputScreen(Dialog[None]):
-    """A title, a viewer, and the keys they share."""
-
     AUTO_FOCUS = ""  # else the hidden input line would get the focus and the first keys
     BINDINGS = bindings(OUTPUT_COMMANDS)
 
@@ -87,8 +85,7 @@ class OutputScreen(Dialog[None]):
             self.dismiss(None)
 
     def save(self, name: str, content: bytes) -> None:
-        """Ask for a file, write the content on a thread, and show the outcome. name: the suggested
-        name."""
+        """Ask for a file, write the content on a thread, and show the outcome."""
 
         def chosen(entered: str) -> None:
             path, viewer = self._folder / os.path.expanduser(entered), self.viewer
@@ -103,7 +100,7 @@ class OutputScreen(Dialog[None]):
 
 
 def write_new_file(path: Path, content: bytes) -> Path:
-    """Write a new file. Raises `KernelError` with a sentence if it exists or cannot be written."""
+    """Raises `KernelError` with a sentence if it exists or cannot be written."""
     opened = False
     try:
         with path.open("xb") as file:
@@ -111,7 +108,7 @@ def write_new_file(path: Path, content: bytes) -> Path:
             file.write(content)
     except FileExistsError:
         raise KernelError(f"{path} exists already and was not changed.") from None
-    except (OSError, ValueError) as error:  # ValueError: not a valid file name
+    except (OSError, ValueError) as error:
         if opened:
             path.unlink()
         reason = getattr(error, "strerror", error)
@@ -125,19 +122,18 @@ MAX_READ = 10_000_000
 class Code(NamedTuple):
     text: str
     line: range | None
-    """The character range of the frame's line; None if there is no such line."""
+    """The characters of the frame's line; None if there is no such line."""
 
 
 def frame_cell(frame: TracebackFrame) -> int | None:
-    """Return the number of the cell that a frame is in; None for a file."""
+    """Return the number of a frame's cell; None for a file."""
     number = frame.file.removeprefix(CELL).removesuffix("]")
     is_number = number.isascii() and number.isdecimal() and len(number) < 10
     return int(number) if is_number and frame.file == f"{CELL}{number}]" else None
 
 
 def read_code(frame: TracebackFrame, cell: Callable[[int], str | None]) -> Code:
-    """Read a frame's source; waits. cell: returns a cell's code. Raises `KernelError` with a
-    sentence if it cannot be read."""
+    """Read a frame's source; waits. Raises `KernelError` with a sentence."""
     number = frame_cell(frame)
     text = _read(frame.file) if number is None else cell(number)
     if text is None:
@@ -156,7 +152,7 @@ def read_code(frame: TracebackFrame, cell: Callable[[int], str | None]) -> Code:
 def is_file(frame: TracebackFrame) -> bool:
     try:
         return os.path.isabs(frame.file) and os.path.isfile(frame.file)
-    except ValueError:  # the name contains a NUL
+    except ValueError:
         return False
 
 
@@ -211,7 +207,6 @@ class FrameRows:
 
 
 def _cut_start(text: str, width: int) -> str:
-    """Truncate the start of a text that is too wide, because its end is more informative."""
     if cell_len(text) <= width:
         return text
     text = text[-width:]
@@ -221,12 +216,10 @@ def _cut_start(text: str, width: int) -> str:
 
 
 class FrameList(RowsView, can_focus=True):
-    """Lists frames in the order of a traceback: the last one raised the error."""
-
     BINDINGS: ClassVar[list[BindingType]] = [*CURSOR_KEYS]
 
     class FrameChanged(Message):
-        """The cursor moved to another frame."""
+        """The cursor moved."""
 
     def __init__(self, frames: Sequence[TracebackFrame], at: int) -> None:
         self._frames = FrameRows(frames, at)
@@ -251,16 +244,13 @@ class FrameList(RowsView, can_focus=True):
 
 
 def variables_path(cell: int, frames: Sequence[TracebackFrame], at: int) -> ObjectPath:
-    """Return the path to a frame's variables. The kernel identifies the frame by its file and line,
-    and its index among the frames there."""
+    """Return the path to a frame's variables, by file, line, and index among the frames there."""
     keys = [(frame.file, frame.line, frame.function) for frame in frames]
     same = [number for number, key in enumerate(keys) if key == keys[at]]
     return (["frame", cell, *keys[at], same.index(at), len(same)],)
 
 
 class FramesScreen(OutputScreen):
-    """Shows an exception, its frames, and the source and variables of the selected frame."""
-
     BINDINGS = bindings(FRAMES_COMMANDS)
 
     def __init__(
@@ -332,8 +322,6 @@ class FramesScreen(OutputScreen):
             self.save(name, self._code.text.encode("utf-8", "replace"))
 
     def action_back(self) -> None:
-        """Close the input line; else go from the source or the variables back to the frames; else
-        close the screen."""
         if self._source.has_focus or self._variables.has_focus:
             self._frames.focus()
         else:
@@ -362,18 +350,15 @@ class FramesScreen(OutputScreen):
     def _edit_file(self, frame: TracebackFrame) -> None:
         try:
             open_in_editor(cast("TerminalApp[Any]", self.app), frame.file, frame.line)
+            self._read()
         except RuntimeError as error:
             self.viewer.fail(str(error))
-        else:
-            self._read()
 
 
 _SGR = re.compile(r"\x1b\[[0-9;:]*m")
 
 
 class PagerScreen(OutputScreen):
-    """Shows a whole output. The screen opens at once, and reads the text on a thread."""
-
     BINDINGS = bindings(PAGER_COMMANDS)
 
     def __init__(
@@ -384,8 +369,8 @@ class PagerScreen(OutputScreen):
         client: InspectorClient,
         folder: Path,
     ) -> None:
-        """read: returns the output; called on a thread, may raise `StoreError`. file: the suggested
-        file name. folder: where to save a file whose name has no folder."""
+        """read: called on a thread, may raise `StoreError`. file: the suggested name. folder: where
+        to save."""
         super().__init__(client, folder)
         self._title_text = title
         self._file = file
@@ -414,30 +399,21 @@ class PagerScreen(OutputScreen):
             self.save(self._file, self._output.text.encode("utf-8", "replace"))
 
     def action_copy_all(self) -> None:
-        if self._output is None:
-            return
-        if self._output.size > MAX_COPIED:
-            self.viewer.fail(
-                f"{self._output.size:,} characters are too many for the clipboard; Ctrl+S saves them to a file."
-            )
-        else:
+        if self._output is not None:
             copy(self.app, self._output.text)
 
 
-class DisplayedPicture(NamedTuple):
-    mime: str
-    data: str
-    """Base64."""
-
-
 class PicturesScreen(OutputScreen):
-    """Shows a cell's pictures one at a time; the arrow keys switch between them."""
-
     BINDINGS = bindings(PICTURES_COMMANDS)
 
     def __init__(
-        self, cell: int, pictures: Sequence[DisplayedPicture], client: InspectorClient, folder: Path
+        self,
+        cell: int,
+        pictures: Sequence[tuple[str, str]],
+        client: InspectorClient,
+        folder: Path,
     ) -> None:
+        """pictures: type and base64."""
         super().__init__(client, folder)
         self._cell = cell
         self._pictures = pictures
@@ -450,14 +426,14 @@ class PicturesScreen(OutputScreen):
         count = len(self._pictures)
         number = f"  ·  {self._index + 1} of {count}" if count > 1 else ""
         self.set_title(f"Picture of cell {self._cell}{number}")
-        file = partial(base64.b64decode, self._pictures[self._index].data)
+        file = partial(base64.b64decode, self._pictures[self._index][1])
         await self.viewer.show(PictureView(make_local_subject(self.client, "picture"), file))
 
     def action_save(self) -> None:
-        picture = self._pictures[self._index]
-        suffix = "jpg" if picture.mime == "image/jpeg" else "png"
+        mime, data = self._pictures[self._index]
+        suffix = "jpg" if mime == "image/jpeg" else "png"
         number = f"-{self._index + 1}" if len(self._pictures) > 1 else ""
-        self.save(f"cell-{self._cell}{number}.{suffix}", base64.b64decode(picture.data))
+        self.save(f"cell-{self._cell}{number}.{suffix}", base64.b64decode(data))
 
     async def action_step(self, step: int) -> None:
         if 0 <= self._index + step < len(self._pictures):

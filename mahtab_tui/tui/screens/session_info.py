@@ -1,9 +1,10 @@
-"""Screens about the session: context, usage, instructions, undo, MCP servers."""
+"""Screens of the session: context, usage, instructions, undo, MCP servers."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from functools import partial
 from itertools import cycle, islice
 from typing import ClassVar
 
@@ -31,30 +32,33 @@ _COLOURS = ("$model", "$moon", "$person", "$good", "$bad", "$foreground")
 _ROOM = "░"
 
 
-class ContextScreen(TextDialog):
-    """Shows what the next question would send. It is counted on a thread, because the model may
-    have to be loaded."""
+class ReportScreen(TextDialog):
+    """Asks for a report on a thread, which may have to wait. report: gets the width."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("enter", "leave", "Close")]
 
-    def __init__(self, count: Callable[[], ContextUse]) -> None:
-        """count: counts what the next question would send; may raise an exception whose message is
-        a sentence."""
-        super().__init__("Context · Esc closes", "counting …", id="context-rows")
-        self._count = count
+    def __init__(
+        self, title: str, report: Callable[[int], str | Content], *, text: str = "", id: str
+    ) -> None:
+        super().__init__(f"{title} · Esc closes", text, id=id)
+        self._report = report
 
     def on_mount(self) -> None:
+        self.call_after_refresh(self._ask)
+
+    def _ask(self) -> None:
         Fetcher(self).ask(
-            "context",
-            self._count,
-            lambda use: self.text.update(context_lines(use, max(20, self.text.size.width))),
+            "report",
+            partial(self._report, self.text.size.width),
+            self.text.update,
             lambda sentence: self.text.update(Content.styled(one_line(sentence), "$bad")),
         )
 
 
 def context_lines(use: ContextUse, width: int) -> Content:
+    width = max(20, width)
     cells = [max(1, part.tokens * width // max(use.room, use.tokens)) for part in use.parts]
-    if (over := sum(cells) - width) > 0:  # small parts get a cell each
+    if (over := sum(cells) - width) > 0:
         cells[cells.index(max(cells))] -= over
     colours = list(islice(cycle(_COLOURS), len(cells)))
     bar = [("█" * count, colour) for count, colour in zip(cells, colours, strict=True)]
@@ -70,26 +74,13 @@ def context_lines(use: ContextUse, width: int) -> Content:
     return Content("\n").join(lines)
 
 
-class UsageScreen(TextDialog):
-    """Shows the usage of the session, each question and each search."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [("enter", "leave", "Close")]
-
-    def __init__(self, table: Callable[[int], str]) -> None:
-        super().__init__("Usage · Esc closes", id="usage-rows")
-        self._table = table
-
-    def on_mount(self) -> None:
-        self.call_after_refresh(lambda: self.text.update(self._table(self.text.size.width)))
-
-
 _NO_INSTRUCTIONS = (
     "There are no instructions. Yours go into ~/.mahtab/AGENTS.md, a project's into its AGENTS.md."
 )
 
 
 class InstructionsScreen(TextDialog):
-    """Shows the text of every instruction file, and lets the user trust the project's files."""
+    """Shows the instructions, and lets the user trust the project's."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("t", "trust", "Trust")]
 
@@ -141,8 +132,7 @@ OUTSIDE = "Files, and everything else outside this kernel, stay as they are."
 
 
 class UndoScreen(Confirm):
-    """Shows the changes, asks for confirmation, then undoes them; each step runs on a thread.
-    Escape changes nothing."""
+    """Shows the changes, then undoes them if the user wants that."""
 
     def __init__(
         self,
@@ -150,7 +140,7 @@ class UndoScreen(Confirm):
         preview: Callable[[], Restoration],
         undo: Callable[[], Restoration],
     ) -> None:
-        """cells: the cells to undo. preview, undo: wait for the kernel, and raise `KernelError`."""
+        """preview, undo: wait for the kernel, and raise `KernelError`."""
         question = f"Undo cell {cells[0]}?"
         if len(cells) > 1:
             question = f"Undo {len(cells)} cells, from cell {cells[0]} to cell {cells[-1]}?"
@@ -176,7 +166,6 @@ class UndoScreen(Confirm):
         self._yes.disabled = True
 
     def action_answer(self, yes: bool) -> None:
-        """Leave; or undo, if the changes are already shown."""
         if not yes:
             self.action_leave()
         elif not self._yes.disabled:
@@ -186,7 +175,6 @@ class UndoScreen(Confirm):
 
 
 _POLL_INTERVAL = 0.3
-"""Seconds between two checks, because servers may start and end at any time."""
 _SHOWN = 300
 _MARKS = {
     "not started": ("○ ", "$muted"),
@@ -198,8 +186,6 @@ _NO_SERVERS = "No MCP server is configured. [mcp.NAME] in ~/.mahtab/config.toml 
 
 
 class ServersScreen(ListScreen[None, ServerState]):
-    """Enter shows the messages of the server at the cursor; Ctrl+R starts or restarts it."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         ("ctrl+r", "restart", "Start"),
     ]
@@ -222,10 +208,10 @@ class ServersScreen(ListScreen[None, ServerState]):
         self._drawn: object = None
 
     def on_mount(self) -> None:
-        self.set_interval(_POLL_INTERVAL, self._poll_servers)
+        self.set_interval(_POLL_INTERVAL, self._poll)
         self.fill(0)
 
-    def _poll_servers(self) -> None:
+    def _poll(self) -> None:
         now = [(state.phase, state.why, state.login, state.revision) for state in self._states]
         if now != self._drawn:
             self._drawn = now
@@ -276,40 +262,39 @@ class ServersScreen(ListScreen[None, ServerState]):
         parts: list[Content] = []
         for tool in map(state.tools.__getitem__, wires[:_SHOWN]):
             reads = (" reads", "$good") if tool.read_only else (" may change something", "$moon")
-            call = (tool.name, "bold"), self._one_line(tool.written), reads
             summary = self._one_line(tool.summary)
-            parts.append(Content.assemble(*call, (f"\n  {summary}" if summary else "", "$muted")))
+            parts.append(
+                Content.assemble(
+                    (tool.name, "bold"),
+                    self._one_line(tool.written),
+                    reads,
+                    (f"\n  {summary}" if summary else "", "$muted"),
+                )
+            )
         if (more := len(wires) - _SHOWN) > 0:
             parts.append(Content.styled(f"… {more:,} more: type to filter", "$muted"))
         return Content("\n").join(parts)
 
-    def take(self) -> None:
+    def action_select(self) -> None:
         if (state := self.chosen) is not None:
             messages = self._mask(state.messages.text) or "It has written nothing."
             self._show_messages(f"Messages of {state.python}", messages)
 
     def action_restart(self) -> None:
+        self.app.run_worker(self._restart())  # continues when the screen is closed
+
+    async def _restart(self) -> None:
         state, servers = self.chosen, self._servers
         if state is None or servers is None:
             return
         self.show_status(f"{state.python} starts …", "$muted")
-
-        def done(future: Future[None]) -> None:
-            error = None if future.cancelled() else future.exception()
-            self.app.call_from_thread(self._restarted, state, error)
-
+        outcome, style = f"{state.python} runs.", "$good"
         try:
-            servers.restart(state.python).add_done_callback(done)
+            await asyncio.wrap_future(servers.restart(state.python))
         except ServerError as error:
-            self.show_status(str(error))
-
-    def _restarted(self, state: ServerState, error: BaseException | None) -> None:
-        if is_being_removed(self):
-            return
-        self.fill()
-        if error is None:
-            self.show_status(f"{state.python} runs.", "$good")
-        elif state.phase == "ended":
-            self.show_status(f"{state.python} could not be started.")
-        else:
-            self.show_status(self._one_line(str(error)))
+            outcome, style = f"{state.python} could not be started.", "$bad"
+            if state.phase != "ended":
+                outcome = self._one_line(str(error))
+        if not is_being_removed(self):
+            self.fill()
+            self.show_status(outcome, style)

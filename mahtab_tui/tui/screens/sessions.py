@@ -52,8 +52,6 @@ _RETRY_S = 0.05
 
 
 class PreviewTranscript(TranscriptView):
-    """A session's transcript, in which the arrow keys mark an entry."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "walk(-1)", "Up", show=False),
         Binding("down", "walk(1)", "Down", show=False),
@@ -70,7 +68,7 @@ class Preview(Container):
         self.transcript: PreviewTranscript | None = None
 
     def show(self, records: Sequence[Record], wanted: Sequence[str] = ()) -> None:
-        """Show these records, scrolled to the newest match of the words."""
+        """Show records, scrolled to the newest match of the words."""
         focused = self.transcript is not None and self.transcript.has_focus
         self.remove_children()
         self.transcript = transcript = PreviewTranscript()
@@ -96,7 +94,7 @@ MAX_SESSIONS = 100
 _WIDE_COLUMNS = 70
 _SIZE = len("999 KB")
 _CATCH_UP_S = 0.2
-"""Maximum seconds that each search spends on indexing sessions."""
+"""Maximum seconds that each search spends on indexing."""
 
 
 class ListResult(NamedTuple):
@@ -104,7 +102,7 @@ class ListResult(NamedTuple):
     total: int = 0
     open_now: Mapping[str, Holder] = {}
     waiting: Mapping[str, str] = {}
-    """Descriptions of the kernels without a screen, by session."""
+    """Descriptions of kernels without a screen, by session."""
     problem: str = ""
 
 
@@ -120,15 +118,15 @@ def sessions_screen(session: Session) -> SessionsScreen:
 
 
 class SessionsScreen(SearchScreen[str | None, Hit]):
-    """Returns the id of the session to open, or None after Escape."""
+    """Returns the session to open."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         ("f1", "help", "Keys"),
-        ("f2", "rename", "Rename"),
-        ("f5", "fork", "Copy"),
-        ("f6", "export", "Export"),
-        ("f7", "stop_kernel", "Stop its kernel"),
-        ("f8", "delete", "Delete"),
+        ("f2", "act('rename')", "Rename"),
+        ("f5", "act('fork')", "Copy"),
+        ("f6", "act('export')", "Export"),
+        ("f7", "act('stop_kernel')", "Stop its kernel"),
+        ("f8", "act('delete')", "Delete"),
         ("ctrl+t", "scope", "This folder or all"),
     ]
 
@@ -145,8 +143,7 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         switch_problem: str = "",
         mask: Callable[[str], str] = str,
     ) -> None:
-        """current: the open session; empty if it is not saved. switch_problem: why no other session
-        can be opened; empty if it can. mask: masks secrets in exports."""
+        """current: empty if it is not saved. switch_problem: why no other session can be opened."""
         super().__init__()
         self.companion = self._preview = Preview()
         self._database = database
@@ -158,8 +155,7 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         self._result = ListResult(problem="Nothing was read yet.")
         self._detached: Mapping[str, str] = {}
         self._unindexed = 1
-        """The number of sessions not yet indexed, as far as known. Changed only by the search
-        thread."""
+        """As far as known; changed by searches."""
         self._shown: tuple[str, str] = "", ""
 
     def on_mount(self) -> None:
@@ -272,15 +268,10 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         return Content.assemble((about, "$muted"), f"\n{plain(row.excerpt)}" if row.excerpt else "")
 
     def _empty_text(self) -> str:
+        what = "Nothing was found" if self.typed else "There are no saved sessions"
         if self._all:
-            return "Nothing was found." if self.typed else "There are no saved sessions."
-        if self.typed:
-            return (
-                "Nothing was found in this folder's sessions. Ctrl+T searches those of all folders."
-            )
-        return "There are no saved sessions of this folder. Ctrl+T shows those of all folders."
-
-    # Actions
+            return f"{what}."
+        return f"{what} in this folder. Ctrl+T shows all folders."
 
     def action_scope(self) -> None:
         self._all = not self._all
@@ -290,7 +281,7 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
     def action_help(self) -> None:
         self.app.push_screen(HelpScreen(help_rows(self.app._keymap, first="Sessions")))
 
-    def take(self) -> None:
+    def action_select(self) -> None:
         self.act_on_chosen(self._resume)
 
     def _resume(self, hit: Hit) -> None:
@@ -304,21 +295,14 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
         else:
             self._go_to(hit.session.id)
 
-    def action_rename(self) -> None:
-        def named(hit: Hit, title: str) -> None:
+    def rename(self, hit: Hit) -> None:
+        def named(title: str) -> None:
             masked = self.app.mask(title) if isinstance(self.app, TerminalApp) else title
             self._do(partial(rename_session, self._database, hit.session.id, masked))
 
-        self.act_on_chosen(
-            lambda hit: ask(
-                self.app, Prompt("Title of the session", hit.session.heading), partial(named, hit)
-            )
-        )
+        ask(self.app, Prompt("Title of the session", hit.session.heading), named)
 
-    def action_delete(self) -> None:
-        self.act_on_chosen(self._delete)
-
-    def _delete(self, hit: Hit) -> None:
+    def delete(self, hit: Hit) -> None:
         if hit.session.id == self._current:
             self.show_status("You are in this session: leave it before you delete it.")
             return
@@ -330,10 +314,7 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
             no="Keep",
         )
 
-    def action_stop_kernel(self) -> None:
-        self.act_on_chosen(self._stop_kernel)
-
-    def _stop_kernel(self, hit: Hit) -> None:
+    def stop_kernel(self, hit: Hit) -> None:
         if hit.session.id not in self._result.waiting:
             self.show_status("This session has no kernel in the background.")
             return
@@ -345,12 +326,9 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
             no="Keep",
         )
 
-    def action_fork(self) -> None:
-        """Copy the session; while the preview has the focus, only the part before the marked
+    def fork(self, hit: Hit) -> None:
+        """Copy the session; with the focus in the preview, only the part before the marked
         entry."""
-        self.act_on_chosen(self._fork)
-
-    def _fork(self, hit: Hit) -> None:
         transcript, entry = self._preview.transcript, ""
         if transcript is not None and transcript.has_focus:
             marked = transcript.marker.marked
@@ -366,15 +344,13 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
 
         self._do(copy)
 
-    def action_export(self) -> None:
-        def named(hit: Hit, file: str) -> None:
+    def export(self, hit: Hit) -> None:
+        def named(file: str) -> None:
             path = Path(self._project, os.path.expanduser(file))
             self._do(partial(export_session, hit.session, path, self._mask))
 
         title = "File to write: .ipynb, .py, .md or .html"
-        self.act_on_chosen(
-            lambda hit: ask(self.app, Prompt(title, f"{hit.session.id}.ipynb"), partial(named, hit))
-        )
+        ask(self.app, Prompt(title, f"{hit.session.id}.ipynb"), named)
 
     def _holder(self, hit: Hit) -> Holder | None:
         return self._result.open_now.get(hit.session.id)
@@ -386,8 +362,7 @@ class SessionsScreen(SearchScreen[str | None, Hit]):
             self.dismiss(session)
 
     def _do(self, work: Callable[[], str | None], outcome: str = "") -> None:
-        """Do something on a thread, and report the outcome: what `work` returns, or the given
-        one."""
+        """Work on a thread, and report its outcome: what it returns, or the given one."""
 
         def act() -> None:
             sentence, style = outcome, "$good"

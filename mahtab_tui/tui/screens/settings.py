@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.notifications import SeverityLevel
 from textual.widgets import Input, Static
 
 from mahtab_tui.bus.sanitize import plain
@@ -49,6 +48,9 @@ from mahtab_tui.tui.screens.listing import (
 from mahtab_tui.tui.textual_fixes import is_being_removed
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY
 
+if TYPE_CHECKING:
+    from mahtab_tui.tui.session_port import LiveSettings
+
 GROUPS: Mapping[str, Sequence[str]] = {
     heading: keys.split()
     for heading, keys in {
@@ -69,8 +71,8 @@ _POSITIONS = {key: index for index, key in enumerate(_HEADINGS)}
 
 
 def check(key: str, text: str, provider: str | None = None) -> None:
-    """Validate a value. Raises `SettingsError` if it would be rejected or ignored. provider: the
-    provider of a model named without one."""
+    """Raise `SettingsError` if a value would be rejected or ignored. provider: of a model named
+    without one."""
     try:
         if is_model(key):
             split_spec(full_name(text, provider))
@@ -109,8 +111,7 @@ def _require_known(key: str, name: str, names: Collection[str], what: str) -> No
 
 
 class EditSetting(Dialog[str | None]):
-    """Returns a valid value, an empty text to remove the setting from the file, or None after
-    Escape."""
+    """Returns a valid value; an empty one removes the setting from the file."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
@@ -142,8 +143,6 @@ class EditSetting(Dialog[str | None]):
 
     @work(exclusive=True)
     async def _take(self, text: str) -> None:
-        """Validate the text on a thread, because this looks up folders and programs; return it if
-        it is valid."""
         problem = ""
         try:
             if text:
@@ -163,39 +162,21 @@ class EditSetting(Dialog[str | None]):
 
 
 _KEY, _VALUE, _ORIGIN = 20, 44, 16
-"""Columns for the key, the value (at most) and the source."""
 
 
 class SettingsScreen(ListScreen[None, SettingEntry]):
-    """Lists all settings. Enter changes the one at the cursor; Escape closes the screen."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         ("tab", "other_file", "Other file"),
-        ("ctrl+r", "unset", "Remove from the file"),
+        ("ctrl+r", "act('unset')", "Remove from the file"),
     ]
     heading_text = "Settings"
     hint = "Enter changes it · Tab other file · Ctrl+R unsets it · Esc leaves"
 
-    def __init__(
-        self,
-        settings: Settings,
-        present: Callable[[], dict[str, str]],
-        change: Callable[[str, Any], bool],
-        make_picker: Callable[[str], ModelPicker],
-        notify: Callable[[str, SeverityLevel], None],
-    ) -> None:
-        """present: values in effect of settings that are not set, by key. change: sets a value for
-        this session and returns whether it takes effect at once.
-
-        make_picker: creates a screen to choose another model. notify: reports a change that ends
-        after the screen was closed. Raises `SettingsError` if the project's folder was deleted.
-        """
+    def __init__(self, live: LiveSettings) -> None:
+        """Raises `SettingsError` if the project's folder was deleted."""
         super().__init__()
-        self._settings = settings
-        self._current = present
-        self._change = change
-        self._make_picker = make_picker
-        self._notify = notify
+        self._live = live
+        self._settings = live.session.settings
         self._entries: list[SettingEntry] = []
         self._project = project_folder()
         self._files = config_files(self._project)
@@ -205,8 +186,6 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
     def on_mount(self) -> None:
         self.show_count(self._target())
         self.app.run_worker(self._load())
-
-    # The rows
 
     async def _load(self) -> None:
         try:
@@ -218,7 +197,7 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
             ]
             if not is_being_removed(self):
                 self.show_status(str(error))
-        present = self._current()
+        present = {"model": self._live.session.model, "theme": self.app.theme}
         self._entries = []
         for entry, following in zip(found, [*found[1:], None], strict=True):
             table, dot, _ = entry.key.partition(".")
@@ -239,8 +218,6 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         return "" if self.typed else _HEADINGS.get(row.key.partition(".")[0], "Others")
 
     def find_rows(self, typed: str) -> Sequence[SettingEntry]:
-        """Return the settings whose key starts with the text, then those whose key contains it,
-        then other matches."""
         found = [
             entry
             for entry in self._entries
@@ -272,19 +249,17 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
     def _target(self) -> str:
         return f"written to {short_path(str(self._file), self._project)}"
 
-    # Changing a setting
-
     def action_other_file(self) -> None:
         self._file = self._files[self._files.index(self._file) - 1]
         self.show_count(self._target())
 
-    def action_unset(self) -> None:
-        if (row := self.chosen) is not None:
-            self._save(self._unset(row.key, self._file))
+    def unset(self, row: SettingEntry) -> None:
+        self._save(self._unset(row.key, self._file))
 
-    def take(self) -> None:
-        if (row := self.chosen) is None:
-            return
+    def action_select(self) -> None:
+        self.act_on_chosen(self._edit)
+
+    def _edit(self, row: SettingEntry) -> None:
         key, present = row.key, "" if row.value == NOT_SET else row.value
         values = theme_names() if key == "theme" else choices(key.partition(".")[0])
         if values == ("true", "false"):
@@ -295,7 +270,7 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         if values:
             dialog = ChooseOne(key, values, row.value)
         elif is_model(key):
-            dialog = self._make_picker(present)
+            dialog = self._live.model_picker(present)
         else:
             secret = is_secret(key)
             dialog = EditSetting(row, "" if secret else present, secret=secret)
@@ -307,15 +282,15 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         ask(self.app, dialog, entered)
 
     async def _set(self, key: str, file: Path, text: str) -> str:
-        """Write a setting; return a sentence that reports the outcome. If this raises
-        `SettingsError` or `ModelError`, nothing has changed."""
+        """Write a setting; returns the outcome. If this raises `SettingsError` or `ModelError`,
+        nothing has changed."""
         table, dot, name = key.partition(".")
         before, new = getattr(self._settings, table), parse_value(key, text)
         await asyncio.to_thread(check, key, text, self._settings.provider)
         value = await asyncio.to_thread(validate_value, key, new)
         if dot or is_table(table):
             value = {**before, name: value} if dot else {**before, **value}
-        at_once = self._change(table, value)
+        at_once = self._live.change(table, value)
         # New entries of a table are added to those in the file.
         rows = {key: new}
         if isinstance(new, dict):
@@ -325,7 +300,7 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
                 await asyncio.to_thread(set_value, file, *row)
         except SettingsError as error:
             if not at_once:
-                self._change(table, before)
+                self._live.change(table, before)
                 raise
             problem = f"Changed for this session only; it was not saved. {error}"
             raise SettingsError(problem) from None
@@ -333,13 +308,12 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         return f"Saved. {_effect_time(at_once)}{winner}"
 
     async def _unset(self, key: str, file: Path) -> str:
-        """Remove a setting from the file, so that the other sources apply; as `_set`."""
         if not await asyncio.to_thread(unset, file, key):
             raise SettingsError(f"{file} does not set {key}.")
         table = key.partition(".")[0]
         try:
             sources = await asyncio.to_thread(self._settings.reloaded)
-            at_once = self._change(table, getattr(sources, table))
+            at_once = self._live.change(table, getattr(sources, table))
         except (SettingsError, ModelError) as error:
             raise SettingsError(
                 f"Removed {key} from the file, but this session keeps its value. {error}"
@@ -347,14 +321,14 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         return f"Removed {key} from the file. {_effect_time(at_once)}"
 
     def _winner(self, key: str, file: Path) -> str:
-        """Name the source that will override the file at the next start; empty if none does."""
+        """Name the source that overrides the file at the next start."""
         try:
             origin = self._settings.origin(key)
         except SettingsError as error:
             return f" But {error}"
-        return (
-            "" if origin.file == file else f" But {origin.text} overrides it from the next start."
-        )
+        if origin.file == file:
+            return ""
+        return f" But {origin.text} overrides it from the next start."
 
     def _save(self, saving: Coroutine[Any, Any, str]) -> None:
         self.app.run_worker(self._report(saving))
@@ -368,7 +342,7 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
             if not is_being_removed(self):
                 await self._load()
             if is_being_removed(self):  # the screen may be closed while the sources are read
-                self._notify(outcome, "information" if style == "$good" else "error")
+                self.app.notify(outcome, severity="information" if style == "$good" else "error")
             else:
                 self.show_status(outcome, style)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -37,7 +36,6 @@ from mahtab_tui.tui.textual_fixes import is_being_removed
 from mahtab_tui.tui.theme import Palette
 
 LONGEST = 20_000
-"""Maximum characters to draw; the preview says how many more there are."""
 
 
 class MarkdownRows(list[Row]):
@@ -48,8 +46,6 @@ class MarkdownRows(list[Row]):
 
 
 class MarkdownPreview(RowsView, can_focus=True):
-    """Renders Markdown as in the transcript's answers."""
-
     bars = True
 
     def __init__(self) -> None:
@@ -68,26 +64,23 @@ class MarkdownPreview(RowsView, can_focus=True):
 
 MAX_FOUND = 500
 _NAME = 24
-"""Maximum columns of a name, so that all descriptions start in the same column."""
 _TOKEN_CHARACTERS = 4
 
 
 class SkillRow(NamedTuple):
     name: str
     description: str
-    """The description, or a sentence that says what is wrong with the file."""
+    """What is wrong with the file, if it is broken."""
     file: Path | None
     content: str = ""
     broken: bool = False
     untrusted: Skill | None = None
-    """The skill, if it belongs to the project and is not trusted."""
+    """The skill, if it is the project's and not trusted."""
 
 
 class SkillsScreen(SearchScreen[None, SkillRow]):
-    """Lists all skills. Enter loads or unloads the one at the cursor; Escape closes the screen."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
-        ("f4,ctrl+g", "edit", "Edit"),
+        ("f4,ctrl+g", "act('edit')", "Edit"),
         ("ctrl+t", "new", "New"),
     ]
     heading_text = "Skills"
@@ -101,8 +94,7 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
         project: Path,
         open_file: Callable[[Path], None],
     ) -> None:
-        """project: the folder whose ``.mahtab/skills`` gets new skills. open_file: opens a file in
-        the user's editor; raises RuntimeError."""
+        """open_file: opens the user's editor; raises RuntimeError."""
         super().__init__()
         self.companion = self._preview = MarkdownPreview()
         self._library = library
@@ -110,19 +102,14 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
         self._project = project
         self._open_file = open_file
         self._count: int | None = None
-        """The number of matches; None before the first search."""
+        """Of matches; None before the first search."""
         self._names = 0
-        self._edits = self._edits_read = 0
-        """The number of times the user edited a file, and how many of these edits the library has
-        read."""
-        self._reading = threading.Lock()
+        self._was_edited = False
         self._edited: set[Path] = set()
         self._marked: frozenset[str] = frozenset()
 
     def on_mount(self) -> None:
         self.find(pause=0)
-
-    # The rows
 
     def show_found(self, found: tuple[list[SkillRow], int], cursor: int | None) -> None:
         self.found, self._count = found
@@ -130,13 +117,11 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
         self._fill(cursor)
 
     def search(self, wanted: str) -> tuple[list[SkillRow], int]:
-        """Return the matching skills, best first (by name if nothing was typed), then the invalid
-        files; also return the number of matches."""
-        with self._reading:  # a search on another thread waits, so that it finds the edits
-            if self._edits_read < (edits := self._edits):
-                self._library.invalidate()  # waits for a read that is under way
-                self._edits_read = edits
-                self._trust_edits()
+        """Return the matches, best first, with invalid files, and their number."""
+        if self._was_edited:
+            self._was_edited = False
+            self._library.invalidate()
+            self._trust_edits()
         index, skills = self._library.index(), self._library.skills()
         if wanted:
             names = [hit.name for hit in index.search(wanted, MAX_FOUND)]
@@ -169,7 +154,7 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
             for skill in self._library.untrusted
             if skill.file in self._edited
         }
-        with suppress(SettingsError):  # the skill stays untrusted, which is shown
+        with suppress(SettingsError):
             if texts:
                 trust_texts(texts)
                 self._library.invalidate()
@@ -209,13 +194,8 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
         size = "" if row.broken else f"{len(row.content):,} characters · "
         return Content.styled(plain(f"{size}{_display_path(row.file, self._project)}"), "$muted")
 
-    # Actions
-
-    def take(self) -> None:
+    def action_select(self) -> None:
         self.act_on_chosen(self._load_or_unload)
-
-    def action_edit(self) -> None:
-        self.act_on_chosen(self._edit)
 
     @work
     async def _load_or_unload(self, row: SkillRow) -> None:
@@ -225,13 +205,12 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
         if row.untrusted is not None:
             await self._offer_trust(row.untrusted)
             return
-        loaded = row.name in self._loaded.names
-        how = "is loaded: the model gets it with every question"
-        if loaded:
-            how = "is no longer loaded"
+        change, how = self._loaded.load, "is loaded: the model gets it with every question"
+        if row.name in self._loaded.names:
+            change, how = self._loaded.unload, "is no longer loaded"
         outcome, style = f"{row.name} {how}.", "$good"
         try:
-            await asyncio.to_thread(self._loaded.unload if loaded else self._loaded.load, row.name)
+            await asyncio.to_thread(change, row.name)
         except (SkillNotFound, SkillsBudgetExceeded) as error:
             outcome, style = str(error), "$bad"
         if not is_being_removed(self):
@@ -239,7 +218,6 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
             self.show_status(outcome, style)
 
     async def _offer_trust(self, skill: Skill) -> None:
-        """Ask whether to trust a project skill, with all its files as they are now."""
         texts = {
             **await asyncio.to_thread(skill_texts, skill),
             skill.file: instructions_text(skill),
@@ -274,7 +252,7 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
             self._edited.add(path)
             self._open(path)
 
-    def _edit(self, row: SkillRow) -> None:
+    def edit(self, row: SkillRow) -> None:
         if row.file is None:
             self.show_status("It has no file.")
         else:
@@ -287,7 +265,7 @@ class SkillsScreen(SearchScreen[None, SkillRow]):
             self._open_file(file)
         except RuntimeError as error:
             self.show_status(str(error))
-        self._edits += 1
+        self._was_edited = True
         self.find(None, pause=0)
 
 

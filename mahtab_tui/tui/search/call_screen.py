@@ -70,7 +70,7 @@ LONGEST_POSITION = 60
 
 _TRACEBACK = "Traceback (most recent call last):"
 _LINE_END = re.compile(r"(?<=\S)\n(?=\S)")
-"""A line end within a paragraph. It is preserved, because most answers are assembled by code."""
+"""A line end within a paragraph; preserved, because code assembles most answers."""
 _ENDINGS = {
     "interrupted": "was interrupted",
     "timed out": "was stopped: it ran too long",
@@ -83,7 +83,7 @@ class CallRow(NamedTuple):
     row: Row
     span: TextSpan | None = None
     child: SearchNode | None = None
-    """A call; its row is drawn when it becomes visible."""
+    """Its row is drawn when it becomes visible."""
     head: bool = False
 
     @property
@@ -92,8 +92,6 @@ class CallRow(NamedTuple):
 
 
 class CallRows:
-    """A `RowSource` of one call. Unchanged turns are not drawn again."""
-
     def __init__(self, tree: Tree, node: SearchNode, clock: Callable[[], float]) -> None:
         self.rows: list[CallRow] = []
         self._tree = tree
@@ -140,12 +138,12 @@ class CallRows:
         plain_call = node.kind == "llm"
         if not plain_call:
             head = node.turn_label(turn.number, "turn {} of {}") or f"turn {turn.number}"
-            left = budget(turn.left)
             used = [
                 f"{short_number(turn.used.tokens)} tok" if turn.used.tokens else "",
                 short_cost(turn.used) if turn.used.calls else "",
                 "" if turn.duration is None else short_time(turn.duration),
             ]
+            left = budget(turn.left)
             about = (f"  left: {left}" if left else "", palette.muted)
             usage = ("  ".join(filter(None, used)), palette.muted)
             spans = [(head.capitalize(), palette.model + BOLD), about]
@@ -155,7 +153,7 @@ class CallRows:
         if turn.code is not None:
             code = CodeRows(width, palette, palette.model)
             code.update(turn.code.strip("\n"))
-            yield from (code[number] for number in range(len(code)))
+            yield from code
         if turn.cut:
             dropped = "Text after its code was dropped: it had not seen the output."
             yield from paragraph([(dropped, palette.muted)], width, palette.model)
@@ -220,14 +218,11 @@ def _prose(turn: Turn) -> str:
         return turn.words
     before, fence, _ = turn.words.partition("```")
     code = turn.code.strip()
-    if fence:
-        return before
-    return "" if turn.words.strip() == code else turn.words.partition(code)[0]
+    return before if fence or not code else turn.words.partition(code)[0]
 
 
 class CallPane(RowsView, can_focus=True):
-    """Shows a call. Tab goes to the next row that links to a span or a call; Enter or a click opens
-    it."""
+    """Shows a call. Tab goes to the next link."""
 
     bars = True
 
@@ -272,15 +267,12 @@ class CallPane(RowsView, can_focus=True):
     def _scroll_to_row(self, row: int) -> None:
         self.scroll_to(y=row, animate=False, force=True)
 
-    # Actions
-
     def action_next_link(self, step: int) -> None:
-        """Go to the next (1) or previous (-1) link; after the last link, focus the next widget."""
+        """Go to the next (1) or previous (-1) link, or focus the next widget."""
         rows, start = self._rows.rows, self.cursor
         if start < 0:
             start = self.scroll_offset.y + (-1 if step > 0 else self.size.height)
-        start = min(start, len(rows))
-        rows_ahead = range(start + step, len(rows) if step > 0 else -1, step)
+        rows_ahead = range(min(start, len(rows)) + step, len(rows) if step > 0 else -1, step)
         self.cursor = next((row for row in rows_ahead if rows[row].is_link), -1)
         if self.cursor < 0:
             self.screen.focus_next() if step > 0 else self.screen.focus_previous()
@@ -323,8 +315,7 @@ def crumbs(node: SearchNode, now: float) -> Content:
 
 
 def figures(node: SearchNode, now: float, width: int) -> str:
-    """Show what a call and its descendants have used; if that is too wide, leave out the first
-    figures."""
+    """Show what a call and its descendants used; the first figures go if there is no room."""
     used, turn = node.used, ""
     if node.turns and node.kind != "llm":
         turn = node.turn_label(node.turns[-1].number, "turn {} of {}")
@@ -337,13 +328,6 @@ def figures(node: SearchNode, now: float, width: int) -> str:
 
 
 class PositionBar(Static):
-    """Shows the whole text as a bar, and below it the call's own part. A click jumps to that
-    place."""
-
-    @dataclass
-    class Clicked(Message):
-        at: int
-
     def __init__(self, tree: Tree, node: SearchNode) -> None:
         super().__init__(markup=False)
         self._tree = tree
@@ -363,15 +347,8 @@ class PositionBar(Static):
             below = f"{' ' * first}{mark} {words}"
         return Content.assemble(bar, "\n", (below, "$muted"))
 
-    def on_click(self, event: Click) -> None:
-        self.post_message(
-            self.Clicked(event.x * self._tree.coverage.chars // max(1, self.size.width))
-        )
-
 
 class TextRows(LongTextView, can_focus=True):
-    """Shows the text; the right edge shows which parts the search has covered."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         *CURSOR_KEYS,
         Binding("n", "next(False)", "Next", show=False),
@@ -379,7 +356,6 @@ class TextRows(LongTextView, can_focus=True):
     ]
 
     def __init__(self, source: Text, spans: Sequence[TextSpan], coverage: Coverage) -> None:
-        """spans: the parts of the text that were passed to the call."""
         super().__init__(source)
         self.span: TextSpan | None = None
         self.top = spans[0][0] if spans else 0
@@ -410,10 +386,9 @@ class TextRows(LongTextView, can_focus=True):
 
     def row_prefix(self, row: TextRow) -> list[Span]:
         palette, number = get_palette(self.app), f"{row.number:,}" if row.number is not None else ""
-        rests = any(start < row.end and row.start < end for start, end in self._marks)
-        bar = (
-            ("█", palette.moon) if rests else ("▌" if self._contains(row) else " ", palette.person)
-        )
+        bar = ("▌" if self._contains(row) else " ", palette.person)
+        if any(start < row.end and row.start < end for start, end in self._marks):
+            bar = ("█", palette.moon)
         return [(number.rjust(self._gutter - 3) + " ", palette.muted), bar, (" ", Style.null())]
 
     def _contains(self, row: TextRow) -> bool:
@@ -440,8 +415,6 @@ class TextRows(LongTextView, can_focus=True):
 
 
 class TextPane(Vertical):
-    """Shows the text, with a line to search it."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search", key_display="/"),
         Binding("right_square_bracket", "position(1)", "Next match", show=False),
@@ -473,14 +446,12 @@ class TextPane(Vertical):
             self.rows.go_to(span[0])
 
     def action_position(self, step: int) -> None:
-        """Go to the next (1) or previous (-1) span that a pattern matched or that supports an
-        answer."""
+        """Go to the next (1) or previous (-1) match, or span that supports an answer."""
         if not self.shown:
             return
         found = sorted([*self._coverage.spans("grep"), *self._coverage.spans("answer")])
         at = self.rows.top if self.rows.span is None else self.rows.span[0] + (step > 0)
-        beyond = [span for span in found if (span[0] >= at if step > 0 else span[0] < at)]
-        if beyond:
+        if beyond := [span for span in found if (span[0] >= at) == (step > 0)]:
             self.show(beyond[0 if step > 0 else -1])
 
     def action_search(self) -> None:
@@ -503,13 +474,10 @@ class TextPane(Vertical):
 
 
 SIDE_BY_SIDE = 130
-"""Width from which the text is shown next to the call; on narrower screens, only one of them is
-visible."""
+"""Width from which the text is shown next to the call."""
 
 
 class NodeScreen(Dialog[None], NodeActions):
-    """Shows a call, and updates while it runs."""
-
     asks: ClassVar[bool] = False
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -522,10 +490,7 @@ class NodeScreen(Dialog[None], NodeActions):
         chosen: CallSelection,
         control: SearchControl,
         clock: Callable[[], float] = time.time,
-        *,
-        at: int | None = None,
     ) -> None:
-        """at: the part of the root's text to show first."""
         super().__init__()
         self.control = control
         self._tree, self._node = tree, node = chosen
@@ -538,7 +503,6 @@ class NodeScreen(Dialog[None], NodeActions):
         self._text = TextPane(source, node.spans, tree.coverage)
         self._bar = PositionBar(tree, node)
         self._clock = clock
-        self._at = at
         self._shown_versions = (-1, -1)
 
     @property
@@ -562,9 +526,6 @@ class NodeScreen(Dialog[None], NodeActions):
         self._call_pane.focus()
         self._refresh_changed()
         self.set_interval(1 / FRAME_RATE, self._refresh_changed)
-        if self._at is not None:
-            at = self._at
-            self.call_after_refresh(lambda: self._show_text((at, at)))
 
     def on_resize(self, event: Resize) -> None:
         self._arrange(event.size.width)
@@ -574,10 +535,8 @@ class NodeScreen(Dialog[None], NodeActions):
     def _arrange(self, width: int) -> None:
         side_by_side = width >= SIDE_BY_SIDE
         self.set_class(side_by_side, "-beside")
-        if side_by_side:
-            self._call_pane.display = self._text.display = True
-        elif self._call_pane.display:
-            self._text.display = False
+        self._call_pane.display = self._call_pane.display or side_by_side
+        self._text.display = side_by_side or not self._call_pane.display
 
     def _refresh_changed(self) -> None:
         node, now = self._node, self._clock()
@@ -595,8 +554,6 @@ class NodeScreen(Dialog[None], NodeActions):
             self._text.rows.mark(node.rests_on)
         elif node.alive:
             self._call_pane.refresh()
-
-    # Actions
 
     def action_leave(self) -> None:
         if not self._text.leave_search():
@@ -628,15 +585,8 @@ class NodeScreen(Dialog[None], NodeActions):
         self.choose(message.node)
 
     @on(CallPane.SpanOpened)
-    def _on_span_opened(self, message: CallPane.SpanOpened) -> None:
-        self._show_text(message.span)
-
-    @on(PositionBar.Clicked)
-    def _bar_clicked(self, message: PositionBar.Clicked) -> None:
-        self._show_text((message.at, message.at))
-
-    def _show_text(self, span: tuple[int, int]) -> None:
+    def _span_opened(self, message: CallPane.SpanOpened) -> None:
         if self._text.shown:
             if not self._text.has_focus_within:
                 self.action_text()
-            self.call_after_refresh(self._text.show, span)
+            self.call_after_refresh(self._text.show, message.span)

@@ -39,7 +39,7 @@ MARKS: Mapping[State, tuple[str, str, Role]] = {
     "error": ("✗", "✗", "bad"),
     "stopped": ("■", "□", "muted"),
 }
-"""Symbols of nodes, and of the cells of a fan-out grid."""
+"""State: glyph, cell of a grid, colour."""
 
 COVER: Mapping[How | None, tuple[str, Role, str]] = {
     None: ("▁", "hairline", ""),
@@ -48,26 +48,24 @@ COVER: Mapping[How | None, tuple[str, Role, str]] = {
     "grep": ("▆", "model", "matched"),
     "answer": ("█", "moon", "answers"),
 }
-"""Marks of the coverage bar, and what its legend says."""
+"""Mark, colour and word of the legend."""
 
 
 def coverage_mark(cell: CoverageCell) -> tuple[str, Role]:
-    """Return the mark of a cell of the coverage bar; a stroke where little was covered."""
+    """Return a cell's mark; a stroke where little was covered."""
     mark, role, _ = COVER[cell.how]
     return "▏" if cell.sparse else mark, role
 
 
 def legend() -> list[tuple[str, Role]]:
     pieces: list[tuple[str, Role]] = []
-    for mark, role, words in COVER.values():
-        if words:
-            pieces += [(" ", "muted"), (mark, role), (f" {words}", "muted")]
+    for mark, role, words in list(COVER.values())[1:]:
+        pieces += [(" ", "muted"), (mark, role), (f" {words}", "muted")]
     return pieces[1:]
 
 
 def glyph(node: SearchNode, now: float) -> tuple[str, Role]:
-    """Return a node's mark. It is animated while the model answers, or while code runs without
-    waiting for other nodes."""
+    """Return a node's mark, animated while it works itself."""
     if any(batch.asks for batch in node.batches.values()):
         return "?", "moon"
     mark, _, role = MARKS[node.state]
@@ -78,45 +76,39 @@ def glyph(node: SearchNode, now: float) -> tuple[str, Role]:
     return mark, role
 
 
-_MAX_INPUT_CHARS = 400
-
-
 def span_cells(spans: Sequence[TextSpan], chars: int, width: int) -> tuple[int, int]:
-    """Return the first cell of a bar that stands for a node's text, and the one after the last."""
     first = min(start for start, _ in spans) * width // chars
     after = -(-max(end for _, end in spans) * width // chars)
     return first, min(max(first + 1, after), width)
 
 
 def one_line(text: str) -> str:
-    """Return the start of an external text on one line, safe to draw."""
-    return " ".join(plain(text[:_MAX_INPUT_CHARS]).split())
+    """Return the start of an external text on one line."""
+    return " ".join(plain(text[:400]).split())
 
 
 def short_number(number: float) -> str:
-    """Format a number: ``980``, ``12.4k``, ``3.1M``."""
     if number >= 999_950:
         return f"{number / 1e6:.1f}M"
     return f"{number / 1e3:.1f}k" if number >= 1_000 else str(int(number))
 
 
 def short_time(seconds: float) -> str:
-    """Format a duration: ``4.2 s``, ``123 s``, ``31 min``; at most seven cells below 100 hours."""
+    """Format ``4.2 s``, ``123 s``, ``31 min``."""
     if seconds < 99.95:
         return f"{seconds:.1f} s"
     return f"{seconds:.0f} s" if seconds < 999.5 else f"{seconds / 60:.0f} min"
 
 
 def short_cost(used: UsageSum) -> str:
-    """Format the cost, such as ``$0.03``; a + means that some prices are unknown, empty that all
-    are."""
+    """Format ``$0.03``; + if some prices are unknown, empty if all are."""
     if used.unpriced == used.calls:
         return ""
     return short_dollars(used.cost) + ("+" if used.unpriced else "")
 
 
 def short_dollars(usd: float) -> str:
-    """Format US dollars, such as ``$0.03``; below one cent, such as ``$.004``."""
+    """Format ``$0.03``, ``$.004``."""
     return f"${usd:.2f}" if usd >= 0.00995 or not usd else f"${usd:.3f}".replace("$0.", "$.")
 
 
@@ -125,7 +117,7 @@ def format_count(number: int, what: str) -> str:
 
 
 def describe_position(spans: Sequence[TextSpan]) -> str:
-    """Return the position of a node's text within the root's text, such as ``2.1–4.2M``."""
+    """Return a node's position in the root's text: ``2.1–4.2M``."""
     if not spans:
         return ""
     if any(end != start for (_, end), (start, _) in pairwise(spans)):
@@ -135,13 +127,10 @@ def describe_position(spans: Sequence[TextSpan]) -> str:
 
 
 def is_part(node: SearchNode) -> bool:
-    """Return whether several nodes have this node's query; they are labelled by their position in
-    the text."""
     return node.batch is not None and node.batch.of > 1 and node.replaces is None
 
 
 def label(node: SearchNode) -> str:
-    """Return a node's label: its position in the text for a part, otherwise its query."""
     if is_part(node):
         return describe_position(node.spans) or f"part {node.index + 1}"
     query = one_line(node.query)
@@ -176,7 +165,6 @@ def budget(left: BudgetLeft) -> str:
 
 
 def with_reruns(nodes: Iterable[SearchNode]) -> Iterator[SearchNode]:
-    """Yield nodes, each followed by its reruns, recursively."""
     for node in nodes:
         yield node
         yield from with_reruns(node.again)
@@ -184,21 +172,11 @@ def with_reruns(nodes: Iterable[SearchNode]) -> Iterator[SearchNode]:
 
 ROWS = 5
 
-_STATE_PRIORITY: tuple[State, ...] = (
-    "error",
-    "thinking",
-    "running",
-    "partial",
-    "stopped",
-    "waiting",
-    "done",
-)
-"""Which state wins if a cell stands for several parts, highest first."""
+_STATE_PRIORITY = ("error", "thinking", "running", "partial", "stopped", "waiting", "done")
+"""Which state a cell of several parts shows, highest first."""
 
 
 class FanOutGrid:
-    """Assigns the parts of a fan-out to the cells of a grid of some width."""
-
     def __init__(self, batch: FanOut, width: int) -> None:
         self._batch = batch
         # Round to multiples of ten, which are easy to count.
@@ -209,29 +187,18 @@ class FanOutGrid:
 
     def row(self, row: int) -> list[State]:
         first = row * self._width
-        after = min(first + self._width, self._cells)
-        return [self._state(cell) for cell in range(first, after)]
-
-    def node(self, row: int, column: int) -> SearchNode | None:
-        """Return the part in a cell; if there are several, the one whose state is shown."""
-        if not 0 <= column < self._width:
-            return None
-        slots = self._batch.slots
-        found = [slots[part] for part in self._parts(row * self._width + column) if part in slots]
-        return min(found, key=lambda node: _STATE_PRIORITY.index(node.state), default=None)
-
-    def _parts(self, cell: int) -> range:
-        return range(cell * self.parts, min((cell + 1) * self.parts, self._batch.of))
-
-    def _state(self, cell: int) -> State:
-        slots = self._batch.slots
-        states = {slots[part].state if part in slots else "waiting" for part in self._parts(cell)}
-        return min(states, key=_STATE_PRIORITY.index)
+        states: list[State] = []
+        for cell in range(first, min(first + self._width, self._cells)):
+            parts = range(cell * self.parts, min((cell + 1) * self.parts, self._batch.of))
+            slots = map(self._batch.slots.get, parts)
+            found: set[State] = {"waiting" if part is None else part.state for part in slots}
+            states.append(min(found, key=_STATE_PRIORITY.index))
+        return states
 
 
 Kind = Literal["gap", "root", "totals", "left", "answer", "bar", "legend", "node", "batch", "field"]
 Key = tuple[str, str]
-"""Identifies a node (tree, node) or a fan-out (tree, node/batch)."""
+"""A node (tree, node) or a fan-out (tree, node/batch)."""
 
 
 class CallLine(NamedTuple):
@@ -242,7 +209,7 @@ class CallLine(NamedTuple):
     batch: FanOut | None = None
     row: int = 0
     open: bool | None = None
-    """Whether the line is expanded; None if it cannot be."""
+    """None if the line cannot be expanded."""
 
     @property
     def key(self) -> Key:
@@ -254,11 +221,10 @@ class CallLine(NamedTuple):
         return self.kind in ("root", "node", "batch")
 
 
-_HEADS = ("turn", "tok", "cost", "time")
+HEADS = ("turn", "tok", "cost", "time")
 _TIME, _COST = 8, 8
 _COLUMNS = ((7, 96), (8, 76), (_COST, 60), (_TIME, 0))
-"""Columns at the right edge: the width in cells, including the space before it, and the minimum
-width of the pane."""
+"""Width in cells, and the pane's minimum width."""
 
 _SEEN = len(" 100%")
 
@@ -266,15 +232,11 @@ _POSITION = 12
 
 
 class Drawing:
-    """Draws lines for one width and palette."""
-
     def __init__(self, width: int, palette: Palette) -> None:
         self.width = width
         self.palette = palette
-        self._covered: dict[str, tuple[int, list[CoverageCell]]] = {}
 
     def spans(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
-        """Draw a line. now: seconds since the epoch. chosen: the node at the cursor."""
         tree, palette = line.tree, self.palette
         match line.kind:
             case "root":
@@ -295,9 +257,9 @@ class Drawing:
             case "answer":
                 return self._answer(line.node)
             case "bar":
-                cells = map(coverage_mark, self._coverage_cells(tree))
+                cells = tree.coverage.cells(self.bar_width)
                 seen = (f"{tree.coverage.seen:{_SEEN}.0%}", palette.muted)
-                return [("  ", Style()), *self._marks(cells), seen]
+                return [("  ", Style()), *self._marks(map(coverage_mark, cells)), seen]
             case "legend":
                 return self._legend(tree, chosen)
             case "gap":
@@ -306,15 +268,12 @@ class Drawing:
         guides = (line.prefix, palette.hairline)
         if line.kind == "batch":
             return self._batch([guides, self._arrow(line)], line.batch)
-        states = FanOutGrid(line.batch, self.field_width(line)).row(line.row)
+        states = FanOutGrid(line.batch, self.width - len(line.prefix)).row(line.row)
         return [guides, *self._marks(MARKS[state][1:] for state in states)]
 
     def style(self, role: Role) -> Style:
         found: Style = getattr(self.palette, role)
         return found
-
-    def field_width(self, line: CallLine) -> int:
-        return self.width - len(line.prefix)
 
     def _marks(self, marks: Iterable[tuple[str, Role]]) -> Iterator[Span]:
         for (mark, role), same in groupby(marks):
@@ -322,8 +281,6 @@ class Drawing:
 
     def _indented(self, text: str, style: Style) -> list[Span]:
         return [("  ", Style()), (fit_text(text, self.width - 2), style)]
-
-    # Nodes
 
     def _root(self, line: CallLine, now: float) -> list[Span]:
         node, palette = line.node, self.palette
@@ -352,7 +309,7 @@ class Drawing:
             short_cost(node.used),
             short_time(node.elapsed(now)) if node.turns or node.finished else "",
         )
-        columns = (self._in_columns(texts), palette.muted)
+        columns = (self.columns(texts), palette.muted)
         room = max(0, self._room([*left, columns]))
         return [*left, *self._words(node, now, room, len(arrow[0])), columns]
 
@@ -360,8 +317,6 @@ class Drawing:
         return self.width - sum(cell_len(text) for text, _ in spans)
 
     def _words(self, node: SearchNode, now: float, room: int, arrow: int) -> list[Span]:
-        """Draw a node's label and what it is doing. For parts, the latter is aligned in a
-        column."""
         name, doing, palette = label(node), detail(node, now), self.palette
         muted = node.state in ("waiting", "stopped") or bool(node.again)
         name_style = palette.muted if muted else palette.text
@@ -373,26 +328,19 @@ class Drawing:
             wanted = min(cell_len(name), max(12, room * 3 // 5))
         wanted = min(wanted, room)
         gap = min(2, room - wanted)
-        style = palette.muted
-        if node.state == "error":
-            style = palette.bad
-        elif node.state in ("thinking", "running"):
-            style = palette.model
-        elif node.state == "done" and not is_part(node):
-            style = palette.text
+        styles = {"error": palette.bad, "thinking": palette.model, "running": palette.model}
+        if not is_part(node):
+            styles["done"] = palette.text
+        style = styles.get(node.state, palette.muted)
         return [
             (fit_text(name, wanted), name_style),
             (" " * gap, Style()),
             (fit_text(doing, room - wanted - gap), style),
         ]
 
-    def _in_columns(self, texts: Sequence[str]) -> str:
+    def columns(self, texts: Sequence[str]) -> str:
         columns = zip(texts, _COLUMNS, strict=True)
         return "".join(text.rjust(cells) for text, (cells, least) in columns if self.width >= least)
-
-    @property
-    def heads(self) -> str:
-        return self._in_columns(_HEADS)
 
     def _arrow(self, line: CallLine) -> Span:
         if line.open is None:
@@ -406,22 +354,14 @@ class Drawing:
             calls = f"{format_count(batch.calls, 'call')} at once{usd}: waits for you"
             return [*left, ("? ", palette.moon + BOLD), (calls, palette.moon)]
         left.append((format_count(batch.of, "part") + ": ", palette.text))
-        tally = []
-        for state in STATES:
-            number = batch.count(state) + (batch.count("thinking") if state == "running" else 0)
-            if number and state != "thinking":
-                tally.append((state, number))
+        counts = {state: batch.count(state) for state in STATES}
+        counts["running"] += counts.pop("thinking")
         words = ", ".join(
-            f"{number} {'failed' if state == 'error' else state}" for state, number in tally
+            f"{number} {'failed' if state == 'error' else state}"
+            for state, number in counts.items()
+            if number
         )
-        if len(words) <= self._room(left):
-            return [*left, (words, palette.muted)]
-        for state, number in tally:
-            mark, _, role = MARKS[state]
-            left += [(mark, self.style(role)), (f" {number}  ", palette.muted)]
-        return left
-
-    # The whole search
+        return [*left, (fit_text(words, self._room(left)).rstrip(), palette.muted)]
 
     def _answer(self, node: SearchNode) -> list[Span]:
         style = self.palette.bad if node.state == "error" else self.palette.text
@@ -433,15 +373,8 @@ class Drawing:
     def bar_width(self) -> int:
         return max(1, self.width - 2 - _SEEN)
 
-    def _coverage_cells(self, tree: Tree) -> Sequence[CoverageCell]:
-        version, cells = self._covered.get(tree.id, (-1, []))
-        if version != tree.coverage.version:
-            cells = tree.coverage.cells(self.bar_width)
-            self._covered[tree.id] = tree.coverage.version, cells
-        return cells
-
     def _legend(self, tree: Tree, chosen: SearchNode | None) -> list[Span]:
-        """Mark the selected node's text below the bar; without one, explain the bar's cells."""
+        """Mark the selected node's text; without one, explain the bar."""
         if (
             chosen is None
             or chosen is tree.root

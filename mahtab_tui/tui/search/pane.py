@@ -21,17 +21,16 @@ from mahtab_tui.tui.external import copy
 from mahtab_tui.tui.find import FindRow, Pattern
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView, Span
 from mahtab_tui.tui.screens.dialog import EditQuery, ask, open_menu
-from mahtab_tui.tui.search.drawing import CallLine, Drawing, FanOutGrid, Key, with_reruns
+from mahtab_tui.tui.search.drawing import HEADS, CallLine, Drawing, FanOutGrid, Key, with_reruns
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 from mahtab_tui.tui.theme import BOLD, Palette
 
 GROUPED_PARTS = 12
-"""A fan-out with more parts is drawn as one line and a grid; otherwise each part has a line."""
+"""A fan-out with more parts is drawn as a grid."""
 
 
 class CallTree:
-    """The `RowSource` of the search tree: the visible lines of all trees, and the cursor. Finished
-    nodes are collapsed unless the user has expanded them."""
+    """The visible lines of all trees, and the cursor. Finished nodes are collapsed."""
 
     drawing: Drawing
 
@@ -42,15 +41,9 @@ class CallTree:
         self._trees = trees
         self._clock = clock
         self._structure = -1
-        """The version of the trees that `lines` shows."""
         self._cursor: Key | None = None
-        """None means the first line, until a line is selected."""
         self._found: dict[Key, int] = {}
-        """The rows of lines that can be chosen."""
         self._opened: dict[Key, bool] = {}
-        """The lines that the user has expanded or collapsed."""
-
-    # Rows
 
     def lay_out(self, width: int, palette: Palette) -> None:
         self.drawing = Drawing(max(10, width - 2 * RowsView.margin), palette)
@@ -63,12 +56,11 @@ class CallTree:
 
     @property
     def marked(self) -> SearchNode | None:
-        """The node whose position the bar shows: the selected one, while the pane has the focus."""
         line = self.line
         return line.node if line is not None and line.kind == "node" and self.focused else None
 
     def title(self) -> Row:
-        palette, heads = self.drawing.palette, self.drawing.heads
+        palette, heads = self.drawing.palette, self.drawing.columns(HEADS)
         style = palette.person + BOLD if self.focused else palette.muted
         spans: list[Span] = [("RECURSION", style)]
         if len(self._trees) > 1:
@@ -80,15 +72,12 @@ class CallTree:
             spans.append((heads.rjust(room), palette.muted))
         return Row(spans)
 
-    # Lines and the cursor
-
     @property
     def outdated(self) -> bool:
         return self._trees.structure != self._structure
 
     def arrange(self) -> None:
-        """Make the lines. If the cursor's line is gone, move the cursor to its nearest visible
-        ancestor."""
+        """Make the lines; the cursor of a line that is gone moves to its nearest ancestor."""
         self._structure = self._trees.structure
         self.lines = self._make_lines()
         rows = enumerate(self.lines)
@@ -103,14 +92,12 @@ class CallTree:
         if line.open is not None:
             self._opened[line.key] = open
 
-    def expand_to(self, tree: Tree, node: SearchNode) -> None:
-        while (above := node.parent) is not None:
-            if node.batch is not None:
-                self._opened[tree.id, f"{above.id}/{node.batch.id}"] = True
-            self._opened[tree.id, above.id] = True
-            node = above
-        if tree.root is not None:
-            self._opened[tree.id, tree.root.id] = True
+    def expand_to(self, tree: Tree, node: SearchNode | None) -> None:
+        while node is not None:
+            self._opened[tree.id, node.id] = True
+            if node.parent is not None and node.batch is not None:
+                self._opened[tree.id, f"{node.parent.id}/{node.batch.id}"] = True
+            node = node.parent
 
     def _make_lines(self) -> list[CallLine]:
         lines: list[CallLine] = []
@@ -139,8 +126,6 @@ class CallTree:
             yield from self._node(tree, other, "", last=True)
 
     def _below(self, tree: Tree, node: SearchNode, prefix: str) -> Iterator[CallLine]:
-        """Yield the lines of a node's children; a large fan-out is shown in place of its first
-        part."""
         items: dict[str, SearchNode | FanOut] = {}
         for child in node.children:
             batch = child.batch
@@ -193,7 +178,7 @@ class CallTree:
         self._cursor = self._visible_key(key)
 
     def step(self, step: int) -> None:
-        """Move the cursor to the next (1) or previous (-1) selectable line."""
+        """Go to the next (1) or previous (-1) line that can be chosen."""
         rows = range(self.cursor + step, len(self.lines) if step > 0 else -1, step)
         self._go(row for row in rows if self.lines[row].can_be_chosen)
 
@@ -233,14 +218,13 @@ class CallTree:
         tree = next((tree for tree in self._trees if tree.id == key[0]), None)
         node = tree.nodes.get(key[1].partition("/")[0]) if tree is not None else None
         while node is not None:
-            above = node.parent
             names = [node.id]
-            if above is not None and node.batch is not None:
-                names.insert(0, f"{above.id}/{node.batch.id}")
+            if node.parent is not None and node.batch is not None:
+                names.insert(0, f"{node.parent.id}/{node.batch.id}")
             for name in names:
                 if (key[0], name) in self._found:
                     return key[0], name
-            node = above
+            node = node.parent
         return None
 
 
@@ -253,10 +237,8 @@ class CallSelection(NamedTuple):
 
 
 class NodeActions(Widget):
-    """A mixin with actions on the selected call of a widget or screen.
-
-    It must be the second base class, because Textual takes the default styles from the first one.
-    """
+    """Actions on the selected call. It must be the second base class, because Textual takes the
+    default styles from the first one."""
 
     BINDINGS = bindings(NODE_COMMANDS)
 
@@ -264,11 +246,9 @@ class NodeActions(Widget):
 
     @property
     def chosen(self) -> CallSelection | None:
-        """The call to act on; None if there is none."""
         raise NotImplementedError
 
     def choose(self, node: SearchNode) -> None:
-        """Select another call of the same search."""
         raise NotImplementedError
 
     def open_menu(self, commands: Sequence[PaneCommand]) -> None:
@@ -308,14 +288,11 @@ class NodeActions(Widget):
 
     @property
     def _answer(self) -> str | None:
-        """Return the selected call's answer; if it has none yet, notify the user and return
-        None."""
-        if (chosen := self.chosen) is None:
-            return None
-        if not chosen.node.finished:
+        if (chosen := self.chosen) is not None and chosen.node.finished:
+            return plain(chosen.node.answer)
+        if chosen is not None:
             self.app.notify("This call has no answer yet.")
-            return None
-        return plain(chosen.node.answer)
+        return None
 
     def action_go_to_parent(self) -> None:
         if (chosen := self.chosen) is not None and chosen.node.parent is not None:
@@ -323,8 +300,6 @@ class NodeActions(Widget):
 
     @property
     def _changeable(self) -> CallSelection | None:
-        """Return the selected call if it can be changed; otherwise tell the user why not and return
-        None."""
         chosen = self.chosen
         if chosen is not None and chosen.tree.closed:
             self.app.notify("The kernel of this search has ended; its calls cannot be changed.")
@@ -333,12 +308,10 @@ class NodeActions(Widget):
 
 
 MANY_LINES = 200
-"""With more lines, the layout is updated only at the frame rate."""
+"""Lines from which the layout is updated only at the frame rate."""
 
 
 class SearchTreePane(RowsView, NodeActions, can_focus=True):
-    """Shows every search as a tree, newest first."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         *CURSOR_KEYS,
         Binding("left", "collapse", "Collapse", show=False),
@@ -348,7 +321,6 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
 
     head = 1
     searched: var[bool] = var(False)
-    """Whether there is a search to show; watched by the screen."""
 
     def __init__(
         self,
@@ -365,7 +337,6 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         self._found: SearchNode | None = None
 
     def fold(self, records: Sequence[Record]) -> None:
-        """Add records. Main thread only."""
         if not self.trees.fold(records):
             return
         self.searched = bool(len(self.trees))
@@ -378,7 +349,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         self.refresh_changed()
 
     def end(self) -> None:
-        """Mark unfinished searches as cut off, because there will be no more records."""
+        """Mark unfinished searches as cut off."""
         for tree in self.trees:
             tree.close()
         self._arrange()
@@ -390,8 +361,6 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
             self._arrange()
             self.refresh_line(self.scroll_offset.y)
 
-    # Lines and cursor
-
     @property
     def chosen(self) -> CallSelection | None:
         line = self._view.line
@@ -402,15 +371,8 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
             self._view.choose((chosen.tree.id, node.id))
             self._show_cursor()
 
-    def _reveal(self, tree: Tree, node: SearchNode) -> None:
-        self._view.expand_to(tree, node)
-        self._arrange()
-        self._view.choose((tree.id, node.id))
-        self._show_cursor()
-
     def _arrange(self) -> None:
-        """Lay the lines out again. If the pane has the focus, keep the cursor at its position on
-        the screen."""
+        """Lay the lines out again; with the focus, the cursor stays where it is on the screen."""
         if self._laid_out is None:
             return
         before = self._view.cursor
@@ -423,8 +385,6 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
 
     def _show_cursor(self) -> None:
         self.show_row(self._view.cursor)
-
-    # Layout and time
 
     def on_mount(self) -> None:
         self.refresh_view()
@@ -445,8 +405,6 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         self._arrange_if_needed()
         self.refresh_changed()
 
-    # Drawing
-
     def head_row(self, y: int) -> Row:
         return self._view.title()
 
@@ -454,23 +412,13 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
     def marked_row(self) -> int:
         return self._view.cursor if self._view.lines and self.has_focus else -1
 
-    # Actions
-
     def on_click(self, event: Click) -> None:
-        row = self.row_at(event.y)
-        if row is None or not self._view.lines:
+        if (row := self.row_at(event.y)) is None:
             return
-        line, chosen = self._view.lines[row], CallSelection(*self._view.lines[row][1:3])
-        drawing, column = self._view.drawing, event.x - self.margin - len(line.prefix)
-        if line.kind == "field" and line.batch is not None:
-            grid = FanOutGrid(line.batch, drawing.field_width(line))
-            if (node := grid.node(line.row, column)) is not None:
-                self._view.choose(line.key)
-                self._open(CallSelection(line.tree, node))
-        elif line.kind == "bar":
-            cell = max(0, min(drawing.bar_width - 1, column - 2))
-            self._open(chosen, at=cell * line.tree.coverage.chars // drawing.bar_width)
-        elif line.kind == "answer":
+        line = self._view.lines[row]
+        chosen = CallSelection(line.tree, line.node)
+        column = event.x - self.margin - len(line.prefix)
+        if line.kind == "answer":
             self._open(chosen)
         elif line.can_be_chosen:
             self._view.choose(line.key)
@@ -493,13 +441,12 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         if (chosen := self.chosen) is not None:
             self._open(chosen)
 
-    def _open(self, chosen: CallSelection, at: int | None = None) -> None:
+    def _open(self, chosen: CallSelection) -> None:
         from mahtab_tui.tui.search.call_screen import NodeScreen
 
-        self.app.push_screen(NodeScreen(chosen, self.control, self._clock, at=at))
+        self.app.push_screen(NodeScreen(chosen, self.control, self._clock))
 
     def action_collapse(self) -> None:
-        """Collapse the line, or go to its parent if it is already collapsed."""
         line = self._view.line
         if line is not None and line.open:
             self._set_open(line, False)
@@ -508,7 +455,6 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
             self._show_cursor()
 
     def action_expand(self) -> None:
-        """Expand the line, or go to its first child if it is already expanded."""
         line = self._view.line
         if line is not None and line.open is False:
             self._set_open(line, True)
@@ -534,23 +480,23 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
     def find(self, words: str, step: int, *, regex: bool) -> str:
         if not words:
             return ""
-        nodes = [(tree, node) for tree in self.trees for node in list(tree.nodes.values())]
+        nodes = [(tree, node) for tree in self.trees for node in tree.nodes.values()]
         texts = (f"{node.query}\n{node.answer}" for _, node in nodes)
         matches = Pattern(words, regex=regex, any_case=True).spans_of_all(texts)
         found = [each for each, spans in zip(nodes, matches, strict=True) if spans]
         if not found:
             return "nothing found"
-        at = next(
-            (index + step for index, (_, node) in enumerate(found) if node is self._found), 0
-        ) % len(found)
+        before = (index for index, (_, node) in enumerate(found) if node is self._found)
+        at = (next(before, -step) + step) % len(found)
         tree, self._found = found[at]
-        self._reveal(tree, self._found)
+        self._view.expand_to(tree, self._found)
+        self._arrange()
+        self._view.choose((tree.id, self._found.id))
+        self._show_cursor()
         return f"{at + 1:,} of {len(found):,}"
 
     def end_find(self) -> None:
         self.focus()
-
-    # The cursor
 
     def action_follow(self) -> None:
         self._view.toggle_follow()

@@ -37,7 +37,6 @@ def ends_with_bar(entry: Entry) -> bool:
 
 
 def output_text(cell: Cell) -> str:
-    """Return a cell's stored output, including late output."""
     return "\n".join(_text(output) for output in (cell.output, cell.late_output) if output)
 
 
@@ -51,11 +50,10 @@ def _text(output: OutputBuffer) -> str:
 
 
 BUDGET = 32_000_000
-"""Characters of long outputs and pictures kept in memory."""
+"""Characters of long outputs and pictures."""
 LONG = 100_000
-"""An output of this many characters is long, even if it has few lines."""
+"""Characters from which an output is long."""
 ENDS = 20
-"""Lines to keep at each end of an output."""
 
 
 _STATES = {
@@ -68,8 +66,6 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """Something that the model is doing or waiting for."""
-
     author: str
     doing: str
     brief: str
@@ -78,19 +74,20 @@ class Activity:
 
 
 class Activities:
-    """Tracks what the model does now. since: the start of the session, in seconds since the
-    epoch."""
+    """What the model does now. since: the session's start, in seconds since the epoch."""
 
     def __init__(self, since: float) -> None:
         self.current: Activity | None = None
-        """None between two steps, and while code runs."""
+        """None between two steps and while code runs."""
         self.turn_running = False
         self._since = since
 
     def fold(self, record: Record) -> None:
         match record:
-            case records.Agent():
-                self._agent(record)
+            case records.Agent(state=state):
+                doing, brief = _STATES.get(state, ("", ""))
+                self.turn_running = bool(doing) and record.time >= self._since
+                self._change(record, doing, brief, bool(doing))
             case records.AssistantChatStream() if self.current is not None:
                 self.current = replace(
                     self.current, doing="is writing", brief="writing", waits_for_person=False
@@ -102,11 +99,6 @@ class Activities:
                 self._change(record, "waits for you", "waiting for you", state == "waiting")
             case records.AssistantChat() | records.AssistantReplIn(guest=None):
                 self.current = None
-
-    def _agent(self, record: records.Agent) -> None:
-        doing, brief = _STATES.get(record.state, ("", ""))
-        self.turn_running = bool(doing) and record.time >= self._since
-        self._change(record, doing, brief, bool(doing))
 
     def _change(
         self,
@@ -122,8 +114,6 @@ class Activities:
 
 
 class PendingRequests:
-    """Tracks what waits for the user: code, a search, or a line that code reads."""
-
     def __init__(self) -> None:
         self._since: dict[tuple[str, ...], float] = {}
 
@@ -133,16 +123,13 @@ class PendingRequests:
                 call = record.tree, record.node
                 for key in [key for key in self._since if key[1:3] == call]:
                     del self._since[key]
+                return
             case records.SearchFanOut():
-                self._fold((record.tag, record.tree, record.node, record.request), record)
+                key = record.tag, record.tree, record.node, record.request
             case records.Approval() | records.Review() | records.Input():
-                self._fold((record.tag, record.request), record)
-
-    def _fold(
-        self,
-        key: tuple[str, ...],
-        record: records.SearchFanOut | records.Approval | records.Review | records.Input,
-    ) -> None:
+                key = record.tag, record.request
+            case _:
+                return
         if record.state == "waiting":
             self._since.setdefault(key, record.time)
         else:
@@ -150,23 +137,17 @@ class PendingRequests:
 
     @property
     def since(self) -> float | None:
-        """When the oldest request began to wait, in seconds since the epoch, if any."""
         return min(self._since.values(), default=None)
 
 
 WORDS = 20_000
-"""Maximum characters of a cell rendered as Markdown."""
 
 _TICKS = re.compile("`+")
 
 
 class Transcript(Conversation):
-    """The entries, and which of them have changed. A change costs the same for any number of
-    entries."""
-
     def __init__(self, since: float) -> None:
-        """since: the start of the session, in seconds since the epoch; nothing in older records
-        runs."""
+        """since: the session's start; nothing in older records runs."""
         super().__init__()
         self.pinned: list[Entry] = []
         self._activities = Activities(since)
@@ -174,23 +155,19 @@ class Transcript(Conversation):
         self.positions: dict[Entry, int] = {}
         self._changed: set[int] = set()
         self.codes: dict[int, str] = {}
-        """Code of each cell by number, including cells that were cleared."""
         self.running: dict[int, Cell] = {}
         self.opened: Entry | None = None
-        """The first entry of a notebook, at which the view starts until something happens."""
+        """The first entry of a notebook, where the view starts until something happens."""
         self._cells_by_number: dict[int, Cell] = {}
-        """Code cells of the notebook, by their position in it."""
         self._long_cells: deque[tuple[Cell, int]] = deque()
-        """The cells with long outputs, oldest first, and the characters of each."""
         self._long_chars = 0
         self._thoughts: dict[Step, Words] = {}
         self._waiting: dict[str | None, Cell] = {}
-        """Agents' cells that wait for approval, by the agent's call."""
         self._folds |= {
             records.UserReplOutStream: self._output_piece,
             records.AssistantReplOutStream: self._output_piece,
             records.AssistantChatStream: self._token,
-            records.AssistantThoughtStream: self._thought_piece,
+            records.AssistantThoughtStream: self._thought,
             records.AssistantThought: self._thought,
             records.Approval: self._approval,
             records.Review: self._review,
@@ -228,13 +205,12 @@ class Transcript(Conversation):
 
     @property
     def last_error(self) -> Cell | None:
-        """The newest failed cell that is part of the model's conversation."""
+        """The newest failed cell of the model's conversation."""
         cells = (entry for entry in reversed(self.entries) if isinstance(entry, Cell))
         errors = (cell for cell in cells if cell.status == "error" and not cell.removed)
         return next((cell for cell in errors if cell.number is not None), None)
 
     def pop_changed(self) -> list[int]:
-        """Return the indexes of entries that changed since the last call, in order."""
         changed = sorted(self._changed)
         self._changed.clear()
         return changed
@@ -255,15 +231,12 @@ class Transcript(Conversation):
             self._changed.add(position)
 
     def touch_output(self, cell: Cell) -> None:
-        """Redraw a cell that now has output; the entry below is no longer joined to its code."""
         self.touch(cell)
         index = self.positions[cell] + 1
         below = self.entries[index] if index < len(self.entries) else None
         if below is not None and below.joined and not ends_with_bar(cell):
             below.joined = False
             self.touch(below)
-
-    # Cells
 
     def _start(self, cell: Cell, record: records.ReplIn) -> None:
         if self._last_cell is not None and self._last_cell.offers_explanation:
@@ -312,7 +285,6 @@ class Transcript(Conversation):
         self._limit_memory(cell)
 
     def _limit_memory(self, cell: Cell) -> None:
-        """Shorten the oldest long outputs to make room for a new one."""
         size = cell.output.size
         if len(cell.output) <= 2 * ENDS and size < LONG:
             return
@@ -323,8 +295,6 @@ class Transcript(Conversation):
             oldest.output.shrink(ENDS)
             self._long_chars -= size
             self.touch(oldest)
-
-    # Answers while they stream
 
     def _question(self, record: records.UserChat) -> None:
         self._thoughts.clear()
@@ -353,28 +323,21 @@ class Transcript(Conversation):
         elif record.text.strip():
             self._begin_piece(pieces, record, record.text, code=False)
 
-    def _thought_piece(self, record: records.AssistantThoughtStream) -> None:
-        if (entry := self._thoughts.get(answer_step(record))) is not None:
+    def _thought(self, record: records.AssistantThought | records.AssistantThoughtStream) -> None:
+        step, is_whole = answer_step(record), isinstance(record, records.AssistantThought)
+        entry = self._thoughts.get(step)
+        if entry is None:
+            if not (is_whole or record.text.strip()):
+                return
+            entry = Words(author=answer_author(record), source="", thought=True)
+            self._thoughts[step] = entry
+            self.append(entry)
+        if is_whole:
+            entry.collapsed = True
+            self._correct(entry, record.text)
+        else:
             entry.source += record.text
-            self.touch(entry)
-        elif record.text.strip():
-            self._begin_thought(record)
-
-    def _thought(self, record: records.AssistantThought) -> None:
-        entry = self._thoughts.get(answer_step(record)) or self._begin_thought(record)
-        entry.collapsed = True
-        self._correct(entry, record.text)
         self.touch(entry)
-
-    def _begin_thought(
-        self, record: records.AssistantThought | records.AssistantThoughtStream
-    ) -> Words:
-        entry = Words(author=answer_author(record), source=record.text, thought=True)
-        self._thoughts[answer_step(record)] = entry
-        self.append(entry)
-        return entry
-
-    # Requests to the user
 
     def _approval(self, record: records.Approval) -> None:
         if record.time < self._since and record.state == "waiting":
@@ -435,8 +398,6 @@ class Transcript(Conversation):
             )
             self.touch(cell)
 
-    # What the model and the kernel do
-
     def _tool(self, record: records.AssistantTool) -> None:
         cut = record.state == "running" and record.time < self._since
         super()._tool(record.changed(state="cut off") if cut else record)
@@ -472,8 +433,6 @@ class Transcript(Conversation):
             self.pinned += [entry] if record.pinned else []
             self.touch(entry)
 
-    # The notebook
-
     def _notebook_file(self, record: records.NotebookFile) -> None:
         for entry in self.entries:
             if entry.key.startswith("place ") and not entry.removed:
@@ -484,8 +443,7 @@ class Transcript(Conversation):
         self.opened = note
 
     def _notebook_cell(self, record: records.NotebookCell) -> None:
-        key = record.entry_name
-        number = record.position
+        key, number = record.entry_name, record.position
         if record.kind == "code":
             cell = Cell(
                 author="notebook", person=True, code=record.text, cell_number=number, key=key

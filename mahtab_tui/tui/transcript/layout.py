@@ -13,7 +13,7 @@ from rich.style import Style
 from mahtab_tui.bus.conversation import Cell, Entry, Note, Question, ToolUse, Words
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.values import CHANGE_SIGNS
-from mahtab_tui.tui.editor.pane import is_prose
+from mahtab_tui.tui.editor.pasting import is_prose
 from mahtab_tui.tui.rows.code import CodeRows, describe_change
 from mahtab_tui.tui.rows.markdown import Block, FigureMarks, Markdown, first_line, parse
 from mahtab_tui.tui.rows.row import (
@@ -36,11 +36,9 @@ if TYPE_CHECKING:
 
 WAITING_GLYPH = "◈"
 LONGEST = 2_000
-"""Maximum characters of a tool call's arguments."""
 
 
 def question_rows(question: Question, width: int, palette: Palette) -> list[Row]:
-    """Draw a question as `You  text`, with the user's line breaks."""
     rows: list[Row] = []
     lead = [("You", palette.person + BOLD), ("  ", palette.text)]
     for line in plain(question.text).expandtabs(4).split("\n"):
@@ -56,7 +54,7 @@ def question_rows(question: Question, width: int, palette: Palette) -> list[Row]
 
 
 def tool_rows(use: ToolUse, width: int, palette: Palette) -> list[Row]:
-    """Draw a call as `⚒ search_code  pattern="x"`, with the result below."""
+    """Draw a call: `⚒ search_code pattern="x"`, and its result."""
     mark, style, how = {
         "ok": ("⚒", palette.model, ""),
         "running": ("⚒", palette.moon, "  runs"),
@@ -65,12 +63,8 @@ def tool_rows(use: ToolUse, width: int, palette: Palette) -> list[Row]:
     arguments = _arguments(use.arguments)
     if len(arguments) > LONGEST:
         arguments = f"{arguments[:LONGEST]}… ({len(arguments):,} characters)"
-    head: list[Span] = [
-        (f"{mark} ", style),
-        (plain(use.name), palette.text),
-        (f"  {arguments}", palette.muted),
-        (how, style),
-    ]
+    name, words = (plain(use.name), palette.text), (f"  {arguments}", palette.muted)
+    head = [(f"{mark} ", style), name, words, (how, style)]
     rows = [*paragraph(head, width, palette.model, indent="  ")]
     given = palette.bad if use.state == "error" else palette.muted
     for line in plain(use.text).expandtabs(4).rstrip("\n").split("\n") if use.text else ():
@@ -81,9 +75,8 @@ def tool_rows(use: ToolUse, width: int, palette: Palette) -> list[Row]:
 def _arguments(written: str) -> str:
     try:
         given = dict(json.loads(written)).items()
-        written = "  ".join(
-            f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in given
-        )
+        parts = (f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in given)
+        written = "  ".join(parts)
     except (ValueError, TypeError, RecursionError):  # a record from another program
         pass
     return plain(written).replace("\n", " ")
@@ -102,7 +95,6 @@ def note_rows(note: Note, width: int, palette: Palette) -> list[Row]:
 
 
 def activity_rows(activity: Activity, palette: Palette) -> list[Row]:
-    """Draw the last line. The spinner turns unless the program waits for the user."""
     elapsed = max(0.0, time.time() - activity.since)
     frame = WAITING_GLYPH if activity.waits_for_person else _spinner(elapsed)
     spans = [
@@ -114,7 +106,7 @@ def activity_rows(activity: Activity, palette: Palette) -> list[Row]:
 
 
 def search_rows(search: SearchProgress, width: int, palette: Palette) -> list[Row]:
-    """Draw a line such as `⠹ 13 calls · 9 s · 12 of 12 parts · F3 shows them`."""
+    """Draw `⠹ 13 calls · 9 s · 12 of 12 parts · F3 shows them`."""
     elapsed = max(0.0, time.time() - search.begun)
     words = [f"{search.calls:,} call{'s' * (search.calls != 1)}", f"{int(elapsed)} s"]
     if search.parts:
@@ -250,10 +242,9 @@ class CellRows:
         certain_first = sorted(self._cell.changes, key=lambda change: change.change == "perhaps")
         for change in certain_first[:CHANGES]:
             sign = CHANGE_SIGNS.get(change.change, "~")
-            description = "" if sign == "−" else describe_change(change).replace("\n", " ")
+            after = "" if sign == "−" else f" {describe_change(change)}".replace("\n", " ")
             name = " ".join(plain(change.name).split())
-            after = f" {description}" if description else ""
-            add((f"{sign} ", styles[sign]), (name, styles[sign]), (after, palette.muted))
+            add((f"{sign} ", styles[sign]), (name, styles[sign]), (after.rstrip(), palette.muted))
         if (more := len(self._cell.changes) - CHANGES) > 0:
             add((f"and {more} more", palette.muted))
         for row in paragraph(line, self._width, palette.hairline, indent="  "):
@@ -263,9 +254,8 @@ class CellRows:
     def _header(self) -> Row:
         cell, palette = self._cell, self._palette
         muted, waits = palette.muted, cell.approval == "waiting"
-        name = "code" if cell.cell_number is None else f"Cell {cell.cell_number}"
-        if cell.number is not None:
-            name = f"In {cell.number}"
+        place = "code" if cell.cell_number is None else f"Cell {cell.cell_number}"
+        name = place if cell.number is None else f"In {cell.number}"
         parts: list[Span] = [(name, self._bar), (plain(cell.author), muted)]
         if cell.cell_number is not None and cell.number is not None:
             parts.append((f"cell {cell.cell_number} of the notebook", muted))
@@ -301,7 +291,7 @@ class CellRows:
 
 
 def duration(seconds: float) -> str:
-    """Format seconds: `0.08 s`, `4.2 s`, `3 min 05 s`."""
+    """Format `0.08 s`, `4.2 s`, `3 min 05 s`."""
     if seconds < 0.005:
         return "<0.01 s"
     if seconds < 1:
@@ -322,7 +312,7 @@ _LABELS = {"hidden": "hidden from the model", "replaced": "replaced", "undone": 
 
 
 def removed_row(row: Row, entry: Entry, palette: Palette, *, first: bool) -> Row:
-    """Dim a row; the first one also shows the reason."""
+    """Dim a row; the first one shows the reason."""
     spans = [(text, style + _DIM) for text, style in row.spans]
     right = [(text, style + _DIM) for text, style in row.right]
     if first and not isinstance(entry, Note):
@@ -338,30 +328,26 @@ def removed_row(row: Row, entry: Entry, palette: Palette, *, first: bool) -> Row
 
 
 COLLAPSED = 3
-"""Rows of a collapsed entry; the last one says how many more there are."""
 
 
 class EntryRows:
-    """Rows of an entry for one width, including the gap above it."""
-
     def __init__(self, entry: Entry, width: int, palette: Palette) -> None:
         self._entry = entry
         self._width = width
         self._palette = palette
         self._version = -1
-        self._growing: CellRows | WordsRows | None = None
+        self._rows: Rows = []
         if isinstance(entry, Cell):
-            self._growing = CellRows(entry, width, palette)
+            self._rows = CellRows(entry, width, palette)
         elif isinstance(entry, Words):
-            self._growing = WordsRows(entry, width, palette)
-        self._rows: Rows = [] if self._growing is None else self._growing
+            self._rows = WordsRows(entry, width, palette)
 
     def update(self) -> None:
         if self._version == self._entry.version:
             return
         self._version = self._entry.version
-        if self._growing is not None:
-            self._growing.update()
+        if isinstance(self._rows, CellRows | WordsRows):
+            self._rows.update()
         else:
             self._rows = _DRAWERS[type(self._entry)](self._entry, self._width, self._palette)
 
@@ -373,8 +359,7 @@ class EntryRows:
 
     @property
     def reading_start(self) -> int | None:
-        """The first row of a text to read at the end, such as help."""
-        row = getattr(self._growing, "reading_start", None)
+        row = getattr(self._rows, "reading_start", None)
         return None if row is None or self._entry.collapsed else row + self._entry.gap
 
     def __getitem__(self, index: int) -> Row:
@@ -390,7 +375,6 @@ class EntryRows:
 
 
 def estimate_rows(entry: Entry, width: int) -> int:
-    """Estimate the number of rows of an entry; exact if nothing wraps."""
     if entry.hidden:
         return 0
     rows = entry.gap + 1

@@ -31,16 +31,13 @@ from mahtab_tui.tui.theme import BOLD, Palette
 
 SPACE = 2
 WIDEST_COLUMN = 40
-"""Maximum width of a column if the table is too wide."""
 LINES = 400
-"""Maximum number of lines; longer tables show their two ends."""
 
 _EMPTY = TableCell("", False)
 
 
 def grid_rows(table: HtmlTable, width: int, palette: Palette, offset: int = 0) -> list[Row]:
-    """Return the rows of a table; only the two ends of a long one. offset: columns scrolled
-    past."""
+    """offset: columns scrolled past."""
     head, foot = _two_ends(table)
     body = [*head, *foot]
     columns, widths, named, total = _fit_columns(table, width, offset)
@@ -78,7 +75,7 @@ class _Columns(NamedTuple):
     visible: list[int]
     widths: list[int]
     named: int
-    """How many of them name the rows: they always stay visible."""
+    """How many of them name the rows and stay visible."""
     total: int
 
 
@@ -136,18 +133,16 @@ def _row(
 
 
 FRAME = "frame"
-"""Key in a style's `meta` for the frame number of a traceback line."""
+"""Key of a traceback line's frame in a style's `meta`."""
 VALUE = "value"
-"""Key in a style's `meta` for the key of a table's value."""
+"""Key of a table's value in a style's `meta`."""
 
 WIDEST, HIGHEST = 100, 24
-"""Maximum size of a picture in cells."""
 
 PIXELS_OF_A_CELL = 8
-"""Minimum width of a cell in pixels of the picture, so that small ones stay small."""
+"""Minimum pixels of a cell, so that small pictures stay small."""
 
 LARGEST = 12_000_000
-"""Maximum pixels of a picture in the transcript."""
 
 
 def picture_rows(shown: DisplayLine, width: int) -> list[Row] | None:
@@ -167,6 +162,7 @@ def picture_key(shown: DisplayLine) -> Hashable:
 
 
 def mark_unreadable(output: OutputBuffer, picture: Picture) -> bool:
+    """Return whether the picture is in the output."""
     displays = (line for line in output if isinstance(line, DisplayLine))
     found = [line for line in displays if picture_key(line) == picture.key]
     for line in found:
@@ -175,28 +171,25 @@ def mark_unreadable(output: OutputBuffer, picture: Picture) -> bool:
 
 
 def size_in_cells(width: int, height: int, room: int) -> tuple[int, int]:
-    """Return the columns and rows of a picture; a cell is twice as high as wide."""
+    """Return columns and rows; a cell is twice as high as wide."""
     scale = min(1 / PIXELS_OF_A_CELL, min(room, WIDEST) / width, 2 * HIGHEST / height)
     return max(1, round(width * scale)), max(1, round(height * scale / 2))
 
 
 MARKDOWN = 20_000
-"""Maximum characters of Markdown to render."""
 
 
 def display_rows(shown: DisplayLine, width: int, palette: Palette) -> Sequence[Row] | None:
     rows: list[Row] | None = None
+    opens = Style(meta={VALUE: shown.value}) if shown.value else Style()  # by a click
     match shown.mime:
         case "image/png" | "image/jpeg":
             rows = picture_rows(shown, width)
         case "text/html" if (table := read_table(shown.data)) is not None:
-            rows = grid_rows(table, width, palette, shown.offset)
-            if shown.value:  # a click opens it
-                opens = Style(meta={VALUE: shown.value})
-                rows = [
-                    row._replace(spans=[(text, style + opens) for text, style in row.spans])
-                    for row in rows
-                ]
+            rows = [
+                row._replace(spans=[(text, style + opens) for text, style in row.spans])
+                for row in grid_rows(table, width, palette, shown.offset)
+            ]
         case "text/markdown":
             text = plain(shown.data)
             rows = Markdown(palette).document(text[:MARKDOWN], width)
@@ -225,16 +218,14 @@ _LINKS = {
     "The above exception was the direct cause of the following exception:": "caused by ",
     "During handling of the above exception, another exception occurred:": "raised while handling ",
 }
-"""Python's lines between chained errors, and introductions of the earlier error."""
+"""Python's lines between chained errors, and what introduces the earlier error."""
 _QUIET = (_HEAD, "  [Previous line", "  … ")
 
 _HINT = "Hint: "
-"""Starts the line after an error that helps to fix it."""
+"""Starts a line that helps to fix the error."""
 
 
 class OutputRows:
-    """The rows of an `OutputBuffer`. `update` takes time proportional to the stored lines."""
-
     def __init__(self, output: OutputBuffer, width: int, palette: Palette) -> None:
         self._output = output
         self._width = width
@@ -254,12 +245,15 @@ class OutputRows:
         for number, (line, lead) in enumerate(ordered):
             known = self._lines.get((line, lead))
             if known is None or known.state != line.state:
-                known = self._draw_line(line, lead)
+                if isinstance(line, DisplayLine):
+                    drawn = display_rows(line, self._width, self._palette)
+                    known = DisplayRows(line.state, drawn or self._text_rows(line))
+                else:
+                    known = LineRows(line, self._width, self._palette, lead)
             lines[line, lead] = known
             if number == gap:
-                rows.append(
-                    self._note(f"… {self._output.omitted:,} lines left out (Enter shows all) …")
-                )
+                omitted = f"… {self._output.omitted:,} lines left out (Enter shows all) …"
+                rows.append(self._note(omitted))
             rows += [(known, index) for index in range(len(known))]
         self._lines, self._rows = lines, rows
 
@@ -272,8 +266,7 @@ class OutputRows:
 
     @property
     def reading_start(self) -> int | None:
-        """The first row of a text to read, such as help or an error, if the output ends with
-        one."""
+        """The first row of the help or error with which the output ends."""
         row = len(self._rows)
         for (line, lead), drawn in reversed(self._lines.items()):
             row -= len(drawn)
@@ -286,12 +279,6 @@ class OutputRows:
             if line.text.strip():  # Python's help prints an empty line at its end
                 return None
         return None
-
-    def _draw_line(self, line: OutputLine, lead: str = "") -> _DrawnLine:
-        if not isinstance(line, DisplayLine):
-            return LineRows(line, self._width, self._palette, lead)
-        rows = display_rows(line, self._width, self._palette) or self._text_rows(line)
-        return DisplayRows(line.state, rows)
 
     def _text_rows(self, shown: DisplayLine) -> list[Row]:
         lines = [
@@ -309,13 +296,11 @@ class OutputRows:
 
 
 ERROR = "error"
-"""The lead of a traceback's first line."""
 
 
 def error_first(lines: list[OutputLine]) -> list[tuple[OutputLine, str]]:
-    """Reorder a traceback at the end for reading: the error, its frames, then each error that
-    led to it. Each line has a lead: `ERROR` for the first of the last error, an introduction for
-    earlier ones."""
+    """Reorder a traceback at the end: the error, its frames, then each error that led to it. Each
+    line has a lead: `ERROR` for the first of the last error, an introduction for earlier ones."""
     start = next(
         (number for number, line in enumerate(lines) if line.kind == "traceback"), len(lines)
     )
@@ -342,13 +327,11 @@ def _one_error(block: list[OutputLine], lead: str) -> list[tuple[OutputLine, str
     if block and block[0].text == _HEAD:
         del block[0]
     at = next((number for number, line in enumerate(block) if line.text[:1] not in ("", " ")), 0)
-    lines = [(line, "") for line in [*block[at:], *block[:at]]]
-    return [(lines[0][0], lead), *lines[1:]] if lines else []
+    ordered = [*block[at:], *block[:at]]
+    return [(line, "" if number else lead) for number, line in enumerate(ordered)]
 
 
 class LineRows:
-    """The rows of one line of output, wrapped as in a terminal."""
-
     __slots__ = ("_cuts", "_frame", "_kind", "_lead", "_palette", "_rows", "_text", "state")
 
     def __init__(self, line: OutputLine, width: int, palette: Palette, lead: str = "") -> None:
@@ -398,7 +381,7 @@ _DrawnLine = LineRows | DisplayRows
 
 
 def expand_tabs(text: str) -> str:
-    """Expand tabs to the next tab stop, counted in cells; SGR sequences have no width."""
+    """Expand tabs, counted in cells; SGR sequences have no width."""
     if "\t" not in text:
         return text
     parts: list[str] = []
@@ -418,15 +401,12 @@ def expand_tabs(text: str) -> str:
 
 
 def text_spans(text: Text, base: Style) -> list[Span]:
-    spans, end = [], 0
-    for span in text.spans:
-        style = span.style if isinstance(span.style, Style) else Style.parse(span.style)
-        spans += [
-            (text.plain[end : span.start], base),
-            (text.plain[span.start : span.end], base + style),
-        ]
-        end = span.end
-    return [(piece, style) for piece, style in [*spans, (text.plain[end:], base)] if piece]
+    spans, done = [], 0
+    for start, end, style in text.spans:
+        style = style if isinstance(style, Style) else Style.parse(style)
+        spans += [(text.plain[done:start], base), (text.plain[start:end], base + style)]
+        done = end
+    return [(piece, style) for piece, style in [*spans, (text.plain[done:], base)] if piece]
 
 
 def _traceback_spans(text: str, palette: Palette, lead: str) -> list[Span]:

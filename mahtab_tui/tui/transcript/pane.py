@@ -14,7 +14,7 @@ from mahtab_tui.bus.output import DisplayLine
 from mahtab_tui.bus.records import PICTURES, number_entry
 from mahtab_tui.tui.commands.command import PaneCommand, bindings
 from mahtab_tui.tui.commands.panes import TRANSCRIPT_COMMANDS
-from mahtab_tui.tui.editor.pane import is_prose
+from mahtab_tui.tui.editor.pasting import is_prose
 from mahtab_tui.tui.external import copy
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 from mahtab_tui.tui.transcript.fold import NotebookWords, output_text
@@ -67,24 +67,16 @@ _CONDITIONS: Mapping[str, Callable[[Entry], bool]] = {
         has_pictures(entry) and isinstance(entry, Cell) and entry.number is not None
     ),
 }
-"""Commands that do not apply to every entry, with a check whether they apply to one."""
 
 
 def entry_menu(entry: Entry, *, pinned: bool, undoable: bool) -> list[PaneCommand]:
-    """Return the rows of an entry's menu. pinned: whether any entry is pinned."""
-    offered = {"entry-pinned": pinned, "entry-undo": undoable}
-    commands = [
-        command
-        for command in TRANSCRIPT_COMMANDS
-        if (command.menu or command.id in _CONDITIONS or command.id == "entry-undo")
-        and offered.get(command.id, True)
-        and (command.id not in _CONDITIONS or _CONDITIONS[command.id](entry))
-    ]
+    offered = {id: applies(entry) for id, applies in _CONDITIONS.items()}
+    offered |= {"entry-pinned": pinned, "entry-undo": undoable}
+    commands = [each for each in TRANSCRIPT_COMMANDS if offered.get(each.id, each.menu)]
     return [*commands, *_figure_rows(entry)]
 
 
 def _figure_rows(entry: Entry) -> list[PaneCommand]:
-    """Lead from an answer's figures to the cells that printed them."""
     figures = entry.own_figures if isinstance(entry, Words) else []
     rows: list[PaneCommand] = []
     for text, _, cell in [figure for figure in figures if figure.cell is not None][:MOST_FIGURES]:
@@ -96,8 +88,7 @@ def _figure_rows(entry: Entry) -> list[PaneCommand]:
 
 
 def cell_to_undo(entries: Sequence[Entry], entry: Entry) -> Cell | None:
-    """Return the first cell to undo for an entry, if any: the cell itself, or the first cell of
-    an answer that was not undone."""
+    """Return the cell, or the first cell of an answer that was not undone."""
     if isinstance(entry, Cell):
         return entry if entry.number is not None else None
     if isinstance(entry, Note | NotebookWords) or entry not in entries:
@@ -116,8 +107,6 @@ def cell_to_undo(entries: Sequence[Entry], entry: Entry) -> Cell | None:
 
 
 class TranscriptPane(TranscriptView, can_focus=True):
-    """Enter opens the menu of the marked entry. Impossible actions are refused with a message."""
-
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(TRANSCRIPT_COMMANDS)]
 
     def __init__(self, port: SessionPort, *, id: str | None = None) -> None:
@@ -146,8 +135,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
             elif VALUE in meta:
                 self._port.open_value(meta[VALUE])
 
-    # Actions
-
     def action_menu(self) -> None:
         from mahtab_tui.tui.screens.dialog import open_menu
 
@@ -171,10 +158,10 @@ class TranscriptPane(TranscriptView, can_focus=True):
     def action_again(self, edit: bool) -> None:
         again = self._port.edit if edit else self._port.enter
         match self.marker.marked:
-            case Cell(cell_number=int(number)) as cell if edit:
-                self._port.replace("python", cell.code.strip("\n"), number_entry(number))
-            case Cell(cell_number=int(number)) as cell:
-                self._port.run_notebook_cell(number, cell.code)
+            case Cell(cell_number=int(number), code=code) if edit:
+                self._port.replace("python", code.strip("\n"), number_entry(number))
+            case Cell(cell_number=int(number), code=code):
+                self._port.run_notebook_cell(number, code)
             case Cell() as cell if cell.code.strip():
                 again("python", cell.code.strip("\n"))
             case Question() as question:
@@ -209,7 +196,7 @@ class TranscriptPane(TranscriptView, can_focus=True):
 
     @property
     def failed_prose(self) -> str:
-        """The text that the user just ran as Python, if it was a question; else empty."""
+        """The question that the user just ran as Python; else empty."""
         cell = self.viewport.transcript.last_error
         code = cell.code.strip() if cell is not None and cell.offers_explanation else ""
         return code if is_prose(code) else ""
@@ -254,11 +241,9 @@ class TranscriptPane(TranscriptView, can_focus=True):
             self._port.undo(cell.number)
 
     def action_replace_entry(self) -> None:
-        entry = self.marker.marked
-        if entry is not None and entry.removed == "replaced":
-            self._refuse("This entry was already replaced.")
-            return
-        match entry:
+        match self.marker.marked:
+            case Entry(removed="replaced"):
+                self._refuse("This entry was already replaced.")
             case Cell(person=True, cell_number=None) as cell if cell.key:
                 self._port.replace("python", cell.code.strip("\n"), cell.key)
             case Question() as question if question.key:
@@ -314,8 +299,10 @@ class TranscriptPane(TranscriptView, can_focus=True):
         self._port.find()
 
     def action_go_to_pinned(self) -> None:
-        if (entry := self.marker.next_pinned()) is not None:
-            self.mark_and_show(entry)
+        pinned = [entry for entry in self.viewport.transcript.pinned if can_be_marked(entry)]
+        at = pinned.index(self.marker.entry) + 1 if self.marker.entry in pinned else 0
+        if pinned:
+            self.mark_and_show(pinned[at % len(pinned)])
         else:
             self._refuse("Nothing is pinned.")
 

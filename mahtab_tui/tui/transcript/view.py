@@ -49,7 +49,6 @@ _WORD = re.compile(r"\w+|[^\w\s]+|\s+")
 
 
 def position_to_number(position: RowPosition) -> int:
-    """Return a number for a position; numbers are ordered by entry and row."""
     return position.entry << _SHIFT | position.row
 
 
@@ -71,19 +70,18 @@ def selected_text(window: Window, entries: int, selection: Selection) -> str:
         for number in range(begin, end):
             row = rows[number]
             span = selection.get_span(position_to_number(RowPosition(entry, number)))
-            if span is None:
-                continue
-            start, stop = span
-            if row.soft:
-                start = max(start, row.indent)
-            elif parts:
-                parts.append("\n")
-            parts.append(row.text[start : None if stop == -1 else stop])
+            if span is not None:
+                start, stop = span
+                if row.soft:
+                    start = max(start, row.indent)
+                elif parts:
+                    parts.append("\n")
+                parts.append(row.text[start : None if stop == -1 else stop])
     return "".join(parts)
 
 
 def word_at(text: str, cell: int) -> tuple[int, int]:
-    """Return start and end of the word at a cell; an empty span past the end."""
+    """Return the span of the word at a cell; empty past the end."""
     for position, character in enumerate(text):
         cell -= get_character_cell_size(character)
         if cell < 0:
@@ -97,8 +95,6 @@ def can_be_marked(entry: Entry) -> bool:
 
 
 class Marker:
-    """Marks an entry: the last visible one until the user moves the mark."""
-
     def __init__(self, viewport: Viewport) -> None:
         self._viewport = viewport
         self.entry: Entry | None = None
@@ -111,7 +107,7 @@ class Marker:
         return self.entry
 
     def keep_visible(self) -> bool:
-        """Move the mark to a visible entry after scrolling; returns whether it moved."""
+        """Move the mark after scrolling; return whether it moved."""
         seen = [entry for entry in self._viewport.entries() if can_be_marked(entry)]
         if self.entry is None or self.entry in seen or not seen:
             return False
@@ -126,11 +122,6 @@ class Marker:
         while 0 <= index < len(entries) and not can_be_marked(entries[index]):
             index += step
         return entries[index] if 0 <= index < len(entries) else None
-
-    def next_pinned(self) -> Entry | None:
-        pinned = [entry for entry in self._viewport.transcript.pinned if can_be_marked(entry)]
-        at = pinned.index(self.entry) + 1 if self.entry in pinned else 0
-        return pinned[at % len(pinned)] if pinned else None
 
     def scrolls_within(self, entry: Entry, step: int) -> bool:
         top, end = self._viewport.span(entry)
@@ -156,7 +147,7 @@ class SearchMatch(NamedTuple):
 
 
 def match_position(found: SearchMatch, window: Window, pattern: Pattern) -> RowPosition:
-    """Return the row of a match, or the nearest one. Raises `PatternTimeout`."""
+    """Return the row of a match, or the nearest. Raises `PatternTimeout`."""
     rows = window.rows(found.entry)
     texts = (rows[number].text for number in range(len(rows)))
     before, nearest = 0, 0
@@ -169,8 +160,6 @@ def match_position(found: SearchMatch, window: Window, pattern: Pattern) -> RowP
 
 
 class TranscriptSearch:
-    """Finds text in the entries, and marks the entry of a match."""
-
     def __init__(self, viewport: Viewport, marker: Marker) -> None:
         self._viewport = viewport
         self._marker = marker
@@ -178,10 +167,6 @@ class TranscriptSearch:
         self._found: SearchMatch | None = None
         self.open = False
         self.pattern: Pattern | None = None
-
-    def clear(self) -> None:
-        self._found = None
-        self._texts.clear()
 
     def begin(self) -> None:
         self._found, self.open = None, True
@@ -235,11 +220,10 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     ALLOW_SELECT = True
 
     height_of_all: var[int] = var(0)
-    """Total rows, including the title."""
     room: var[tuple[int, int]] = var((0, 0))
     greeting: var[GreetingLines] = var(())
     search_progress: var[SearchProgress | None] = var(None)
-    """Running searches, while no other pane shows them."""
+    """Searches that no other pane shows."""
 
     def __init__(self, *, id: str | None = None, watched: bool = False) -> None:
         self.viewport = Viewport(watched=watched)
@@ -249,10 +233,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self._placing = False
         self._drawn_hint = ""
         self._drawings = HalfBlockCache(
-            Fetcher(self),
-            self._visible_pictures,
-            self._redraw_picture,
-            self._show_picture_text,
+            Fetcher(self), self._visible_pictures, self._redraw_picture, self._show_picture_text
         )
 
     def fold(self, records: Sequence[Record]) -> None:
@@ -274,14 +255,12 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.tick_while(self.viewport.is_running)
 
     def clear(self) -> None:
-        """Empty the transcript. The conversation, the namespace and running cells stay."""
+        """Empty the transcript, but not the conversation, the namespace or running cells."""
         self.viewport.clear()
-        self.search.clear()
+        self.search = TranscriptSearch(self.viewport, self.marker)
         self.marker.entry = None
         if self.is_attached:
             self.reload()
-
-    # Layout
 
     @property
     def head(self) -> int:
@@ -320,8 +299,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
 
     def on_focus(self) -> None:
         self.marker.marked  # noqa: B018 (marks an entry)
-
-    # Drawing
 
     def render_line(self, y: int) -> Strip:
         width, base = self.width, self.visual_style.rich_style
@@ -370,23 +347,22 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         strip = to_strip(drawn, number, width, base, self._picture_strip(drawn))
         return mark_strip(strip, base + palette.moon) if marked else strip
 
-    # Pictures
-
     def pictures(self) -> Iterator[PicturePart]:
         rows = self._drawn_rows[:-1] if self._drawn_hint else self._drawn_rows
         seen = [] if self.text_selection is not None else rows
-        for _, same in groupby(enumerate(seen), key=_picture_group):
-            (y, row), *others = same
-            if row.picture is not None and self._drawings.get(row.picture[0]):
-                picture, top = row.picture
+        shown = ((y, *row.picture) for y, row in enumerate(seen) if row.picture is not None)
+        for _, same in groupby(shown, key=lambda part: (part[1], part[0] - part[2])):
+            (y, picture, top), *others = same
+            if self._drawings.get(picture):
                 yield PicturePart(picture, EDGE, y + self.head, top, 1 + len(others))
 
-    def _visible_rows(self) -> list[Row]:
-        return [*(pinned.row for pinned in self.viewport.pinned), *self._drawn_rows]
+    def _picture_rows(self) -> Iterator[tuple[int, Picture]]:
+        """Yield the visible rows with a picture, by their distance from the title."""
+        rows = [*(pinned.row for pinned in self.viewport.pinned), *self._drawn_rows]
+        return ((y, row.picture[0]) for y, row in enumerate(rows) if row.picture is not None)
 
     def _visible_pictures(self) -> Iterable[Picture]:
-        rows = self._visible_rows()
-        return dict.fromkeys(row.picture[0] for row in rows if row.picture is not None)
+        return dict.fromkeys(picture for _, picture in self._picture_rows())
 
     def _picture_strip(self, row: Row) -> Strip | None:
         if row.picture is None:
@@ -397,9 +373,9 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         return Strip.blank(picture.columns, get_palette(self.app).surface)
 
     def _redraw_picture(self, picture: Picture) -> None:
-        for y, row in enumerate(self._visible_rows(), TITLE_HEIGHT):
-            if row.picture is not None and row.picture[0] == picture:
-                self.refresh_line(self.scroll_offset.y + y)
+        for y, shown in self._picture_rows():
+            if shown == picture:
+                self.refresh_line(self.scroll_offset.y + TITLE_HEIGHT + y)
 
     def _show_picture_text(self, picture: Picture) -> None:
         for entry in self.viewport.transcript.entries:
@@ -439,8 +415,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     def action_scroll_down(self) -> None:
         self._scroll(self.scroll_y + 1)
 
-    # Marking
-
     def action_walk(self, step: int) -> None:
         marked = self.marker.marked
         if marked is None:
@@ -463,8 +437,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         else:
             self.app.notify(f"Cell {number} is no longer in the transcript.")
 
-    # Searching: implements `Findable`
-
     def begin_find(self) -> str:
         self.search.begin()
         return ""
@@ -480,8 +452,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.search.open = False
         self.focus()
 
-    # Selecting
-
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         if (window := self.viewport.window) is None:
             return None
@@ -491,7 +461,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.refresh()
 
     def on_click(self, event: Click) -> None:
-        """Follow the tail from the hint, go to a figure's cell, or select a word or a line."""
         if (window := self.viewport.window) is None:
             return
         hint = self.viewport.hint
@@ -511,8 +480,3 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         start, end = word_at(text, event.x - EDGE) if event.chain == 2 else (0, len(text))
         number = position_to_number(position)
         self.screen.selections = {self: Selection(Offset(start, number), Offset(end, number))}
-
-
-def _picture_group(numbered: tuple[int, Row]) -> tuple[object, int]:
-    y, row = numbered
-    return (None, 0) if row.picture is None else (row.picture[0], y - row.picture[1])

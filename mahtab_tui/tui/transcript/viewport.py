@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 
 class Heights:
-    """The number of rows of each entry."""
-
     def __init__(self) -> None:
         self._heights: list[int] = []
         self._tree: list[int] = [0]
@@ -56,7 +54,7 @@ class Heights:
         return total
 
     def find(self, row: int) -> tuple[int, int]:
-        """Return the entry at a row, and the row within it; past the end, `len(self)`."""
+        """Return the entry and the row within it; past the end, `len(self)`."""
         index, step = 0, 1 << len(self._heights).bit_length()
         while step:
             following = index + step
@@ -75,12 +73,10 @@ class PinnedRow(NamedTuple):
 def pinned_rows(
     pinned: Sequence[tuple[Entry, Rows]], room: int, width: int, palette: Palette
 ) -> list[PinnedRow]:
-    """Return at most `room` rows with the starts of pinned entries, and the line below them."""
+    """Return the starts of pinned entries, and the line below them."""
     if not pinned or room < 2:
         return []
     room -= 1
-    if len(pinned) > room:
-        room -= 1
     shown = pinned[:room]
     heights = [len(rows) - entry.gap for entry, rows in shown]
     shares = [min(height, room) for height in heights]
@@ -92,13 +88,10 @@ def pinned_rows(
         if 1 < share < height:
             text = f"… {height - share + 1:,} more rows"
             drawn[-1] = PinnedRow(Row([(text, palette.muted)], drawn[-1].row.bar), entry)
-    if more := len(pinned) - len(shown):
-        drawn.append(PinnedRow(Row([(f"… {more} more pinned", palette.muted)]), None))
     return [*drawn, PinnedRow(Row([("─" * width, palette.hairline)]), None)]
 
 
 CACHED = 64
-"""Maximum number of entries with cached rows."""
 
 
 class RowPosition(NamedTuple):
@@ -107,8 +100,6 @@ class RowPosition(NamedTuple):
 
 
 class Window:
-    """The rows of a growing list of entries, for a width and palette."""
-
     def __init__(self, entries: Sequence[Entry], width: int, palette: Palette) -> None:
         self._entries = entries
         self.width = width
@@ -133,7 +124,7 @@ class Window:
         self._drawn.clear()
 
     def rows(self, position: int) -> EntryRows:
-        """Lay out an entry and return its rows, which makes its height exact."""
+        """Lay out an entry, which makes its height exact."""
         drawn = self._drawn.pop(position, None)
         if drawn is None:
             drawn = EntryRows(self._entries[position], self.width, self.palette)
@@ -148,11 +139,11 @@ class Window:
         return self._heights.rows_before(position.entry) + position.row
 
     def position_at(self, row: int) -> RowPosition:
-        """Return the position of a row; past the end, the position after the last entry."""
+        """Return a row's position; past the end, that after the last entry."""
         return RowPosition(*self._heights.find(max(0, row)))
 
     def up(self, position: RowPosition, rows: int) -> RowPosition:
-        """Return the position `rows` rows above another, laying out what lies between."""
+        """Return the position so many rows above, laying out what lies between."""
         entry, row = position.entry, position.row - rows
         while row < 0 and entry > 0:
             entry -= 1
@@ -163,26 +154,21 @@ class Window:
         rows = self.rows(position.entry)
         return rows[position.row] if position.row < len(rows) else Row()
 
-    def measure_down(self, position: RowPosition, height: int) -> None:
-        self._measure(range(position.entry, len(self._heights)), position.row + height)
-
-    def measure_up(self, height: int) -> None:
-        self._measure(range(len(self._heights) - 1, -1, -1), height)
-
-    def _measure(self, positions: range, height: int) -> None:
+    def measure(self, positions: range, height: int) -> None:
+        """Lay out entries up to a height."""
         for position in positions:
             if height <= 0:
                 return
             height -= len(self.rows(position))
 
     def logical_line(self, position: RowPosition) -> tuple[int, int]:
-        """Return the unwrapped line of the entry at a position, and the row within that line."""
+        """Return the entry's unwrapped line, and the row within it."""
         starts = self._line_starts(position.entry)
         line = max(0, bisect_right(starts, position.row) - 1)
         return line, position.row - starts[line] if starts else 0
 
     def same_position(self, entry: int, line: int, inner: int) -> RowPosition:
-        """Return the position of a line after rows were wrapped anew; see `logical_line`."""
+        """Return a line's position after rows were wrapped anew."""
         starts = self._line_starts(entry)
         if not starts:
             return RowPosition(entry, 0)
@@ -190,42 +176,35 @@ class Window:
         return RowPosition(entry, min(row, len(self.rows(entry)) - 1))
 
     def _line_starts(self, entry: int) -> list[int]:
-        """Return the rows of an entry that do not continue the row above."""
         rows = self.rows(entry) if entry < len(self._heights) else ()
         return [number for number in range(len(rows)) if not rows[number].soft]
 
 
 PINNED_SHARE = 3
-"""Pinned entries get at most this fraction of the height: one third."""
 EXACT_PAGES = 4
-"""Pages up to which rows are counted exactly when scrolling up."""
+"""Pages up to which rows are counted exactly."""
 
 
 class Viewport:
-    """Computes the visible rows. It follows the tail unless the user has scrolled up.
-
-    Call `lay_out` before accessing rows, and `settle` after changes.
-    """
+    """Computes the visible rows. Call `lay_out` before accessing rows, and `settle` after
+    changes."""
 
     def __init__(self, *, watched: bool = False) -> None:
-        """watched: the session runs in another program, whose earlier cells may still run."""
+        """watched: the session runs in another program."""
         self.transcript = Transcript(since=0.0 if watched else time.time())
         self.greeting: GreetingLines = ()
         self.loads = 0
-        """Number of cells that load files at the start of the session."""
+        """Cells that load files at the start."""
         self.search_progress: SearchProgress | None = None
         self.window: Window | None = None
         self.top = RowPosition(0, 0)
-        """The first row below the title and the pinned entries."""
         self.following = True
         self.pinned: list[PinnedRow] = []
         self.height = 0
         self._read_entry: Entry | None = None
-        """The entry in which the user has scrolled."""
         self._unseen_from = 0
-        """Number of entries when the user scrolled up."""
         self._grown = False
-        """Whether the transcript has grown since then."""
+        """Whether there was anything new since then."""
 
     def fold(self, records: Sequence[Record]) -> bool:
         doing = self.transcript.activity
@@ -244,10 +223,8 @@ class Viewport:
         self.following, self._grown, self.top, self.pinned = True, False, RowPosition(0, 0), []
         self.window = None
 
-    # Layout
-
     def lay_out(self, width: int, palette: Palette) -> None:
-        """Lay out for a width and palette, keeping the top line."""
+        """Lay out, keeping the top line."""
         columns = text_columns(width)
         if self.window is None:
             self.window = Window(self.transcript.entries, columns, palette)
@@ -261,7 +238,6 @@ class Viewport:
 
     @property
     def head(self) -> int:
-        """Fixed rows at the top: the title, the greeting and the pinned entries."""
         return TITLE_HEIGHT + len(self.pinned)
 
     @property
@@ -273,46 +249,49 @@ class Viewport:
         return 0 if self.window is None else self.window.row_number(self.top)
 
     def settle(self) -> None:
-        """Lay out the visible rows, at the scroll position or the tail."""
         window = self.window
         assert window is not None
         positions = self.transcript.positions
         entries = [entry for entry in self.transcript.pinned if not entry.hidden]
         pinned = [(entry, window.rows(positions[entry])) for entry in entries]
         room = self.height // PINNED_SHARE
-        self.pinned = self._greeting_rows(window)
-        self.pinned += pinned_rows(pinned, room, window.width, window.palette)
-        if not self.following:
-            window.measure_down(self.top, self.page)
-            return
-        window.measure_up(self.page)
-        self.top = window.position_at(len(self) - self.page)
-        if (beginning := self._reading_position(window)) is not None:
-            self.top = min(self.top, beginning)
-            window.measure_down(self.top, self.page)
+        self.pinned = [
+            *self._greeting_rows(window),
+            *pinned_rows(pinned, room, window.width, window.palette),
+        ]
+        count = len(self.transcript.entries)
+        if self.following:
+            window.measure(range(count - 1, -1, -1), self.page)
+            self.top = window.position_at(len(self) - self.page)
+            if (beginning := self._reading_position(window)) is not None:
+                self.top = min(self.top, beginning)
+        window.measure(range(self.top.entry, count), self.top.row + self.page)
 
     def _greeting_rows(self, window: Window) -> list[PinnedRow]:
-        """Draw the greeting; notices and loaded files below it get half of the height."""
         entries = self.transcript.entries
-        if not self.greeting or not all(map(self._precedes_first_cell, entries)):
+        before_first_cell = all(
+            isinstance(entry, Note)
+            or (
+                isinstance(entry, Cell)
+                and entry.person
+                and entry.number is not None
+                and entry.number <= self.loads
+            )
+            for entry in entries
+        )
+        if not self.greeting or not before_first_cell:
             return []
         rows = greeting_rows(self.greeting, window.width, window.palette)
         room = self.height - TITLE_HEIGHT
         if entries:
             rows.append(Row())
             room = max(room // 2, room - window.total)
-        if len(rows) > room:  # the blank row above goes first
-            rows = [*rows[1:room], Row()] if entries else rows[1:]
+        if len(rows) > room:
+            del rows[0]  # it is blank
         return [PinnedRow(row, None) for row in rows[:room]]
 
-    def _precedes_first_cell(self, entry: Entry) -> bool:
-        if isinstance(entry, Cell):
-            return entry.person and entry.number is not None and entry.number <= self.loads
-        return isinstance(entry, Note)
-
     def _reading_position(self, window: Window) -> RowPosition | None:
-        """Return the start of a notebook, or of a long text at the end, until the user has
-        scrolled in it."""
+        """Return the start of a notebook, or of a long text at the end, until the user scrolls."""
         last = len(self.transcript.entries) - 1
         if last < 0 or self.transcript.entries[last] is self._read_entry:
             return None
@@ -322,31 +301,24 @@ class Viewport:
             return None
         return RowPosition(last, row if row > self.page // 2 else 0)
 
-    # Scrolling
-
     def scroll_to(self, row: int, *, at_end: bool) -> None:
-        """Scroll to a row, or follow the tail. Distant rows are estimated."""
+        """Distant rows are estimated."""
         window = self.window
         assert window is not None
-        self.go(self._position_at(window, row), following=at_end)
-
-    def _position_at(self, window: Window, row: int) -> RowPosition:
         up = window.row_number(self.top) - row
         if 0 < up <= EXACT_PAGES * self.page:
-            return window.up(self.top, up)
-        position = window.position_at(row)
-        if position.entry == len(self.transcript.entries):
-            return position
-        below = window.row_number(RowPosition(position.entry + 1, 0)) - row
-        return RowPosition(position.entry, max(0, len(window.rows(position.entry)) - below))
+            position = window.up(self.top, up)
+        elif (position := window.position_at(row)).entry < len(self.transcript.entries):
+            below = window.row_number(RowPosition(position.entry + 1, 0)) - row
+            inner = max(0, len(window.rows(position.entry)) - below)
+            position = RowPosition(position.entry, inner)
+        self.go(position, following=at_end)
 
     def go(self, position: RowPosition, *, following: bool) -> None:
         if self.following and not following:
             self._unseen_from, self._grown = len(self.transcript.entries), False
         self.top, self.following, self.transcript.opened = position, following, None
         self._read_entry = self.transcript.entries[-1] if self.transcript.entries else None
-
-    # Visible rows
 
     def __len__(self) -> int:
         return 0 if self.window is None else self.window.total + len(self._tail())
@@ -390,7 +362,7 @@ class Viewport:
         return None if position is None else self.transcript.entries[position.entry]
 
     def span(self, entry: Entry) -> tuple[int, int]:
-        """Return an entry's first row without the gap, and the row after its last one."""
+        """Return the first row without the gap, and the row after the last."""
         assert self.window is not None
         position = self.transcript.positions[entry]
         height = len(self.window.rows(position))
@@ -399,9 +371,8 @@ class Viewport:
 
     @property
     def is_running(self) -> bool:
-        transcript = self.transcript
-        waits = transcript.activity is not None or self.search_progress is not None
-        return waits or bool(transcript.running)
+        waits = self.transcript.activity is not None or self.search_progress is not None
+        return waits or bool(self.transcript.running)
 
     def shows(self, code: str) -> bool:
         if self.window is None or code.count("\n") >= LIMIT:
@@ -415,7 +386,6 @@ class Viewport:
 
     @property
     def hint(self) -> str:
-        """The hint at the lower right if there is more below."""
         if self.following:
             return " ↓ more " if len(self) > self.first + self.page else ""
         if not self._grown:

@@ -29,11 +29,9 @@ from mahtab_tui.tui.theme import GUESTS, Palette
 from mahtab_tui.tui.widgets.prompt_row import IGNORE_KEYS_S, PART, Chip, PromptRow
 
 RESERVED_LINES = 9
-"""Rows that a low screen needs besides the code: header, question, answers, input and keys."""
-LINES, CHARACTERS = 20_000, 300_000
-"""Maximum lines and characters shown; of longer code, only the start."""
-COLOURED = 40_000
-"""Maximum characters of code to highlight; the lexer takes a second for a few times as many."""
+"""Rows besides the code: header, question, answers, input and keys."""
+LONGEST, MOST_LINES = 100_000, 2_000
+"""Characters of code to show, parse or edit, and lines to edit."""
 
 
 class WaitingCodeRows(list[Row]):
@@ -41,15 +39,14 @@ class WaitingCodeRows(list[Row]):
     lines: Sequence[int] = ()
 
     def lay_out(self, width: int, palette: Palette) -> None:
-        from mahtab_tui.tui.rows.code import PLAIN, PYTHON, code_rows
+        from mahtab_tui.tui.rows.code import PYTHON, code_rows
 
-        lexer = PYTHON if len(self.code) <= COLOURED else PLAIN
-        self[:] = code_rows(lexer, self.code, max(1, width), palette, palette.model)
+        self[:] = code_rows(PYTHON, self.code, max(1, width), palette, palette.model)
         self.lines = list(accumulate(int(not row.soft) for row in self))
 
 
 class WaitingCode(RowsView):
-    """Shows the code, and notes whether its end has been visible."""
+    """Shows the code, and notes whether its end was visible."""
 
     margin = 0
 
@@ -65,10 +62,8 @@ class WaitingCode(RowsView):
 
     def show(self, code: str) -> None:
         self._count = code.count("\n") + 1
-        shown = code[:CHARACTERS]
-        if shown.count("\n") >= LINES:
-            shown = "\n".join(shown.split("\n", LINES)[:LINES])
-        self._code.code, self._is_cut, self.end_seen = shown, len(shown) < len(code), False
+        self._code.code = code[:LONGEST]
+        self._is_cut, self.end_seen = len(code) > LONGEST, False
         self.scroll_to(y=0, animate=False, immediate=True)
         self.reload()
         self.refresh(layout=True)
@@ -78,23 +73,21 @@ class WaitingCode(RowsView):
         self._update_end_seen()
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """As many rows as the code has, but at most half of the screen, so that the answers stay
-        visible."""
+        """At most half of the screen, so that the answers stay visible."""
         most = max(1, min(viewport.height // 2, viewport.height - RESERVED_LINES))
         beginning = self._code.code[: most * max(1, width)].split("\n", most)
         return max(1, min(sum(1 + len(line) // max(1, width) for line in beginning), most))
 
     @property
     def visible_lines(self) -> str:
-        """The visible lines, such as ``lines 1–14 of 60``, and how much of the code is shown."""
+        """Such as ``lines 1–14 of 60``."""
         lines, first = self._code.lines, self.scroll_offset.y
         last = min(first + self.size.height, len(lines))
         if first >= last:
             return ""
         visible = f"lines {lines[first]:,}–{lines[last - 1]:,} of {self._count:,}"
         if self._is_cut:
-            characters = f"{len(self._code.code):,} characters"
-            visible += f", too long: only the first {characters} are shown"
+            visible += f", too long: only the first {LONGEST:,} characters are shown"
         return visible
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
@@ -113,8 +106,7 @@ _MAX_SHOWN = 80
 
 
 def find_search_tools(code: str) -> str:
-    """Return the functions that the code passes to the model of a search, as written there; empty
-    if there are none."""
+    """Return the functions that the code passes to a search's model."""
     if "tools" not in code:  # avoids loading the parser
         return ""
     if len(code) > LONGEST:
@@ -133,10 +125,6 @@ def find_search_tools(code: str) -> str:
 Action = Literal["run", "skip", "all", "stop"]
 
 _BEGINNING = 40
-LONGEST, MOST_LINES = 100_000, 2_000
-"""Maximum characters of code to parse or edit, and maximum lines to edit; both take time per
-line."""
-
 _CHIPS = (
     Chip("run", "y", "bold $background on $good", " y run "),
     Chip("edit", "e", "$background on $person", " e edit "),
@@ -158,16 +146,13 @@ _HINTS = {
 
 class EditedCode(CodeArea):
     def may_run(self) -> bool:
-        """Let Enter at the end run code that ends in a block, because it was already complete."""
+        """Let Enter at the end run a block, which was complete before."""
         return super().may_run() or (
             self.cursor_location == self.document.end and is_complete(self.text + "\n")
         )
 
 
 class RulesToWrite(Static, can_focus=True):
-    """Shows rules that would let code like this run without asking, one per line; Enter writes
-    them."""
-
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "write", show=False)]
 
     rules: tuple[str, ...] = ()
@@ -182,8 +167,6 @@ class RulesToWrite(Static, can_focus=True):
 
 
 class ApprovalRow(PromptRow[Approval]):
-    """Shown while code waits for approval."""
-
     record_type = Approval
     answer_chips = _CHIPS
 
@@ -202,16 +185,12 @@ class ApprovalRow(PromptRow[Approval]):
         clock: Callable[[], float] = time.monotonic,
         rules_for: Callable[[str], tuple[str, ...]] = lambda code: (),
     ) -> None:
-        """is_code_visible: returns whether all of the waiting code is visible above the row; if
-        not, the row shows the code itself.
-
-        rules_for: returns rules that would let code like this run without asking; empty if there
-        are none.
-        """
+        """is_code_visible: whether the transcript shows all of the code; else the row does.
+        rules_for: rules that would let code like this run."""
         super().__init__(editor_is_empty, clock)
         self._clock = clock
         self._keys_from = 0.0
-        """The time from which Enter counts in the most recently opened part."""
+        """When Enter counts in the part that was opened."""
         self._is_code_visible = is_code_visible
         self._rules_for = rules_for
         self._refused = ""
@@ -221,7 +200,7 @@ class ApprovalRow(PromptRow[Approval]):
         self._has_code = False
         self._tools = ""
         self._unread: Action | None = None
-        """An answer given before the end of the code was visible; it counts when it is repeated."""
+        """An answer given before the end was visible; it counts when repeated."""
 
     def compose(self) -> ComposeResult:
         yield Static(id="about", markup=False)
@@ -250,8 +229,7 @@ class ApprovalRow(PromptRow[Approval]):
         self.show_part("chips")
 
     def _update_code_display(self) -> None:
-        """Show the code once it is not fully visible above, then until it is answered, so that
-        nothing jumps."""
+        """Show the code once it is not visible above, then until it is answered: nothing jumps."""
         if self.display and self._shown and self._part == "chips" and not self._has_code:
             self._has_code = self._code.display = not self._is_code_visible(
                 self._requests[self._shown].text
@@ -279,7 +257,10 @@ class ApprovalRow(PromptRow[Approval]):
         parts: list[tuple[str, str]] = []
         if role := _role(record):
             parts.append((clean(record.party or ""), f"${role}"))
-        if part := self._part_label(record):
+        part = f"1/{len(self._requests)}" if len(self._requests) > 1 else ""
+        if record.block is not None and (record.blocks or 0) > 1:
+            part = f"{record.block + 1}/{record.blocks}"
+        if part:
             parts.append((f"{part}  {one_line(record.text.strip())[:_BEGINNING]}", "$moon"))
         if self._code.display and (seen := self._code.visible_lines):
             parts.append((seen, "$moon" if not self._code.end_seen else "$muted"))
@@ -294,20 +275,14 @@ class ApprovalRow(PromptRow[Approval]):
         if record.why and self._part == "chips":
             parts.append((f"asks before it runs: {clean(record.why)}", "$muted"))
         if self._tools:
-            parts.append(
-                (f"the search may call {clean(self._tools)} without asking again", "$moon")
-            )
+            text = f"the search may call {clean(self._tools)} without asking again"
+            parts.append((text, "$moon"))
         if self._hidden:
             parts.append((f"contains hidden characters: {' '.join(self._hidden)}", "$bad"))
         self._show(parts)
 
-    def _part_label(self, record: Approval) -> str:
-        if record.block is not None and (record.blocks or 0) > 1:
-            return f"{record.block + 1}/{record.blocks}"
-        return f"1/{len(self._requests)}" if len(self._requests) > 1 else ""
-
     def run_edited(self) -> bool:
-        """Run the edited code, wherever the cursor is; returns False if none is being edited."""
+        """Return False if no code is being edited."""
         edited = self.query_one(EditedCode)
         if edited.has_focus:
             edited.action_submit()
@@ -326,7 +301,7 @@ class ApprovalRow(PromptRow[Approval]):
                 self._decide(action)
 
     def _edit(self, code: str) -> None:
-        """Load the code for editing, only once, and not if that would take seconds."""
+        """Load the code once, unless that would take seconds."""
         if len(code) > LONGEST or code.count("\n") > MOST_LINES:
             self._refused = f"too long to be edited here: at most {MOST_LINES:,} lines"
             self.refresh_question()
@@ -341,7 +316,7 @@ class ApprovalRow(PromptRow[Approval]):
     def _decide(
         self, action: Action, code: str | None = None, reason: str = "", rules: tuple[str, ...] = ()
     ) -> None:
-        """Answer the prompt. Ignored if nothing waits any more, as when Enter was pressed twice."""
+        """Ignored if nothing waits any more."""
         shown = self._code.display and code is None and action in ("run", "all")
         if shown and not self._code.end_seen and self._unread != action:
             self._unread = action
@@ -368,10 +343,11 @@ class ApprovalRow(PromptRow[Approval]):
             self.mount(RulesToWrite(id="rules", classes=PART, markup=False))
         for shown in self.query(RulesToWrite):
             shown.rules = rules
-            lines = []
-            for rule in rules:
-                hint = _READ_ONLY_RULE_HINT if rule.endswith(READ_ONLY) else _EXACT_RULE_HINT
-                lines += [f"  {rule}", f"  {hint}"]
+            hints = (
+                _READ_ONLY_RULE_HINT if rule.endswith(READ_ONLY) else _EXACT_RULE_HINT
+                for rule in rules
+            )
+            lines = (f"  {rule}\n  {hint}" for rule, hint in zip(rules, hints, strict=True))
             shown.update("\n".join(lines))
         self.go_to("rules" if rules else "chips")
 
@@ -392,5 +368,5 @@ class ApprovalRow(PromptRow[Approval]):
 
 
 def _role(record: Approval) -> str:
-    """Return the colour of the agent whose code waits; empty for the model."""
+    """Return the colour of an agent; empty for the model."""
     return "" if record.guest is None else GUESTS[record.guest % len(GUESTS)]

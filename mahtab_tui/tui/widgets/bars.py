@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.transcript.fold import Activities, PendingRequests
 
 NARROW = 100
-"""Columns below which the header leaves out some parts."""
+"""Columns below which some parts are left out."""
 
 FULL = 0.8
-"""Share of the model's window from which the header warns."""
+"""Share of the model's window from which to warn."""
 
 _STATES = {
     "starting": ("◌", "$moon"),
@@ -53,22 +53,20 @@ _APPROVAL = {
 
 
 def short_count(number: int) -> str:
-    """``980``, ``12.4k``, ``3.1M``."""
     if number >= 1_000_000:
         return f"{number / 1e6:.1f}M"
     return f"{number / 1e3:.1f}k" if number >= 1_000 else str(number)
 
 
 def environment_name(executable: str) -> str:
-    """Return the name of an interpreter's virtual environment; empty if it is not in one."""
+    """Return the name of a virtual environment, or nothing."""
     folder = PurePath(executable).parent
     name = folder.parent.name
     return name if folder.name == "bin" and (name.startswith(".") or "venv" in name) else ""
 
 
 def _shorten(names: Sequence[Content], by: int) -> list[Content]:
-    """Shorten names by that many columns, longest first, so that approval and costs stay
-    visible."""
+    """Shorten the longest names, so that approval and costs stay visible."""
     lengths = [name.cell_length for name in names]
     room = max(0, sum(lengths) - by)
     most = max(room // len(names), room - sum(lengths) + max(lengths))
@@ -76,8 +74,6 @@ def _shorten(names: Sequence[Content], by: int) -> list[Content]:
 
 
 class HeaderBar(Widget):
-    """Folds the records of the session, the kernel and usage."""
-
     session_name: reactive[str] = reactive("")
     model: reactive[str] = reactive("")
     approval: reactive[str] = reactive("ask")
@@ -85,13 +81,12 @@ class HeaderBar(Widget):
     cost: reactive[float | None] = reactive(None)
     unpriced: reactive[bool] = reactive(False)
     window: reactive[Window | None] = reactive(None)
-    """How much of the model's window the conversation uses; None if unknown."""
+    """The use of the model's window; None if unknown."""
     waits: reactive[bool] = reactive(False)
     kernel: reactive[Kernel | None] = reactive(None, always_update=True)
-    """The kernel's last record; None before the first one, while it starts."""
 
     def __init__(self, langsmith: str = "", *, id: str | None = None) -> None:
-        """langsmith: the variable that sends everything to LangSmith; empty for none."""
+        """langsmith: the variable that sends everything there."""
         super().__init__(id=id)
         self._langsmith = langsmith
         self._busy_since = 0.0
@@ -114,9 +109,8 @@ class HeaderBar(Widget):
             if isinstance(record, Session):
                 if one_line(record.model) != self.model:  # another model has another window
                     self.window = None
-                self.session_name, self.model, self.approval = map(
-                    one_line, (record.name, record.model, record.approval)
-                )
+                texts = record.name, record.model, record.approval
+                self.session_name, self.model, self.approval = map(one_line, texts)
             elif isinstance(record, Usage):
                 self.tokens += record.input_tokens + record.output_tokens
                 if record.cost is None:
@@ -135,8 +129,7 @@ class HeaderBar(Widget):
         self._tick_if_needed()
 
     def _tick_if_needed(self) -> None:
-        kernel = self.kernel
-        trying = kernel is not None and kernel.next_try is not None
+        trying = self.kernel is not None and self.kernel.next_try is not None
         goes_on = trying or self._activity()[1] is not None
         if goes_on and self._ticking is None:
             self._ticking = self.set_interval(0.1, self.refresh)
@@ -149,8 +142,7 @@ class HeaderBar(Widget):
         return "starting" if self.kernel is None else self.kernel.state or "starting"
 
     def _activity(self) -> tuple[str, float | None]:
-        """Return what is most urgent for the user, and since when (seconds since the epoch; None if
-        no time is shown)."""
+        """Return what is most urgent, and since when, if that is shown."""
         if self._following is None:
             return "starting", None
         activities, waiting = self._following
@@ -170,13 +162,12 @@ class HeaderBar(Widget):
         names = [] if narrow else [Content(self.session_name)]
         names.append(Content(self.model).stylize("$model"))
         right = self._kernel(narrow)
+        width = self.size.width - right.cell_length
         left = self._left(narrow, names)
-        over = left.cell_length + right.cell_length + 1 - self.size.width
-        if over > 0:
-            left = self._left(narrow, _shorten(names, over))
-            left = left.truncate(max(0, self.size.width - right.cell_length - 1), ellipsis=True)
-        room = self.size.width - left.cell_length - right.cell_length
-        return Content.assemble(left, " " * max(1, room), right)
+        if left.cell_length + 1 > width:
+            left = self._left(narrow, _shorten(names, left.cell_length + 1 - width))
+            left = left.truncate(max(0, width - 1), ellipsis=True)
+        return Content.assemble(left, " " * max(1, width - left.cell_length), right)
 
     def _left(self, narrow: bool, names: Sequence[Content]) -> Content:
         approval_style = "$good" if self.approval == "ask" else "$moon"
@@ -221,8 +212,6 @@ class HeaderBar(Widget):
 
 
 class Key(NamedTuple):
-    """A key in the line. A click presses it."""
-
     key: str
     shown: str
     description: str
@@ -234,8 +223,8 @@ class Key(NamedTuple):
 
 
 class KeyLine(Widget):
-    """Shows the keys that currently do something, each with its effect. It looks like Textual's
-    `Footer`, which creates a widget per key again and again."""
+    """Shows the keys that do something now, like Textual's `Footer`, which creates a widget per key
+    again and again."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {"key-line--key", "key-line--description"}

@@ -18,7 +18,7 @@ from mahtab_tui.bus.records import Approval, Record, Review, SearchFanOut
 
 
 class FocusLoan:
-    """Remembers which widget had the focus before a row took it."""
+    """Which widget had the focus before a row took it."""
 
     def __init__(self, row: Widget) -> None:
         self._row = row
@@ -26,8 +26,7 @@ class FocusLoan:
 
     @property
     def is_available(self) -> bool:
-        """Whether the user is not typing: nothing or an empty text has the focus, and no dialog
-        covers the row."""
+        """Whether the user is not typing, and no dialog covers the row."""
         screen = self._row.screen
         focused = screen.focused
         return screen.is_active and (
@@ -40,8 +39,7 @@ class FocusLoan:
 
     @property
     def previous_focus(self) -> Widget | None:
-        """The widget that had the focus before; if none had, because the terminal's window was in
-        the background, the text on the screen."""
+        """The widget that had the focus; if none had, the text on the screen."""
         if self._saved_focus is not None:
             return self._saved_focus
         texts = (each for each in self._row.screen.focus_chain if isinstance(each, TextArea))
@@ -61,8 +59,7 @@ class FocusLoan:
 
 
 IGNORE_KEYS_S = 0.3
-"""Seconds for which keys and clicks are ignored, because they were meant for what was there
-before."""
+"""Seconds for which keys and clicks count for what was there before."""
 
 
 class Chip(NamedTuple):
@@ -71,15 +68,13 @@ class Chip(NamedTuple):
     style: str
     text: str
     short: str = ""
-    """Shown if there is no room for the text; by default the same."""
+    """Shown if there is little room."""
 
 
 _GAP = 2
 
 
 class Chips(Widget, can_focus=True):
-    """Shows the possible answers. Keys act only while it has the focus."""
-
     def __init__(self, row: PromptRow[Any], clock: Callable[[], float]) -> None:
         super().__init__()
         self._row = row
@@ -88,20 +83,18 @@ class Chips(Widget, can_focus=True):
         self._clicks_from = 0.0
         self._keys_from = 0.0
         self._since = 0.0
-        """When the current question appeared, on the clock of events."""
 
     def offer(self, chips: Sequence[Chip]) -> None:
         self._chips = chips
         self.refresh()
 
     def appear(self) -> None:
-        """Switch to another question: ignore keys and clicks for a moment."""
+        """Ignore keys and clicks for a moment."""
         self._since = time.monotonic()
         self._clicks_from = self._keys_from = self._clock() + IGNORE_KEYS_S
 
     def _is_early(self, event: Event, since: float) -> bool:
-        """Return whether an event came too early for the current question. On a busy machine, it
-        may arrive long after the key was pressed."""
+        """On a busy machine, an event may arrive long after its key was pressed."""
         return event.time < self._since or self._clock() < since
 
     def on_focus(self) -> None:
@@ -131,8 +124,6 @@ class Chips(Widget, can_focus=True):
             self._choose(answer, key if event.is_printable else None)
 
     def _row_is_visible(self) -> bool:
-        """Whether the row is visible. In a terminal of only a few lines it may not be, and an
-        invisible prompt must not be answered."""
         try:
             return self.screen.get_widget_at(*self.region.offset)[0] is self
         except NoWidget:
@@ -152,8 +143,7 @@ class Chips(Widget, can_focus=True):
             column -= len(text) + gap
 
     def _choose(self, answer: str, letter: Key | None = None) -> None:
-        """Give an answer, and ignore further keys until the next question is ready: a second fast
-        key must not answer it unseen."""
+        """Ignore further keys until the next question: none may answer it unseen."""
         self.appear()
         self._row.choose(answer, letter)
 
@@ -170,18 +160,15 @@ class Chips(Widget, can_focus=True):
 
 
 PART = "prompt-part"
-"""The class of a row's parts other than the chips."""
 TYPING_GAP_S = 0.25
-"""Seconds without another key after which a letter counts as an answer, if the row took the focus
-by itself. Faster letters are text for the editor."""
+"""Seconds without another key after which a letter answers, if the row took the focus itself."""
 
 
 R = TypeVar("R", Approval, Review, SearchFanOut)
 
 
 class PromptRow(Widget, Generic[R]):
-    """Shown while something waits for an answer, one question at a time. It takes the focus only if
-    the editor is empty."""
+    """Asks one question at a time. It takes the focus only if the editor is empty."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(how.replace("_", ""), f"scroll_content('{how}')", show=False)
@@ -199,18 +186,16 @@ class PromptRow(Widget, Generic[R]):
         self._editor_is_empty = editor_is_empty
         self._loan = FocusLoan(self)
         self._part = "chips"
-        """The visible part of the row: the chips, or the id of a widget for details."""
+        """The chips, or the id of a widget for details."""
         self._focused_by_user = False
         self._pending: tuple[str, Key] | None = None
-        """An answer and its letter, which counts unless another key follows at once."""
+        """An answer and its letter, which counts unless a key follows at once."""
         self._pending_timer: Timer | None = None
         self._requests: dict[str, R] = {}
-        """Pending requests by id; the first one is shown."""
+        """The first one is shown."""
 
     def on_mount(self) -> None:
         self.display = False
-
-    # For subclasses
 
     def show(self, record: R) -> None:
         """Prepare the row for a question."""
@@ -223,16 +208,14 @@ class PromptRow(Widget, Generic[R]):
 
     @property
     def target(self) -> Widget:
-        """The widget in the row that takes the focus."""
         return self._chips if self._part == "chips" else self.query_one(f"#{self._part}")
 
     @property
     def scrolled(self) -> Widget | None:
-        """The widget in the row that the arrow keys scroll; if None, they scroll the transcript."""
+        """What the arrow keys scroll; if None, the transcript."""
         return None
 
     def show_part(self, part: str) -> None:
-        """Show another part of the row."""
         self._part = part
         self._chips.display = part == "chips"
         for widget in self.query(f".{PART}"):
@@ -243,8 +226,6 @@ class PromptRow(Widget, Generic[R]):
         self._focused_by_user = True
         self.show_part(part)
         self._loan.borrow(self.target)
-
-    # For other classes
 
     def fold(self, records: Sequence[Record]) -> None:
         for record in records:
@@ -259,7 +240,7 @@ class PromptRow(Widget, Generic[R]):
                         self.refresh_question()
 
     def forget(self, request: str) -> None:
-        """Close a question, and show the next pending one."""
+        """Close a question, and show the next one."""
         if request != self._shown:
             self._requests.pop(request, None)
             return
@@ -278,7 +259,6 @@ class PromptRow(Widget, Generic[R]):
 
     @property
     def _shown(self) -> str:
-        """The id of the shown request; empty for none."""
         return next(iter(self._requests), "")
 
     def _open(self, record: R) -> None:
@@ -314,19 +294,17 @@ class PromptRow(Widget, Generic[R]):
         if (scrolled := self.scrolled) is not None:
             getattr(scrolled, f"scroll_{how}")(animate=False)
 
-    # For the chips
-
     def choose(self, answer: str, letter: Key | None) -> None:
-        """Give an answer, by a letter or another way."""
+        """letter: None for a click or another key."""
         if letter and not self._focused_by_user and self._loan.previous_focus is not None:
             self._pending = answer, letter
-            self._pending_timer = self.set_timer(TYPING_GAP_S, self._answer_pending)
+            self._pending_timer = self.set_timer(TYPING_GAP_S, lambda: self._answer(answer))
         else:
             self._answer(answer)
 
     def pass_on_input(self, event: Key | Paste, *, early: bool) -> None:
-        """Send typed text to the editor, together with the focus. Keys that come too early after
-        the user focused the row are ignored."""
+        """Send typed text to the editor, with the focus; early keys only if the row took it
+        itself."""
         previous_focus = self._loan.previous_focus
         if previous_focus is None or (early and self._focused_by_user):
             return
@@ -350,12 +328,9 @@ class PromptRow(Widget, Generic[R]):
             self.go_to("chips")
 
     def _answer(self, answer: str) -> None:
+        self._release()
         if request := self._shown:  # otherwise the first of two fast keys has already answered
             self.handle_answer(request, answer)
-
-    def _answer_pending(self) -> None:
-        if (pending := self._release()) is not None:
-            self._answer(pending[0])
 
     def _release(self) -> tuple[str, Key] | None:
         if self._pending_timer is not None:

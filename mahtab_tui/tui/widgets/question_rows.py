@@ -29,8 +29,7 @@ from mahtab_tui.tui.widgets.prompt_row import PART, Chip, FocusLoan, PromptRow
 
 
 def estimate(request: SearchFanOut) -> str:
-    """Estimate the calls, such as ``340 calls at once, about 1.2 M tokens, about $1.10``, or ``40
-    calls more after 50`` if there were some already."""
+    """``340 calls at once, about 1.2 M tokens, about $1.10``, or ``40 calls more after 50``."""
     words = ["many calls"]
     if request.calls is not None:
         words = [f"{request.calls:,} call{'' if request.calls == 1 else 's'}"]
@@ -43,8 +42,6 @@ def estimate(request: SearchFanOut) -> str:
 
 
 class FanOutRow(PromptRow[SearchFanOut]):
-    """Shown while a search waits for permission to make many calls."""
-
     @dataclass
     class Answered(Message):
         request: str
@@ -83,8 +80,7 @@ class FanOutRow(PromptRow[SearchFanOut]):
 
 
 LINGER = 0.25
-"""Seconds for which the row stays after an answer, so that code that asks again at once, such as a
-debugger, gets what was typed meanwhile."""
+"""Seconds for which the row stays, so that code that asks again gets what was typed meanwhile."""
 
 PROMPT = 60
 
@@ -100,7 +96,7 @@ class _AnswerLine(LineInput):
         """The user pressed Ctrl+D on an empty line."""
 
     async def action_submit(self) -> None:
-        """Submit the line; what is typed next answers the next request."""
+        """What is typed next answers the next request."""
         self.post_message(Input.Submitted(self, self.value))
         self.value = ""
 
@@ -112,8 +108,7 @@ class _AnswerLine(LineInput):
 
 
 class InputRow(Widget):
-    """Shown while code waits for a line. It takes the focus once the user types nowhere else, and
-    gives it back."""
+    """Shown while code waits for a line. It takes the focus once the user types nowhere else."""
 
     @dataclass
     class Answered(Message):
@@ -123,7 +118,7 @@ class InputRow(Widget):
     def __init__(self) -> None:
         super().__init__()
         self._requests: dict[str, records.Input] = {}
-        """Pending requests by id; the first one is shown."""
+        """The first one is shown."""
         self._typed_ahead: list[str] = []
         self._loan = FocusLoan(self)
         self._close_timer: Timer | None = None
@@ -156,8 +151,10 @@ class InputRow(Widget):
                 elif request in self._requests:
                     shown = request == next(iter(self._requests))
                     del self._requests[request]
-                    if shown:
-                        self._next()
+                    if shown and self._requests:
+                        self._open(next(iter(self._requests.values())))
+                    elif shown:
+                        self._close()
 
     def focus(self, scroll_visible: bool = True) -> InputRow:
         if self.display:
@@ -182,20 +179,14 @@ class InputRow(Widget):
             self._answer(self._typed_ahead.pop(0))
 
     def _take_focus_if_free(self) -> None:
-        """Take the focus once; after that the user decides where it goes."""
+        """Take the focus once; then the user decides."""
         if self._loan.is_available:
             self._loan.borrow(self._line)
         if self._loan.has_focus:
             self._watch.pause()
 
-    def _next(self) -> None:
-        if self._requests:
-            self._open(next(iter(self._requests.values())))
-        else:
-            self._close()
-
     def _close(self) -> None:
-        """Give the focus back, together with typed text that no code asked for."""
+        """Give back the focus, and typed text that no code asked for."""
         self._watch.pause()
         if self._close_timer is not None:
             self._close_timer.stop()
@@ -217,7 +208,7 @@ class InputRow(Widget):
         del self._requests[request]
         self.post_message(self.Answered(request, text))
         if self._requests:
-            self._next()
+            self._open(next(iter(self._requests.values())))
         else:
             self._close_timer = self.set_timer(LINGER, self._close)
 
@@ -233,12 +224,10 @@ class InputRow(Widget):
 
 
 class LeaveRow(Static):
-    """Shows what quitting would lose. It never takes the focus, so that keys go where they went
-    before."""
+    """Shows what quitting would lose; never focused, so that keys go where they went before."""
 
     def __init__(self, lost: Sequence[str], can_continue: bool, key: str) -> None:
-        """lost: what quitting would lose. can_continue: whether a running cell can continue. key:
-        the key that quits, as on the keyboard."""
+        """can_continue: a running cell can go on. key: the key that quits."""
         losing, keys = f"You would lose {', '.join(lost)}", f" · {key} again leaves · Esc stays"
         if can_continue:
             losing = f"A cell is running. {losing}." if lost else "A cell is running."
@@ -252,7 +241,7 @@ _CROSS = " ✕ "
 
 
 class QueueRow(Widget, can_focus=True):
-    """Shows a line per queued input; hidden while there are none."""
+    """Shows the queued inputs."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         ("up", "move(-1)", "Up"),
@@ -281,8 +270,7 @@ class QueueRow(Widget, can_focus=True):
         return min(len(self.items), SHOWN)
 
     def render(self) -> Content:
-        head, lines = self._head(), []
-        first = self._first()
+        head, first, lines = self._head(), self._first(), []
         for index in range(first, min(first + SHOWN, len(self.items))):
             ask, chosen = self.items[index].mode == "ask", self.has_focus and index == self.chosen
             line = Content.assemble(
@@ -329,8 +317,7 @@ _HINT = "say why, or nothing · Enter undoes · Esc back"
 
 
 class _Changes(VerticalScroll, can_focus=False):
-    """Shows the changes. It scrolls if they need more than a third of the screen, or would hide the
-    answers."""
+    """Scrolls if they would hide the answers."""
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         most = max(1, min(viewport.height // 3, viewport.height - RESERVED_LINES))
@@ -338,8 +325,6 @@ class _Changes(VerticalScroll, can_focus=False):
 
 
 class ReviewRow(PromptRow[Review]):
-    """Shown while changes wait to be kept or undone."""
-
     @dataclass
     class Decided(Message):
         request: str
@@ -389,7 +374,7 @@ class ReviewRow(PromptRow[Review]):
                 self._decide(action)
 
     def _decide(self, action: Action, reason: str = "") -> None:
-        """Answer the prompt. Ignored if nothing waits any more, as when Enter was pressed twice."""
+        """Ignored if nothing waits any more."""
         if request := self._shown:
             self.post_message(self.Decided(request, action, reason))
             self.forget(request)

@@ -1,1 +1,1 @@
-"""Completion, signatures and help at the cursor; loaded on first use."""
+"""Completion, signatures and help at the cursor."""

@@ -1,5 +1,4 @@
-"""Completes code at the cursor from the live namespace, and explains it, without running code of the
-user's objects."""
+"""Completes and explains code at the cursor from the live namespace, without running user code."""
 
 from __future__ import annotations
 
@@ -42,11 +41,9 @@ from .signatures import (
 
 MOST = 200
 LARGEST = 2_000_000
-"""Maximum bytes of source files that are searched for names."""
 _MOST_ENTRIES = 20_000
 _SUFFIXES = (".py", ".so", ".pyd", ".pyc")
 _SERVERS = f"{__package__.rpartition('.')[0]}.servers"
-"""The module of MCP servers, whose tools can be completed once they are known."""
 
 
 def complete(namespace: dict[str, Any], code: str, cursor: int) -> dict[str, Any]:
@@ -66,8 +63,7 @@ def complete(namespace: dict[str, Any], code: str, cursor: int) -> dict[str, Any
 
 
 def explain_at(namespace: dict[str, Any], code: str, cursor: int) -> dict[str, str] | None:
-    """Return the fields of the host's `Explanation` of the function whose call encloses the cursor,
-    or of the expression there; None if unknown."""
+    """Return the fields of the host's `Explanation` of the call at the cursor; None if unknown."""
     expression = call_at(code, cursor)
     value = resolve(expression, namespace) if expression else MISSING
     if type(value) is Instance:
@@ -90,12 +86,11 @@ _CLOSES = {")": "(", "]": "[", "}": "{"}
 
 class Token(NamedTuple):
     kind: str
-    """One of string, comment, name, number, newline and op."""
     text: str
     start: int
     end: int
     quote: str
-    """Prefix and quotes of an unclosed string; otherwise empty."""
+    """Prefix and quotes, if the string is unclosed."""
 
 
 class Tokens(NamedTuple):
@@ -125,7 +120,6 @@ def tokenize(text: str) -> Tokens:
 
 
 def _expression_text(before: str, tokens: list[Token], last: int) -> str:
-    """Return the expression that ends with the token `last`; empty if there is none."""
     start = last
     while start >= 0:
         token = tokens[start]
@@ -173,7 +167,6 @@ def _callee(before: str, tokens: list[Token], bracket: int) -> str:
 
 
 def call_at(code: str, cursor: int) -> str:
-    """Return the function whose call encloses or ends at the cursor, otherwise the expression there."""
     tokens = tokenize(code[:cursor])
     for bracket in reversed(tokens.open):
         if callee := _callee(code, tokens.all, bracket):
@@ -192,35 +185,26 @@ def call_at(code: str, cursor: int) -> str:
 # The point to complete
 
 _BINDS = frozenset(("def", "class", "as", "global", "nonlocal"))
-"""Keywords followed by a new name, which is not completed."""
 _FIELD = re.compile(r"\{\{|\}\}|[{}]")
 
 
 class CompletionPoint(NamedTuple):
-    """The expression to complete before the cursor."""
-
     kind: str
-    """One of name, attribute, string, module, member (of a module, in an import), magic (after its
-    percent sign) and none."""
+    """One of name, attribute, string, module, member (of a module), magic and none."""
     start: int = 0
-    """Its start, in characters."""
     stem: str = ""
-    """The part that has been typed."""
     target: str = ""
-    """The expression whose attribute or subscript it is, or the module that it belongs to."""
+    """The expression, or module, that it belongs to."""
     call: str = ""
-    """The function whose argument it is, as an expression."""
     argument: bool = False
-    """Whether an argument starts here, which may be a keyword argument."""
+    """Whether an argument starts here."""
     quote: str = ""
-    """The prefix and quotes of a string."""
 
 
 NONE = CompletionPoint("none")
 
 
 def point_at(before: str) -> CompletionPoint:
-    """Find what to complete at the end of a text."""
     tokens = tokenize(before)
     rest, stem, start = tokens.all, "", len(before)
     if rest:
@@ -305,15 +289,13 @@ def _open_call(before: str, tokens: list[Token], opened: list[int]) -> str:
 
 class Candidate(NamedTuple):
     label: str
-    """The displayed text, which is also matched with the typed text."""
     describe: Callable[[], tuple[str, str]]
-    """Returns its kind and a line about it; called only for displayed candidates."""
+    """Returns its kind and a line about it."""
     text: str | None = None
-    """The inserted text; None for the label."""
+    """The inserted text, if it is not the label."""
     order: int = 1
-    """Orders candidates that match equally well; the smallest comes first."""
     is_name: bool = True
-    """Whether leading underscores make it private, unlike those of a key or a column."""
+    """Whether leading underscores make it private."""
 
 
 def _fixed(label: str, kind: str, doc: str = "", order: int = 1) -> Candidate:
@@ -341,8 +323,7 @@ def _describe(name: str, value: Any) -> tuple[str, str]:
 
 
 def _listing(candidates: Iterable[Candidate], stem: str, start: int) -> dict[str, Any]:
-    """Return the best matches, and how many more there are: equal labels, then those that start with
-    the typed text, then those with its letters in this order. Private names are listed if an
+    """Return the best matches, and the number of others. Private names are listed if an
     underscore is typed or nothing else matches; those with two only if one is typed."""
     underscore = stem.startswith("_")
     counts = {False: 0, True: 0}
@@ -353,8 +334,7 @@ def _listing(candidates: Iterable[Candidate], stem: str, start: int) -> dict[str
                 counts[underscore or not key[0]] += 1
                 yield key, number, candidate
 
-    # Not sorted as a whole, because ten thousand live tuples would start the garbage collector,
-    # which may have a large heap to traverse.
+    # Not sorted as a whole: ten thousand live tuples would start the garbage collector.
     found = nsmallest(MOST, fitting())
     best = {
         candidate.label: candidate
@@ -514,7 +494,6 @@ def _member_names(module: str) -> Iterator[Candidate]:
 
 
 def _module_members(module: object) -> dict[str, Any]:
-    """Return a module's names; those in `__all__` that are not loaded yet have the value None."""
     own = own_dict(module)
     names: dict[str, Any] = {name: value for name, value in list(own.items()) if type(name) is str}
     exported = own.get("__all__")
@@ -557,7 +536,6 @@ def _names_in_source(module: str) -> frozenset[str]:
 
 
 def _keys(value: Any) -> list[Candidate]:
-    """Return columns, or keys that are literals. A string's label is its text."""
     if columns := list_columns(value):
         return [_column(name) for name in columns]
     return [_key(key, item) for key, item in list_keys(value)]
@@ -579,7 +557,6 @@ def _key(key: Any, item: Any) -> Candidate:
 
 
 def _complete_string(names: Names, point: CompletionPoint, after: str) -> dict[str, Any]:
-    """Complete keys, columns or files. after: the code behind the cursor."""
     keys: list[Candidate] = []
     if point.target:
         keys = [key for key in _keys(resolve(point.target, names.values)) if key.text is not None]
@@ -600,7 +577,7 @@ def _complete_string(names: Names, point: CompletionPoint, after: str) -> dict[s
 
 
 def _quote(text: str, quote: str, after: str) -> str:
-    """Escape a text for a string opened with `quote`, and close it unless it is already closed."""
+    """Escape a text for a string opened with `quote`, and close it if it is open."""
     marks = quote.lstrip("rRbBuUfFtT")
     if "r" not in quote[: -len(marks)].lower():
         text = "".join(
@@ -612,7 +589,6 @@ def _quote(text: str, quote: str, after: str) -> str:
 
 
 def _files(folder: str, name: str) -> Iterator[Candidate]:
-    """Yield the contents of a folder; nothing if it cannot be read. name: the typed start."""
     try:
         entries = os.scandir(os.path.expanduser(folder) or ".")
     except (OSError, ValueError):

@@ -51,7 +51,6 @@ _GROUPED = {
         "DataFrame",
     ),
 }
-"""Results of pandas' groups and windows, by their class."""
 
 _KNOWN = {
     "str": "list[str]: split rsplit splitlines; tuple[str,str,str]: partition rpartition; bytes: encode; int: count *find *index;"
@@ -85,9 +84,8 @@ _KNOWN = {
     "pandas": "pandas.Series: to_datetime to_numeric to_timedelta cut qcut; pandas.DatetimeIndex: date_range",
     "pandas.core.strings.accessor.StringMethods": "pandas.DataFrame: get_dummies extractall; pandas.Series: [a-z]*",
 }
-"""Results of functions, methods and attributes that are written in C or have no annotation: by
-class or module, each result with patterns of names, of which the first one that fits counts. For an
-inherited method, the class of the object counts."""
+"""Results of what is written in C or has no annotation: by class or module, each result with
+patterns of names, of which the first that fits counts."""
 
 
 _SEQUENCES = Classes(list, tuple)
@@ -112,17 +110,15 @@ _DISPLAYS: dict[type, type] = {
 
 
 class Instance(NamedTuple):
-    """Represents an object when only its class is known."""
-
     cls: type
     table: Any = None
-    """A table in the namespace whose columns it probably has."""
+    """A table whose columns it probably has."""
     items: tuple[Any, ...] = ()
     """The type of its items, as instances or `MISSING`."""
 
 
 class _UnresolvedError(Exception):
-    """The value of the expression is unknown."""
+    pass
 
 
 def _require(found: Any) -> Any:
@@ -256,7 +252,6 @@ def _is_frame(cls: type) -> bool:
 
 
 def _table_of(value: Any) -> Any:
-    """Return the table whose columns a value has; None if there is none."""
     if type(value) is Instance:
         return value.table
     return value if _is_frame(type(value)) else None
@@ -292,7 +287,7 @@ def _table_item(
 
 
 def _with_columns(found: Any, receiver: Any, name: str) -> Any:
-    """Give an instance the columns of the table whose method returns it, if it keeps them."""
+    """Give an instance its receiver's columns if its method keeps them."""
     table = _table_of(receiver)
     if type(found) is not Instance or table is None or name in _RESHAPING:
         return found
@@ -307,7 +302,6 @@ _MOST_KEYS = 100_000
 
 
 def list_columns(value: object) -> list[str]:
-    """Return a table's columns; for an `Instance`, those that it probably has."""
     value = value.table if type(value) is Instance else value
     try:
         return [name for name in _columns(value) if type(name) is str]
@@ -326,7 +320,6 @@ def _columns(value: Any) -> list[Any]:
 
 
 def list_keys(value: object) -> list[tuple[Any, Any]]:
-    """Return the items of a dict whose keys can be written as literals."""
     if dict not in mro_of(type(value)):
         return []
     items: list[tuple[Any, Any]] = list(islice(dict.items(value), _MOST_KEYS))  # type: ignore[arg-type]
@@ -351,7 +344,7 @@ def _call(node: ast.Call, namespace: Mapping[str, Any]) -> Any:
 
 
 def _call_result(function: Any, receiver: Any) -> Any:
-    """Return a call's result; `MISSING` if unknown. receiver: the object whose method it is."""
+    """Return a call's result; `MISSING` if unknown."""
     if is_class(function):
         return Instance(function)
     if type(function) is types.MethodType:
@@ -408,7 +401,6 @@ def _in_table(owner: str, name: str) -> Any:
 
 
 def _name(function: Any) -> tuple[str, str]:
-    """Return the name and module of a function as stored by its type, or empty texts."""
     if type(function) in BOUND:
         function = function.__func__
     if _is_dispatcher(function):
@@ -427,11 +419,8 @@ def _is_dispatcher(value: Any) -> bool:
     return type(value) is not object and type(value) is type(get_if_loaded("numpy", "linspace"))
 
 
-# Annotations
-
-
 def _annotated(annotation: Any, names: dict[str, Any], receiver: Any) -> Any:
-    """Return an `Instance` for an annotation, or `MISSING`. names: the globals of its function."""
+    """Return an `Instance` for an annotation, or `MISSING`. names: its function's globals."""
     if annotation is type(None):
         return MISSING
 
@@ -495,7 +484,7 @@ def _object(node: Any, names: dict[str, Any]) -> Any:
 
 
 def _type_checking_class(name: str, names: dict[str, Any]) -> Any:
-    """Find a class that a module imports only for type checkers in its package."""
+    """Find a class that a module imports only for type checkers."""
     module = names.get("__name__")
     package = module.partition(".")[0] if type(module) is str else ""
     if not package or package == "__main__":
@@ -527,11 +516,10 @@ _IMPORTED = re.compile(r"import\s+([\w.]+)(?:\s+as\s+(\w+))?")
 
 
 class Names(NamedTuple):
-    """The namespace after the preceding lines, as far as known."""
+    """The namespace after the preceding lines."""
 
     values: Mapping[str, Any]
     modules: dict[str, str]
-    """Imported but not loaded modules, by the name that they get."""
 
 
 def names_at(namespace: dict[str, Any], before: str) -> Names:

@@ -1,5 +1,4 @@
-"""Explains callables and other values: signatures, docstrings and source, without running code of
-the user's objects."""
+"""Explains values by signature, docstring and source, without running user code."""
 
 from __future__ import annotations
 
@@ -37,7 +36,6 @@ from ..stdlib import late_import
 from ..variables import masked_summary, module_version, one_line, type_name, variable_kind
 
 WIDTH = 100
-"""Maximum characters of a docstring's first line."""
 BUILT_IN = Classes(
     types.BuiltinFunctionType,
     types.MethodDescriptorType,
@@ -47,7 +45,7 @@ BUILT_IN = Classes(
 _WITH_NAMES = Classes(types.FunctionType, types.BuiltinFunctionType)
 _CONTAINERS = Classes(list, tuple, dict, set)
 _BOUND = re.compile(r"^\(\$\w+(?:, /)?(?:, )?")
-"""The bound parameter in signatures of built-in functions: ``($self, /, …``."""
+"""The bound parameter of built-in functions: ``($self, /, …``."""
 _KEYWORD = re.compile(r"[(,]\s*([a-z_]\w*)=")
 _USAGE_LENGTH = 1_000
 _LARGEST_FILE = 1_000_000
@@ -55,10 +53,7 @@ _LONGEST_SOURCE = 400_000
 
 
 def explain(value: Any, expression: str) -> dict[str, str]:
-    """Explain the value of an expression, with its source, without running code of its class.
-
-    Returns the signature of a callable, with one parameter per line if it is long; for other
-    values, type and summary."""
+    """Explain the value of an expression: signature, or type and summary, docstring and source."""
     source, where = find_source(value)
     doc = get_docstring(value)
     if is_class(value) and not doc:
@@ -73,7 +68,6 @@ def explain(value: Any, expression: str) -> dict[str, str]:
 
 
 def source(value: Any, expression: str) -> dict[str, Any]:
-    """Return signature (of a module, its version), docstring, location and source."""
     if is_module(value):
         return _module_source(value)
     function: Any = value.__func__ if type(value) is types.MethodType else value
@@ -106,7 +100,6 @@ def _module_source(value: Any) -> dict[str, Any]:
 
 
 def get_doc(value: Any) -> str:
-    """Return the docstring of a class, module, function or descriptor."""
     if type(value) is types.MethodType:
         value = value.__func__
     doc = None
@@ -124,7 +117,7 @@ def doc_line(value: Any) -> str:
 
 
 def get_docstring(value: Any) -> str:
-    """Return the docstring of a function, class or module, otherwise of the object or its class."""
+    """Return the docstring of a value or its class."""
     doc: Any = get_doc(value)
     if not doc and variable_kind(value) == "data":
         own = own_dict(value).get("__doc__")
@@ -135,7 +128,7 @@ def get_docstring(value: Any) -> str:
 
 
 def find_source(value: Any) -> tuple[str, str]:
-    """Return source and "file:line"; empty if unknown. Runs no code of metaclasses."""
+    """Return source and "file:line"; empty if unknown."""
     if is_class(value):
         return _find_class_source(value)
     while type(value) is types.MethodType:
@@ -155,25 +148,20 @@ def _find_class_source(cls: Any) -> tuple[str, str]:
     file = _find_class_file(cls)
     lines = linecache.getlines(file) if file else []
     text = "".join(lines)
-    if not text or len(text) > _LARGEST_FILE:
+    if len(text) > _LARGEST_FILE:
         return "", ""
     try:
-        node: ast.AST = ast.parse(text)
+        tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return "", ""
-    for name in type.__dict__["__qualname__"].__get__(cls).split("."):
-        if name == "<locals>":
-            continue
-        definitions = [
-            child
-            for child in ast.walk(node)
-            if isinstance(child, (ast.ClassDef, ast.FunctionDef)) and child.name == name
-        ]
-        if not definitions:
-            return "", ""
-        node = definitions[-1]
-    if not isinstance(node, ast.ClassDef):
+    qualname = type.__dict__["__qualname__"].__get__(cls)
+    name = qualname.rpartition(".")[2]
+    found = [
+        each for each in ast.walk(tree) if isinstance(each, ast.ClassDef) and each.name == name
+    ]
+    if not found:
         return "", ""
+    node = found[-1]
     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
     return "".join(lines[first - 1 : node.end_lineno]), f"{file}:{first}"
 
@@ -201,11 +189,10 @@ class Parameter(NamedTuple):
     text: str
     """Including stars, annotation and default."""
     keyword: bool
-    """Whether it can be passed by name."""
 
 
 def format_signature(value: Any, name: str) -> str:
-    """Format ``name(parameters) -> result`` for a callable; type and summary for other values."""
+    """Format ``name(parameters) -> result``; type and summary for values."""
     function, bound = function_of(value)
     if function is None:
         return _format_builtin(value, name)
@@ -295,7 +282,7 @@ def builtin_keywords(value: Any) -> list[str]:
 
 
 def annotations_of(function: types.FunctionType) -> dict[str, Any]:
-    """Return the annotations; from Python 3.14 on as strings, because reading them runs code."""
+    """Return the annotations; from Python 3.14 on, reading evaluated ones runs code."""
     try:
         if sys.version_info >= (3, 14):
             library = late_import("annotationlib")
@@ -339,7 +326,7 @@ def _is_plain(annotation: Any) -> bool:
 
 
 def split_generic(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Split a type such as ``list[int]`` into the class and the contents of its brackets."""
+    """Split a type such as ``list[int]``."""
     if type(annotation) is types.GenericAlias:
         return annotation.__origin__, annotation.__args__
     if type(annotation) is getattr(types, "UnionType", None):

@@ -62,7 +62,6 @@ from .tables import as_table
 
 SEQUENCES = Classes(list, tuple, set, frozenset, collections.deque)
 SAMPLE = 100
-"""Maximum number of a container's items whose types are examined."""
 
 _MOST_ITEMS = 8
 _TEXT_WIDTH, _KEY_WIDTH, _LABEL_WIDTH = 60, 40, 80
@@ -106,7 +105,6 @@ def _short_sequence(value: Any) -> str:
 
 
 def short_key(key: Any) -> str:
-    """Format the key of a dict."""
     if type(key) is str:
         return literal(key, _KEY_WIDTH)
     if type(key) is tuple:
@@ -115,7 +113,7 @@ def short_key(key: Any) -> str:
 
 
 def literal(text: str, width: int) -> str:
-    """Write a string as a Python literal; a longer one is truncated, with a sign at its end."""
+    """Write a string as a Python literal, perhaps truncated."""
     if len(text) <= width:
         return repr(text)
     written = repr(text[:width])
@@ -123,7 +121,6 @@ def literal(text: str, width: int) -> str:
 
 
 def describe_type(value: Any) -> str:
-    """Describe the type of an object, including what its metadata tells."""
     kind = variable_kind(value)
     if kind != "data":
         return f"<{kind}>"
@@ -184,24 +181,19 @@ _CONTAINERS = Classes(
     *(type({}.keys()), type({}.values()), type({}.items())),
 )
 _COMPUTED = Classes(property, types.GetSetDescriptorType)
-"""Attributes whose values only code can compute."""
+"""Only code can compute their values."""
 _OWN = Classes(property, types.MemberDescriptorType)
 
 
 class Child(NamedTuple):
-    """An item or attribute of an object."""
-
     step: list[Any]
-    """The step to it; see the module's docstring."""
     label: str
     value: Any
     """`MISSING` for a property, because getting it would run code."""
     key: Any = None
-    """The key of a dict's item."""
 
 
 def container_class(value: object) -> Any:
-    """Return the built-in container class of an object, if it is one."""
     return next((base for base in mro_of(type(value)) if base in _CONTAINERS), None)
 
 
@@ -216,8 +208,7 @@ def count_children(value: Any) -> int:
 
 
 def list_children(value: Any, start: int, stop: int) -> list[Child]:
-    """Return some of the children, by position. Raises `InspectionError` if a container changes
-    meanwhile."""
+    """Raises `InspectionError` if a container changes meanwhile."""
     base = container_class(value)
     if base is None:
         return [_attribute(value, name) for name in _attribute_names(value)[start:stop]]
@@ -239,7 +230,6 @@ def list_children(value: Any, start: int, stop: int) -> list[Child]:
 
 
 def all_attributes(value: object) -> list[Child]:
-    """Return the attributes of an object and its classes, without special names, private ones last."""
     names = [
         name for name in attributes(value) if not (name.startswith("__") and name.endswith("__"))
     ]
@@ -250,8 +240,7 @@ def all_attributes(value: object) -> list[Child]:
 
 
 def describe_child(child: Child, above: Iterable[object]) -> dict[str, Any]:
-    """Describe a child as a row. above: the objects on the path to it, which may include the child
-    itself."""
+    """above: the objects on the path to it, which may include the child."""
     value = child.value
     row = {"step": child.step, "label": child.label, "kind": "data", "count": 0, "state": ""}
     if value is MISSING:
@@ -319,14 +308,11 @@ class ComputedValue(NamedTuple):
 
 
 class ResolvedPath(NamedTuple):
-    """The objects on a path."""
-
     objects: list[Any]
-    """All objects on the path; the last one is the target."""
+    """The last one is the target."""
     expression: str
-    """Python code for the target; empty if unknown."""
     path: list[Any]
-    """The path, valid only while the variable is the same object."""
+    """Valid only while the variable is the same object."""
 
     @property
     def target(self) -> Any:
@@ -334,14 +320,13 @@ class ResolvedPath(NamedTuple):
 
     @property
     def library_value(self) -> Any:
-        """The target as an object of its library's own class."""
         return as_library_type(self.objects[-1])
 
 
 def resolve_path(
     path: Sequence[Sequence[Any]], namespace: dict[str, Any], computed: dict[int, ComputedValue]
 ) -> ResolvedPath:
-    """Follow a path. Raises `InspectionError` if it is no longer valid."""
+    """Raises `InspectionError` if the path is no longer valid."""
     first, *others = path
     value, expression = _start(first, namespace, computed)
     objects = [value]
@@ -356,7 +341,7 @@ def resolve_path(
 def _start(
     step: Sequence[Any], namespace: dict[str, Any], computed: dict[int, ComputedValue]
 ) -> tuple[Any, str]:
-    """Return the object that a path starts with, and code for it."""
+    """Return the object, and code for it."""
     kind, name, *rest = step
     if kind == "frame":
         return frame_locals(name, *rest), ""
@@ -379,7 +364,7 @@ def _start(
 
 
 def _follow(value: Any, step: Sequence[Any]) -> tuple[Any, str | None]:
-    """Return the object that a step leads to, and the code for it after that of `value`, if known."""
+    """Return the object, and code to append to that of `value`, if known."""
     kind, at = step[0], step[1]
     if kind == "item":
         found = list_children(value, at, at + 1)
@@ -433,18 +418,14 @@ _CAUSE, _CONTEXT, _SUPPRESSED, _TRACEBACK = (
     BaseException.__dict__[name]
     for name in ("__cause__", "__context__", "__suppress_context__", "__traceback__")
 )
-"""Bypass attributes of the exception's own class."""
 _MOST_ERRORS = 100
 
 
 def frame_locals(
     cell: int, file: str, line: int, function: str, frame_index: int, of: int
 ) -> dict[str, Any]:
-    """Return the variables of a frame of the error that ended a cell. frame_index: its index among
-    the `of` frames at this line of this function.
-
-    Raises `InspectionError` if they are not available.
-    """
+    """Return the variables of a frame of a cell's error. frame_index: among the `of` frames at this
+    line of this function. Raises `InspectionError`."""
     error = getattr(sys, "last_value", None)
     errors = _exception_chain(error) if isinstance(error, BaseException) else []
     files = [frame.f_code.co_filename for frame, _ in _frames(errors[-1])] if errors else []

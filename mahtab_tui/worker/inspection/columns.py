@@ -1,4 +1,4 @@
-"""Columns of tables: values as short texts, sorting, conditions and statistics."""
+"""Values of tables as short texts, sorting, conditions and statistics."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from ..variables import one_line, summary, type_name
 
 
 class InspectionError(Exception):
-    """Something cannot be shown; the message is a sentence for the user."""
+    """The message is a sentence for the user."""
 
 
 class AbandonedError(Exception):
-    """Nobody waits for the answer any more."""
+    """Nobody waits for the answer."""
 
 
 SECONDS = 2.0
-"""Time limit for an object's own code, run at the user's request."""
+"""For an object's own code, run at the user's request."""
 
 
 def run_limited(work: Callable[[], Any], what: str, seconds: float = SECONDS) -> Any:
-    """Run an object's code within a time limit. Raises `InspectionError`."""
+    """Raises `InspectionError`."""
     try:
         return run_with_timeout(seconds, work)
     except TimeLimitError:
@@ -47,7 +47,7 @@ def run_limited(work: Callable[[], Any], what: str, seconds: float = SECONDS) ->
 
 
 def error_text(error: BaseException) -> str:
-    """Return the type and the message of an error as the end of a sentence."""
+    """Return an error as the end of a sentence."""
     try:
         text = one_line(str(error), 500)
     except BaseException:  # the message's code may fail too
@@ -56,8 +56,6 @@ def error_text(error: BaseException) -> str:
 
 
 class Deadline:
-    """A time limit, checked regularly by work on many items."""
-
     def __init__(self, seconds: float, over: Callable[[], bool] = lambda: False) -> None:
         """over: returns whether the user has moved on."""
         self.seconds = seconds
@@ -65,7 +63,7 @@ class Deadline:
         self._is_abandoned = over
 
     def check(self) -> None:
-        """Raise `AbandonedError` if nobody waits, or `InspectionError` after the time limit."""
+        """Raises `AbandonedError` if nobody waits, or `InspectionError` if time is over."""
         if self._is_abandoned():
             raise AbandonedError("No one is waiting for this answer.")
         if time.monotonic() > self._end:
@@ -80,7 +78,7 @@ _SAFE_ZONES = ("zoneinfo", "datetime", "pytz", "dateutil")
 
 
 def cell_text(value: Any) -> str | None:
-    """Format a table's value as one line, by its exact type; None if it is missing."""
+    """Format a value as one line, by its exact type; None if it is missing."""
     cls = type(value)
     if cls is str:
         return one_line(value, CELL_WIDTH)
@@ -107,7 +105,7 @@ def is_safe_zone(zone: Any) -> bool:
 
 
 def choose_decimals(sample: Iterable[float | None]) -> int | None:
-    """Choose the number of decimals for all floats of a column; None for exponential notation."""
+    """Return None for exponential notation."""
     sizes = [abs(float(value)) for value in sample if value and math.isfinite(value)]
     if sizes and (max(sizes) >= 1e15 or max(sizes) < 1e-3):
         return None
@@ -117,7 +115,6 @@ def choose_decimals(sample: Iterable[float | None]) -> int | None:
 
 
 def float_text(value: float, decimals: int | None) -> str | None:
-    """Format a float with this many decimals; None for NaN."""
     if value != value:
         return None
     if decimals is None or (value and abs(value) < 0.5 * 10**-decimals):
@@ -126,7 +123,6 @@ def float_text(value: float, decimals: int | None) -> str | None:
 
 
 def number_text(value: float) -> str:
-    """Format a number of the statistics in short form."""
     if value != value:
         return "—"
     if math.isfinite(value) and value == int(value):
@@ -136,13 +132,10 @@ def number_text(value: float) -> str:
     return f"{value:.4g}" if abs(value) < 1000 else f"{value:.1f}"
 
 
-# Statistics
-
 SAMPLED_ROWS = 200
-"""Values at the start of a column that determine the number of decimals."""
+"""For the number of decimals."""
 BARS = 8
 SAMPLE = 20_000
-"""Maximum number of values for a histogram, sampled evenly from a longer column."""
 TOP = 4
 DISTINCT = 100_000
 """Columns with more distinct values are not counted."""
@@ -150,16 +143,14 @@ _LONGEST_VALUE = 24
 
 
 class Statistics(NamedTuple):
-    """Statistics of a column, as texts because dates have them too."""
+    """Texts, because dates have them too."""
 
     missing: int
     min: str = ""
     max: str = ""
     mean: str = ""
     bars: Sequence[int] = ()
-    """Counts of a histogram from min to max; empty if there is none."""
     top: Sequence[str] = ()
-    """The most common texts with their counts."""
 
 
 def number_statistics(
@@ -188,8 +179,7 @@ def sampled(values: Any) -> Any:
 
 
 def format_top_values(counts: Iterable[tuple[str, int]]) -> Sequence[str]:
-    """Format the most common texts, as in ``berlin ×412``; equally common ones in order. Returns a
-    single sentence if all are different."""
+    """Format the most common texts, as in ``berlin ×412``, or say that all differ."""
     counted = list(counts)
     if len(counted) > 1 and all(count == 1 for _, count in counted):
         return (f"all {len(counted):,} differ",)
@@ -199,10 +189,7 @@ def format_top_values(counts: Iterable[tuple[str, int]]) -> Sequence[str]:
     ]
 
 
-# Conditions
-
 BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
-"""Spellings of booleans that the user may type."""
 _CONDITION = re.compile(r"\s*(<=|>=|!=|==|=|<|>)\s*(.*)", re.DOTALL)
 COMPARISONS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "<": (operator.lt, "less"),
@@ -217,7 +204,7 @@ COMPARISONS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
 
 
 class Condition(NamedTuple):
-    """A condition on the values of a column. Missing values only match ``missing``."""
+    """Missing values only match ``missing``."""
 
     op: str
     """``<``, ``<=``, ``>``, ``>=``, ``==``, ``!=``, ``contains``, ``missing`` or ``present``."""
@@ -232,8 +219,7 @@ class Condition(NamedTuple):
 
 
 def parse_condition(text: str) -> Condition:
-    """Parse ``> 5``, ``= berlin``, ``!= 0``, ``missing`` or ``present``; anything else is a text
-    that values must contain."""
+    """Parse ``> 5``, ``= berlin``, ``missing`` or ``present``; other texts must be contained."""
     word = text.strip().lower()
     if word in ("missing", "present"):
         return Condition(word)
@@ -247,26 +233,21 @@ def not_comparable(operand: str, kind: str) -> InspectionError:
     return InspectionError(f"{operand or 'Nothing'} cannot be compared with values of {kind}.")
 
 
-# Python objects
-
 _CHUNK = 20_000
 """Objects to sort in one step, during which no other thread runs."""
 _CHECK_EVERY = 4096
 
 
 Rows = Sequence[int]
-"""Positions of rows from 0."""
 
 
 class Column:
-    """A column of any objects, whose code does not run. Subclasses use their library's
-    functions."""
+    """A column of any objects, whose code does not run."""
 
     right = False
-    """Whether its values are numbers, which are right-aligned."""
 
     def __init__(self, values: Any, kind: str = "object") -> None:
-        """values: a sequence whose access runs no code of its items."""
+        """values: access must run no code of the items."""
         self._values = values
         self.type = kind
         sample = [values[row] for row in range(min(100, len(values)))]
@@ -274,19 +255,19 @@ class Column:
         self.right = bool(known) and all(type(value) in NUMBERS for value in known)
 
     def texts(self, rows: Rows) -> list[str | None]:
-        """Format the values of some rows; None for missing ones."""
+        """Return None for missing values."""
         return [cell_text(self._values[row]) for row in rows]
 
     def value(self, row: int) -> Any:
         return self._values[row]
 
     def numbers(self) -> Any:
-        """Return the numbers for a plot as a numpy array; None if there are none."""
+        """Return numbers for a plot as a numpy array, if there are any."""
         return None
 
     def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
-        """Return the positions of some rows (None: all), sorted stably by value, missing ones
-        last. Raises `InspectionError` if the values have no order."""
+        """Sort rows (None: all) stably, missing ones last. Raises `InspectionError` if the values
+        have no order."""
         rows = range(len(self._values)) if among is None else among
         chunks: list[list[tuple[Any, int]]] = []
         missing: list[int] = []
@@ -308,8 +289,7 @@ class Column:
         return found + missing
 
     def matching(self, condition: Condition, deadline: Deadline) -> Rows:
-        """Return the positions of matching rows, in order. Raises `InspectionError` if the
-        condition does not apply to the column."""
+        """Raises `InspectionError` if the condition does not apply."""
         fits = _make_predicate(condition)
         return [row for row, value in self._each(deadline) if fits(value)]
 
@@ -345,7 +325,7 @@ class Column:
 
 
 def _sort_key(value: Any) -> tuple[int, Any] | None:
-    """Order numbers before texts before other objects; None if the value is missing."""
+    """Order numbers before texts before others; None if missing."""
     if type(value) in NUMBERS:
         return (0, value) if value == value else None
     if type(value) is str:

@@ -33,12 +33,10 @@ _BASES = Classes(str, bytes, bytearray)
 
 
 def text_class(value: object) -> Any:
-    """Return ``str``, ``bytes`` or ``bytearray``; None for other objects."""
     return next((base for base in mro_of(type(value)) if base in _BASES), None)
 
 
 def part(value: Any, start: int, end: int) -> Any:
-    """Return a part of a text, or of bytes as `bytes`."""
     base = text_class(value)
     found = base.__getitem__(value, slice(start, min(end, start + MOST_CHARS)))
     return found if base is str else bytes(found)
@@ -51,8 +49,7 @@ def length(value: Any) -> int:
 def find(
     value: str, words: str, start: int, backwards: bool, deadline: Deadline
 ) -> list[int] | None:
-    """Find the next or previous occurrence of words, wrapping around. Words without capitals ignore
-    case."""
+    """Wrap around; words without capitals ignore case."""
     flags = 0 if any(map(str.isupper, words)) else re.IGNORECASE
     pattern = re.compile(re.escape(words), flags)
     size = length(value)
@@ -79,14 +76,12 @@ def _blocks(start: int, size: int, backwards: bool) -> Iterator[tuple[int, int]]
 
 BINS = 40
 MOST_VALUES = 20_000_000
-"""Maximum number of values that a plot reads; of more, a sample."""
+"""Values that a plot reads; of more, a sample."""
 _SAMPLED = 10
-"""Number of rows and columns for each cell of a heat map."""
 
 
 def line(values: Any, width: int, deadline: Deadline) -> dict[str, Any]:
-    """Plot one-dimensional values by position; for many values, the minimum and maximum of each
-    part."""
+    """Plot values by position; if there are many, the minimum and maximum of each part."""
     numpy = sys.modules["numpy"]
     size = len(values)
     points: list[tuple[int, float]] = []
@@ -119,7 +114,7 @@ def histogram(values: Any, deadline: Deadline) -> dict[str, Any]:
 
 
 def heat(values: Any, width: int, height: int, deadline: Deadline) -> dict[str, Any]:
-    """Reduce values to a grid of means, at most this large; None for parts without numbers."""
+    """Reduce values to a grid of means, None without numbers."""
     numpy = sys.modules["numpy"]
     rows, columns = min(height, values.shape[0]), min(width, values.shape[1])
     if not rows or not columns:
@@ -146,18 +141,16 @@ def heat(values: Any, width: int, height: int, deadline: Deadline) -> dict[str, 
 
 
 LARGEST_ARRAY = 50_000_000
-"""Maximum number of values that are fetched from a device or converted at once."""
+"""Values that are fetched from a device or converted at once."""
 
 
 def is_array(value: Any) -> bool:
-    """Return whether a value is a numpy array, or a tensor that can be sliced."""
     if is_one_of(value, "numpy", "ndarray"):
         return bool(value.dtype.names is None and value.dtype.kind in "biufcmM")
     return _is_tensor(value)
 
 
 def _is_tensor(value: Any) -> bool:
-    """Return whether a value is a dense tensor; others have no shape, or cannot be sliced."""
     if not is_one_of(value, "torch", "Tensor") or value.is_nested or value.is_quantized:
         return False
     return value.layout is get_if_loaded("torch", "strided")
@@ -166,17 +159,13 @@ def _is_tensor(value: Any) -> bool:
 def facts(value: Any) -> dict[str, Any]:
     found = {"shape": list(map(int, value.shape)), "dtype": str(value.dtype)}
     if not _is_tensor(value):
-        layout = "" if value.flags.c_contiguous else "strided"
-        return {**found, "device": "", "bytes": int(value.nbytes), "layout": layout}
-    words = [] if value.is_contiguous() else ["strided"]
-    if value.requires_grad:
-        words.append("gradient")
+        return {**found, "device": "", "bytes": int(value.nbytes)}
     size = int(value.numel() * value.element_size())
-    return {**found, "device": str(value.device), "bytes": size, "layout": ", ".join(words)}
+    return {**found, "device": str(value.device), "bytes": size}
 
 
 def sliced(value: Any, indexes: Sequence[int | None]) -> Any:
-    """Return a part as a numpy array. indexes: one for each dimension; None keeps all of it."""
+    """indexes: None keeps a dimension."""
     if len(indexes) != len(value.shape):
         raise InspectionError("The array now has a different shape; press r to reload.")
     for index, size in zip(indexes, value.shape):
@@ -186,7 +175,7 @@ def sliced(value: Any, indexes: Sequence[int | None]) -> Any:
 
 
 def as_numpy(value: Any) -> Any:
-    """Convert to a numpy array, without copying if possible. Raises `InspectionError`."""
+    """Raises `InspectionError`."""
     if not _is_tensor(value):
         return value
     if "numpy" not in sys.modules:
@@ -211,7 +200,6 @@ def as_numpy(value: Any) -> Any:
 
 
 def can_be_drawn(value: Any) -> bool:
-    """Return whether a value's numbers can be plotted, which requires numpy."""
     if "numpy" not in sys.modules:
         return False
     if _is_tensor(value):
@@ -220,7 +208,7 @@ def can_be_drawn(value: Any) -> bool:
 
 
 def statistics(value: Any, deadline: Deadline) -> dict[str, Any]:
-    """Compute statistics. Raises `InspectionError` if that would copy too many numbers."""
+    """Raises `InspectionError` if that would copy too many numbers."""
     values = as_numpy(value)
     if values.size > LARGEST_ARRAY and not values.flags.forc:
         raise InspectionError(
@@ -228,37 +216,33 @@ def statistics(value: Any, deadline: Deadline) -> dict[str, Any]:
         )
     flat = values.reshape(-1, order="A")
     if not flat.size:
-        return {"missing": 0, "min": "", "max": "", "mean": "", "bars": [], "std": "", "zeros": 0}
+        return {"missing": 0, "min": "", "max": "", "mean": "", "bars": [], "std": ""}
     numpy = sys.modules["numpy"]
-    found = {**NumberColumn(flat).statistics(deadline)._asdict(), "std": "", "zeros": ""}
+    found = {**NumberColumn(flat).statistics(deadline)._asdict(), "std": ""}
     if flat.dtype.kind in "biuf":
         deadline.check()
         with numpy.errstate(all="ignore"):
             known = flat[~numpy.isnan(flat)] if found["missing"] else flat
             found["std"] = number_text(float(known.std(dtype="f8"))) if known.size else ""
-            found["zeros"] = int(flat.size - numpy.count_nonzero(flat))
     return found
 
 
 LARGEST_PICTURE = 8_000_000
 LONGEST_SIDE = 2_000
 _MAGIC = re.compile(rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|BM.{4}\0{4}", re.DOTALL)
-"""The start of a picture file; for BMP more than its two letters, which are too common."""
+"""The start of a picture file; BMP's two letters alone are too common."""
 
 
 class Picture(NamedTuple):
-    """How an object is drawn."""
-
     draw: Callable[[], Any]
-    """Returns a file. May run the code of a figure or object."""
+    """Returns a file. May run the object's code."""
     size: tuple[int, int] = (0, 0)
-    """Width and height in pixels; zeros if it must be drawn for that."""
+    """Pixels; zeros if it must be drawn for that."""
     on_request: bool = False
     """Whether the object is more than a picture, such as an array of colours."""
 
 
 def picture_of(value: Any) -> Picture | None:
-    """Return how an object is drawn; None if it is not a picture."""
     if (type(value) is bytes or type(value) is bytearray) and _MAGIC.match(value):
         return Picture(lambda: bytes(value))
     if is_subclass(type(value), get_if_loaded("PIL.Image", "Image")) and is_from(value, "PIL"):
@@ -276,7 +260,7 @@ def picture_of(value: Any) -> Picture | None:
 
 
 def draw(value: Any) -> bytes:
-    """Return the picture as a file. Raises `InspectionError`."""
+    """Raises `InspectionError`."""
     picture = picture_of(value)
     if picture is None:
         raise InspectionError("This is no longer a picture; press r to reload.")

@@ -1,9 +1,4 @@
-"""Answers the screens' requests about objects, a page at a time.
-
-An entry point's name is a class (``shapes.polygon.Polygon``). Its value is a function that takes an
-object of this class or a subclass, and returns a mapping of titles to ordinary objects, each of
-which is shown in the view for its type.
-"""
+"""Answers the screens' requests about objects, a page at a time."""
 
 from __future__ import annotations
 
@@ -45,7 +40,7 @@ GROUP = "mahtab_tui.inspectors"
 MOST_VIEWS = 7
 PICTURE = 10.0
 WORK = 10.0
-"""Time limit for sorting, filtering and statistics, in seconds."""
+"""Seconds for sorting, filtering and statistics."""
 CHARACTERS, BYTES = 200_000, 50_000
 MOST_ROWS = 500
 
@@ -53,8 +48,8 @@ Fields = dict[str, Any]
 
 
 def find_inspector(value: Any) -> Callable[[Any], Mapping[str, Any]] | None:
-    """Return the registered inspector for an object; None if there is none. Loading it imports its
-    package."""
+    """Return the inspector that a package registers for a class (``shapes.Polygon``) as an entry
+    point: a function that returns a mapping of titles to objects."""
     names = [name for cls in mro_of(type(value)) if (name := _full_name(cls))]
     if not names:
         return None
@@ -78,8 +73,7 @@ def _full_name(cls: type) -> str:
 
 
 class Inspection:
-    """Answers screens that inspect one namespace. Each screen has a name; a new request in a slot
-    cancels the older one."""
+    """A new request in a slot cancels the older one."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
@@ -111,11 +105,8 @@ class Inspection:
         }
 
     def answer(self, request: Fields) -> Fields:
-        """Answer a request: a dict with the requesting screen (`client`, `slot`), the action
-        (`do`), the object (`path`), and arguments.
-
-        Raises `InspectionError` or `AbandonedError`.
-        """
+        """Answer a request of a screen (`client`, `slot`): an action (`do`) on an object (`path`).
+        Raises `InspectionError` or `AbandonedError`."""
         client = request["client"]
         if request["do"] == "close":
             self._close(client)
@@ -209,7 +200,6 @@ class Inspection:
             raise InspectionError("There are no numbers to plot.")
         if asked["kind"] == "histogram":
             return content.histogram(values, deadline)
-        # A very small screen may have no room.
         width, height = max(1, asked["width"]), max(1, asked["height"])
         if values.ndim == 2:
             return content.heat(values, width, height, deadline)
@@ -223,8 +213,6 @@ class Inspection:
     def _find(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
         text, words = _text_at(at), asked["words"]
         return {"found": content.find(text, words, asked["start"], asked["backwards"], deadline)}
-
-    # Requests of the user that run the object's code
 
     def _evaluate(self, at: ResolvedPath, asked: Fields, deadline: Deadline) -> Fields:
         name = asked["name"]
@@ -277,9 +265,6 @@ def _page_bounds(asked: Fields) -> tuple[int, int]:
     return start, min(asked["stop"], start + MOST_ROWS)
 
 
-# Views
-
-
 def describe_object(value: Any, expression: str) -> Fields:
     own = as_library_type(value)
     table = as_table(own)
@@ -325,5 +310,4 @@ def _plottable_column(table: Table) -> Column | None:
         column = table.column(0)
     except InspectionError:
         return None
-    plottable = type(column) is not Column and column.right
-    return column if plottable and not column.type.startswith("complex") else None
+    return column if type(column) is not Column and column.right else None

@@ -1,4 +1,4 @@
-"""Columns of numpy, pandas, Arrow and polars, which use their library's functions."""
+"""Columns of numpy, pandas, Arrow and polars."""
 
 from __future__ import annotations
 
@@ -37,15 +37,14 @@ _MANY_FLOATS = 1_000_000
 
 
 class NumberColumn(Column):
-    """A one-dimensional numpy array whose kind is one of ``biufcmMUS``. missing: a mask, if the
-    array cannot represent missing values."""
+    """A one-dimensional numpy array of a kind in ``biufmMU``. missing: a mask, or None."""
 
     def __init__(self, values: Any, kind: str = "", missing: Any = None) -> None:
         self._values = values
         self._missing = missing
         self._kind: str = values.dtype.kind
         self.type = kind or str(values.dtype)
-        self.right = self._kind in "iufc"
+        self.right = self._kind in "iuf"
         sample = values[:SAMPLED_ROWS]
         self._decimals = choose_decimals(sample.tolist()) if self._kind == "f" else 1
         self._unit = _coarsest_unit(sample) if self._kind == "M" else None
@@ -72,14 +71,12 @@ class NumberColumn(Column):
     def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
         numpy = _numpy()
         values, missing = self._values, self._missing_mask()
-        if self._kind == "c":
-            raise InspectionError("Complex numbers cannot be sorted.")
         if among is not None:
             among = numpy.asarray(among, dtype="i8")
             values, missing = values[among], None if missing is None else missing[among]
         # None, which is not stable, is five times faster for floats.
         kind = "stable" if self._kind != "f" or len(values) < _MANY_FLOATS else None
-        if descending:  # stable too
+        if descending:
             found = len(values) - 1 - numpy.argsort(values[::-1], kind=kind)[::-1]
         else:
             found = numpy.argsort(values, kind=kind)
@@ -95,9 +92,8 @@ class NumberColumn(Column):
             missing = numpy.zeros(len(self._values), dtype=bool)
         if condition.op in ("missing", "present"):
             fits = missing if condition.op == "missing" else ~missing
-        elif condition.op == "contains" and self._kind in "US":
-            wanted = condition.operand if self._kind == "U" else condition.operand.encode()
-            fits = numpy.char.find(self._values, wanted) >= 0
+        elif condition.op == "contains" and self._kind == "U":
+            fits = numpy.char.find(self._values, condition.operand) >= 0
         else:
             fits = condition.compare(self._values, self._convert(condition.operand)) & ~missing
         return numpy.flatnonzero(fits)  # type: ignore[no-any-return]
@@ -134,10 +130,9 @@ class NumberColumn(Column):
         return [None if span is None else str(span) for span in spans]
 
     def _missing_mask(self) -> Any:
-        """Return a mask of missing values; None if there can be none."""
         if self._missing is not None:
             return self._missing
-        if self._kind in "fc":
+        if self._kind == "f":
             return _numpy().isnan(self._values)
         return _numpy().isnat(self._values) if self._kind in "mM" else None
 
@@ -150,10 +145,8 @@ class NumberColumn(Column):
                 return _numpy().timedelta64(int(number), unit or "s")
             if self._kind == "b":
                 return BOOLEANS[text.lower()]
-            if self._kind in "US":
-                return text if self._kind == "U" else text.encode()
-            if self._kind == "c":
-                return complex(text)
+            if self._kind == "U":
+                return text
             return int(text) if text.lstrip("+-").isdigit() else float(text)
         # The last two for unknown units and for numbers that are too large.
         except (ValueError, KeyError, TypeError, OverflowError):
@@ -161,7 +154,7 @@ class NumberColumn(Column):
 
 
 class CategoryColumn(NumberColumn):
-    """The codes of a Categorical of pandas, sorted in the order of its categories."""
+    """A Categorical of pandas, sorted in the order of its categories."""
 
     def __init__(self, values: Any) -> None:
         super().__init__(values.codes, "category", values.codes < 0)
@@ -195,7 +188,6 @@ class CategoryColumn(NumberColumn):
 
 
 def column_of(series: Any) -> Column:
-    """Create the column for a Series of pandas, by its dtype."""
     dtype = series.dtype
     name = type(dtype).__name__
     if not is_own_type(dtype):
@@ -222,7 +214,7 @@ def column_of(series: Any) -> Column:
 
 
 def _array_column(values: Any, kind: str) -> Column:
-    if values.dtype.kind in "biufcmM":
+    if values.dtype.kind in "biufmM":
         return NumberColumn(values, kind)
     return Column(values, kind or "object")
 
@@ -233,7 +225,6 @@ def has_foreign_zone(dtype: Any) -> bool:
 
 
 def dtype_text(dtype: Any) -> str:
-    """Format a dtype; a time zone of the user's is shown by its type."""
     if has_foreign_zone(dtype):
         return f"datetime64[{dtype.unit}, {type_name(dtype.tz)}]"
     if is_one_of(dtype, "pandas", "IntervalDtype"):
@@ -248,20 +239,16 @@ def _as_slice(rows: Rows) -> Any:
 
 
 def _coarsest_unit(values: Any) -> str | None:
-    """Return the coarsest unit that shows some datetimes exactly, if there is one."""
     known = values[~_numpy().isnat(values)]
     units = ("D", "m", "s", "ms", "us")
     return next((unit for unit in units if (known.astype(f"M8[{unit}]") == known).all()), None)
 
 
 def _numpy() -> Any:
-    """Return numpy, which is already loaded if there is one of its arrays."""
     return sys.modules["numpy"]
 
 
 class _TypedColumn(Column):
-    """A column of Arrow or polars."""
-
     def __init__(self, values: Any, name: str, kind: str) -> None:
         """kind: ``float``, ``int``, ``text``, ``time``, ``bool``, or empty."""
         self._values = values
@@ -284,7 +271,7 @@ class _TypedColumn(Column):
 
     def numbers(self) -> Any:
         found = self._values.to_numpy()
-        return found.astype("f8") if found.dtype.kind == "O" else found  # of Decimal
+        return found.astype("f8") if found.dtype.kind == "O" else found
 
     def _convert(self, text: str) -> Any:
         try:

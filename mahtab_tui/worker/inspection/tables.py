@@ -1,4 +1,4 @@
-"""Tables of known libraries: their columns, and pages of them, sorted and filtered."""
+"""Tables of known libraries, and pages of them, sorted and filtered."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ from .library_columns import (
 
 MOST_COLUMNS = 5_000
 SAMPLED_RECORDS = 200
-"""Number of rows at the start of a list that decide whether it is a table, and its columns."""
 
 
 class Table:
-    """A table. Columns are read one by one, because there may be thousands."""
+    """Reads columns one by one, because there may be thousands."""
 
     def __init__(
         self,
@@ -33,9 +32,8 @@ class Table:
         code: str = "",
         cell_code: str = "[{row}]",
     ) -> None:
-        """series: returns the library's object for a column, by its index. column: reads such an
-        object; raises `InspectionError` for unsupported types. code, cell_code: formats of the code
-        for a column, and for a value, from name, row and column; empty if unknown."""
+        """series: returns a column's object in the library. column: reads that. code, cell_code:
+        formats of the code for a column and a value; empty if unknown."""
         self.series = series
         self.rows: int = len(value)
         self.columns: int = len(names)
@@ -53,7 +51,7 @@ class Table:
         return self._column(self.series(column))
 
     def labels(self, rows: Sequence[int]) -> list[str] | None:
-        """Return the labels of some rows; None if the rows are only numbered."""
+        """Return the labels of some rows; None if they are only numbered."""
         return None
 
     def expression(self, column: int) -> str:
@@ -61,13 +59,10 @@ class Table:
         return self._code.format(name=self._names[column], column=column)
 
     def cell_expression(self, row: int, column: int) -> str:
-        """Return code for a value; empty if unknown."""
         return self._cell_code.format(name=self._names[column], row=row, column=column)
 
 
 class RecordTable(Table):
-    """A list of dicts."""
-
     def __init__(self, value: Any, names: Sequence[str]) -> None:
         def series(column: int) -> list[Any]:
             return list(_RecordValues(value, names[column]))
@@ -114,8 +109,6 @@ def _record_table(value: Any) -> RecordTable | None:
 
 
 class PandasTable(Table):
-    """A DataFrame, a Series or an Index of pandas."""
-
     def __init__(self, value: Any) -> None:
         if value.ndim == 2:
             codes = ".iloc[:, {column}]", ".iloc[{row}, {column}]"
@@ -141,24 +134,20 @@ class PandasTable(Table):
         if index is None:
             return None
         has_levels = hasattr(index, "levels")
-        if not all(map(is_own_type, index.dtypes if has_levels else [index.dtype])):
+        dtypes = index.dtypes if has_levels else [index.dtype]
+        if not all(map(is_own_type, dtypes)) or any(map(has_foreign_zone, dtypes)):
             return None
         part = index[rows.start : rows.stop] if isinstance(rows, range) else index[list(rows)]
-        # A foreign time zone's code would be called by the labels' own methods.
-        if not has_levels and has_foreign_zone(index.dtype):
-            return [text or "—" for text in column_of(part).texts(range(len(part)))]
         return [key_text(label) for label in part.tolist()]
 
 
 def key_text(value: Any) -> str:
-    """Format a label; the parts of a tuple are joined by commas."""
     if type(value) is tuple:
         return ", ".join(map(key_text, value))
     return "—" if (text := cell_text(value)) is None else text
 
 
 def as_table(value: Any) -> Table | None:
-    """Return an object as a table; None if it is not one."""
     if is_index(value) or (
         is_one_of(value, "pandas", "DataFrame", "Series") and has_own_indexes(value)
     ):
@@ -190,9 +179,9 @@ def _array_table(value: Any) -> Table:
 
 
 def _array_column(values: Any) -> Column:
-    if values.dtype.kind in "biufcmMUS" and values.ndim == 1:
+    if values.dtype.kind in "biufmMU" and values.ndim == 1:
         return NumberColumn(values)
-    if values.dtype.kind in "OT":
+    if values.dtype.kind in "OTcS":
         return Column(values)
     raise InspectionError(f"Values of the type {values.dtype} are not supported.")
 
@@ -204,13 +193,11 @@ def _polars_column(series: Any) -> Column:
 # Rows, sorted and filtered
 
 Sort = Optional[Sequence[Any]]
-"""A column, and whether the order is descending; None for the table's own order."""
+"""A column, and whether the order is descending."""
 Filters = Sequence[Sequence[Any]]
-"""Columns, each with a condition typed by the user."""
 
 
 def arrange(table: Table, sort: Sort, filters: Filters, deadline: Deadline) -> Sequence[int]:
-    """Return the positions of the rows that match all filters, sorted."""
     found: Sequence[int] | None = None
     for column, text in filters:
         fitting = table.column(column).matching(parse_condition(text), deadline)
@@ -236,7 +223,6 @@ def page(
     columns: Sequence[int],
     deadline: Deadline,
 ) -> dict[str, Any]:
-    """Return some rows of some columns as texts."""
     part: Sequence[int] = range(table.rows)[start:stop] if rows is None else rows[start:stop]
     if rows is not None:
         part = list(map(int, part))
@@ -274,8 +260,7 @@ def headings(table: Table, columns: Sequence[int]) -> list[dict[str, Any]]:
 def rows_of(
     value: Any, sort: int | str | None, descending: bool, filters: Mapping[int | str, str]
 ) -> Any:
-    """Return matching rows, sorted, as an object of the same kind. Raises ValueError with a message
-    for the user."""
+    """Raises ValueError with a sentence."""
     table = as_table(as_library_type(value))
     if table is None:
         raise ValueError("The value is not a table.")

@@ -1,9 +1,6 @@
-"""Takes everything away from a process that it does not need: Landlock, seccomp, limits.
-
-The calls in `ALLOWED` open, name or change no file, create or reach no other process, and make no
-memory executable. All modules are loaded beforehand, so nothing needs to be opened. With `READING`,
-files can be opened for reading, and libraries can be loaded.
-"""
+"""Takes everything away from a process that it does not need: Landlock, seccomp, limits. The calls
+in `ALLOWED` open, name or change no file, create or reach no other process, and make no memory
+executable; with `READING`, files can be read."""
 
 from __future__ import annotations
 
@@ -25,8 +22,6 @@ X86_64, AARCH64 = "x86_64", "aarch64"
 
 
 class Check(NamedTuple):
-    """Requires that an argument (its index, from 0), after masking, is one of some values."""
-
     argument: int
     mask: int
     values: tuple[int, ...]
@@ -212,12 +207,10 @@ def memory_file(name: str) -> int:
 
 
 def process_handle(pid: int) -> int:
-    """Open a descriptor of a process, which becomes readable when it ends. Raises `OSError`."""
     return syscall(_PIDFD_OPEN, pid, 0)
 
 
 def signal_process(handle: int, signal_number: int) -> None:
-    """Send a signal to the process of a descriptor. Raises `OSError`."""
     syscall(_PIDFD_SEND_SIGNAL, handle, signal_number, None, 0)
 
 
@@ -249,7 +242,6 @@ _SCOPES_FROM, _SCOPES = 6, 0b11
 
 
 def landlock_version() -> int:
-    """Return the version of the kernel's interface; 0 if there is none or it is disabled."""
     with contextlib.suppress(OSError):
         return syscall(_CREATE_RULESET, None, 0, _VERSION)
     return 0
@@ -304,7 +296,6 @@ _CLONE3 = 435
 
 
 def machine() -> str | None:
-    """Return the architecture, if the filter supports it."""
     name = os.uname().machine
     return (
         name
@@ -314,7 +305,6 @@ def machine() -> str | None:
 
 
 def filter_program(architecture: str, allowed: Sequence[AllowedCall] = ALLOWED) -> bytes:
-    """Return the filter as an array of `struct sock_filter`."""
     code: list[_Instruction] = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_JUMP_EQUAL, 1, 0, _ARCHITECTURES[architecture]),
@@ -347,7 +337,6 @@ def apply_filter(compiled: bytes) -> None:
 
 
 def _block(call: AllowedCall) -> list[_Instruction]:
-    """Return the code for a system call; it always ends in a return."""
     code: list[_Instruction] = []
     for checks in call.alternatives:
         allow: list[_Instruction] = [(_RETURN, 0, 0, _ALLOW)]
@@ -389,7 +378,6 @@ CPU_SECONDS = 1800
 DESCRIPTORS = 64
 
 THREADS = 256
-"""Of a sandbox that has a user of its own."""
 
 SHARED_THREADS = 1_000
 """The same for a user with other processes, in addition to the threads that it has."""
@@ -402,7 +390,6 @@ THREAD_STACK = 2 * 2**20
 
 
 def limit_resources(text_bytes: int) -> None:
-    """Set the limits permanently, with room for a text of this many bytes."""
     has_own_user = os.getuid() >= _USERS
     set_limits(
         {
@@ -418,7 +405,6 @@ def limit_resources(text_bytes: int) -> None:
 
 
 def set_limits(limits: Mapping[int, int]) -> None:
-    """Set limits of resources permanently, but none higher than it is."""
     for which, most in limits.items():
         present = [each for each in resource.getrlimit(which) if each != resource.RLIM_INFINITY]
         value = min([most, *present])
@@ -474,10 +460,7 @@ class LockdownError(Exception):
 
 
 class Locks(NamedTuple):
-    """State shared by all sandboxes."""
-
     rules: int
-    """The descriptor of the Landlock ruleset."""
     filter: bytes
 
 
@@ -488,7 +471,6 @@ def is_shortage(error: BaseException) -> bool:
 
 
 def missing_support() -> str:
-    """Say what this system lacks for a sandbox; empty if nothing."""
     try:
         if machine() is None:
             return f"the system call filter does not support this processor ({os.uname().machine})"
@@ -504,7 +486,6 @@ def missing_support() -> str:
 
 
 def prepare() -> Locks:
-    """Create the state shared by all sandboxes. Raises `OSError`."""
     architecture = machine()
     assert architecture is not None
     return Locks(empty_ruleset(), filter_program(architecture))

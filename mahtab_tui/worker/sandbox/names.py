@@ -8,6 +8,7 @@ import inspect
 import json
 import keyword
 import math
+import operator
 import pprint
 import re
 import sys
@@ -57,8 +58,8 @@ _ITEMS = (Iterator, KeysView, ValuesView, ItemsView, deque, range)
 
 
 def materialize(value: object, most: int) -> object:
-    """Return the items of a generator, a dict view, or another object whose value says nothing;
-    other values unchanged. Raises ValueError for more than `most` items."""
+    """Return the items of a generator, a dict view and the like; other values unchanged. Raises
+    ValueError for more than `most` items."""
     if not isinstance(value, _ITEMS):
         return value
     items: list[object] = []
@@ -72,8 +73,8 @@ def materialize(value: object, most: int) -> object:
 
 
 def readable(value: object) -> str:
-    """Return a value as text: strings unchanged, lists, dicts, sets, arrays and dataclasses as JSON
-    if possible, everything else as Python shows it."""
+    """Return a value as text: strings unchanged, data as JSON if possible, everything else as
+    Python shows it."""
     try:
         data = _as_data(value)
         return _as_json(data) if isinstance(data, (list, tuple, dict)) else str(data)
@@ -98,19 +99,14 @@ def _as_data(value: Any) -> Any:
         return {name: _as_data(getattr(value, name)) for name in kind.__dataclass_fields__}
     if hasattr(kind, "__members__"):  # an enum
         return _as_data(value.value)
-    if hasattr(kind, "tolist"):  # NumPy
-        return _as_data(value.tolist())
     if hasattr(kind, "isoformat"):
         return value.isoformat()
     if hasattr(kind, "as_integer_ratio") and hasattr(kind, "is_nan"):  # a Decimal
         return float(value) if str(float(value)) == str(value) else str(value)
-    if hasattr(kind, "__fspath__") or hasattr(kind, "urn"):  # a path, a UUID
-        return str(value)
     return value
 
 
 def _as_json(data: Any) -> str:
-    """Return data as JSON; if it is long, with each item on a line of its own."""
     line = json.dumps(data, ensure_ascii=False)
     if len(line) <= _ONE_LINE:
         return line
@@ -122,7 +118,6 @@ def _as_json(data: Any) -> str:
 
 
 def subset_text(name: str, value: object) -> str:
-    """Return the text for a sub-call. name: of the called function. Raises TypeError."""
     if isinstance(value, str):
         return value
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
@@ -177,11 +172,8 @@ def make_names(
     tools: Sequence[tuple[str, str, str]] = (),
     touches: ReadTracker | None = None,
 ) -> dict[str, object]:
-    """Create the names for a text.
-
-    kind: of `context`: "str", or "list" or "dict" of `Part`. parts: name, start and end of each
-    document. longest_answer: characters of FINAL. contexts: name, kind, start, end and parts of the
-    caller's named contexts. tools: name, signature and documentation of the caller's functions."""
+    """Create the names for a text. kind: of `context`: "str", or "list" or "dict" of `Part`.
+    contexts: name, kind, start, end and parts of each."""
     touches = touches or ReadTracker(host)
     functions = SandboxFunctions(text, host, kind == "str", longest_answer, touches)
     names: dict[str, object] = {name: _as_function(getattr(functions, name)) for name in _FUNCTIONS}
@@ -200,8 +192,6 @@ def make_names(
 
 
 class SandboxFunctions:
-    """The functions that code can call on its text."""
-
     def __init__(
         self, text: str, host: EngineHost, numbered: bool, longest_answer: int, touches: ReadTracker
     ) -> None:
@@ -230,7 +220,7 @@ class SandboxFunctions:
         """
         _check_int("peek", "n", n)
         _check_int("peek", "start", start)
-        source = self._text if text is None else _one_text("peek", text)
+        source = self._source("peek", text)
         begin = max(0, len(source) + start) if start < 0 else min(start, len(source))
         part: str = self._parts(source, [(begin, min(len(source), begin + max(0, n)))])[0]
         if isinstance(part, Part):
@@ -256,7 +246,7 @@ class SandboxFunctions:
         """
         if isinstance(context_lines, re.RegexFlag):
             raise TypeError("grep: write flags at the pattern's start, as in (?i)")
-        source = self._text if text is None else _one_text("grep", text)
+        source = self._source("grep", text)
         _check_int("grep", "context_lines", context_lines)
         most = len(source) + 1 if max_matches is None else max_matches
         _check_int("grep", "max_matches", most)
@@ -286,7 +276,7 @@ class SandboxFunctions:
         _check_int("partition", "n", n)
         if n < 1:
             raise ValueError(f"partition: n must be at least 1, not {n}")
-        source = self._text if text is None else _one_text("partition", text)
+        source = self._source("partition", text)
         return self._parts(source, partition_spans(source, n))
 
     def rlm(self, query: str, subset: str) -> SubAnswer:
@@ -327,7 +317,15 @@ class SandboxFunctions:
         Example: labels = llm_map("Label each line: <its number> <spam or ham>", partition(20)).
         """
         if texts is None:
-            return self._ask_each(_as_texts("llm_map", "the argument", query))
+            pairs = _as_texts("llm_map", "the argument", query)
+            if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
+                raise TypeError(
+                    "llm_map takes a query and texts, llm_map(query, [a, b]), or pairs of them: llm_map([(query, a), (other, b)])"
+                )
+            for each, _ in pairs:
+                _check_query("llm_map", each)
+            parts = [self._part("llm_map", text) for _, text in pairs]
+            return self._ask("llm_map", parts, [str(each) for each, _ in pairs], fan_out=True)
         _check_query("llm_map", query)
         parts = [self._part("llm_map", text) for text in _as_texts("llm_map", "texts", texts)]
         return self._ask("llm_map", parts, query, fan_out=True)
@@ -396,15 +394,14 @@ class SandboxFunctions:
         }
         return f"Available variables: {types}"
 
-    def _ask_each(self, pairs: list[Any]) -> list[SubAnswer]:
-        if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
-            raise TypeError(
-                "llm_map takes a query and texts, llm_map(query, [a, b]), or pairs of them: llm_map([(query, a), (other, b)])"
-            )
-        for query, _ in pairs:
-            _check_query("llm_map", query)
-        parts = [self._part("llm_map", text) for _, text in pairs]
-        return self._ask("llm_map", parts, [str(query) for query, _ in pairs], fan_out=True)
+    def _source(self, name: str, text: Any) -> str:
+        if text is None:
+            return self._text
+        if isinstance(text, (list, tuple)) and all(isinstance(each, str) for each in text):
+            return subset_text(name, text)
+        if not isinstance(text, str):
+            raise wrong_type(name, "text", "a str", text)
+        return text
 
     def _ask(
         self, name: str, parts: list[dict[str, object]], query: Any, *, fan_out: bool
@@ -417,7 +414,6 @@ class SandboxFunctions:
         return AnswerList(map(to_answer, reply["answers"]))
 
     def _part(self, name: str, subset: object) -> dict[str, object]:
-        """Return a text for a sub-call, as its position in the text if it has one."""
         if spans := find_spans(subset):
             return {"spans": spans}
         text = subset_text(name, subset)
@@ -429,7 +425,6 @@ class SandboxFunctions:
         return {"text": text, "runs": runs} if runs else {"text": text}
 
     def _parts(self, source: str, spans: Iterable[tuple[int, int]]) -> list[Any]:
-        """Return places of a text as `Part`, or, if it is not the search's text, as `Hit`."""
         offset = 0 if source is self._text else source.start if isinstance(source, Piece) else None
         whole = source if offset is None else self._text
         parts: list[Any] = []
@@ -444,16 +439,7 @@ class SandboxFunctions:
         return parts
 
 
-def _one_text(name: str, text: Any) -> str:
-    if isinstance(text, (list, tuple)) and all(isinstance(each, str) for each in text):
-        return subset_text(name, text)
-    if not isinstance(text, str):
-        raise wrong_type(name, "text", "a str", text)
-    return text
-
-
 def _matches(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
-    """Yield matching lines, and of long ones the parts around the matches."""
     for start, end in matching_lines(text, pattern):
         if end - start > LONG_LINE:
             yield from context_spans(text, pattern, start, end)
@@ -478,7 +464,6 @@ def _name_text(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tupl
 
 
 def _as_function(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a method as a function that shows neither `self` nor annotations."""
     signature = SIGNATURES[method.__name__]
 
     @wraps(method)
@@ -498,14 +483,16 @@ def _as_function(method: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def _shown_signature(method: Callable[..., Any]) -> inspect.Signature:
-    _, *parameters = inspect.signature(method).parameters.values()
-    return inspect.Signature(
-        [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
+SIGNATURES = {
+    name: inspect.Signature(
+        [
+            parameter.replace(annotation=inspect.Parameter.empty)
+            for parameter in inspect.signature(getattr(SandboxFunctions, name)).parameters.values()
+            if parameter.name != "self"
+        ]
     )
-
-
-SIGNATURES = {name: _shown_signature(getattr(SandboxFunctions, name)) for name in _FUNCTIONS}
+    for name in _FUNCTIONS
+}
 
 
 def _check_int(name: str, argument: str, value: object) -> None:
@@ -558,42 +545,21 @@ class NotPlainError(TypeError):
 
 
 def plain_data(value: object, what: str, most: int = _MOST_DATA) -> Any:
-    """Return a copy that consists of None, bool, int, float, str, list and dict.
-
-    what: a name for the message. most: maximum characters of all texts, counting one for each
-    value. Raises `NotPlainError`.
-    """
+    """Return a copy that consists of None, bool, int, float, str, list and dict. most: maximum
+    characters of all texts. Raises `NotPlainError`."""
     left = most
 
-    def take(size: int) -> None:
-        nonlocal left
-        left -= size
-        if left < 0:
-            raise NotPlainError(f"{what} has more than {most:,} characters.")
-
-    def copy_text(text: object) -> str:
-        if not isinstance(text, str):
-            raise NotPlainError(
-                f"{what} has a dict in it with a key that is no text, but a {type(text).__name__}."
-            )
-        take(len(text))
-        return str.__str__(text)
-
-    def copy_int(number: int) -> int:
-        if number.bit_length() > 4_000:
-            raise NotPlainError(f"{what} has a number in it that is too long.")
-        return int(number)
-
     def copy(value: Any, depth: int) -> Any:
+        nonlocal left
         if depth > _DEEPEST_DATA:
             raise NotPlainError(f"{what} is nested more than {_DEEPEST_DATA} levels deep.")
-        take(1)
+        left -= 1 + (len(value) if isinstance(value, str) else 0)
+        if left < 0:
+            raise NotPlainError(f"{what} has more than {most:,} characters.")
         if value is None or value is True or value is False:
             return value
         if isinstance(value, str):
-            return copy_text(value)
-        if isinstance(value, int):
-            return copy_int(value)
+            return str.__str__(value)
         if isinstance(value, float):
             if not math.isfinite(value):
                 raise NotPlainError(f"{what} has {float(value)} in it, which is no number.")
@@ -601,11 +567,19 @@ def plain_data(value: object, what: str, most: int = _MOST_DATA) -> Any:
         if isinstance(value, (list, tuple, set, frozenset)):
             return [copy(item, depth + 1) for item in value]
         if isinstance(value, Mapping):
-            return {copy_text(name): copy(item, depth + 1) for name, item in value.items()}
+            for name in value:
+                if not isinstance(name, str):
+                    raise NotPlainError(
+                        f"{what} has a dict in it with a key that is no text, but a {type(name).__name__}."
+                    )
+            return {copy(name, depth): copy(item, depth + 1) for name, item in value.items()}
         if hasattr(type(value), "tolist"):  # arrays and scalars of NumPy, a Series
             return copy(value.tolist(), depth + 1)
-        if hasattr(type(value), "__index__"):  # integers of other libraries
-            return copy_int(value.__index__())
+        if hasattr(type(value), "__index__"):
+            number = operator.index(value)
+            if number.bit_length() > 4_000:
+                raise NotPlainError(f"{what} has a number in it that is too long.")
+            return int(number)
         raise NotPlainError(
             f"{what} has a {type(value).__name__} in it. Only plain data passes: numbers, text, true, false, None, lists, and dicts by text."
         )

@@ -29,13 +29,11 @@ _OF_USER = (
     "~/.local/share/fonts",
 )
 _MEMORY = 4 * 2**30
-"""Bytes of address space in addition to what the kernel already uses."""
 _CPU_SECONDS = 600
 _MAP_PRIVATE, _MAP_FIXED = 2, 0x10
 
 
 def missing() -> str:
-    """Say what this system lacks, as a clause; empty if nothing."""
     return (
         confinement.missing_support()
         if sys.platform == "linux"
@@ -44,7 +42,6 @@ def missing() -> str:
 
 
 def library_folders() -> list[str]:
-    """Return the folders of the interpreter, its packages, and the system's libraries."""
     paths = sysconfig.get_paths()
     return [
         sys.prefix,
@@ -58,12 +55,8 @@ def library_folders() -> list[str]:
 
 
 def lock(readable: Iterable[str], keep: Sequence[int]) -> None:
-    """Lock this process, which has one thread and was forked by the kernel. Raises `LockdownError`
-    or `OSError`.
-
-    readable: files and folders that it may read, in addition to the libraries. keep: descriptors
-    that stay open.
-    """
+    """Lock this process, which has one thread and was forked by the kernel. keep: descriptors that
+    stay open. Raises `LockdownError` or `OSError`."""
     machine = confinement.machine()
     if machine is None:
         raise LockdownError(missing())
@@ -80,7 +73,7 @@ def lock(readable: Iterable[str], keep: Sequence[int]) -> None:
 
 
 def _block_descriptors(keep: Sequence[int]) -> None:
-    """Make the kernel's descriptors useless. Objects of the user's still have their numbers."""
+    """Make the kernel's descriptors useless; objects of the user's still have their numbers."""
     nothing = os.open("/dev/null", os.O_PATH | os.O_CLOEXEC)
     for name in os.listdir("/proc/self/fd"):
         fd = int(name)
@@ -115,7 +108,6 @@ def _separate_shared_memory() -> None:
 
 
 def _mapped_privately(c: Any, start: int, size: int, offset: int, inode: int, path: str) -> bool:
-    """Map the file of a shared mapping in its place, privately, if possible."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:

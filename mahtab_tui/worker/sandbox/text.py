@@ -35,22 +35,18 @@ _NOTED = 4_096
 
 
 class ReadTracker:
-    """Reports spans of one sandbox. With several threads, the limit is approximate."""
-
     def __init__(self, host: EngineHost) -> None:
         self._host = host
         self._left = MOST_IN_ALL
         self._noted: list[tuple[int, int]] = []
 
     def report(self, how: str, spans: Iterable[tuple[int, int]]) -> None:
-        """Report spans, given in order."""
         merged = merge(spans)[: self._left]
         self._left -= len(merged)
         for first in range(0, len(merged), MOST_A_CALL):
             self._host.send("touch", {"how": how, "spans": merged[first : first + MOST_A_CALL]})
 
     def note(self, start: int, end: int) -> None:
-        """Note a slice, to be reported with others."""
         if self._noted and self._noted[-1][1] == start:
             self._noted[-1] = self._noted[-1][0], end
         elif self._left:
@@ -102,7 +98,6 @@ class Piece(str):
 
     @property
     def text(self) -> str:
-        """The string itself: models write hit.text."""
         return self
 
     def __getitem__(self, key: Any) -> str:
@@ -153,7 +148,6 @@ class Source(Part):
 
     @classmethod
     def make(cls, text: str, touches: ReadTracker, start: int = 0, line: int = 1) -> Source:
-        """Create it. touches: gets the parts seen."""
         source = text if isinstance(text, Source) else cls(text, start, line)
         assert isinstance(source, Source)
         source._touches = touches
@@ -170,7 +164,6 @@ class Source(Part):
         return self
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Make copies plain parts."""
         return Part, (to_plain_str(self), self.start, self.line)
 
 
@@ -215,7 +208,8 @@ def to_plain_str(text: str) -> str:
 
 
 def find_span(value: str, text: str) -> tuple[int, int] | None:
-    """Return the position of a string in the text; None if it is no piece of the text and occurs twice."""
+    """Return the position of a string in the text; None if it is no piece of it and occurs
+    twice."""
     if isinstance(value, Piece):
         return value.start, value.end
     if len(value) == len(text):
@@ -252,7 +246,6 @@ _LEADING = re.compile(r"((?:\(\?[aiLmu]+\))?)\^?\.\*(?![+*{])\??")
 
 
 AROUND = 300
-"""Characters around a match that `context_spans` includes."""
 
 
 def compile_pattern(pattern: object) -> Pattern[str]:
@@ -272,12 +265,8 @@ def compile_pattern(pattern: object) -> Pattern[str]:
 
 
 def matching_lines(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
-    """Yield start and end (without the line break) of each matching line, in order.
-
-    A pattern that contains line breaks (``\\n``, ``[\\s\\S]``, ``(?s)``) matches across lines; all
-    lines of a match are then treated as one. A line break at the very end of the text does not
-    start another line.
-    """
+    """Yield start and end (without the line break) of each matching line, in order; all lines of a
+    match across lines are treated as one."""
     source = _NEGATED.sub("", pattern.pattern)
     if pattern.flags & re.DOTALL or _ACROSS.search(source):
         return _search_whole(text, pattern)
@@ -291,7 +280,7 @@ def matching_lines(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]
 def context_spans(
     text: str, pattern: Pattern[str], start: int, end: int
 ) -> Iterator[tuple[int, int]]:
-    """Yield the text around each match in a long line, merged where they touch."""
+    """Yield the text around each match in a long line."""
     low = high = -1
     for found in pattern.finditer(text, start, end):
         if high < 0 or found.start() - AROUND > high:
@@ -304,7 +293,6 @@ def context_spans(
 
 
 def find_line(text: str, offset: int) -> tuple[int, int]:
-    """Return start and end of the line that contains a character."""
     return str.rfind(text, "\n", 0, offset) + 1, _line_end(text, offset)
 
 
@@ -314,7 +302,7 @@ def _line_end(text: str, offset: int) -> int:
 
 
 def extend_lines(text: str, start: int, end: int, lines: int) -> tuple[int, int]:
-    """Extend a run of lines by lines before and after it, but not beyond one that is too long to show."""
+    """Extend a run of lines on both sides, but not beyond one that is too long to show."""
     for _ in range(lines):
         before = text.rfind("\n", 0, max(0, start - 1)) + 1
         if start - before > LONG_LINE:
@@ -378,8 +366,6 @@ _DEEPEST_ANSWER = 4
 
 
 class EvidenceFinder:
-    """Remembers the latest parts that code has seen, and finds those that support an answer."""
-
     def __init__(self, text: str) -> None:
         self._text = text
         self._given: deque[Part] = deque(maxlen=_REMEMBERED)
@@ -409,11 +395,8 @@ class EvidenceFinder:
         return runs
 
     def find(self, answer: object, words: str, numbered: bool) -> list[tuple[int, int]]:
-        """Return the spans that support an answer, in order.
-
-        answer: as given by the code, perhaps containing pieces of the text. words: the answer as
-        text. numbered: whether line numbers in it are those of the text.
-        """
+        """Return the spans that support an answer, in order. numbered: whether line numbers in it
+        are those of the text."""
         pieces = list(_pieces(answer))
         known = {to_plain_str(piece) for piece in pieces}
         spans = {(piece.start, piece.end) for piece in pieces}
@@ -434,7 +417,7 @@ class EvidenceFinder:
 
     def _given_by_words(self) -> tuple[dict[str, Part | None], dict[str, list[int]]]:
         """Return the remembered parts by their words (None if they are from several places), and
-        the lengths of those with the same beginning, longest first."""
+        their lengths by beginning, longest first."""
         if self._by_words is not None:
             return self._by_words
         given: dict[str, Part | None] = {}
@@ -460,14 +443,11 @@ class EvidenceFinder:
             yield start, _line_end(self._text, start)
 
 
-def _quotes(words: str) -> list[str]:
-    return [next(filter(None, found)) for found in _QUOTE.findall(words)]
-
-
 def answer_values(words: str) -> list[str]:
-    """Return what an answer gives, longest first: all of it, its lines, quotations, what commas and
-    the like separate, and words with digits; not short ones, which many texts have by chance."""
-    values = {words, *words.splitlines(), *_BETWEEN_VALUES.split(words), *_quotes(words)}
+    """Return what an answer gives, longest first: all of it, its lines, quotations, items, and
+    words with digits; not short ones."""
+    quotes = (next(filter(None, found)) for found in _QUOTE.findall(words))
+    values = {words, *words.splitlines(), *_BETWEEN_VALUES.split(words), *quotes}
     values.update(word for word in _BETWEEN_WORDS.split(words) if re.search(r"\d", word))
     stripped = {value.strip(_AROUND_VALUES) for value in values}
     telling = (value for value in stripped if len(value) > (3 if value.isdigit() else 2))
@@ -491,7 +471,6 @@ def find_once(words: str, text: str, spans: Sequence[Sequence[int]]) -> tuple[in
 
 
 def stands_in(words: str, text: str) -> bool:
-    """Tell whether words stand in a text, and not only within other words."""
     return next(_find_words(words, text, 0, len(text)), None) is not None
 
 

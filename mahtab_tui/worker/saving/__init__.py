@@ -1,2 +1,1 @@
-"""Saves the namespace to disk while the session runs, and restores it in the kernel of a resumed
-session."""
+"""Saves the namespace while the session runs, and restores it in a resumed session's kernel."""

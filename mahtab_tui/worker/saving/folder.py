@@ -1,9 +1,7 @@
 """The folder in which a session's namespace is saved.
 
-A pickle runs code when it is loaded. So only files written by this user's own sessions are loaded:
-none that belongs to somebody else, that others may write, or that is not signed with the user's
-key.
-"""
+A pickle runs code when it is loaded, so files that others own, can write, or have not signed with
+the user's key are not loaded."""
 
 from __future__ import annotations
 
@@ -19,7 +17,6 @@ from typing import Any
 
 INDEX = "index.json"
 FORMAT = 1
-"""Changes when older files can no longer be read."""
 _LARGEST = 200_000_000
 MAX_REASON = 300
 _MOVE = "Move it away to save variables again."
@@ -27,15 +24,14 @@ _PIECE_SIZE = 2**24
 
 
 class FolderError(Exception):
-    """The folder, or a file in it, must not or cannot be read; the message is a sentence."""
+    """The message is a sentence for the user."""
 
 
 class SaveFolder:
-    """An open folder. Must be closed."""
+    """Must be closed."""
 
     def __init__(self, path: str, key: bytes, *, create: bool = False) -> None:
-        """path: a folder inside the user's private folder for all sessions. Raises `OSError` and
-        `FolderError`."""
+        """path: a folder inside the user's private folder. Raises `OSError` and `FolderError`."""
         self.path = path
         self._key = key
         if create:
@@ -59,8 +55,8 @@ class SaveFolder:
         os.close(self._fd)
 
     def index(self) -> dict[str, Any] | None:
-        """Return the index of the saved variables; None if there is none. Raises `FolderError` for
-        an index that is not the user's own, and `OSError`."""
+        """Return the index; None if there is none. Raises `FolderError` if it is not the user's
+        own, and `OSError`."""
         try:
             with self.open(INDEX) as file:
                 data = file.read(_LARGEST)
@@ -85,8 +81,7 @@ class SaveFolder:
         os.fsync(self._fd)
 
     def open(self, name: str) -> Any:
-        """Open a file for reading bytes, if nobody else can have written it. Raises `OSError` and
-        `FolderError`."""
+        """Open a file that nobody else can have written. Raises `OSError` and `FolderError`."""
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         file = os.fdopen(os.open(name, flags, dir_fd=self._fd), "rb", buffering=0)
         try:
@@ -97,8 +92,7 @@ class SaveFolder:
         return file
 
     def write(self, name: str, parts: Iterable[Any]) -> None:
-        """Write a file from bytes and memory, atomically replacing one with that name. Raises
-        `OSError`."""
+        """Write a file atomically. Raises `OSError`."""
         new = name + ".new"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(new, flags, 0o600, dir_fd=self._fd)
@@ -136,7 +130,6 @@ def compute_digest(parts: Iterable[Any]) -> str:
 
 
 def split_pieces(part: Any) -> Iterator[memoryview]:
-    """Yield memory in pieces that can be written quickly."""
     view = memoryview(part).cast("B")
     for start in range(0, len(view), _PIECE_SIZE):
         yield view[start : start + _PIECE_SIZE]
@@ -159,7 +152,6 @@ def _check_owner(fd: int, path: str, *, regular: bool = False) -> None:
 
 
 _BEATS_PER_UPDATE = 4096
-"""Number of beats after which the counter is updated, so that each costs little."""
 
 
 class ProgressCounter:

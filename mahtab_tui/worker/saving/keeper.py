@@ -7,7 +7,7 @@ import itertools
 import json
 import os
 import time
-from typing import Any, Callable
+from typing import Any
 
 from ..control import python_version
 from ..objects import MISSING
@@ -42,32 +42,19 @@ from .pickling import (
 
 
 class VariableLoader:
-    """Restores a file of the index into the namespace, without overwriting anything that a cell has
-    made."""
+    """Restores a file of the index, without overwriting anything that a cell has made."""
 
-    def __init__(
-        self,
-        open_folder: Callable[[], SaveFolder],
-        file: dict[str, Any],
-        cloudpickle: str,
-        namespace: dict[str, Any],
-        at_start: dict[str, Any],
-    ) -> None:
-        """cloudpickle: the package's folder. at_start: see `Keeper`."""
-        self._open_folder = open_folder
+    def __init__(self, keeper: Keeper, file: dict[str, Any]) -> None:
+        self._keeper = keeper
         self._file = file
-        self._cloudpickle = cloudpickle
-        self._namespace = namespace
-        self._at_start = at_start
         self._left = dict.fromkeys(row["name"] for row in list_variables(file))
         self._missing: dict[str, str] = {}
         self._reason = "reading it was stopped"
 
     def run(self) -> None:
-        """Restore the file. Raises `KeyboardInterrupt`."""
         try:
-            with contextlib.closing(self._open_folder()) as folder:
-                load_cloudpickle(self._cloudpickle)
+            with contextlib.closing(self._keeper.open_folder()) as folder:
+                load_cloudpickle(self._keeper.settings["cloudpickle"])
                 with folder.open(self._file["name"]) as opened:
                     for group in self._file["groups"]:
                         self._load(opened, group)
@@ -81,8 +68,9 @@ class VariableLoader:
 
     def _load(self, opened: Any, group: dict[str, Any]) -> None:
         """Restore a group. Its variables are bound immediately, because others may need them."""
+        namespace, at_start = self._keeper.namespace, self._keeper.at_start
         try:
-            variables = _load_group(opened, group, self._namespace)
+            variables = _load_group(opened, group, namespace)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # recreating the user's objects may raise anything
@@ -90,9 +78,9 @@ class VariableLoader:
             self._missing.update(dict.fromkeys((row["name"] for row in group["rows"]), reason))
             return
         for name, value in variables.items():
-            now = self._namespace.get(name, MISSING)
-            if now is MISSING or now is self._at_start.get(name, MISSING):
-                self._namespace[name] = value
+            now = namespace.get(name, MISSING)
+            if now is MISSING or now is at_start.get(name, MISSING):
+                namespace[name] = value
             else:
                 self._missing[name] = "a cell has made a new one since"
             self._left.pop(name, None)
@@ -152,18 +140,20 @@ class Keeper:
         """settings: folder, key (hex), megabytes, and cloudpickle (its folder). at_start: names
         made by the session's own code. hidden_lines: lines typed hidden, which are not saved; may
         grow."""
-        self._namespace = namespace
-        self._settings = settings
-        self._kernel = os.urandom(8).hex()
-        self._at_start = at_start
-        """Names made at the start; saved variables with the same names are newer."""
-        self._hidden_lines = hidden_lines
+        self.namespace = namespace
+        self.settings = settings
+        self.kernel = os.urandom(8).hex()
+        self.at_start = at_start
+        self.hidden_lines = hidden_lines
         self._index: dict[str, Any] = {"files": [], "missing": []}
 
     def index(self) -> dict[str, Any]:
-        """Return what is saved: the files with their variables, and what is not saved. Raises
-        `FolderError` and `OSError`."""
-        with contextlib.suppress(FileNotFoundError), contextlib.closing(self._open()) as folder:
+        """Return the saved files with their variables, and what is not saved. Raises `FolderError`
+        and `OSError`."""
+        with (
+            contextlib.suppress(FileNotFoundError),
+            contextlib.closing(self.open_folder()) as folder,
+        ):
             self._index = folder.index() or self._index
         files = [
             {"name": file["name"], "size": file["size"], "variables": list_variables(file)}
@@ -173,24 +163,21 @@ class Keeper:
         return {"files": files, "missing": missing}
 
     def start_writing(self, request: dict[str, Any]) -> Checkpoint:
-        """Fork the process that saves; `finish` waits for it. request: carried and lost, see
-        `Writer`. Raises `OSError`."""
-        request = {**self._settings, **request, "hidden": self._hidden_lines}
-        writer = Writer(self._namespace, self._kernel, request)
+        """Fork the process that saves; `finish` waits for it. Raises `OSError`."""
+        writer = Writer(self, request)
         return fork(lambda question: writer.write())
 
     def loading(self, name: str) -> VariableLoader:
         file = next(file for file in self._index["files"] if file["name"] == name)
-        return VariableLoader(
-            self._open, file, self._settings["cloudpickle"], self._namespace, self._at_start
-        )
+        return VariableLoader(self, file)
 
-    def _open(self) -> SaveFolder:
-        return SaveFolder(self._settings["folder"], bytes.fromhex(self._settings["key"]))
+    def open_folder(self, create: bool = False) -> SaveFolder:
+        key = bytes.fromhex(self.settings["key"])
+        return SaveFolder(self.settings["folder"], key, create=create)
 
 
 def finish(writer: Checkpoint) -> dict[str, Any]:
-    """Wait for a writer's result: see `Writer.write`; otherwise a sentence as its ``error``."""
+    """Return a writer's result, or a sentence as its ``error``."""
     try:
         reply: dict[str, Any] = writer.ask(None, WRITE_TIMEOUT)
         return reply
@@ -202,39 +189,34 @@ def finish(writer: Checkpoint) -> dict[str, Any]:
 
 
 SMALL_GROUP = 16_384
-"""Maximum bytes of groups that are saved in one file, together with others."""
 _EACH, _TOGETHER = 5.0, 600.0
-"""Seconds for one group without progress, and seconds for all groups."""
+"""Seconds for one group without progress, and for all."""
 _NICE = 10
 
 
 class Writer:
-    """Saves the variables that have changed since the last index, in a forked low-priority
-    process."""
+    """Saves variables in a forked low-priority process."""
 
-    def __init__(self, namespace: dict[str, Any], kernel: str, request: dict[str, Any]) -> None:
-        """kernel: identifies this kernel. request: `folder`, `key` (hex), `megabytes` and
-        `cloudpickle` (its folder); `carried` (files of earlier kernels to keep), `lost` (names that
-        earlier kernels had and this one never had) and `hidden` (lines typed hidden)."""
-        self._namespace = namespace
-        self._kernel = kernel
+    def __init__(self, keeper: Keeper, request: dict[str, Any]) -> None:
+        """request: `carried` (files of earlier kernels to keep) and `lost` (names that only earlier
+        kernels had)."""
+        self._keeper = keeper
+        self._namespace = keeper.namespace
         self._request = request
-        self._most: int = request["megabytes"] * 2**20
-        self._limit = f"more than the {request['megabytes']:,} MB of keep_namespace_mb"
-        self._hidden = HiddenTexts(request["hidden"])
+        megabytes: int = keeper.settings["megabytes"]
+        self._most = megabytes * 2**20
+        self._limit = f"more than the {megabytes:,} MB of keep_namespace_mb"
+        self._hidden = HiddenTexts(keeper.hidden_lines)
         self._pulse = ProgressCounter()
         self._cloudpickle: Any = None
         self._folder: SaveFolder
         self._earlier_files: dict[str, dict[str, Any]] = {}
 
     def write(self) -> dict[str, Any]:
-        """Save, and report the bytes in total, the number of variables, and those not saved; or
-        why that failed."""
+        """Save, and return size, counts and what is not saved, or an error."""
         os.nice(_NICE)
-        request = self._request
         try:
-            folder = SaveFolder(request["folder"], bytes.fromhex(request["key"]), create=True)
-            with contextlib.closing(folder) as self._folder:
+            with contextlib.closing(self._keeper.open_folder(create=True)) as self._folder:
                 return self._write()
         except OSError as error:
             return {"error": error.strerror or str(error)}
@@ -252,7 +234,9 @@ class Writer:
             if file["name"] in self._request["carried"]
             if (left := self._unloaded_part(file))["groups"]
         ]
-        self._cloudpickle = load_cloudpickle(self._request["cloudpickle"], self._kernel)
+        self._cloudpickle = load_cloudpickle(
+            self._keeper.settings["cloudpickle"], self._keeper.kernel
+        )
         named = {
             name: value
             for name, value in self._namespace.items()
@@ -287,9 +271,7 @@ class Writer:
     def _save_groups(
         self, variables: dict[str, Any], missing: dict[str, str], size: int
     ) -> list[tuple[Group, dict[str, Any], bytes]]:
-        """Save the variables in groups, without the largest ones if there is not enough room. A
-        process that is replaced if a variable hangs or kills it saves one after the other. missing:
-        gets the reasons for what is not saved. size: bytes that are saved already."""
+        """missing: gets reasons. size: bytes saved already."""
         groups = group_variables(variables, self._namespace)
         done: list[tuple[Group, dict[str, Any], bytes]] = []
         results = run_in_fork(groups, self._write_group, _EACH, _TOGETHER, self._pulse.count)
@@ -325,8 +307,8 @@ class Writer:
         return self._hidden.redact_row(describe_variable(name, self._namespace[name]))
 
     def _write_group(self, group: Group) -> bytes:
-        """Save a group into a file unless it exists; returns a line of JSON, followed by the bytes
-        of a small group. Raises anything that an object raises."""
+        """Return a line of JSON, followed by the bytes of a small group. Raises what an object
+        raises."""
         if group.size > self._most:
             raise UnpicklableError(self._limit)
         variables = {name: self._namespace[name] for name in group.names}
@@ -357,7 +339,7 @@ class Writer:
     def _write_file(
         self, groups: list[dict[str, Any]], parts: list[Any], size: int
     ) -> dict[str, Any]:
-        """Save groups into one file. Raises `OSError`."""
+        """Raises `OSError`."""
         digest = compute_digest(self._pulse.track(parts))
         start = 0
         for group in groups:

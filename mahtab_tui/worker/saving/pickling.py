@@ -31,15 +31,13 @@ from .folder import ProgressCounter
 HIDDEN_REASON = "it contains text that was typed hidden"
 
 _WORD = 4
-"""Characters of a text from which on it is found inside others; a shorter one is only found as a
-whole string."""
+"""Characters from which on a text is found inside others; a shorter one only as a whole string."""
 _LONG = 8
-"""Minimum bytes of a form that does not occur by chance in the memory of arrays."""
+"""Bytes of a form that does not occur by chance in the memory of arrays."""
 
 
 class HiddenTexts:
-    """The forms of some texts as bytes. Finding them takes time proportional to the data and the
-    number of texts."""
+    """The forms of some texts as bytes."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         known = {each for text in texts for each in (text, text.strip()) if each}
@@ -50,7 +48,6 @@ class HiddenTexts:
         self._in_rows = encoded | {repr(text).encode("utf-8", "surrogatepass") for text in short}
 
     def found_in(self, stream: bytearray, blocks: Iterable[Any], pulse: ProgressCounter) -> bool:
-        """Return whether a pickle, or the memory of its arrays, contains one of the texts."""
         if any(form in stream for form in self._in_pickles):
             return True
         return bool(self._in_arrays) and any(self._is_in(block, pulse) for block in blocks)
@@ -67,20 +64,18 @@ class HiddenTexts:
         return False
 
     def redact_row(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Return a row of the index, without its summary if that contains one of the texts."""
+        """Empty a row's summary if it contains one of the texts."""
         data = str(row.get("summary", "")).encode("utf-8", "surrogatepass")
         return {**row, "summary": ""} if any(form in data for form in self._in_rows) else row
 
 
 def _whole_strings(text: str) -> Iterator[bytes]:
-    """Yield a short text as a pickle writes a string, or bytes, that equal it."""
     data = text.encode("utf-8", "surrogatepass")
     yield b"\x8c" + bytes([len(data)]) + data
     yield b"C" + bytes([len(data)]) + data
 
 
 def _encoded(text: str) -> Iterator[bytes]:
-    """Yield the forms in which a longer text is stored in memory and in other texts."""
     quote = late_import("urllib.parse").quote
     written = {
         text,
@@ -108,20 +103,16 @@ _UNCHANGING = (
 )
 
 _SECONDS = 20.0
-"""Seconds for walking through all objects. If there are more, it is unknown what is shared, and
-they become one group."""
+"""Seconds for walking through all objects; after that they become one group."""
 
 
 class Group(NamedTuple):
-    """Variables that are saved together."""
-
     names: list[str]
     size: int
-    """Bytes of the arrays in it."""
 
 
 def group_variables(variables: dict[str, Any], namespace: dict[str, Any]) -> list[Group]:
-    """Sort variables into groups, the smallest first."""
+    """Sort variables that share objects into groups, the smallest first."""
     graph = Graph(Kinds(namespace), states=False)
     is_atom = {name: address_of(type(value)) in ATOMS for name, value in variables.items()}
     if not graph.add(variables.values(), time.monotonic() + _SECONDS):
@@ -157,7 +148,6 @@ def group_variables(variables: dict[str, Any], namespace: dict[str, Any]) -> lis
 
 
 def _edges(graph: Graph, node: Node) -> list[int]:
-    """Return the contained objects that count."""
     if _never_changes(node.value):
         return []
     inside = [child for child in node.children if child in graph.nodes]
@@ -176,12 +166,12 @@ def _changes(graph: Graph, node: Node, holders: list[int]) -> bool:
         return any(not is_class(graph.nodes[holder].value) for holder in holders)
     if _never_changes(value):
         return False
-    return is_table(value) or graph.kinds.kind(value).can_change
+    kind = graph.kinds.kind(value)
+    return is_table(value) or kind.can_change or not kind.known
 
 
 def _never_changes(value: Any) -> bool:
-    """Return whether an object's class is one whose objects are freely shared by tables, because
-    nobody changes them."""
+    """Return whether tables freely share such objects, because nobody changes them."""
     return any(
         is_subclass(type(value), get_if_loaded(module, name)) for module, name in _UNCHANGING
     )
@@ -203,13 +193,12 @@ class _DisjointSets:
 
 
 _CLOUDPICKLE = "mahtab_cloudpickle"
-"""The name of our copy of cloudpickle in the kernel, which is not the user's."""
+"""Our copy of cloudpickle in the kernel."""
 _NAMESPACE, _MEMORY, _MISSING = "namespace", "memory", "missing"
-"""Placeholders for these in a pickle."""
 _CACHED = functools._lru_cache_wrapper
 
 Fill = Callable[[int, memoryview], None]
-"""Reads the block with a number into memory of its size. Raises `OSError`."""
+"""Reads a block by its number. Raises `OSError`."""
 
 
 class TooLargeError(Exception):
@@ -219,16 +208,13 @@ class TooLargeError(Exception):
 class Pickled(NamedTuple):
     stream: bytearray
     blocks: list[memoryview]
-    """The memory of arrays, and of other objects that pass theirs to a pickle."""
 
 
 def load_cloudpickle(folder: str, kernel: str = "") -> Any:
-    """Load cloudpickle. folder: the package's folder. kernel: identifies this kernel when saving; a
-    class then has the same id in each pickle, so that equal variables have equal pickles, and a
-    class in two pickles is restored as one class."""
+    """Load our cloudpickle. kernel: identifies this kernel when saving, so that a class has one id
+    in all pickles."""
     package = load_package(_CLOUDPICKLE, folder)
     if kernel:
-        # Classes that came from a pickle.
         known = package.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS
         package.cloudpickle._get_or_create_tracker_id = lambda cls: (
             known.get(cls) or f"{kernel}-{id(cls):x}"
@@ -243,8 +229,8 @@ def pickle_variables(
     most: int,
     pulse: ProgressCounter,
 ) -> Pickled:
-    """Pickle some variables together. most: maximum bytes. pulse: beats with each object. Raises
-    `TooLargeError`, and anything that an object raises."""
+    """Pickle some variables together. most: bytes. Raises `TooLargeError` and what an object
+    raises."""
     blocks: list[memoryview] = []
     of_pickle: list[int] = []
     classes: dict[int, type] = {}  # kept alive, so that no other class gets the id of one
@@ -319,8 +305,8 @@ _MOVED = {
 def unpickle_variables(
     stream: bytearray, sizes: list[int], fill: Fill, namespace: dict[str, Any]
 ) -> dict[str, Any]:
-    """Restore the variables, by name, after `load_cloudpickle`. sizes: of the blocks, in bytes. May
-    raise anything, because recreating objects runs their code."""
+    """Restore variables after `load_cloudpickle`. sizes: bytes of the blocks. May raise
+    anything."""
     pickle = late_import("pickle")
     data = io.BytesIO(stream)
     sources, of_pickle = pickle.load(data)
@@ -346,8 +332,6 @@ def unpickle_variables(
 
 
 class _LimitedBuffer:
-    """Collects written data, up to a limit."""
-
     def __init__(self, most: int) -> None:
         self.data = bytearray()
         self._left = most
@@ -365,7 +349,6 @@ class _LimitedBuffer:
 
 
 def _is_cell_file(name: str) -> bool:
-    """Return whether a file's name is that of a cell, whose source is only in memory."""
     known: Any = linecache.cache.get(name)
     return known is not None and len(known) == 4 and known[1] is None
 
@@ -377,7 +360,6 @@ def _reject_opaque(cls: type) -> None:
 
 
 def _is_plain(array: Any) -> bool:
-    """Return whether an array consists only of its own memory."""
     return (
         bool(array.size)
         and not array.dtype.hasobject
@@ -413,11 +395,10 @@ package = sys.modules[name] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(package)
 sys.modules["__main__"].__dict__.update(pickle.loads(definitions))
 """
-"""Runs in the child process before it reads its task."""
 
 
 class _Definitions:
-    """Loads functions and classes into `__main__` of the process that unpickles this."""
+    """Loads functions and classes into `__main__` of another process."""
 
     def __init__(self, definitions: bytes, package: Any) -> None:
         self._names = {
@@ -432,8 +413,8 @@ class _Definitions:
 
 
 def install(namespace: dict[str, Any], folder: str) -> None:
-    """From now on, send the definitions with each process. namespace: of `__main__`. folder: of
-    cloudpickle; empty if unknown."""
+    """Send definitions of `__main__` with each process from now on. folder: of cloudpickle; empty
+    if unknown."""
     spawn: Any = late_import("multiprocessing.spawn")
     plain = spawn.get_preparation_data
 
@@ -457,8 +438,7 @@ def _find_cloudpickle(folder: str) -> Any:
 
 
 def _pickle_definitions(namespace: dict[str, Any], package: Any) -> bytes:
-    """Pickle the definitions of cells, except those that cannot be pickled, which the child process
-    reports as missing."""
+    """The child process reports the others as missing."""
     found = {name: value for name, value in list(namespace.items()) if _is_cell_definition(value)}
     if not found:
         return b""

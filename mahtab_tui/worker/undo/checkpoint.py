@@ -1,14 +1,9 @@
-"""A forked process that keeps the state before a cell, and objects on their way between processes.
-
-The pickler must be given the namespace itself by a persistent id, because functions refer to it as
-their globals.
-"""
+"""A forked process that keeps an earlier state, and objects on their way between processes."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import gc
 import io
 import marshal
@@ -27,21 +22,19 @@ from ..stdlib import late_import
 from .parts import opaque_kind, read_cell_contents
 
 _FRAME = struct.Struct("!?Q")
-"""Before what is sent: whether it is an answer, not the reason why there is none; its length."""
+"""Header: whether it is an answer (else the reason for having none), and its length."""
 _READY = b"."
 START_TIMEOUT = 10.0
-"""Seconds for a forked process to start."""
+"""Seconds."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_PTRACER = 0x59616D61
-_LOWEST_FD = 500
-"""High enough not to disturb cells that count descriptors or write to low ones."""
 _FOREVER = float("inf")
 
 Responder = Callable[[Any], Any]
 
 
 class CheckpointError(Exception):
-    """A checkpoint does not answer; the message is a sentence for the user."""
+    """The message is a sentence for the user."""
 
 
 class Checkpoint:
@@ -52,8 +45,8 @@ class Checkpoint:
     def ask(
         self, question: Any, seconds: float, meanwhile: Callable[[], object] = lambda: None
     ) -> Any:
-        """Request an answer from the process, while `meanwhile` runs. If it does not answer in
-        time, it is killed. Raises `CheckpointError`."""
+        """Ask the process, and run `meanwhile` until it answers; kill it after `seconds`. Raises
+        `CheckpointError`."""
         until = time.monotonic() + seconds
         pickle = late_import("pickle")
         try:
@@ -75,7 +68,6 @@ class Checkpoint:
         return pickle.loads(data)
 
     def end(self) -> None:
-        """Kill it. `has_exited` tells when it is gone: freeing much memory takes a while."""
         if self._fd < 0:
             return
         with contextlib.suppress(OSError):  # already closed or awaited by somebody else
@@ -86,18 +78,19 @@ class Checkpoint:
     def has_exited(self) -> bool:
         try:
             return os.waitpid(self.pid, os.WNOHANG)[0] == self.pid
-        except OSError:  # awaited by somebody else
+        except OSError:
             return True
 
     def wait(self) -> None:
-        with contextlib.suppress(OSError):  # awaited by somebody else
+        with contextlib.suppress(OSError):
             os.waitpid(self.pid, 0)
 
 
 def fork(answer: Responder) -> Checkpoint:
-    """Fork a checkpoint that answers requests, and wait until it has closed its copies of files and
-    ports. Raises `OSError`."""
-    ours, theirs = _channel()
+    """Fork a checkpoint; return once it has closed its copies of files and ports. Raises
+    `OSError`."""
+    ours, theirs = (each.detach() for each in late_import("_socket").socketpair())
+    os.set_blocking(ours, False)
     try:
         pid = fork_uninterrupted()
     except BaseException:
@@ -117,8 +110,7 @@ def fork(answer: Responder) -> Checkpoint:
 
 
 def fork_uninterrupted() -> int:
-    """Fork a process that ignores interrupts, because they are meant for the kernel but reach its
-    whole process group."""
+    """Fork a process that ignores interrupts, which reach the kernel's whole process group."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     pid = -1
     try:
@@ -136,24 +128,12 @@ def _prctl(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def _channel() -> tuple[int, int]:
-    sockets = late_import("_socket").socketpair()
-    ours, theirs = (each.detach() for each in sockets)
-    os.set_blocking(ours, False)
-    try:
-        hidden = fcntl.fcntl(ours, fcntl.F_DUPFD_CLOEXEC, _LOWEST_FD)
-    except OSError:  # that many are not allowed
-        return ours, theirs
-    os.close(ours)
-    return hidden, theirs
-
-
 # The forked process
 
 
 def _serve_checkpoint(fd: int, answer: Responder) -> NoReturn:
-    """Answer requests until the kernel has gone. At the end no code of the kernel runs, and nothing
-    is flushed."""
+    """Answer until the kernel has gone. At the end no code of the kernel runs, and nothing is
+    flushed."""
     try:
         gc.disable()
         sys.settrace(None)
@@ -173,7 +153,7 @@ def _serve_checkpoint(fd: int, answer: Responder) -> NoReturn:
             score.write("1000")
         while True:
             _, question = _receive(fd)
-            pickle = late_import("pickle")  # most checkpoints are never asked
+            pickle = late_import("pickle")
             try:
                 reply = (True, pickle.dumps(answer(pickle.loads(question)), 4))
             except Exception as error:  # whatever one question does, the next must be answered
@@ -186,8 +166,6 @@ def _serve_checkpoint(fd: int, answer: Responder) -> NoReturn:
 
 
 def _close_all_but(fd: int) -> None:
-    """Close all descriptors, so that nobody waits for us at a pipe or a port. Anything printed here
-    is lost."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(nothing, number)
@@ -223,7 +201,6 @@ def _receive(fd: int, until: float = _FOREVER) -> tuple[bool, bytes]:
 
 
 def _read_exactly(fd: int, size: int, until: float) -> bytes:
-    """Read so many bytes. Raises `TimeoutError`, `ConnectionResetError`."""
     parts = bytearray()
     while len(parts) < size:
         _wait(fd, select.POLLIN, until)
@@ -253,12 +230,9 @@ def run_in_fork(
     together: float,
     progress: Callable[[], int] = lambda: 0,
 ) -> Iterator[bytes | str]:
-    """Return, for each object, its bytes, or the reason why there are none.
-
-    each: seconds that an object may take without progress, which is a growing number. together:
-    seconds for all of them. The state that `write` uses is copied when a process is forked: at the
-    beginning, and after each object that hangs or kills the process.
-    """
+    """Yield, for each object, its bytes or the reason why there are none. each: seconds without
+    progress for one object. together: seconds for all. The process is forked again after an object
+    that hangs or kills it."""
     until = time.monotonic() + together
     done = 0
     while done < len(things):
@@ -273,7 +247,7 @@ def run_in_fork(
 def _run(
     things: Sequence[Any], write: Write, each: float, until: float, progress: Callable[[], int]
 ) -> Iterator[bytes | str]:
-    """Return the results up to the first object that hangs or kills the process."""
+    """Yield the results up to the first object that hangs or kills the process."""
     out, into = os.pipe()
     pid = fork_uninterrupted()
     if pid == 0:
@@ -298,7 +272,6 @@ def _run(
 
 
 def _wait_for_progress(fd: int, each: float, until: float, progress: Callable[[], int]) -> None:
-    """Wait for an answer, or for its process's end. Raises `TimeoutError`."""
     before = progress()
     while True:
         try:
@@ -316,7 +289,7 @@ def _write_all(things: Sequence[Any], write: Write, into: int) -> NoReturn:
         for thing in things:
             try:
                 result = (True, write(thing))
-            except BaseException as error:  # the user's own code
+            except BaseException as error:
                 result = (False, _encode(_failure_reason(error)))
             _send(into, *result)
     finally:
@@ -324,7 +297,7 @@ def _write_all(things: Sequence[Any], write: Write, into: int) -> NoReturn:
 
 
 class UnpicklableError(Exception):
-    """An object was not pickled; the message says why."""
+    """The message says why."""
 
 
 def _failure_reason(error: BaseException) -> str:
@@ -340,11 +313,11 @@ def _failure_reason(error: BaseException) -> str:
 
 
 class PythonVersionError(Exception):
-    """The bytecode was compiled by another version of Python."""
+    """Bytecode of another version of Python."""
 
 
 def reduce_object(thing: Any, namespace: dict[str, Any]) -> Any:
-    """Return the result of a `reducer_override` for an object; `NotImplemented` for most."""
+    """Implement `reducer_override`."""
     cls = type(thing)
     if cls is types.FunctionType and thing.__globals__ is namespace:
         described = {
@@ -397,7 +370,7 @@ def _set_function(function: types.FunctionType, fields: Any) -> None:
 
 
 def _refs(holders: list[Any]) -> Any:
-    """Notes of pandas about blocks and indexes that share their data."""
+    """Make pandas' notes about blocks and indexes that share their data."""
     made = get_if_loaded("pandas._libs.internals", "BlockValuesRefs")()
     for holder in holders:
         is_block = is_subclass(type(holder), get_if_loaded("pandas._libs.internals", "Block"))
@@ -411,8 +384,7 @@ def _set_cell(cell: Any, fields: Any) -> None:
 
 
 def _reduce_array(array: Any) -> Any:
-    """How an array is made again: over the memory of the array that it is a view of, so that it
-    stays one."""
+    """Reduce a view so that it stays a view."""
     owner = array.base
     if type(owner) is not type(array) or not (owner.flags.c_contiguous or owner.flags.f_contiguous):
         return NotImplemented if array.flags.writeable else (_read_only, (array.copy(order="K"),))
@@ -435,12 +407,10 @@ def _view(owner: Any, shape: Any, dtype: Any, offset: int, strides: Any, writeab
 
 
 _MISSING, _NAMESPACE = 0, 1
-"""Sent for these in place of an address."""
 
 
 def dump_state(value: Any, alive: set[int], namespace: dict[str, Any]) -> bytes:
-    """Pickle a value. alive: the addresses of the objects that live in both processes. Raises
-    anything that an unpicklable object raises."""
+    """Pickle a value, with addresses in place of `alive` objects. Raises what an object raises."""
     pickle = late_import("pickle")
     harmless: dict[int, type] = {}
 
@@ -456,7 +426,7 @@ def dump_state(value: Any, alive: set[int], namespace: dict[str, Any]) -> bytes:
                 return _NAMESPACE
             if address_of(type(thing)) not in harmless:
                 if (kind := opaque_kind(type(thing))) is not None:
-                    raise UnpicklableError(kind.reason)  # whatever its class says
+                    raise UnpicklableError(f"{kind.noun} cannot be restored")
                 harmless[address_of(type(thing))] = type(thing)
             return None
 
@@ -469,8 +439,7 @@ def dump_state(value: Any, alive: set[int], namespace: dict[str, Any]) -> bytes:
 
 
 def load_state(data: bytes, at: Callable[[int], Any], namespace: dict[str, Any]) -> Any:
-    """Unpickle a value. at: returns the living object at an address. Raises anything raised by an
-    object that cannot be recreated."""
+    """Unpickle a value. at: returns the living object at an address."""
     pickle = late_import("pickle")
 
     class Unpickler(pickle.Unpickler):  # type: ignore[name-defined, misc]

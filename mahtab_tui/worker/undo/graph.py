@@ -1,8 +1,6 @@
 """The objects reachable from a namespace, their parts, and the state of each.
 
-A checkpoint and the kernel walk the same objects, which have the same addresses in both, because
-the checkpoint is a fork. An object whose state differs has been changed.
-"""
+A checkpoint is a fork, so both processes have the same objects at the same addresses."""
 
 from __future__ import annotations
 
@@ -31,14 +29,7 @@ from ..objects import (
     name_of,
     own_dict,
 )
-from .library_parts import (
-    BY_BASE,
-    DTYPE,
-    IMMUTABLE,
-    REDUCED,
-    REDUCED_CLASSES,
-    SCALAR,
-)
+from .library_parts import BY_BASE, DTYPE, IMMUTABLE, SCALAR
 from .memory import Span, find_memory
 from .parts import (
     ATTRIBUTES,
@@ -57,10 +48,9 @@ from .parts import (
 
 _NEVER = (types.ModuleType, types.CodeType, types.BuiltinFunctionType, type(NotImplemented))
 _UNCHANGING = ("pyarrow", "polars", "weakref", "torch")
-"""Packages and modules of classes whose objects are only compared by identity."""
+"""Packages and modules whose objects are only compared by identity."""
 _CAPSULE = ("builtins", "PyCapsule")
-"""The class of objects that keep a library's memory alive for an array, as in Arrow; the array
-shows its contents."""
+"""Keeps memory alive for an array, which shows its contents."""
 _PLAIN = ("numpy", "pandas", "polars", "pyarrow", "torch")
 """Packages whose objects contain only data."""
 _BASE: Any = type.__dict__["__base__"].__get__
@@ -70,13 +60,12 @@ _ITEM_SIZE: Any = type.__dict__["__itemsize__"].__get__
 _MANAGED_WEAKREF, _MANAGED_DICT = 1 << 3, 1 << 4
 _WORD = 8
 _OURS = f"{__package__.rpartition('.')[0]}."
-"""Prefix of the names of the kernel's own modules: a fork changes its objects, which must not
-come back."""
+"""A fork changes the kernel's own objects, which must not come back."""
 
 
 def _native_base(cls: type) -> type:
-    """Return the class written in C that determines what objects store; `object` if all of it is in
-    attributes and slots."""
+    """Return the C class that determines what objects store; `object` if all is in attributes and
+    slots."""
     while cls is not object:
         base, names, flags = _BASE(cls), class_dict(cls), _FLAGS(cls)
         fields = ("__dict__" in names and not flags & _MANAGED_DICT) + (
@@ -91,8 +80,7 @@ def _native_base(cls: type) -> type:
 
 
 def _user_modules() -> dict[str, types.ModuleType]:
-    """Return the user's own modules, by name: those that are neither in the standard library nor in
-    installed packages, much of whose state must not be touched."""
+    """Return the modules that are neither in the standard library nor in installed packages."""
     folders = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     foreign = tuple(
@@ -119,17 +107,13 @@ def _user_modules() -> dict[str, types.ModuleType]:
 class Kind(NamedTuple):
     parts: tuple[Part, ...]
     is_user_defined: bool = False
-    """Whether the class is the user's own, and may be changed too."""
     has_memory: bool = False
-    """They may be arrays (see `memory.find_memory`)."""
     known: bool = True
     """Whether the parts contain all of their state."""
     is_weak: bool = False
-    """Whether they are weak references."""
     has_finalizer: bool = False
-    """Whether the end of such an object has an effect: a file is closed, `__del__` runs."""
+    """Whether its end has an effect: a file is closed, `__del__` runs."""
     referable: bool = False
-    """Whether they can be weakly referenced, to learn when they end."""
 
     @property
     def can_change(self) -> bool:
@@ -142,7 +126,7 @@ _OF_USER = {
     address_of(types.ModuleType): Kind((MODULE,)),
     address_of(types.FunctionType): Kind((FUNCTION, ATTRIBUTES)),
 }
-"""Kinds of modules and functions of the user; those of libraries have no parts."""
+"""Modules and functions of the user; those of libraries have no parts."""
 
 
 class Kinds:
@@ -162,11 +146,10 @@ class Kinds:
         self._bases: list[tuple[Any, tuple[Part, ...]]] = [
             *((get_if_loaded(*name), parts) for name, parts in BY_BASE.items()),
             *((cls, (part,)) for cls, part in BUILTINS),
-            *((get_if_loaded(*name), (REDUCED,)) for name in REDUCED_CLASSES),
         ]
         self._known: dict[int, Kind] = {}
         self._classes: dict[int, weakref.ref[type]] = {}
-        """Used to forget a class when it ends, because another one could get its address."""
+        """To forget a class when it ends, because another one could get its address."""
 
     def current(self) -> Kinds:
         """Return new kinds if a module was loaded since: a class of it may be the user's own."""
@@ -213,23 +196,21 @@ class Kinds:
         )
 
     def _immutable_parts(self, cls: type) -> tuple[Part, ...] | None:
-        """Return what tells an object of a class whose objects never change from another; None for
-        other classes."""
+        """Return what distinguishes objects that never change; None for other classes."""
         if is_subclass(cls, get_if_loaded("numpy", "generic")) and not is_subclass(
             cls, get_if_loaded("numpy", "void")
         ):
             return (SCALAR,)
         if is_subclass(cls, get_if_loaded("numpy", "dtype")):
             return (DTYPE,)
-        if "n_sequence_fields" in class_dict(cls) and is_subclass(cls, tuple):  # os.stat_result
+        if "n_sequence_fields" in class_dict(cls) and is_subclass(cls, tuple):
             return (Part(lambda value: list(tuple.__iter__(value))),)
         if any(is_subclass(cls, base) for base in _NEVER):
             return ()
         return self._immutable.get(address_of(cls))
 
     def _mutable_parts(self, cls: type) -> tuple[tuple[Part, ...], bool]:
-        """Return the parts of a class's objects, and whether these tell all of an object's
-        state."""
+        """Return the parts of a class's objects, and whether these are all of their state."""
         bases, native = mro_of(cls), _native_base(cls)
         empty: tuple[Any, tuple[Part, ...]] = (None, ())
         base, parts = next((row for row in self._bases if is_subclass(cls, row[0])), empty)
@@ -249,8 +230,7 @@ class Kinds:
         return parts, known
 
     def is_user_defined(self, value: Any) -> bool:
-        """Return whether a class, a module or a function is the user's, including functions that
-        contain variables of others."""
+        """Return whether a class, module or function is the user's; a closure of theirs, too."""
         if is_class(value):
             return self._is_user_class(value)
         if type(value) is types.ModuleType:
@@ -268,8 +248,7 @@ class Kinds:
 
     @property
     def shared_objects(self) -> list[tuple[str, Any]]:
-        """Objects besides the namespace that code changes: modules of the user's own, and settings
-        and figures of matplotlib."""
+        """Modules of the user's, and matplotlib's settings and figures."""
         figures = get_if_loaded("matplotlib._pylab_helpers", "Gcf")
         of_matplotlib = (
             ("matplotlib.rcParams", get_if_loaded("matplotlib", "rcParams")),
@@ -284,18 +263,14 @@ class Kinds:
 class Node(NamedTuple):
     value: Any
     fixed_state: int
-    """The immutable part of its state, as a number."""
     mutable_state: int
-    """The mutable part of its state, as a number."""
     children: tuple[int, ...]
-    """The addresses of the objects that it holds."""
     memory: Span | None
     known: bool
     """Whether these numbers cover all of its state."""
 
     @property
     def state(self) -> tuple[int, int, int, int, int]:
-        """The address of its type, its state, and where its memory is (zeros for none)."""
         return (
             address_of(type(self.value)),
             self.fixed_state,
@@ -306,24 +281,18 @@ class Node(NamedTuple):
 
 class Limits(NamedTuple):
     work: int
-    """Number of objects to read in one go; that many values inside an object (see `VALUES`) count
-    as one more."""
+    """Number of objects to read in one go; `VALUES` values inside an object count as one more."""
     size: int
-    """Maximum number of values of an object. Larger objects are not read."""
 
 
 _CLOCK_INTERVAL = 128
-"""Work between two checks of the clock, which may cost as much as an object."""
 VALUES = 16
 
 
 class Graph:
-    """The reached objects, by address. The graph keeps them alive."""
-
     def __init__(
         self, kinds: Kinds, states: bool = True, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """states: whether to also compute the objects' states."""
         self._states = states
         self._clock = clock
         self._work = 0
@@ -331,21 +300,19 @@ class Graph:
         self.nodes: dict[int, Node] = {}
         self._holders: dict[int, list[int]] | None = None
         self._weak: list[int] = []
-        """The addresses of weak references."""
         self._finalizable: list[int] = []
-        """The addresses of objects whose end may have an effect."""
 
     def add(
         self, roots: Iterable[Any], until: float = float("inf"), limits: Limits | None = None
     ) -> bool:
-        """Walk through everything reachable, nearest first; returns False if the time (on the
-        clock) or the limit of work was not enough."""
+        """Walk through everything reachable, nearest first; return False if time or limits ended
+        it."""
         pending = [root for root in roots if address_of(type(root)) not in ATOMS]
         nodes, self._holders = self.nodes, None
         most = float("inf") if limits is None else limits.size
         end = float("inf") if limits is None else self._work + limits.work
         look = self._work + _CLOCK_INTERVAL
-        for value in pending:  # the list grows meanwhile
+        for value in pending:
             if address_of(value) in nodes:
                 continue
             self._work += 1
@@ -359,20 +326,18 @@ class Graph:
         return True
 
     def __del__(self) -> None:
-        """Drop weak references before the objects, so that their callbacks do not run on what was
-        restored."""
+        """Drop weak references first, so that their callbacks do not run on what was restored."""
         for address in self._weak:
             self.nodes.pop(address, None)
 
     def finalizable(self) -> set[int]:
-        """Return the addresses of objects that must not be kept alive: something happens when they
-        end, or when what they hold does."""
+        """Return the addresses of objects whose end has an effect, and of their holders."""
         unseen = [child for child in self.find_holders() if child not in self.nodes]
         return self.ancestors([*self._finalizable, *unseen])
 
     def retained_objects(self) -> list[Any]:
-        """Return the objects. Weak references come last, because a list drops its last items first
-        (see `__del__`)."""
+        """Return the objects, weak references last, because a list drops its last items first (see
+        `__del__`)."""
         references = set(self._weak)
         objects = [node.value for address, node in self.nodes.items() if address not in references]
         weak = [self.nodes[address].value for address in self._weak]
@@ -383,13 +348,10 @@ class Graph:
         ]
 
     def ancestors(self, start: Iterable[int]) -> set[int]:
-        """Return the given addresses, and those of all objects that hold one of them, directly or
-        not."""
         start = set(start)
         return ancestors(start, self.find_holders()) if start else start
 
     def find_holders(self) -> dict[int, list[int]]:
-        """Return the addresses of the objects that hold an object, by its address."""
         if self._holders is None:
             self._holders = {}
             for address, node in self.nodes.items():
@@ -406,8 +368,6 @@ class Graph:
         ends = kind.has_finalizer or (kind.referable and weakref.getweakrefcount(value) > 0)
         try:
             for part in kind.parts:
-                if part is REDUCED and not self._states:
-                    continue
                 if part.size is not None:
                     size = part.size(value)
                     if size > most:
@@ -415,9 +375,6 @@ class Graph:
                         continue
                     self._work += size // VALUES
                 contents = part.read(value)
-                if part is REDUCED:
-                    self._work += 1
-                    known = known and bool(contents)
                 types = set(map(address_of, map(type, contents)))
                 if self._states:
                     state = hash(_encode_values(part, contents, types))
@@ -448,8 +405,7 @@ class Graph:
 
 
 def _encode_values(part: Part, values: Values, types: set[int]) -> bytes:
-    """Return values as bytes that are equal if plain values are equal and all others are the same
-    objects. types: the addresses of their types."""
+    """Return bytes that are equal if plain values are equal and all others are the same objects."""
     if part.ordered and types.isdisjoint(ATOMS):
         return b"objects" + array("q", map(address_of, values)).tobytes()
     if not types <= ATOMS:
@@ -464,8 +420,6 @@ def _encode_values(part: Part, values: Values, types: set[int]) -> bytes:
 
 
 def ancestors(start: Iterable[int], holders: dict[int, list[int]]) -> set[int]:
-    """Return the given objects, and all objects that contain one of them, directly or
-    indirectly."""
     reached = set(start)
     pending = list(reached)
     while pending:

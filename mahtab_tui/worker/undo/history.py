@@ -7,7 +7,7 @@ import sys
 import time
 import types
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..objects import ATOMS, MISSING, TimeLimitError, address_of, is_class
 from ..side_effects import read_side_effect
@@ -27,21 +27,18 @@ from .process_state import (
 from .restoring import CheckpointResponder, Plan, plan_undo
 
 MEASURE_INTERVAL_FACTOR = 20
-"""The pause between two measurements, as a multiple of the duration of one, so that measuring costs
-little."""
 
 
 class MemoryUse:
-    """Measures the memory that checkpoints need in addition to the kernel, but not too often."""
+    """The memory that checkpoints need in addition to the kernel."""
 
     def __init__(self) -> None:
         self._next = 0.0
         self._faults = 0
 
     def measure(self, pids: Sequence[int], limit: int) -> int | None:
-        """Return the bytes that exist only in these processes, of all together; None if that was
-        measured a short time ago. Each page that is written after a fork causes a page fault, so
-        many faults are a reason to measure again."""
+        """Return the bytes that exist only in these processes; None if measured a short time ago,
+        unless page faults show many writes."""
         start = time.monotonic()
         faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
         if start < self._next and (faults - self._faults) * resource.getpagesize() < limit // 4:
@@ -53,7 +50,6 @@ class MemoryUse:
         return max(0, total + own.get("Pss_Anon", 0) - own.get("Anonymous", 0))
 
     def reset(self) -> None:
-        """Measure again soon, because much has changed."""
         self._next = 0.0
 
 
@@ -70,11 +66,9 @@ def _rollup(process: str) -> dict[str, int]:
 
 
 MAX_RETAINED = 3_000
-"""Maximum number of objects kept alive for a step."""
 RETAIN_SECONDS = 0.1
-"""Seconds of computing for finding them; enough unless objects take long."""
+"""Of computing."""
 MAX_SIDE_EFFECTS = 20
-"""Maximum number of side effects that are noted for one cell."""
 
 
 class Step:
@@ -84,13 +78,11 @@ class Step:
         self.serial = serial
         self.cell = cell
         self.names = names
-        """The objects of names; a `ReleasedObject` for one that is not kept alive."""
+        """Objects by name; a `ReleasedObject` for one that is not kept alive."""
         self._memory = memory
         self.retained: list[Any] = []
         self._released = False
-        """Whether objects that must end are no longer kept alive."""
         self.mentioned: tuple[str, ...] = ()
-        """The names that the cell mentions."""
         self.changes_inside = False
         """Whether the cell may have changed an object in place."""
         self.checkpoint: Checkpoint | None = None
@@ -99,11 +91,8 @@ class Step:
         self.process: ProcessState | None = None
         self.side_state: SideState | None = None
         self.libraries: list[LibrarySnapshot] = []
-        """The modules and classes of libraries that the cell mentions."""
         self.side_effects: dict[NotRestored, None] = {}
-        """Effects of the cell outside the kernel."""
         self.failure = ""
-        """Why there is no checkpoint."""
 
     def release(self, retained: set[int]) -> None:
         """Keep only these objects alive, by address, and plain values."""
@@ -119,20 +108,17 @@ class Step:
         self.retained = list(map(release, self.retained))
 
     def live_objects(self) -> list[Any]:
-        """Return the objects that were retained, as far as these live: in the checkpoint and in the
-        kernel their addresses mean the same objects."""
+        """Return the retained objects that live, at the same addresses as in the checkpoint."""
         found = [_find_released(value) for value in self.retained]
         return [value for value in found if value is not MISSING]
 
     def live_names(self, namespace: dict[str, Any]) -> dict[str, Any]:
-        """Return the names with their objects, as far as these live. namespace: as it is now."""
         found = {
             name: _find_released(value, namespace.get(name)) for name, value in self.names.items()
         }
         return {name: value for name, value in found.items() if value is not MISSING}
 
     def ended(self) -> set[int]:
-        """Return the addresses of objects that have ended; others may have them now."""
         return {
             value.address
             for value in (*self.names.values(), *self.retained)
@@ -140,7 +126,6 @@ class Step:
         }
 
     def written_since(self, blocks: Iterable[Span]) -> dict[Span, list[Span]]:
-        """Return the parts of each block that may have been written since the checkpoint."""
         return self._memory.written_since(self.serial, blocks)
 
 
@@ -149,53 +134,37 @@ def _find_released(value: Any, now: Any = None) -> Any:
 
 
 class UndoError(Exception):
-    """This cannot be undone now; the message is a sentence for the user."""
-
-
-class Undone(NamedTuple):
-    before: Step
-    """The state before the undo."""
-    steps: list[Step]
-    """The steps that it removed."""
-
-
-class Dropped(NamedTuple):
-    """A cell that can no longer be undone, nor can earlier ones."""
-
-    cell: int
-    reason: str
-    """The end of a sentence."""
+    """The message is a sentence for the user."""
 
 
 class UndoHistory:
-    """Keeps the steps of a namespace, and undoes cells. Used on the thread that runs the cells."""
+    """Keeps the steps of a namespace. Used on the thread that runs the cells."""
 
     def __init__(
         self, namespace: dict[str, Any], most: int, megabytes: int = 1024, no_fork: str = ""
     ) -> None:
-        """no_fork: why the kernel cannot be forked; empty if it can."""
+        """no_fork: why the kernel cannot be forked, or empty."""
         self._namespace = namespace
         self._max_steps = most
         self._max_bytes = megabytes * 2**20
         self._steps: list[Step] = []
-        self._redo: list[Undone] = []
+        self._redo: list[tuple[Step, list[Step]]] = []
+        """The state before each undo, and the steps that it removed."""
         self._memory_use = MemoryUse()
         self._bytes_in_use = 0
         """Bytes of arrays that only the steps keep alive."""
-        self._dropped = Dropped(0, "")
+        self._dropped_cell, self._drop_reason = 0, ""
         self._kinds = Kinds(namespace)
         self._serial = 0
         self._ended: list[Checkpoint] = []
-        """Checkpoints that were killed but may not be gone yet."""
+        """Killed, but maybe not gone yet."""
         self._memory = DirtyPages()
         self._no_fork = no_fork or (
             "" if sys.platform == "linux" else "this system cannot fork it safely"
         )
 
-    # Before a cell
-
     def begin(self, cell: int) -> None:
-        """Start a step for a cell. Cell 0 is the session's own code, and gets none."""
+        """Start a step. Cell 0 is the session's own code, and gets none."""
         if cell == 0:
             return
         self._forget_redo()
@@ -206,8 +175,7 @@ class UndoHistory:
         self._memory.forget(self._steps[0].serial)
 
     def take_checkpoint(self, mentioned: tuple[str, ...]) -> Step | None:
-        """Take a checkpoint, because the cell may change objects in place; returns the step that
-        has it."""
+        """Take a checkpoint before the cell changes objects in place; return its step."""
         if not self._steps or self._steps[-1].serial != self._serial:
             return None
         step = self._steps[-1]
@@ -218,12 +186,9 @@ class UndoHistory:
                 mentioned, self._namespace, self._kinds.is_user_defined
             )
             self._fill(step)
-        except (
-            BaseException
-        ) as error:  # code of an unforeseen object ran and failed; the cell runs anyway
-            step.failure = (
-                f"looking at the variables before cell {step.cell} failed ({_last_line(error)})"
-            )
+        except BaseException as error:  # of an unforeseen object; the cell runs anyway
+            reason = _last_line(error)
+            step.failure = f"looking at the variables before cell {step.cell} failed ({reason})"
         return step
 
     def _new_step(self, cell: int) -> Step:
@@ -275,12 +240,11 @@ class UndoHistory:
         self._bytes_in_use = sum(block.size for block in unused)
 
     def _find_step(self, serial: int) -> Step:
-        undone = [step for each in self._redo for step in (each.before, *each.steps)]
+        undone = [step for before, steps in self._redo for step in (before, *steps)]
         return next(step for step in (*self._steps, *undone) if step.serial == serial)
 
     def audit(self, event: str, args: tuple[Any, ...]) -> None:
-        """Note what a cell does outside the kernel, from an audit event of the interpreter. This
-        runs wherever the event happens, so it does little and never raises."""
+        """Note an effect outside the kernel. Runs wherever the event happens, and never raises."""
         if not self._steps or len(effects := self._steps[-1].side_effects) > MAX_SIDE_EFFECTS:
             return
         effect = read_side_effect(event, args)
@@ -288,8 +252,7 @@ class UndoHistory:
             effects[NotRestored(effect.target, effect.remains)] = None
 
     def enforce_memory_limit(self) -> None:
-        """Drop the oldest steps until the memory limit is met. Called after a cell, when nothing
-        waits."""
+        """Drop the oldest steps until the memory limit is met."""
         while len(self._steps) > 1:
             pids = [step.checkpoint.pid for step in self._steps if step.checkpoint is not None]
             used = self._memory_use.measure(pids, self._max_bytes) if pids else None
@@ -306,14 +269,12 @@ class UndoHistory:
 
     def _drop_oldest(self, why: str) -> None:
         step = self._steps.pop(0)
-        self._dropped = Dropped(step.cell, why)
+        self._dropped_cell, self._drop_reason = step.cell, why
         self._end_checkpoint(step)
 
-    # Asked by the user.
-
     def steps(self) -> list[dict[str, Any]]:
-        """Return the cells that can be undone, the oldest first, with the bytes that only the
-        checkpoint of each has, which are freed when it ends."""
+        """Return the cells that can be undone, oldest first, with the bytes of their
+        checkpoints."""
         found = []
         for step in self._steps:
             sizes = {} if step.checkpoint is None else _rollup(str(step.checkpoint.pid))
@@ -322,7 +283,7 @@ class UndoHistory:
         return found
 
     def answer(self, action: str, cell: int) -> dict[str, Any]:
-        """Do what the host asks for. Raises `UndoError` with a sentence for any failure."""
+        """Raises `UndoError` with a sentence for any failure."""
         try:
             if action == "redo":
                 return self.redo()
@@ -349,7 +310,7 @@ class UndoHistory:
         report = plan.report(self._namespace)
         before = self._new_step(0)
         checkpoint = _first_checkpoint(removed)
-        self._redo.append(Undone(before, removed))
+        self._redo.append((before, removed))
         self._steps = self._steps[: -len(removed)]
         holders = {
             address_of(library.holder): library.holder
@@ -392,12 +353,12 @@ class UndoHistory:
     def invalidate(self, why: str) -> None:
         """Make earlier cells impossible to undo. why: the end of a sentence."""
         if self._steps:
-            self._dropped = Dropped(self._steps[-1].cell, why)
+            self._dropped_cell, self._drop_reason = self._steps[-1].cell, why
         self.end()
 
     def _forget_redo(self) -> None:
-        for undone in self._redo:
-            for step in (undone.before, *undone.steps):
+        for before, steps in self._redo:
+            for step in (before, *steps):
                 self._end_checkpoint(step)
         self._redo = []
 
@@ -411,10 +372,10 @@ class UndoHistory:
         for index, step in enumerate(self._steps):
             if step.cell == cell:
                 return self._steps[index:]
-        if 0 < cell <= self._dropped.cell:
+        if 0 < cell <= self._dropped_cell:
             oldest = f" The oldest that can is cell {self._steps[0].cell}." if self._steps else ""
             raise UndoError(
-                f"Cell {cell} can no longer be undone, because {self._dropped.reason}.{oldest}"
+                f"Cell {cell} can no longer be undone, because {self._drop_reason}.{oldest}"
             )
         raise UndoError(
             f"Cell {cell} cannot be undone: it did not run in this kernel, or it is undone already."
@@ -435,8 +396,8 @@ class UndoHistory:
 
 
 def _first_checkpoint(steps: list[Step]) -> Checkpoint | None:
-    """Return the first checkpoint. The cells before it have changed nothing in place, or the plan
-    names what they have changed."""
+    """Return the first checkpoint; cells before it changed nothing in place, or the plan names
+    it."""
     return next((step.checkpoint for step in steps if step.checkpoint is not None), None)
 
 

@@ -1,41 +1,40 @@
-"""Parts of the objects of libraries that are loaded: arrays, tables, random generators and others
-that are more than they seem to Python."""
+"""Parts of the objects of libraries: arrays, tables, random generators and others."""
 
 from __future__ import annotations
 
-import io
 import marshal
-import math
 import sys
-import warnings
-from typing import Any, Callable, ClassVar
+from typing import Any
 
-from ..objects import ATOMS, address_of, as_library_type, get_if_loaded, is_subclass
+from ..objects import as_library_type, get_if_loaded, is_subclass
 from ..stdlib import late_import
 from .memory import Span, plain_array, tensor_memory
 from .parts import Part, Read, Values, by_class, put_attributes
 
 
-def _array(array: Any) -> Values:
+def _array_owner(array: Any) -> Values:
     numpy_array = get_if_loaded("numpy", "ndarray")
     base, plain = numpy_array.base.__get__(array), plain_array(array)
-    layout = marshal.dumps((plain.shape, plain.strides), 2)
-    start = plain.__array_interface__["data"][0]
-    values = [layout, start, plain.dtype, plain.flags.writeable, base]
-    if is_subclass(type(base), numpy_array):
-        return values
-    if plain.flags.writeable and _is_mapped(base):
-        raise ValueError("others may write to its memory")
-    if plain.dtype.hasobject:
-        if plain.dtype.names is not None:
+    if not is_subclass(type(base), numpy_array):
+        if plain.flags.writeable and _is_mapped(base):
+            raise ValueError("others may write to its memory")
+        if plain.dtype.hasobject and plain.dtype.names is not None:
             raise ValueError("undo does not handle records of objects")
+    return [plain.__array_interface__["data"][0], plain.size, plain.dtype, base]
+
+
+def _array(array: Any) -> Values:
+    numpy_array, plain = get_if_loaded("numpy", "ndarray"), plain_array(array)
+    values = [marshal.dumps((plain.shape, plain.strides), 2), plain.flags.writeable]
+    if plain.dtype.hasobject and not is_subclass(
+        type(numpy_array.base.__get__(array)), numpy_array
+    ):
         values += plain.ravel().tolist()
     return values
 
 
 def _is_mapped(base: Any) -> bool:
-    """Return whether memory is that of a file or shared with other processes: a fork sees what is
-    written there."""
+    """Return whether others may write to the memory, which a fork would see."""
     while type(base) is memoryview:
         base = base.obj
     return is_subclass(type(base), get_if_loaded("mmap", "mmap"))
@@ -48,19 +47,11 @@ def _objects_in(array: Any) -> int:
 
 def _put_array(array: Any, values: Values) -> None:
     numpy = sys.modules["numpy"]
-    layout, _, dtype, writeable, _, *items = values
+    layout, writeable, *items = values
     shape, strides = marshal.loads(layout)
-    plain = plain_array(array)
-    if plain.dtype != dtype:
-        numpy.ndarray.dtype.__set__(array, dtype)
-    if plain.shape != shape:
-        if plain.size == math.prod(shape):
-            numpy.ndarray.shape.__set__(array, shape)
-        else:
-            _set_writeable(array, True)
-            numpy.ndarray.resize(array, shape, refcheck=False)
-        plain = plain_array(array)
-    if plain.strides != strides:
+    if plain_array(array).shape != shape:
+        numpy.ndarray.shape.__set__(array, shape)
+    if plain_array(array).strides != strides:
         numpy.ndarray.strides.__set__(array, strides)
     if items:
         _set_writeable(array, True)
@@ -71,7 +62,7 @@ def _put_array(array: Any, values: Values) -> None:
 
 
 def _set_writeable(array: Any, writeable: bool) -> None:
-    """A view of an array that must not be written is made writeable only while the array may be."""
+    """Make the base writeable meanwhile if it is locked."""
     numpy_array = get_if_loaded("numpy", "ndarray")
     flags, base = numpy_array.flags.__get__(array), numpy_array.base.__get__(array)
     if flags.writeable == writeable:
@@ -142,60 +133,33 @@ def _put_tensor(tensor: Any, values: Values) -> None:
         tensor.grad = grad
 
 
-def _stream(value: Any) -> Values:
-    classes = (get_if_loaded("_io", "StringIO"), get_if_loaded("_io", "BytesIO"))
-    cls = next(cls for cls in classes if is_subclass(type(value), cls))
-    return [None] if cls.closed.__get__(value) else [cls.getvalue(value), cls.tell(value)]
-
-
-def _put_stream(value: Any, values: Values) -> None:
-    if values != [None]:
-        value.seek(0)
-        value.truncate()
-        value.write(values[0])
-        value.seek(values[1])
-
-
-def _words(module: str, name: str) -> Callable[[Any], int]:
-    return lambda value: int(get_if_loaded(module, name).__sizeof__(value)) // 8
-
-
-def _array_of_module(value: Any) -> Values:
-    cls = get_if_loaded("array", "array")
-    return [cls.typecode.__get__(value), cls.tobytes(value)]
-
-
-def _put_array_of_module(value: Any, values: Values) -> None:
-    del value[:]
-    value.frombytes(values[1])
-
-
-def _pickle(value: Any) -> bytes:
+def dump_plain(value: Any) -> bytes:
     return bytes(late_import("pickle").dumps(value, 4))
 
 
-def _unpickle(values: Values) -> Any:
-    return late_import("pickle").loads(values[0])
+def load_plain(data: bytes) -> Any:
+    return late_import("pickle").loads(data)
+
+
+def _load_state(values: Values) -> Any:
+    return load_plain(values[0])
 
 
 def _generator(value: Any) -> Values:
-    bits = getattr(value, "bit_generator", None)
-    return [_pickle(value.get_state(legacy=False) if bits is None else bits.state)]
+    bits = getattr(value, "bit_generator", value)
+    return [dump_plain(bits.state if hasattr(bits, "state") else value.get_state(legacy=False))]
 
 
 def _put_generator(value: Any, state: Any) -> None:
-    if hasattr(value, "bit_generator"):
-        value.bit_generator.state = state
+    bits = getattr(value, "bit_generator", value)
+    if hasattr(bits, "state"):
+        bits.state = state
     else:
         value.set_state(state)
 
 
-def _put_bits(value: Any, state: Any) -> None:
-    value.state = state
-
-
 def _random(value: Any) -> Values:
-    return [_pickle(get_if_loaded("random", "Random").getstate(value))]
+    return [dump_plain(get_if_loaded("random", "Random").getstate(value))]
 
 
 def _put_random(value: Any, state: Any) -> None:
@@ -204,23 +168,16 @@ def _put_random(value: Any, state: Any) -> None:
 
 BY_BASE: dict[tuple[str, str], tuple[Part, ...]] = by_class(
     {
-        "numpy: ndarray": (Part(_array, _put_array, size=_objects_in, has_memory=True),),
+        "numpy: ndarray": (
+            Part(_array_owner, has_memory=True),
+            Part(_array, _put_array, size=_objects_in),
+        ),
         "torch: Tensor": (Part(_tensor, _put_tensor, _check_tensor, has_memory=True),),
-        "numpy.random: Generator RandomState": (Part(_generator, _put_generator, _unpickle),),
-        "numpy.random: BitGenerator": (
-            Part(lambda value: [_pickle(value.state)], _put_bits, _unpickle),
+        "numpy.random: Generator RandomState BitGenerator": (
+            Part(_generator, _put_generator, _load_state),
         ),
-        "random: Random": (Part(_random, _put_random, _unpickle),),
-        "array: array": (
-            Part(_array_of_module, _put_array_of_module, size=_words("array", "array")),
-        ),
-        **{
-            f"_io: {name}": (
-                Part(lambda value: [_stream(value) == [None]]),
-                Part(_stream, _put_stream, size=_words("_io", name)),
-            )
-            for name in ("StringIO", "BytesIO")
-        },
+        "random: Random": (Part(_random, _put_random, _load_state),),
+        "sklearn.tree._tree: Tree": (Part(lambda tree: [dump_plain(tree.__getstate__())]),),
         "pandas.core.internals.managers: SingleBlockManager": (
             Part(_fields(*_MANAGER), put_attributes(*_MANAGER)),
         ),
@@ -229,39 +186,6 @@ BY_BASE: dict[tuple[str, str], tuple[Part, ...]] = by_class(
         "pandas._libs.arrays: NDArrayBacked": (Part(_fields("_ndarray", "_dtype"), _put_backed),),
     }
 )
-"""Classes with the parts of their objects, and of those of derived classes."""
-
-_BY_VALUE = ATOMS | frozenset(
-    map(address_of, (tuple, list, dict, set, frozenset, bytearray, range))
-)
-
-
-def _reduced(value: Any) -> Values:
-    """Return an object of a class in C as its own class writes it. Objects in it of other classes
-    than Python's own count by identity."""
-    array = get_if_loaded("numpy", "ndarray")
-
-    class Pickler(late_import("pickle").Pickler):  # type: ignore[misc]
-        dispatch_table: ClassVar[dict[type, Any]] = {}
-
-        def persistent_id(self, thing: Any) -> int | None:
-            by_value = address_of(type(thing)) in _BY_VALUE
-            return None if thing is value or type(thing) is array or by_value else address_of(thing)
-
-    buffer = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            Pickler(buffer, 4).dump(value)
-        except Exception:  # whatever its class raises
-            return []
-    return [buffer.getvalue()]
-
-
-REDUCED = Part(_reduced)
-"""Reading it takes long, and shows no objects inside."""
-REDUCED_CLASSES = (("sklearn.tree._tree", "Tree"),)
-"""Classes in C of libraries that are compared by what they write of themselves."""
 
 
 def _match(value: Any) -> Values:
@@ -298,9 +222,7 @@ IMMUTABLE: dict[tuple[str, str], Read | None] = by_class(
         "pandas: Timedelta": _fields("_value", "unit"),
         "pandas: Period": _fields("ordinal", "freqstr"),
         "pandas._libs.internals: BlockPlacement": _placement,
-        "struct: Struct": _fields("format"),
         "zoneinfo: ZoneInfo": _fields("key"),
-        "operator: itemgetter attrgetter methodcaller": lambda value: list(value.__reduce__()[1]),
         "pandas._libs.internals: BlockValuesRefs": None,
         "polars.dataframe.frame: PyDataFrame": None,
         "polars.series.series: PySeries": None,
@@ -310,11 +232,8 @@ IMMUTABLE: dict[tuple[str, str], Read | None] = by_class(
         "types: WrapperDescriptorType MethodWrapperType MethodDescriptorType GetSetDescriptorType"
         " ClassMethodDescriptorType MemberDescriptorType NotImplementedType GenericAlias UnionType"
         " CapsuleType": None,
-        "unicodedata: UCD": None,
-        "_json: make_scanner make_encoder": None,
     }
 )
-"""Classes whose objects never change, and what is read of them; None where the objects that hold
-them tell their changes."""
+"""What is read of objects that never change; None where their holders show their changes."""
 SCALAR = Part(_scalar)
 DTYPE = Part(_text)

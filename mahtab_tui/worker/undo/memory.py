@@ -1,8 +1,7 @@
-"""The memory of arrays: where it is, which parts of it were written, and how a checkpoint has it.
+"""The memory of arrays, which parts of it were written, and how a checkpoint has it.
 
-A checkpoint has the same addresses as the kernel. Linux tells which pages a process shares with
-nobody (bit 56 of `/proc/self/pagemap`): one that is still shared with a forked process was not
-written since. This is a hundred times faster than comparing."""
+`/proc/self/pagemap` tells which pages are still shared with a fork, so not written since. This is a
+hundred times faster than comparing."""
 
 from __future__ import annotations
 
@@ -19,11 +18,10 @@ T = TypeVar("T")
 
 PAGE = 4096
 CHUNK = 256 * 1024
-"""Bytes that are compared or copied at a time; they fit into a processor's cache."""
+"""Fits into a processor's cache."""
 _MADV_DONTNEED = 4
 _UNWRITTEN = b"\x80\xa0\xa1"
-"""The highest bytes of a page's entry: present, anonymous, shared with another process; or still
-the page of a file, or of zeros."""
+"""Highest byte of a page's entry: shared with another process, or still of a file, or of zeros."""
 _UNTOUCHED = b"\0"
 
 
@@ -40,7 +38,6 @@ class Span(NamedTuple):
             yield Span(start, min(start + CHUNK, self.end))
 
     def digest(self) -> int:
-        """Return a number that differs if the memory does, but for one chance in very many."""
         parts = ((ctypes.c_char * part.size).from_address(part.start) for part in self.chunks())
         return hash(tuple(hash(part.raw) for part in parts))
 
@@ -50,8 +47,7 @@ class UnreadableMemoryError(Exception):
 
 
 def find_memory(value: Any) -> Span | None:
-    """Return the memory of an array that holds plain data and owns them, or borrows them from
-    something that is no array."""
+    """Return the memory of an array of plain data that is no view of another array."""
     if is_subclass(type(value), get_if_loaded("torch", "Tensor")):
         return tensor_memory(value)
     array = get_if_loaded("numpy", "ndarray")
@@ -72,8 +68,7 @@ def find_memory(value: Any) -> Span | None:
 
 
 def plain_array(value: Any) -> Any:
-    """Return an array of a derived class as a plain one over the same memory, by no code of the
-    class."""
+    """View an array as numpy's own class, without code of a derived class."""
     array = get_if_loaded("numpy", "ndarray")
     return value if type(value) is array else array.view(value, array)
 
@@ -89,8 +84,8 @@ def tensor_memory(tensor: Any) -> Span | None:
 
 
 def _matching_pages(process: str, span: Span, ignored: bytes) -> list[Span]:
-    """Return the parts of a span in whose pages' entries the highest byte is none of these; all of
-    it, if Linux does not tell."""
+    """Return the parts of a span whose pages' flags are none of these; all if Linux does not
+    tell."""
     first, last = span.start // PAGE, -(-span.end // PAGE)
     try:
         with open(f"/proc/{process}/pagemap", "rb", buffering=0) as pagemap:
@@ -127,21 +122,18 @@ def _clip(spans: list[Span], block: Span) -> list[Span]:
 
 
 class _Interval(NamedTuple):
-    """The memory that was written after a checkpoint was forked, and before something else was."""
+    """Written between a checkpoint's fork and the next one."""
 
     serial: int
-    """The step of the checkpoint."""
     seen: frozenset[Span]
-    """The blocks that were examined."""
     written: list[Span]
 
 
 class DirtyPages:
-    """Which parts of arrays' memory may have been written since each checkpoint was forked.
+    """Which parts of arrays may have been written since each checkpoint was forked.
 
-    Linux tells only what was written since the last fork of all, whoever forked. Therefore it is
-    asked before every fork.
-    """
+    Linux only tells what was written since the last fork of all, so it is asked before every
+    fork."""
 
     def __init__(self) -> None:
         self._intervals: list[_Interval] = []
@@ -152,7 +144,6 @@ class DirtyPages:
         os.register_at_fork(before=lambda: (method := note()) and method())
 
     def fork(self, serial: int, blocks: frozenset[Span], fork: Callable[[], T]) -> T:
-        """Fork the checkpoint of a step. blocks: the memory of all arrays."""
         self._before_fork(blocks)
         self._own_fork = True
         try:
@@ -187,8 +178,7 @@ class _IoVec(ctypes.Structure):
 
 
 class CheckpointMemory:
-    """The memory of a forked process. Its methods raise `UnreadableMemoryError` if Linux does not
-    allow it, or if the process has ended."""
+    """The memory of a forked process. Methods raise `UnreadableMemoryError`."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -196,8 +186,7 @@ class CheckpointMemory:
         self._buffer = ctypes.create_string_buffer(CHUNK)
 
     def touched(self, spans: Iterable[Span]) -> list[Span]:
-        """Return the pages that one of the two processes has ever touched. All others are the same,
-        since memory begins with zeros."""
+        """Return the pages that either process ever touched; all others are zeros in both."""
         processes = ("self", str(self._pid))
         return [
             part
@@ -216,15 +205,12 @@ class CheckpointMemory:
         return False
 
     def copy(self, span: Span, to: int, *, drop: bool = False) -> None:
-        """Copy a part of its memory to an address of ours. drop: faster, but if it fails, what was
-        there is lost."""
+        """Copy to an address of ours. drop: faster, but a failure loses what was there."""
         # Give the pages back that will be overwritten: Linux would copy each page that is shared
         # with a checkpoint first, which takes four times as long.
         first, last = -(-to // PAGE) * PAGE, (to + span.size) // PAGE * PAGE
         if drop and last - first >= CHUNK:
-            self._c.madvise(  # slower if that fails
-                ctypes.c_void_p(first), ctypes.c_size_t(last - first), _MADV_DONTNEED
-            )
+            self._c.madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), _MADV_DONTNEED)
         for chunk in span.chunks():
             self._read(chunk, to + chunk.start - span.start)
 

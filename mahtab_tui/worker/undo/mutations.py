@@ -18,24 +18,20 @@ if TYPE_CHECKING:
     from .history import Step
 
 WALK_SECONDS = 0.1
-"""Seconds of computing for a walk. The limits below end it much earlier, unless an object takes
-long."""
+"""Of computing; the limits below usually end it earlier."""
 MENTIONED_LIMITS = Limits(work=1_200, size=10_000)
-"""For all names that the cell mentions."""
 OTHER_LIMITS = Limits(work=300, size=1_000)
-"""For all other names, and the user's modules, through which it can also reach objects."""
+"""Other names, and the user's modules, can also reach objects."""
 MAX_COMPARED_BYTES = 64 * 2**20
-"""Bytes of arrays to read after a cell."""
 _CONTAINERS = frozenset(map(address_of, (list, tuple, dict)))
 _MAX_VALUES = 250_000
-"""Maximum number of values of a container of plain values that is hashed, including all containers
-inside it, because the walk cannot read that many objects."""
+"""Including those in containers inside it."""
 
 
 class Mutations(NamedTuple):
     changed: frozenset[str]
     unknown: frozenset[str]
-    """Names mentioned by the cell whose objects could not be compared completely."""
+    """Names mentioned by the cell that could not be compared completely."""
 
 
 class MutationDetector:
@@ -48,8 +44,8 @@ class MutationDetector:
         mentioned: tuple[str, ...],
         take_checkpoint: Callable[[tuple[str, ...]], Step | None],
     ) -> None:
-        """mentioned: the names in the cell's code, which come first. take_checkpoint: returns the
-        step that knows the state before the cell, if that can be undone."""
+        """mentioned: names in the cell's code. take_checkpoint: returns the step with the state
+        before the cell."""
         self._namespace = namespace
         self._kinds = kinds
         self.mentioned = mentioned
@@ -93,7 +89,7 @@ class MutationDetector:
             found.update(address for block in blocks for address in owners[block])
         too_large = self._side_state.find_too_large(MAX_COMPARED_BYTES)
         changed.update(
-            address_of(each.value) for each in self._side_state.find_differences(too_large)
+            address_of(value) for value, _ in self._side_state.find_differences(too_large)
         )
         unknown = unknown - self._side_state.addresses | too_large
         return self._to_mutations(named, graph, changed, unknown)
@@ -141,8 +137,7 @@ class MutationDetector:
         }
 
     def _walk(self, named: dict[str, Any]) -> tuple[Graph, bool]:
-        """Walk through everything reachable; also returns whether that is everything below the
-        names that the cell mentions."""
+        """Return also whether all below the mentioned names was reached."""
         graph = Graph(self._kinds, clock=time.thread_time)
         until = time.thread_time() + WALK_SECONDS
         others = [*(value for _, value in self._kinds.shared_objects), *named.values()]
@@ -159,7 +154,7 @@ class MutationDetector:
                 gc.enable()
 
     def _find_written(self, blocks: set[Span]) -> tuple[set[Span], set[Span]]:
-        """Return the blocks whose memory differs, and those of which that cannot be found out."""
+        """Return the blocks whose memory differs, and those of which that is unknown."""
         if self._step is None or self._step.checkpoint is None:
             now = _digests(blocks & self._digests.keys())
             return {
@@ -192,8 +187,8 @@ def _digests(blocks: set[Span]) -> dict[Span, int]:
 
 
 def _plain_digest(value: Any) -> int | None:
-    """Return a number for the contents of lists, tuples and dicts; None if they contain other than
-    plain values, or too many. Runs no user code."""
+    """Hash lists, tuples and dicts; None for other than plain values, or too many. Runs no user
+    code."""
     if address_of(type(value)) not in _CONTAINERS:
         return None
     level, left = [value], _MAX_VALUES
@@ -209,5 +204,5 @@ def _plain_digest(value: Any) -> int | None:
         level = [each for each in items if address_of(type(each)) not in ATOMS] if types else []
     try:  # later formats tell whether a text is interned, and that may change
         return hash(marshal.dumps(value, 0))
-    except ValueError:  # too deep
+    except ValueError:
         return None

@@ -1,20 +1,12 @@
 """Parts of Python's own objects: the values inside each kind of object, read and put back.
 
-    kind of object                      parts
-    list, deque, tuple, set, dict       its items
-    instances of classes                `__dict__` and slots
-    functions, cells, classes           code, defaults, contents, attributes
-    arrays and tables                   see `library_parts`
-
-An undo leaves opaque objects alone. It compares only how far they have got; if that differs, they
-are named as not restored."""
+Opaque objects are only compared by how far they have got, and then named as not restored."""
 
 from __future__ import annotations
 
 import collections
 import functools
 import gc
-import itertools
 import sys
 import types
 from functools import partial
@@ -40,16 +32,15 @@ Read = Callable[[Any], Values]
 class Part(NamedTuple):
     read: Read
     write: Callable[[Any, Any], object] | None = None
-    """Puts values back into an object; None where an object of this kind never changes. Runs no
-    code of the user's classes."""
+    """Puts values back, without code of the user's classes; None if such an object never
+    changes."""
     convert: Callable[[Values], Any] = lambda values: values
-    """Makes of the values what `write` wants. Code of the user's classes (the hash of a key) runs
-    in here."""
+    """Makes of the values what `write` wants. May run the user's code, such as the hash of a
+    key."""
     ordered: bool = True
     size: Callable[[Any], int] | None = None
-    """How many values there are, where that may be very many; eight bytes count as one."""
+    """Number of values; eight bytes count as one."""
     has_memory: bool = False
-    """Such an object may be an array (see `memory.find_memory`)."""
 
     def prepare(self, value: Any, values: Values) -> Callable[[], object]:
         assert self.write is not None
@@ -57,7 +48,7 @@ class Part(NamedTuple):
 
 
 def by_class(table: dict[str, T]) -> dict[tuple[str, str], T]:
-    """Return a table by module and class. Each row of it is written as ``modules: classes``."""
+    """Make a table by module and class of rows ``modules: classes``."""
     return {
         (module, name): value
         for row, value in table.items()
@@ -68,14 +59,12 @@ def by_class(table: dict[str, T]) -> dict[tuple[str, str], T]:
 
 
 class OpaqueKind(NamedTuple):
+    """Objects that an undo leaves alone."""
+
     noun: str
-    """Name for one of them in sentences."""
-    reason: str
-    """Why an undo leaves it alone."""
     read_progress: Read | None = None
-    """Reads how far one has got; None if nobody knows."""
+    """None if nobody knows how far one has got."""
     has_finalizer: bool = True
-    """Something happens when one ends."""
 
 
 _FRAME_TYPES = frozenset(map(address_of, (types.FrameType, types.CodeType, types.FunctionType)))
@@ -90,8 +79,7 @@ def _generator(value: Any) -> Values:
 
 
 def _inside_generator(value: Any, frame: Any) -> Values:
-    """Return the local variables and, from Python 3.11 on, internal values of loops, such as their
-    iterators."""
+    """Return local variables and, from Python 3.11 on, loops' iterators."""
     if sys.version_info < (3, 11):
         return [*frame.f_locals.values()]
     return [
@@ -102,8 +90,7 @@ def _inside_generator(value: Any, frame: Any) -> Values:
 
 
 def _library_attribute(value: Any, name: str) -> Any:
-    """Return an attribute as defined by the library's class, whatever a derived class of the user's
-    defines."""
+    """Return an attribute as the library's class defines it."""
     for base in mro_of(type(value)):
         if name in class_dict(base) and class_module(base).partition(".")[0] in _PACKAGES:
             return class_dict(base)[name].__get__(value)
@@ -114,11 +101,13 @@ def _call(name: str) -> Read:
     return lambda value: [_library_attribute(value, name)()]
 
 
-def _fields(*names: str) -> Read:
-    return lambda value: [
-        own_dict(value)[name] if name in own_dict(value) else _library_attribute(value, name)
-        for name in names
-    ]
+def _attributes_only(value: Any) -> Values:
+    return []
+
+
+def _transaction(connection: Any) -> Values:
+    names = ("total_changes", "in_transaction")
+    return [_library_attribute(connection, name) for name in names]
 
 
 def _mapped(value: Any) -> Values:
@@ -128,9 +117,9 @@ def _mapped(value: Any) -> Values:
     return [_library_attribute(value, "tell")()]
 
 
-def _rest(value: Any) -> Values:
-    cls: Any = type(value)
-    return list(cls.__reduce__(value)[1][0])
+def _iterator(value: Any) -> Values:
+    remaining = getattr(type(value), "__length_hint__", lambda value: 0)
+    return [remaining(value), *gc.get_referents(value)]
 
 
 def _lock(value: Any) -> Values:
@@ -141,81 +130,47 @@ def _cached(value: Any) -> Values:
     return [*_library_attribute(value, "cache_info")(), *gc.get_referents(value)]
 
 
-_ADVANCED = "it has advanced and cannot be restored"
-_ACQUIRED = "it was acquired or released"
 _OPAQUE = by_class(
     {
         "builtins: generator coroutine async_generator": OpaqueKind(
-            "a generator or coroutine", _ADVANCED, _generator
+            "a generator or coroutine", _generator
         ),
-        "builtins: dict_keyiterator dict_valueiterator dict_itemiterator set_iterator"
-        " dict_reversekeyiterator dict_reversevalueiterator dict_reverseitemiterator": OpaqueKind(
-            "an iterator", _ADVANCED, _rest, has_finalizer=False
+        "builtins: list_iterator list_reverseiterator tuple_iterator str_iterator str_ascii_iterator"
+        " bytes_iterator bytearray_iterator range_iterator longrange_iterator set_iterator"
+        " dict_keyiterator dict_valueiterator dict_itemiterator dict_reversekeyiterator"
+        " dict_reversevalueiterator dict_reverseitemiterator reversed enumerate zip map filter": OpaqueKind(
+            "an iterator", _iterator, has_finalizer=False
         ),
-        "_thread: lock LockType": OpaqueKind(
-            "a lock", _ACQUIRED, _call("locked"), has_finalizer=False
-        ),
-        "_thread: RLock": OpaqueKind("a lock", _ACQUIRED, _lock, has_finalizer=False),
+        "_thread: lock LockType": OpaqueKind("a lock", _call("locked"), has_finalizer=False),
+        "_thread: RLock": OpaqueKind("a lock", _lock, has_finalizer=False),
         "threading: Thread Timer _MainThread _DummyThread": OpaqueKind(
-            "a thread",
-            "a thread that was started or has ended cannot be restored",
-            _call("is_alive"),
+            "a thread", _call("is_alive")
         ),
-        "threading: Event": OpaqueKind(
-            "a threading event", "it was set or cleared", _call("is_set")
-        ),
+        "threading: Event": OpaqueKind("a threading event", _call("is_set")),
         "threading _thread multiprocessing queue _queue:": OpaqueKind(
-            "an object shared by threads or processes",
-            "it is shared with other threads or processes",
+            "an object shared by threads or processes"
         ),
-        "concurrent.futures: Future": OpaqueKind("a future", _ADVANCED, _call("done")),
-        "concurrent.futures:": OpaqueKind(
-            "a pool of threads or processes", "it was shut down", _fields("_shutdown")
-        ),
-        "asyncio _asyncio: Task Future": OpaqueKind("a task", _ADVANCED, _call("done")),
-        "asyncio _asyncio contextvars _contextvars:": OpaqueKind(
-            "a part of the event loop", "it belongs to the event loop"
-        ),
-        "subprocess: Popen": OpaqueKind(
-            "a process", "the process has ended", _fields("returncode")
-        ),
-        "socket _socket ssl _ssl sqlite3 _sqlite3 duckdb _duckdb:": OpaqueKind(
-            "a connection", "a connection cannot be restored"
-        ),
-        "sqlite3 _sqlite3: Connection": OpaqueKind(
-            "a connection",
-            "what was written to the database stays",
-            _fields("total_changes", "in_transaction"),
-        ),
-        "mmap: mmap": OpaqueKind(
-            "memory mapped to a file",
-            "it shares its memory with a file or with other processes",
-            _mapped,
-        ),
-        "io _io _pyio tempfile selectors mmap:": OpaqueKind(
-            "an open file", "what was written to a file stays"
-        ),
+        "concurrent.futures: Future": OpaqueKind("a future", _call("done")),
+        "concurrent.futures:": OpaqueKind("a pool of threads or processes", _attributes_only),
+        "asyncio _asyncio: Task Future": OpaqueKind("a task", _call("done")),
+        "asyncio _asyncio contextvars _contextvars:": OpaqueKind("a part of the event loop"),
+        "subprocess: Popen": OpaqueKind("a process", _attributes_only),
+        "socket _socket ssl _ssl sqlite3 _sqlite3 duckdb _duckdb:": OpaqueKind("a connection"),
+        "sqlite3 _sqlite3: Connection": OpaqueKind("a connection", _transaction),
+        "mmap: mmap": OpaqueKind("memory mapped to a file", _mapped),
+        "io _io _pyio tempfile selectors mmap:": OpaqueKind("an open file"),
         "functools: _lru_cache_wrapper": OpaqueKind(
-            "a cached function", "its cache stays", _cached, has_finalizer=False
+            "a cached function", _cached, has_finalizer=False
         ),
-        "builtins: traceback": OpaqueKind(
-            "a traceback",
-            "it cannot be restored",
-            lambda value: [value.tb_lineno, value.tb_lasti, value.tb_next],
-        ),
-        "builtins: frame": OpaqueKind("a frame", "it cannot be restored"),
     }
 )
-"""A row without a class is about all other classes of these modules, and of modules in them."""
+"""A row without a class is about all other classes of these modules and their submodules."""
 _PACKAGES = frozenset(module.partition(".")[0] for module, _ in _OPAQUE)
-_IN_MEMORY = frozenset(("StringIO", "BytesIO"))
-"""Classes of `io` that are not files."""
 _FILES = frozenset("TextIOWrapper BufferedReader BufferedWriter BufferedRandom FileIO".split())
 
 
 def file_class(cls: type) -> Any:
-    """Return the class of `io` that a class of files is derived from; None for other classes. The
-    position of such an object is noted (see `process_state.SideState`)."""
+    """Return the class of `io` that a class of files is derived from."""
     for base in mro_of(cls):
         if name_of(base) in _FILES and class_module(base) == "_io":
             return base
@@ -223,11 +178,10 @@ def file_class(cls: type) -> Any:
 
 
 def opaque_kind(cls: type) -> OpaqueKind | None:
-    """Return the kind of a class that an undo does not touch, judged by its bases; None for other
-    classes."""
+    """Return the kind of a class that an undo does not touch, judged by its bases."""
     bases = mro_of(cls)[:-1]
     if is_subclass(cls, BaseException) or any(
-        name_of(base) in _IN_MEMORY and class_module(base) == "_io" for base in bases
+        name_of(base) in ("StringIO", "BytesIO") and class_module(base) == "_io" for base in bases
     ):
         return None
     for base in bases:
@@ -241,8 +195,7 @@ def opaque_kind(cls: type) -> OpaqueKind | None:
 
 
 def progress_part(cls: type, kind: OpaqueKind) -> Part:
-    """Return how far an object has got, as a part that never changes in place; for derived classes
-    with their attributes."""
+    """Tell how far an object has got; of derived classes also attributes."""
     is_derived = class_module(cls).partition(".")[0] not in _PACKAGES
 
     def read(value: Any) -> Values:
@@ -296,7 +249,7 @@ def _put_deque(items: Any, values: Values) -> None:
 
 
 _CACHES = frozenset({"_cache", "_item_cache", "_cacher", "_id"})
-"""Attributes in which pandas caches results; reading a table changes them."""
+"""In these pandas caches results when a table is read."""
 
 
 def _without_caches(value: Any) -> Values:
@@ -326,22 +279,19 @@ def _get(slot: Any, value: Any) -> Any:
         return MISSING
 
 
-def _descriptor_part(find: Callable[[type], list[Any]]) -> Part:
-    """Make the part whose values are read by descriptors. find: returns those of a class."""
+def _slots(value: Any) -> Values:
+    return [_get(slot, value) for slot in slot_descriptors(type(value))]
 
-    def put(value: Any, values: Values) -> None:
-        for slot, wanted in zip(find(type(value)), values):
-            if wanted is MISSING and _get(slot, value) is not MISSING:
-                slot.__delete__(value)
-            elif _get(slot, value) is not wanted:
-                slot.__set__(value, wanted)
 
-    return Part(lambda value: [_get(slot, value) for slot in find(type(value))], put)
+def _put_slots(value: Any, values: Values) -> None:
+    for slot, wanted in zip(slot_descriptors(type(value)), values):
+        if wanted is MISSING and _get(slot, value) is not MISSING:
+            slot.__delete__(value)
+        elif _get(slot, value) is not wanted:
+            slot.__set__(value, wanted)
 
 
 def put_attributes(*names: str) -> Callable[[Any, Values], None]:
-    """Return the `write` of a part whose values are these attributes."""
-
     def put(value: Any, values: Values) -> None:
         for name, wanted in zip(names, values):
             setattr(value, name, wanted)
@@ -414,43 +364,12 @@ def _put_module(module: Any, wanted: Any) -> None:
             names[name] = value
 
 
-_BY_DESCRIPTOR = (types.GetSetDescriptorType, types.MemberDescriptorType)
-
-
-def _exception_slots(cls: type) -> list[Any]:
-    """Return the fields of an exception defined by C classes, without its attributes."""
-    in_c = [base for base in mro_of(cls) if class_module(base) == "builtins" and base is not object]
-    return [
-        slot
-        for base in in_c
-        for name, slot in class_dict(base).items()
-        if type(slot) in _BY_DESCRIPTOR and name not in ("__dict__", "characters_written")
-    ]
-
-
-def _iterator(cls: Any) -> tuple[type, Part]:
-    """Make the part of an iterator that tells what it goes through, and how far it got."""
-
-    def read(value: Any) -> Values:
-        make, inside, *state = cls.__reduce__(value)
-        if make is not iter:
-            return [make.__name__, *inside, *state]
-        (inside,) = inside
-        if type(inside) is range:
-            return [inside.start, inside.stop, inside.step, *state]
-        # An exhausted iterator has a new list.
-        return [inside, *state] if state else [type(inside).__name__, *inside]
-
-    return cls, Part(read)
-
-
 def _exact(cls: type, read: Callable[[Any], Any]) -> tuple[type, Part]:
     return cls, Part(lambda value: [read(value)])
 
 
 def _own_fields(cls: type, *names: str) -> tuple[type, Part]:
-    """Make the part whose values are fields as this class defines them, whatever a derived class
-    says."""
+    """Read fields as this class defines them."""
     slots = [class_dict(cls)[name] for name in names]
     return cls, Part(lambda value: [slot.__get__(value) for slot in slots])
 
@@ -459,19 +378,13 @@ def _sequence(cls: Any) -> Read:
     return lambda value: list(cls.__iter__(value))
 
 
-_EMPTY: tuple[Any, ...] = ([], (), "", "\u0100", b"", bytearray(), range(0), range(2**70))
-_ITERATORS: tuple[Any, ...] = (
-    *dict.fromkeys(type(iter(empty)) for empty in _EMPTY),
-    *(type(reversed([])), reversed, enumerate, zip, map, filter, itertools.count, itertools.repeat),
-)
-
 ATTRIBUTES = Part(
     lambda value: _items(own_dict(value)),
     lambda value, wanted: _put_dict(own_dict(value), wanted),
     pairs,
 )
 PANDAS_ATTRIBUTES = Part(_without_caches, _put_without_caches, pairs)
-SLOTS = _descriptor_part(slot_descriptors)
+SLOTS = Part(_slots, _put_slots)
 CLASS = Part(_class, _put_class)
 MODULE = Part(_module, _put_module, pairs)
 FUNCTION = Part(_function, put_attributes(*_FUNCTION_FIELDS))
@@ -518,12 +431,9 @@ BUILTINS: tuple[tuple[type, Part], ...] = (
     _own_fields(slice, "start", "stop", "step"),
     (memoryview, Part(lambda value: [value.obj])),
     (types.MappingProxyType, Part(gc.get_referents)),
-    (BaseException, _descriptor_part(_exception_slots)),
-    *map(_iterator, _ITERATORS),
     _exact(int, int.__pos__),
     _exact(float, float.__pos__),
     _exact(complex, complex.__pos__),
     _exact(str, lambda value: str.__getitem__(value, slice(None))),
     _exact(bytes, lambda value: bytes.__getitem__(value, slice(None))),
 )
-"""Classes with the part of their objects, and of those of derived classes."""

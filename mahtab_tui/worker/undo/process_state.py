@@ -1,12 +1,7 @@
-"""State besides that of objects: settings of the process, the attributes of libraries, and objects
-whose state a fork does not keep.
+"""State besides that of objects: settings, attributes of libraries, and what a fork does not keep.
 
-A fork shares the position in a file. Polars never changes the data of a column that two tables
-share, so a second table keeps all of the first.
-
-Not included, because it cannot be read cheaply or cannot be set back: trace and profile functions,
-the priority, file locks, loaded modules, and state that libraries keep in their own variables.
-"""
+A fork shares the position in a file. Trace functions, priority, file locks, loaded modules and
+state inside libraries are not included."""
 
 from __future__ import annotations
 
@@ -37,6 +32,7 @@ from ..objects import (
     name_of,
     own_dict,
 )
+from .library_parts import dump_plain, load_plain
 from .parts import file_class
 
 
@@ -62,8 +58,8 @@ class ReleasedObject:
         return self._reference is not None and self._reference() is None
 
     def value(self, now: Any) -> Any:
-        """Return the object; `MISSING` if it has ended, or if nobody knows. now: what may still be
-        the same object."""
+        """Return the object; `MISSING` if it ended or is unknown. now: what may be the same
+        object."""
         if self._reference is None:
             return now if address_of(now) == self.address else MISSING
         found = self._reference()
@@ -74,19 +70,15 @@ _REFERENCES: Any = type.__dict__["__weakrefoffset__"].__get__
 
 
 class LibrarySnapshot(NamedTuple):
-    """The attributes of a module or class of a library, which code can replace."""
+    """The attributes of a library's module or class, which code can replace."""
 
     holder: Any
     label: str
     values: dict[str, Any]
 
     def iter_changes(self, mentioned: Collection[str]) -> Iterator[tuple[str, Any, Any]]:
-        """Yield the attributes that were replaced since, and their values then and now (`MISSING`
-        if there is none).
-
-        mentioned: names in the code that ran; others count only if they are public, because
-        libraries note things in private ones.
-        """
+        """Yield the replaced attributes with their values then and now. mentioned: names in the
+        code that ran; of others only public ones count."""
         now = _attributes(self.holder)
         for name in dict.fromkeys((*self.values, *now)):
             then, value = self.values.get(name, MISSING), now.get(name, MISSING)
@@ -118,7 +110,6 @@ class LibrarySnapshot(NamedTuple):
 
 _ALWAYS = ("builtins", "sys")
 _MAX_LIBRARIES = 60
-"""Modules and classes of libraries that are looked at for one cell."""
 _MAX_ITEMS = 1_000
 _KERNEL_ATTRIBUTES = frozenset(
     "sys.stdin sys.stdout sys.stderr sys.path sys.modules sys.last_exc sys.last_type sys.last_value"
@@ -153,14 +144,13 @@ _CHANGEABLE = 1 << 9
 def take_library_snapshots(
     mentioned: Iterable[str], namespace: dict[str, Any], is_own: Callable[[Any], bool]
 ) -> list[LibrarySnapshot]:
-    """Return the modules and classes of libraries that code mentions, as they are."""
     names = tuple(mentioned)
     pending = [
         *(sys.modules.get(name) for name in _ALWAYS),
         *(namespace.get(name) for name in names),
     ]
     found: dict[int, Any] = {}
-    for value in pending:  # it grows meanwhile
+    for value in pending:
         if len(found) == _MAX_LIBRARIES:
             break
         module = is_module(value)
@@ -176,7 +166,7 @@ def take_library_snapshots(
 
 
 def take_library_snapshot(holder: Any) -> LibrarySnapshot:
-    """Return a module or class as it is; objects that may have to end are not kept alive by this."""
+    """Keeps no objects alive that may have to end."""
     values = {
         name: value if _has_no_finalizer(value) else ReleasedObject(value)
         for name, value in _attributes(holder).items()
@@ -199,22 +189,12 @@ def _attributes(holder: Any) -> dict[str, Any]:
     return dict(class_dict(holder)) if is_class(holder) else dict(own_dict(holder))
 
 
-class Difference(NamedTuple):
-    value: Any
-    action: Action
-    obstacle: str
-    """Why it cannot be put back; empty if it can."""
-
-
 class _SideKind(NamedTuple):
-    """A kind of object whose state a fork does not keep, or does not show."""
+    """Objects whose state a fork does not keep, or does not show."""
 
     read: Callable[[Any], Any]
     is_same: Callable[[Any, Any], bool]
-    """Compares two states."""
-    write: Callable[[Any, Any], object]
-    find_obstacle: Callable[[Any, Any], str] = lambda then, now: ""
-    """Returns why a state cannot be put back."""
+    write: Callable[[Any, Any], object] | None
 
 
 class SideState:
@@ -234,11 +214,9 @@ class SideState:
                 self._entries.append((_reference(value), kind, kind.read(value)))
                 addresses.append(address_of(value))
         self.addresses = frozenset(addresses)
-        """The addresses of the objects."""
 
     def find_too_large(self, most: int) -> frozenset[int]:
-        """Return the addresses of tables that are too large to be compared within this number of
-        bytes in total, starting with the smallest."""
+        """Return the addresses of tables beyond so many bytes in total, smallest first."""
         found = set()
         tables = [
             (then.estimated_size(), address_of(reference()))
@@ -251,20 +229,25 @@ class SideState:
                 found.add(address)
         return frozenset(found)
 
-    def find_differences(self, without: frozenset[int] = frozenset()) -> Iterator[Difference]:
-        """Yield the objects that have changed. without: the addresses of tables to leave out."""
+    def find_differences(
+        self, without: frozenset[int] = frozenset()
+    ) -> Iterator[tuple[Any, Action | None]]:
+        """Yield the changed objects, and how to put them back, if possible. without: addresses of
+        tables."""
         for reference, kind, then in self._entries:
             value = reference()
             if value is None or address_of(value) in without:
                 continue
             now = kind.read(value)
-            if not kind.is_same(then, now):
+            if kind.is_same(then, now):
+                continue
+            action = None
+            if kind.write is not None:
                 write = partial(kind.write, value)
                 action = Action(partial(write, then), partial(write, now))
-                yield Difference(value, action, kind.find_obstacle(then, now))
+            yield value, action
 
     def find_started_threads(self) -> list[NotRestored]:
-        """Return the threads that were started since and still run."""
         return [
             NotRestored(thread.name, "this thread was started and is still running")
             for number, thread in _threads().items()
@@ -305,15 +288,12 @@ def _is_ours(thread: Any) -> bool:
     return type(found) is str and f"{found}.".startswith(f"{package}.")
 
 
-_CLOSED = -1
-
-
 def _read_position(value: Any) -> int | None:
-    """Return how far a file is read or written; None if that is not known."""
+    """Return how far a file is read or written; -1 if it is closed, None if unknown."""
     cls = file_class(type(value))  # whose methods are used, whatever a derived class says
     try:
         if cls.closed.__get__(value):
-            return _CLOSED
+            return -1
         if not cls.seekable(value):
             return 0
         # Asking a text file that is written would write what waits in it.
@@ -356,27 +336,19 @@ _TENSOR = _SideKind(
     lambda then, now: _layout(then) == _layout(now),
     lambda tensor, data: setattr(tensor, "data", data),
 )
-_FILE = _SideKind(
-    _read_position,
-    lambda then, now: bool(then == now),
-    lambda file, position: None,
-    lambda then, now: (
-        "it was closed"
-        if now == _CLOSED
-        else "its position stays, and what was written to a file stays"
-    ),
-)
+_FILE = _SideKind(_read_position, lambda then, now: bool(then == now), None)
 
 
 class Setting(NamedTuple):
     label: str
     read: Callable[[], Any]
-    """Reads it as plain values that can be compared. May raise anything if it does not exist."""
-    write: Callable[[Any], object]
+    """Returns plain values to compare. May raise anything if the library is not loaded."""
+    write: Callable[[Any], object] | None = None
+    """None if it is not put back."""
 
 
 _SIZE = ("COLUMNS", "LINES")
-"""Variables that the program sets itself when the screen's size changes."""
+"""The program sets these when the screen's size changes."""
 
 
 def _environment() -> dict[str, str]:
@@ -392,8 +364,6 @@ def _write_environment(wanted: dict[str, str]) -> None:
 
 
 def _list_setting(module: str, name: str, after: Callable[[], object] = lambda: None) -> Setting:
-    """Make the setting that is a list of a module: which list it is, and its items."""
-
     def read() -> Any:
         value = getattr(sys.modules[module], name)
         return value, list(value)
@@ -414,34 +384,11 @@ def _note_new_filters() -> None:
 
 
 def _function_setting(module: str, read: str, write: str, named: bool = False) -> Setting:
-    """Make the setting that functions of a module read and write. named: written by keywords."""
-
     def write_setting(wanted: Any) -> None:
         function = getattr(sys.modules[module], write)
         function(**wanted) if named else function(wanted)
 
     return Setting(f"{module}.{read}", lambda: getattr(sys.modules[module], read)(), write_setting)
-
-
-def _numpy_random() -> Any:
-    name, keys, *rest = sys.modules["numpy.random"].get_state()
-    return (name, keys.tobytes(), *rest)
-
-
-def _write_numpy_random(wanted: Any) -> None:
-    numpy = sys.modules["numpy"]
-    numpy.random.set_state((wanted[0], numpy.frombuffer(wanted[1], dtype="uint32"), *wanted[2:]))
-
-
-def _write_torch_random(wanted: bytes) -> None:
-    torch = sys.modules["torch"]
-    torch.set_rng_state(torch.tensor(list(wanted), dtype=torch.uint8))
-
-
-def _write_gc(wanted: Any) -> None:
-    (gc.enable if wanted[0] else gc.disable)()
-    gc.set_threshold(*wanted[1])
-    gc.set_debug(wanted[2])
 
 
 _SIGNALS = tuple(
@@ -453,22 +400,9 @@ _getsignal: Any = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
 """Quicker, because it does not create enum members."""
 
 
-def _write_handlers(wanted: list[Any]) -> None:
-    for number, handler in zip(_SIGNALS, wanted):
-        if handler is not None and _getsignal(number) is not handler:
-            signal.signal(number, handler)
-
-
 _LIMITS = tuple(
     sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
 )
-
-
-def _write_limits(wanted: list[tuple[int, int]]) -> None:
-    for number, (soft, _) in zip(_LIMITS, wanted):
-        now, hard = resource.getrlimit(number)
-        if now != soft:
-            resource.setrlimit(number, (soft, hard))
 
 
 def _umask() -> int:
@@ -500,18 +434,6 @@ def _logging() -> Any:
     return root.level, list(root.handlers), root.manager.disable
 
 
-def _write_logging(wanted: Any) -> None:
-    root = sys.modules["logging"].root
-    root.setLevel(wanted[0])
-    root.handlers[:] = wanted[1]
-    root.manager.disable = wanted[2]
-
-
-def _set_locale(wanted: str | None = None) -> Any:
-    locale = sys.modules["locale"]
-    return locale.setlocale(locale.LC_ALL, wanted)
-
-
 _SETTINGS = (
     Setting("os.environ", _environment, _write_environment),
     Setting("working directory", os.getcwd, os.chdir),
@@ -522,7 +444,11 @@ _SETTINGS = (
         lambda: sys.modules["random"].getstate(),
         lambda wanted: sys.modules["random"].setstate(wanted),
     ),
-    Setting("numpy.random", _numpy_random, _write_numpy_random),
+    Setting(
+        "numpy.random",
+        lambda: dump_plain(sys.modules["numpy.random"].get_state()),
+        lambda wanted: sys.modules["numpy.random"].set_state(load_plain(wanted)),
+    ),
     Setting(
         "decimal context",
         lambda: sys.modules["decimal"].getcontext().__reduce__()[1],
@@ -535,17 +461,19 @@ _SETTINGS = (
     _function_setting("socket", "getdefaulttimeout", "setdefaulttimeout"),
     _function_setting("numpy", "get_printoptions", "set_printoptions", named=True),
     _function_setting("numpy", "geterr", "seterr", named=True),
-    Setting("gc", lambda: (gc.isenabled(), gc.get_threshold(), gc.get_debug()), _write_gc),
-    Setting("signal handlers", lambda: list(map(_getsignal, _SIGNALS)), _write_handlers),
-    Setting("limits of the process", lambda: list(map(resource.getrlimit, _LIMITS)), _write_limits),
-    Setting("umask", _umask, os.umask),
+    Setting("gc", lambda: (gc.isenabled(), gc.get_threshold(), gc.get_debug())),
+    Setting("signal handlers", lambda: list(map(_getsignal, _SIGNALS))),
+    Setting("limits of the process", lambda: list(map(resource.getrlimit, _LIMITS))),
+    Setting("umask", _umask),
     Setting("pandas options", _pandas, _write_pandas),
-    Setting("logging", _logging, _write_logging),
-    Setting("locale", _set_locale, _set_locale),
+    Setting("logging", _logging),
+    Setting("locale", lambda: sys.modules["locale"].setlocale(sys.modules["locale"].LC_ALL)),
     Setting(
         "torch.random",
         lambda: bytes(sys.modules["torch"].get_rng_state().numpy()),
-        _write_torch_random,
+        lambda wanted: sys.modules["torch"].set_rng_state(
+            sys.modules["torch"].frombuffer(bytearray(wanted), dtype=sys.modules["torch"].uint8)
+        ),
     ),
 )
 
@@ -555,27 +483,24 @@ class ProcessState:
         self._values = [_read(setting) for setting in _SETTINGS]
         self._libraries = _count_libraries(len(sys.modules))
 
-    def find_changes(self) -> dict[str, Action]:
-        """Return how to put back each setting that differs now, by its label."""
-        found = {}
+    def find_changes(self) -> dict[str, Action | None]:
+        """Return how to put back each setting that differs, if possible."""
+        found: dict[str, Action | None] = {}
         new_libraries = _count_libraries(len(sys.modules)) != self._libraries
         for setting, then in zip(_SETTINGS, self._values):
-            now = _read(setting)
+            now, write = _read(setting), setting.write
             if then is MISSING or now is MISSING or _equal(then, now):
                 continue
             if new_libraries and setting.label == "warnings.filters":
                 continue  # libraries that were loaded have set some, and will not do so again
-            found[setting.label] = Action(partial(setting.write, then), partial(setting.write, now))
+            found[setting.label] = write and Action(partial(write, then), partial(write, now))
         return found
 
 
 @functools.lru_cache(maxsize=1)
 def _count_libraries(modules: int) -> int:
-    """Count the loaded packages that do not belong to the standard library.
-
-    modules: the number of all modules. While it does not change, no names are read: after a fork,
-    Linux copies each page that is touched, and the names are on hundreds of pages.
-    """
+    """Count the loaded packages outside the standard library. modules: their number; while it
+    stays, no names are read, whose pages Linux would copy after a fork."""
     standard: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset())
     return len({name.partition(".")[0] for name in list(sys.modules)} - standard)
 

@@ -1,7 +1,7 @@
 """Compares the kernel with a checkpoint, and restores what differs.
 
-Both walk the same objects. The checkpoint describes the state of each in a few numbers, the kernel
-compares these with its own and asks for the states that differ."""
+Both walk the same objects. The checkpoint describes each in a few numbers; the kernel asks for the
+states that differ."""
 
 from __future__ import annotations
 
@@ -24,24 +24,20 @@ if TYPE_CHECKING:
     from .history import Step
 
 MENTIONED_TIMEOUT = 20.0
-"""Seconds that each process has to walk through what a cell mentions."""
+"""Seconds for what a cell mentions, and for everything else."""
 OTHERS_TIMEOUT = 2.0
-"""Seconds for everything else."""
 ANSWER_TIMEOUT = 60.0
-"""Seconds to wait for a checkpoint's answer; after that it counts as lost."""
 RECREATE_TIMEOUT = 10.0
-"""Seconds for creating objects again and preparing the steps, which may run the user's own code."""
+"""Seconds for creating objects again, which may run the user's own code."""
 DUMP_ALL_TIMEOUT = 10.0
-"""Seconds for writing all objects at once."""
+"""Seconds for writing all objects at once, for one, and one by one."""
 DUMP_EACH_TIMEOUT = 2.0
-"""Seconds for writing one object, if writing all at once failed."""
 DUMP_TOTAL_TIMEOUT = 20.0
-"""Seconds for writing all of them one by one."""
 
 
 def _walk(graph: Graph, step: Step, names: dict[str, Any], first: Iterable[str]) -> list[str]:
-    """Walk through the state before a step, from the names that cells mention, then from all
-    others; return the names for which there was not enough time."""
+    """Walk through the state before a step, mentioned names first; return the names that time was
+    too short for."""
     early = [name for name in dict.fromkeys(first) if name in names]
     left = _walk_names(graph, {name: names[name] for name in early}, MENTIONED_TIMEOUT)
     graph.add(
@@ -87,26 +83,19 @@ class States(NamedTuple):
     """The earlier states of objects that differ now."""
 
     payload: bytes
-    """Rows: True, a name and its object, which is gone; or False, the address of a living object
-    and the values of each part that can change."""
+    """Rows: True, a name and its lost object; or False, a living object's address and values."""
     changed: list[str]
-    """Names, and modules of the user, whose objects differ inside."""
     not_restored: list[tuple[str, str]]
-    """Names, with reasons: their objects cannot be carried over, or were mentioned by the cells and
-    cannot be compared."""
     variables: dict[str, dict[str, Any]]
-    """Descriptions of the names that differ, and of those that were asked for, as they were."""
 
 
 Row = tuple[bool, Any, Any]
 
 
 class CheckpointResponder:
-    """Answers questions in a checkpoint. It is made before the fork and used in the forked
-    process."""
+    """Answers in a checkpoint. Made before the fork."""
 
     def __init__(self, namespace: dict[str, Any], find_step: Callable[[int], Step]) -> None:
-        """find_step: returns a step by its serial number."""
         self._namespace = namespace
         self._find_step = find_step
         self._graph: Graph
@@ -120,8 +109,8 @@ class CheckpointResponder:
         return tuple(self._collect_states(*args))
 
     def _describe(self, serial: int, first: list[str]) -> tuple[bytes, list[str]]:
-        """Walk through the state before a step. Return all objects as they were, six numbers for
-        each: address and `Node.state`; and the names for which there was not enough time."""
+        """Return all objects, six numbers for each (address and `Node.state`), and the names not
+        seen in time."""
         step, self._first = self._find_step(serial), first
         self._graph, self._names = Graph(Kinds(self._namespace)), step.live_names(self._namespace)
         unseen = _walk(self._graph, step, self._names, first)
@@ -133,20 +122,13 @@ class CheckpointResponder:
     def _collect_states(
         self, alive_data: bytes, changed_data: bytes, written_data: bytes, asked: list[str]
     ) -> States:
-        """Return the earlier states of what differs.
-
-        All `data` are addresses of objects: those that live in both processes; of these, those
-        whose state differs, and those whose memory differs. asked: names to describe.
-        """
+        """Return the earlier states of what differs. alive, changed, written: addresses of objects
+        that live in both processes; of those with another state; of those with other memory."""
         graph, names = self._graph, self._names
         nodes = graph.nodes
         alive, changed = set(_unpack(alive_data)), set(_unpack(changed_data))
-        # Also send containers of freed objects: what stands at that address now is
-        # something else.
-        pending, holders = (
-            [address for address in nodes if address not in alive],
-            graph.find_holders(),
-        )
+        # Also send containers of freed objects, whose addresses belong to something else now.
+        pending, holders = [each for each in nodes if each not in alive], graph.find_holders()
         while pending:
             for holder in holders.get(pending.pop(), ()):
                 if holder in alive and holder not in changed:
@@ -176,7 +158,7 @@ class CheckpointResponder:
         return [part.read(value) for part in parts if part.write is not None]
 
     def _dump(self, rows: list[Row], alive: set[int]) -> tuple[bytes, list[tuple[str, str]]]:
-        """Return rows as bytes, and the names that lead to what cannot be written, with the reason."""
+        """Return rows as bytes, and the names of what cannot be written, with the reason."""
         write = partial(dump_state, alive=alive, namespace=self._namespace)
 
         def dump_all(rows: list[Row]) -> bytes | str:
@@ -197,8 +179,7 @@ class CheckpointResponder:
         return write([]) if isinstance(whole, str) else whole, list(lost.items())
 
     def _uncomparable(self) -> list[tuple[str, str]]:
-        """Return the names, among those that the cells mention, that lead to objects of which not
-        all can be compared, with the reason."""
+        """Return the mentioned names that lead to objects not all of which can be compared."""
         by_type: dict[str, list[int]] = {}
         for address, node in self._graph.nodes.items():
             cls = type(node.value)
@@ -224,8 +205,6 @@ class CheckpointResponder:
 
 
 class Copy(NamedTuple):
-    """Memory of an array to copy back."""
-
     array: Any
     memory: Span
     """Where it was."""
@@ -233,29 +212,21 @@ class Copy(NamedTuple):
 
 
 class Plan:
-    """All that is needed to restore a state."""
-
     def __init__(self, names: dict[str, Any], graph: Graph) -> None:
         self.names = names
-        """The namespace as it was."""
         self.graph = graph
-        """Keeps the objects alive until the end."""
         self.states: list[tuple[Any, list[Values]]] = []
-        """Objects to restore, with the values of their parts."""
         self.copies: list[Copy] = []
         self.actions: list[Action] = []
-        """Other steps."""
         self.inside: list[str] = []
-        """Names whose objects will change inside."""
         self.not_restored: list[NotRestored] = []
         self.variables: dict[str, dict[str, Any]] = {}
-        """The descriptions that those names will have."""
 
     def apply(
         self, namespace: dict[str, Any], checkpoint: Checkpoint | None, now: Checkpoint | None
     ) -> None:
-        """Put everything in place; if a step fails, reverse all. checkpoint: of the state to
-        restore. now: of the state as it is."""
+        """Put everything in place; if a step fails, reverse all. checkpoint, now: of the state to
+        restore, and of the present one."""
         actions = self.actions + run_with_timeout(
             RECREATE_TIMEOUT, lambda: list(self._state_actions())
         )
@@ -298,7 +269,6 @@ class Plan:
             yield from ((span, Span(span.start + moved, span.end + moved)) for span in copy.spans)
 
     def report(self, namespace: dict[str, Any]) -> dict[str, Any]:
-        """Return what carrying out the plan does to each name, and what stays as it is."""
         changes: list[dict[str, Any]] = []
         inside = set(self.inside)
         for name in dict.fromkeys((*namespace, *self.names)):
@@ -343,9 +313,9 @@ def _bind_names(namespace: dict[str, Any], names: dict[str, Any]) -> None:
 def plan_undo(
     steps: list[Step], checkpointed: Step | None, namespace: dict[str, Any], kinds: Kinds
 ) -> Plan:
-    """Plan how to restore the state before the first of these steps. checkpointed: the first of
-    them that has a checkpoint. Raises `CheckpointError`, `UnreadableMemoryError`, and whatever
-    creating an object raises."""
+    """Plan how to restore the state before the first step. checkpointed: the first with a
+    checkpoint. Raises `CheckpointError`, `UnreadableMemoryError`, and what creating an object
+    raises."""
     first = steps[0]
     mentioned = tuple(dict.fromkeys(name for step in steps for name in step.mentioned))
     if checkpointed is None:
@@ -371,20 +341,16 @@ def plan_undo(
     return plan
 
 
+_OPEN_FILE = "an open file cannot be restored"
 _ENDED = "it has ended and does not come back"
 
 
 class _Matches(NamedTuple):
-    """The objects that live in both processes."""
-
     alive: array[int]
-    """Their addresses."""
     changed: array[int]
-    """The addresses of those whose state differs."""
     same_object: list[Copy]
-    """Arrays whose memory is where it was."""
+    """Memory is where it was."""
     moved: list[Copy]
-    """Arrays whose memory is somewhere else."""
 
 
 def _match(rows: array[int], graph: Graph, ended: set[int]) -> _Matches:
@@ -407,7 +373,6 @@ def _match(rows: array[int], graph: Graph, ended: set[int]) -> _Matches:
 def _find_changed(
     copies: list[Copy], written: dict[Span, list[Span]], checkpoint: Checkpoint
 ) -> Iterator[Copy]:
-    """Yield the arrays whose memory differs, with the parts that do."""
     other = CheckpointMemory(checkpoint.pid)
     for copy in copies:
         spans = [span for span in other.touched(written[copy.memory]) if other.differs(span)]
@@ -418,8 +383,7 @@ def _find_changed(
 def _compare_with_checkpoint(
     step: Step, checkpointed: Step, mentioned: tuple[str, ...], namespace: dict[str, Any]
 ) -> Plan:
-    """Compare the kernel with the state before a step, beginning with the names that the cells
-    mention, and fetch what differs."""
+    """Compare the kernel with the state before a step, and fetch what differs."""
     checkpoint = checkpointed.checkpoint
     assert checkpoint is not None
     graph, unseen, names = Graph(Kinds(namespace)), set[str](), step.live_names(namespace)
@@ -466,8 +430,7 @@ def _compare_with_checkpoint(
 def _earlier_names(
     step: Step, namespace: dict[str, Any], alive: dict[int, Any], recreated: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the objects of the names; for one that cannot come back, that which the name has
-    now."""
+    """Return the objects of the names; for one that cannot come back, what the name has now."""
     names = {}
     for name, value in step.names.items():
         if name in recreated:
@@ -482,19 +445,22 @@ def _earlier_names(
 
 
 def _add_side_state(plan: Plan, steps: list[Step]) -> None:
-    """Add what the kernel itself noted before the first cell that may have changed an object in
-    place."""
+    """Add what the kernel noted before the first cell that may have changed an object in place."""
     first = next((step for step in steps if step.changes_inside), None)
     if first is None:
         return
     settings = {} if first.process is None else first.process.find_changes()
-    plan.actions += settings.values()
-    plan.inside += settings
+    for label, action in settings.items():
+        if action is None:
+            plan.not_restored.append(NotRestored(label, "this setting cannot be restored"))
+        else:
+            plan.actions.append(action)
+            plan.inside.append(label)
     if first.side_state is not None:
-        for value, action, obstacle in first.side_state.find_differences():
+        for value, action in first.side_state.find_differences():
             names = plan.find_names(value)
-            if obstacle:
-                plan.not_restored += [NotRestored(name, obstacle) for name in names]
+            if action is None:
+                plan.not_restored += [NotRestored(name, _OPEN_FILE) for name in names]
             else:
                 plan.actions.append(action)
                 plan.inside += names
@@ -502,8 +468,6 @@ def _add_side_state(plan: Plan, steps: list[Step]) -> None:
 
 
 def _add_libraries(plan: Plan, steps: list[Step], mentioned: frozenset[str]) -> None:
-    """Add the attributes of libraries' modules and classes as they were before the first cell that
-    mentions these."""
     first: dict[int, LibrarySnapshot] = {}
     for step in steps:
         for library in step.libraries:

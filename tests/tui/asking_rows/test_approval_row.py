@@ -16,24 +16,24 @@ from mahtab_tui.tui.widgets.prompt_row import Chips
 from mahtab_tui.tui.widgets.question_rows import InputRow
 from tests import tags
 from tests.tui.asking_rows.approval import CODE, about, ask, decided, row_of
-from tests.tui.editor_app import EditorApp, app_of, until, write
+from tests.tui.editor_app import EditorApp, actions, app_of, text_of, until, wait_a_second, write
 
 
 async def approve(pilot: Pilot[None]) -> None:
     """Press y a second later, as the first answer."""
-    app_of(pilot).clock.now += 1
+    wait_a_second(pilot)
     await pilot.press("y")
-    assert app_of(pilot).actions == [decided("run")]
+    assert actions(pilot) == [decided("run")]
 
 
 @pytest.mark.parametrize(("key", "action"), [("y", "run"), ("a", "all"), ("escape", "stop")])
 async def test_key_decides(pilot: Pilot[None], key: str, action: str) -> None:
     await ask(pilot)
     await pilot.press(key)
-    assert app_of(pilot).actions == [decided(action)]
+    assert actions(pilot) == [decided(action)]
     assert not row_of(pilot).display
     await pilot.press(key)
-    assert len(app_of(pilot).actions) == 1
+    assert len(actions(pilot)) == 1
 
 
 async def test_fast_letters_go_to_the_editor_and_answer_nothing(
@@ -43,7 +43,7 @@ async def test_fast_letters_go_to_the_editor_and_answer_nothing(
     await ask(pilot)
     await pilot.press("y", "space", "equals_sign", "3")
     await until(pilot, lambda: app_of(pilot).editor.text == "y =3")
-    assert app_of(pilot).actions == []
+    assert actions(pilot) == []
     assert row_of(pilot).display
 
 
@@ -53,10 +53,10 @@ async def test_enter_after_a_letter_answers_and_escape_cancels_the_letter(
     monkeypatch.setattr(prompt_row, "TYPING_GAP_S", 60)
     await ask(pilot)
     await pilot.press("y", "escape")
-    assert app_of(pilot).actions == []
-    app_of(pilot).clock.now += 1
+    assert actions(pilot) == []
+    wait_a_second(pilot)
     await pilot.press("y", "enter")
-    assert app_of(pilot).actions == [decided("run")]
+    assert actions(pilot) == [decided("run")]
     assert app_of(pilot).editor.text == ""
 
 
@@ -67,7 +67,7 @@ async def test_letter_answers_at_once_after_the_user_went_to_the_row(
     await ask(pilot)
     row_of(pilot).focus()
     await pilot.press("y")
-    assert app_of(pilot).actions == [decided("run")]
+    assert actions(pilot) == [decided("run")]
 
 
 async def test_request_without_code_cannot_be_edited_or_always_allowed(pilot: Pilot[None]) -> None:
@@ -96,7 +96,7 @@ async def test_request_without_code_cannot_be_edited_or_always_allowed(pilot: Pi
     app.clock.now += 1
     assert offered().split() == "y run n skip esc stop".split()
     await pilot.press("e")
-    app_of(pilot).clock.now += 1
+    wait_a_second(pilot)
     await pilot.press("a")
     assert app.actions == [decided("run")]
 
@@ -112,7 +112,7 @@ async def test_keys_act_only_while_the_row_has_the_focus(pilot: Pilot[None]) -> 
     app_of(pilot).editor.focus()
     await pilot.pause()
     await write(pilot, "yna")
-    assert app_of(pilot).actions == []
+    assert actions(pilot) == []
     assert app_of(pilot).editor.text == "yna"
 
 
@@ -137,14 +137,14 @@ async def test_keys_typed_while_the_row_appears_go_to_the_editor(pilot: Pilot[No
     await write(pilot, " = 1")
     assert app_of(pilot).editor.text == "ay = 1"
     assert app_of(pilot).area.has_focus
-    assert app_of(pilot).actions == []
+    assert actions(pilot) == []
     assert row_of(pilot).display
 
 
 async def test_other_keys_go_to_the_editor(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await write(pilot, "print(1)\n")
-    assert app_of(pilot).actions == [("submitted", "python", "print(1)")]
+    assert actions(pilot) == [("submitted", "python", "print(1)")]
 
 
 async def test_a_paste_goes_to_the_editor(pilot: Pilot[None]) -> None:
@@ -160,7 +160,7 @@ async def test_keys_are_ignored_right_after_focusing_the_row(pilot: Pilot[None])
     row_of(pilot).focus()
     await pilot.pause()
     await pilot.press("y")
-    assert app_of(pilot).actions == []
+    assert actions(pilot) == []
     await approve(pilot)
     assert app_of(pilot).editor.text == "half"
     assert app_of(pilot).area.has_focus
@@ -184,7 +184,7 @@ async def test_click_meant_for_previous_content_decides_nothing(
 ) -> None:
     await ask(pilot, accept_keys=False)
     await pilot.click("ApprovalRow Chips", offset=(3, 0))
-    assert app_of(pilot).actions == []
+    assert actions(pilot) == []
 
 
 async def test_row_shows_the_block_number(pilot: Pilot[None]) -> None:
@@ -243,9 +243,9 @@ async def test_a_second_request_waits_for_the_first(pilot: Pilot[None]) -> None:
     await ask(pilot, request="2")
     await pilot.press("y")
     await pilot.pause()
-    app_of(pilot).clock.now += 1
+    wait_a_second(pilot)
     await pilot.press("y")
-    assert app_of(pilot).actions == [decided("run"), decided("run", request="2")]
+    assert actions(pilot) == [decided("run"), decided("run", request="2")]
 
 
 async def test_end_of_another_request_changes_nothing(pilot: Pilot[None]) -> None:
@@ -254,7 +254,7 @@ async def test_end_of_another_request_changes_nothing(pilot: Pilot[None]) -> Non
     app_of(pilot).fold(tags.APPROVAL, CODE, request="1", state="waiting", block=0, blocks=1)
     assert row_of(pilot).display
     await pilot.press("y")
-    assert app_of(pilot).actions == [decided("run")]
+    assert actions(pilot) == [decided("run")]
 
 
 async def test_row_does_not_steal_focus_from_an_input_line(pilot: Pilot[None]) -> None:
@@ -287,7 +287,7 @@ async def test_draft_gets_the_focus_when_the_window_does(pilot: Pilot[None]) -> 
     await pilot.pause()
     await write(pilot, "y")
     assert app_of(pilot).editor.text == "halfy"
-    assert app_of(pilot).actions == []
+    assert actions(pilot) == []
 
 
 async def test_code_passing_functions_to_a_search_gives_a_warning(pilot: Pilot[None]) -> None:
@@ -304,7 +304,7 @@ async def test_code_passing_functions_to_a_search_gives_a_warning(pilot: Pilot[N
 async def test_skip_asks_for_a_reason(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await write(pilot, "nit is too slow\n")
-    assert app_of(pilot).actions == [decided("skip", reason="it is too slow")]
+    assert actions(pilot) == [decided("skip", reason="it is too slow")]
 
 
 async def test_pasted_reason_is_inserted_whole_and_clean(pilot: Pilot[None]) -> None:
@@ -312,30 +312,30 @@ async def test_pasted_reason_is_inserted_whole_and_clean(pilot: Pilot[None]) -> 
     await pilot.press("n")
     pilot.app.query_one("#reason", Input).post_message(Paste("too\x1b[2J slow\r\nand wrong\n"))
     await pilot.press("enter")
-    assert app_of(pilot).actions == [decided("skip", reason="too slow and wrong")]
+    assert actions(pilot) == [decided("skip", reason="too slow and wrong")]
 
 
 async def test_escape_returns_from_the_reason(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await write(pilot, "nno")
     await pilot.press("escape")
-    assert app_of(pilot).actions == []
+    assert actions(pilot) == []
     await approve(pilot)
 
 
 async def test_a_key_right_after_going_back_is_ignored(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await pilot.press("n", "escape", "y")
-    assert app_of(pilot).actions == []
+    assert actions(pilot) == []
     assert app_of(pilot).editor.is_empty
 
 
 async def test_the_code_can_be_edited_before_it_runs(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await write(pilot, "e + 1")
-    app_of(pilot).clock.now += 1
+    wait_a_second(pilot)
     await pilot.press("enter")
-    assert app_of(pilot).actions == [decided("run", code="x = 1\nx + 1")]
+    assert actions(pilot) == [decided("run", code="x = 1\nx + 1")]
 
 
 async def test_enter_at_the_end_of_edited_code_runs_it_and_elsewhere_adds_a_line(
@@ -343,41 +343,41 @@ async def test_enter_at_the_end_of_edited_code_runs_it_and_elsewhere_adds_a_line
 ) -> None:
     await ask(pilot, "for a in b:\n    a")
     await pilot.press("e")
-    app_of(pilot).clock.now += 1
+    wait_a_second(pilot)
     await pilot.press("up", "end", "enter")
-    assert app_of(pilot).actions == []
+    assert actions(pilot) == []
     await write(pilot, "c")
     await pilot.press("down", "end", "enter")
-    assert app_of(pilot).actions == [decided("run", code="for a in b:\n    c\n    a")]
+    assert actions(pilot) == [decided("run", code="for a in b:\n    c\n    a")]
 
 
 async def test_edited_code_runs_from_anywhere_with_a_key_chord(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await pilot.press("e")
-    app_of(pilot).clock.now += 1
+    wait_a_second(pilot)
     await pilot.press("up", "home", "ctrl+enter")
-    assert app_of(pilot).actions == [decided("run", code=CODE)]
+    assert actions(pilot) == [decided("run", code=CODE)]
 
 
 async def test_repeated_key_runs_no_other_waiting_code(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await ask(pilot, "other", "2")
     await pilot.press("e")
-    app_of(pilot).clock.now += 1
+    wait_a_second(pilot)
     row_of(pilot).run_edited()
     row_of(pilot).run_edited()
     await pilot.pause()
-    assert app_of(pilot).actions == [decided("run", code=CODE)]
+    assert actions(pilot) == [decided("run", code=CODE)]
     assert not row_of(pilot).run_edited(), "what waits now is not being edited"
 
 
 async def test_bouncing_enter_after_edit_runs_nothing(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await pilot.press("e", "enter", "enter")
-    assert app_of(pilot).actions == []
-    app_of(pilot).clock.now += 1
+    assert actions(pilot) == []
+    wait_a_second(pilot)
     await pilot.press("enter")
-    assert app_of(pilot).actions == [decided("run", code=CODE)]
+    assert actions(pilot) == [decided("run", code=CODE)]
 
 
 async def test_a_backtick_at_the_start_of_edited_code_is_typed(pilot: Pilot[None]) -> None:
@@ -390,19 +390,19 @@ async def test_edits_survive_looking_at_the_answers(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await write(pilot, "e2")
     await pilot.press("escape")
-    app_of(pilot).clock.now += 1
+    wait_a_second(pilot)
     await pilot.press("e")
-    app_of(pilot).clock.now += 1
+    wait_a_second(pilot)
     await pilot.press("enter")
-    assert app_of(pilot).actions == [decided("run", code="x = 1\nx2")]
+    assert actions(pilot) == [decided("run", code="x = 1\nx2")]
 
 
 async def test_emptied_code_is_not_run(pilot: Pilot[None]) -> None:
     await ask(pilot, "x")
     await pilot.press("e")
-    app_of(pilot).clock.now += 1
+    wait_a_second(pilot)
     await pilot.press("backspace", "enter")
-    assert app_of(pilot).actions == []
+    assert actions(pilot) == []
 
 
 # Code that cannot be seen above the row is read in it before it is approved.
@@ -430,7 +430,7 @@ async def test_code_visible_above_is_not_shown_twice(pilot: Pilot[None]) -> None
     await ask(pilot, LONG)
     assert drawn_code(pilot) == []
     await pilot.press("pagedown", "y")
-    assert app_of(pilot).actions == [decided("run")]
+    assert actions(pilot) == [decided("run")]
 
 
 async def test_code_not_visible_above_is_shown_and_scrolled(pilot: Pilot[None]) -> None:
@@ -449,7 +449,7 @@ async def test_code_not_visible_above_is_shown_and_scrolled(pilot: Pilot[None]) 
         await pilot.pause()
         assert drawn_code(pilot) == lines[first - 1 : first + 11]
         assert about(pilot).startswith(f"lines {first}–{first + 11} of 60")
-    assert app_of(pilot).actions == []
+    assert actions(pilot) == []
 
 
 @pytest.mark.parametrize(("key", "action"), [("y", "run"), ("a", "all")])
@@ -458,25 +458,25 @@ async def test_code_is_approved_once_its_end_was_visible(
 ) -> None:
     await ask_out_of_sight(pilot)
     await pilot.press(key)
-    assert app_of(pilot).actions == []
+    assert actions(pilot) == []
     assert "again" in about(pilot)
-    app_of(pilot).clock.now += 1
+    wait_a_second(pilot)
     await pilot.press("end", "home")
     await pilot.pause()
     assert "again" not in about(pilot)
     await pilot.press(key)
-    assert app_of(pilot).actions == [decided(action)]
+    assert actions(pilot) == [decided(action)]
 
 
 async def test_pressing_the_same_key_twice_approves_unread_code(pilot: Pilot[None]) -> None:
     await ask_out_of_sight(pilot)
     await pilot.press("y", "y")
-    assert (app_of(pilot).actions, app_of(pilot).editor.text) == ([], ""), (
+    assert (actions(pilot), text_of(pilot)) == ([], ""), (
         "too soon, and it is no letter for the editor either"
     )
-    app_of(pilot).clock.now += 1
+    wait_a_second(pilot)
     await pilot.press("pagedown", "y")
-    assert app_of(pilot).actions == [], "not in a row"
+    assert actions(pilot) == [], "not in a row"
     await approve(pilot)
 
 
@@ -485,14 +485,14 @@ async def test_key_repeat_approves_nothing_unread(pilot: Pilot[None]) -> None:
     for _ in range(25):
         await pilot.press("y")
         app_of(pilot).clock.now += 0.1
-    assert app_of(pilot).actions == []
+    assert actions(pilot) == []
     await approve(pilot)
 
 
 async def test_other_answers_need_no_reading(pilot: Pilot[None]) -> None:
     await ask_out_of_sight(pilot)
     await pilot.press("escape")
-    assert app_of(pilot).actions == [decided("stop")]
+    assert actions(pilot) == [decided("stop")]
 
 
 async def test_next_code_must_be_read_too(pilot: Pilot[None]) -> None:
@@ -527,22 +527,22 @@ async def test_all_of_very_long_code_and_long_lines_is_drawn(pilot: Pilot[None])
     assert about(pilot).startswith("lines 890–901 of 901")
 
 
-async def test_start_of_very_long_code_is_shown_uncoloured_and_uneditable(
+async def test_start_of_very_long_code_is_shown_and_uneditable(
     pilot: Pilot[None],
 ) -> None:
     await ask_out_of_sight(
         pilot, "\n".join(f"line_{number} = {number}" for number in range(1, 250_001))
     )
-    assert "of 250,000, too long: only the first 300,000 characters are shown" in about(pilot)
+    assert "of 250,000, too long: only the first 100,000 characters are shown" in about(pilot)
     await pilot.press("end")
     await pilot.pause()
-    assert drawn_code(pilot)[-1] < "line_20000"
+    assert drawn_code(pilot)[-1].startswith("line_6")
     await pilot.press("e")
     await pilot.pause()
     assert "too long to be edited here: at most 2,000 lines" in about(pilot)
-    app_of(pilot).clock.now += 1
+    wait_a_second(pilot)
     await pilot.press("y")
-    assert app_of(pilot).actions == [], "its end was not seen"
+    assert actions(pilot) == [], "its end was not seen"
     await approve(pilot)
 
 
@@ -555,9 +555,9 @@ async def test_start_of_very_long_code_is_shown_uncoloured_and_uneditable(
 async def test_megabytes_of_code_are_shown_and_answered(pilot: Pilot[None], code: str) -> None:
     await ask_out_of_sight(pilot, code + "1")
     for _ in range(2):
-        app_of(pilot).clock.now += 1
+        wait_a_second(pilot)
         await pilot.press("y")
-    assert app_of(pilot).actions == [decided("run")]
+    assert actions(pilot) == [decided("run")]
 
 
 # From waiting code to a rule that lets code like it run without asking.
@@ -582,18 +582,18 @@ async def test_rules_are_shown_before_they_are_written(pilot: Pilot[None]) -> No
     assert "can read but not change anything" in shown[1]
     assert "exactly this call with these arguments" in shown[3]
     assert "Enter writes to ~/.mahtab/config.toml, and runs the code" in about(pilot)
-    assert app_of(pilot).actions == []
-    app_of(pilot).clock.now += 1
+    assert actions(pilot) == []
+    wait_a_second(pilot)
     await pilot.press("enter")
-    assert app_of(pilot).actions == [decided("run", rules=RULES)]
+    assert actions(pilot) == [decided("run", rules=RULES)]
 
 
 async def test_other_keys_do_not_write_the_rules_and_escape_goes_back(pilot: Pilot[None]) -> None:
     await show_rules(pilot)
     await pilot.press("enter")  # too early: it was pressed for something else
-    app_of(pilot).clock.now += 1
+    wait_a_second(pilot)
     await pilot.press("y", "r", "space", "w")
-    assert app_of(pilot).actions == []
+    assert actions(pilot) == []
     await pilot.press("escape")
     assert not row_of(pilot).query_one("#rules").display
     await approve(pilot)
@@ -604,5 +604,5 @@ async def test_code_without_a_possible_rule_explains_it(pilot: Pilot[None]) -> N
     row_of(pilot).focus()
     await pilot.press("r")
     assert "no rule can let this code run without asking" in about(pilot)
-    assert app_of(pilot).actions == []
+    assert actions(pilot) == []
     await approve(pilot)

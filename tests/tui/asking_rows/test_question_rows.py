@@ -20,7 +20,16 @@ from mahtab_tui.tui.widgets.prompt_row import Chips
 from mahtab_tui.tui.widgets.question_rows import FanOutRow, ReviewRow, estimate
 from tests import tags
 from tests.records import made
-from tests.tui.editor_app import SIZE, app_of, press_at_once, screen_text, until, write
+from tests.tui.editor_app import (
+    SIZE,
+    actions,
+    app_of,
+    press_at_once,
+    screen_text,
+    until,
+    wait_a_second,
+    write,
+)
 from tests.tui.search_app import RecordingControl
 from tests.tui.story import MakeApp, ScriptedSession, change, drawn, showing, story
 
@@ -193,7 +202,7 @@ async def ask_review(
     app_of(pilot).fold(tags.REVIEW, **about)
     await pilot.pause()
     if accept_keys:
-        app_of(pilot).clock.now += 1
+        wait_a_second(pilot)
 
 
 def decided(action: str, reason: str = "", request: str = "1") -> tuple[object, ...]:
@@ -222,42 +231,42 @@ async def test_row_mentions_later_cells(pilot: Pilot[None], others: list[int], w
 async def test_a_key_decides(pilot: Pilot[None], key: str, action: str) -> None:
     await ask_review(pilot)
     await pilot.press(key)
-    await until(pilot, lambda: bool(app_of(pilot).actions))
+    await until(pilot, lambda: bool(actions(pilot)))
     assert not pilot.app.query_one(ReviewRow).display
     await pilot.press(key)
-    assert app_of(pilot).actions == [decided(action)]
+    assert actions(pilot) == [decided(action)]
 
 
 async def test_undo_asks_why_and_waits_for_enter(pilot: Pilot[None]) -> None:
     await ask_review(pilot)
     await pilot.press("f7", "n")
-    assert app_of(pilot).actions == []
+    assert actions(pilot) == []
     await write(pilot, "not so")
     pilot.app.query_one("#review-reason", Input).post_message(Paste(" \x1b[2Jor\nso"))
     await pilot.press("enter", "enter")
-    assert app_of(pilot).actions == [decided("undo", "not so or so")]
+    assert actions(pilot) == [decided("undo", "not so or so")]
 
 
 async def test_escape_returns_from_the_reason(pilot: Pilot[None]) -> None:
     await ask_review(pilot)
     await pilot.press("f7")
-    app_of(pilot).clock.now += 1
+    wait_a_second(pilot)
     await pilot.press("n", "escape")
-    assert app_of(pilot).actions == []
-    app_of(pilot).clock.now += 1
+    assert actions(pilot) == []
+    wait_a_second(pilot)
     await pilot.press("y")
-    assert app_of(pilot).actions == [decided("keep")]
+    assert actions(pilot) == [decided("keep")]
 
 
 async def test_key_repeat_answers_only_one_question(pilot: Pilot[None]) -> None:
     await ask_review(pilot)
     await ask_review(pilot, "2", accept_keys=False)
     await pilot.press("f7")
-    app_of(pilot).clock.now += 1
+    wait_a_second(pilot)
     for _ in range(25):
         await pilot.press("y")
         app_of(pilot).clock.now += 0.1
-    assert app_of(pilot).actions == [decided("keep")]
+    assert actions(pilot) == [decided("keep")]
 
 
 async def test_many_changes_are_counted_and_scroll(pilot: Pilot[None]) -> None:
@@ -275,7 +284,7 @@ async def test_many_changes_are_counted_and_scroll(pilot: Pilot[None]) -> None:
     )
     await pilot.press("end")
     assert scroll.scroll_y == scroll.max_scroll_y
-    assert app_of(pilot).actions == []
+    assert actions(pilot) == []
 
 
 def waiting() -> Review:
