@@ -52,12 +52,12 @@ _EXACT = re.compile(
     r"|earliest|latest|percentage|share of|sort(?:ed)?|duplicates?)\b",
     re.IGNORECASE,
 )
-"""Words of a query that code answers exactly, and a model that reads does not."""
+"""Words of queries that code answers exactly, and a reading model does not."""
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class WrongForm(ValueError):
-    """An answer does not have the requested form; the message is a sentence for the model."""
+    """The message is a sentence for the model."""
 
 
 def _read_str(data: Any) -> str | None:
@@ -88,8 +88,6 @@ def _read_bool(data: Any) -> bool:
 
 
 def _read_date(data: str) -> date:
-    if len(data) <= len("2026-03-01"):
-        return date.fromisoformat(data)
     found = _read_datetime(data)
     if found.time() != time():
         raise ValueError
@@ -121,15 +119,11 @@ _SIMPLE: dict[Any, tuple[str, Callable[[Any], Any]]] = {
     uuid.UUID: ("a UUID", uuid.UUID),
     Path: ("a path", Path),
 }
-"""Types without parts: their description, and a reader (which may raise `ValueError`, `TypeError`,
-`LookupError`, `AttributeError` or `ArithmeticError`)."""
+"""Types without parts: description and reader."""
 
 
 def describe_form(wanted: Any, within: tuple[Any, ...] = ()) -> str:
-    """Describe a type for a model. Raises `TypeError` for unsupported types.
-
-    within: the enclosing classes, which may refer to themselves.
-    """
+    """Describe a type for a model. within: the enclosing classes. Raises `TypeError`."""
     wanted = _strip_annotations(wanted)
     origin, inner = get_origin(wanted) or wanted, get_args(wanted)
     if not isinstance(origin, Hashable):  # for example [int] instead of list[int]
@@ -185,7 +179,6 @@ def read_as(wanted: Any, text: str, *, raw: bool = False) -> Any:
 
 
 def _only_value(wanted: Any, text: str) -> str | None:
-    """Return the only number or choice that an answer in words names; None if there is not one."""
     bare = _strip_annotations(wanted)
     if bare in (int, float):
         found = {number.replace(",", "") for number in _NUMBER.findall(text)}
@@ -222,6 +215,21 @@ def _clean(data: Any) -> Any:
 
 
 def _read(wanted: Any, data: Any, path: str) -> Any:
+    try:
+        return _convert(wanted, data, path)
+    except WrongForm:
+        raise
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):
+        try:
+            shown = json.dumps(data, default=repr)
+        except (TypeError, ValueError, RecursionError):  # for example other keys than strings
+            shown = repr(data)
+        shown = shown if len(shown) <= 100 else f"{shown[:100]}…"
+        raise WrongForm(f"{path} must be {describe_form(wanted)}, not {shown}") from None
+
+
+def _convert(wanted: Any, data: Any, path: str) -> Any:
+    """Convert an answer, or raise an exception if it does not have the form."""
     bare = _strip_annotations(wanted)
     if bare is not wanted:
         value = _read(bare, data, path)
@@ -232,25 +240,25 @@ def _read(wanted: Any, data: Any, path: str) -> Any:
         return value
     origin, inner = get_origin(wanted) or wanted, get_args(wanted)
     if simple := _simple(wanted):
-        try:
-            return simple[1](data)
-        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):
-            raise _wrong_form(wanted, data, path) from None
+        return simple[1](data)
     if origin in _UNIONS:
         # As in pydantic, "7" is a str for `int | str`.
         for each in sorted(inner, key=lambda each: type(data) is not _strip_annotations(each)):
-            try:
+            with contextlib.suppress(WrongForm):
                 return _read(each, data, path)
-            except WrongForm:
-                continue
-        raise _wrong_form(wanted, data, path)
+        raise ValueError
     if choices := _choices(wanted):
-        return _choose(choices, wanted, data, path)
+        return _choose(choices, data)
     if origin in _LISTS:
-        return _read_list(wanted, data, path)
+        if not isinstance(data, (list, tuple, set, frozenset)):
+            raise TypeError
+        fixed = origin is tuple and inner and inner[-1] is not ...
+        kinds: Sequence[Any] = inner if fixed else [inner[0] if inner else Any] * len(data)
+        if len(data) != len(kinds):
+            raise ValueError
+        items = enumerate(zip(kinds, data))
+        return _LISTS[origin](_read(kind, each, f"{path}[{at}]") for at, (kind, each) in items)
     if origin in _DICTS:
-        if not isinstance(data, dict):
-            raise _wrong_form(wanted, data, path)
         key, kind = inner or (Any, Any)
         return {
             _read(key, name, f"{path}, a key"): _read(kind, each, f"{path}[{name!r}]")
@@ -259,37 +267,17 @@ def _read(wanted: Any, data: Any, path: str) -> Any:
     return _read_object(wanted, data, path)
 
 
-def _choose(choices: dict[Any, list[Any]], wanted: Any, data: Any, path: str) -> Any:
-    """Return the choice that an answer means if case, quotes and a full stop are ignored."""
+def _choose(choices: dict[Any, list[Any]], data: Any) -> Any:
     for choice, names in choices.items():
         if any(type(name) is type(data) and name == data for name in names):
             return choice
     meant = str(data).strip(" \n.'\"`").casefold()
-    found = [
+    (found,) = (
         choice
         for choice, names in choices.items()
         if meant in {str(name).casefold() for name in names}
-    ]
-    if len(found) != 1:
-        raise _wrong_form(wanted, data, path)
-    return found[0]
-
-
-def _read_list(wanted: Any, data: Any, path: str) -> Any:
-    origin, inner = get_origin(wanted) or wanted, get_args(wanted)
-    if not isinstance(data, (list, tuple, set, frozenset)):
-        raise _wrong_form(wanted, data, path)
-    fixed = origin is tuple and inner and inner[-1] is not ...
-    kinds: Sequence[Any] = inner if fixed else [inner[0] if inner else Any] * len(data)
-    if len(data) != len(kinds):
-        raise _wrong_form(wanted, data, path)
-    try:
-        return _LISTS[origin](
-            _read(kind, each, f"{path}[{index}]")
-            for index, (kind, each) in enumerate(zip(kinds, data))
-        )
-    except TypeError:  # a set of lists
-        raise _wrong_form(wanted, data, path) from None
+    )
+    return found
 
 
 def _read_object(wanted: Any, data: Any, path: str) -> Any:
@@ -300,7 +288,7 @@ def _read_object(wanted: Any, data: Any, path: str) -> Any:
     if isinstance(data, (list, tuple)) and hasattr(wanted, "_fields") and len(data) <= len(fields):
         data = {name: each for (name, _, _), each in zip(fields, data)}
     if not isinstance(data, dict):
-        raise _wrong_form(wanted, data, path)
+        raise TypeError
     problems = [f"{name!r} is missing" for name, _, must in fields if must and name not in data]
     unknown = sorted(str(name) for name in data.keys() - {name for name, _, _ in fields})
     problems += [f"there is no {name!r}" for name in unknown]
@@ -322,7 +310,6 @@ def _user_code(path: str) -> Iterator[None]:
 
 
 def _fields(wanted: Any) -> list[tuple[str, Any, bool]]:
-    """Return each field of a class: name, type, and whether it is required. Raises `TypeError`."""
     if not isinstance(wanted, type):
         raise _unsupported_form(wanted)
     try:
@@ -352,7 +339,6 @@ def _fields(wanted: Any) -> list[tuple[str, Any, bool]]:
 
 
 def _strip_annotations(wanted: Any) -> Any:
-    """Strip `Annotated`, `NotRequired`, `NewType`, and aliases from a type."""
     if wanted is None:
         return type(None)
     origin = get_origin(wanted)
@@ -365,7 +351,6 @@ def _strip_annotations(wanted: Any) -> Any:
 
 
 def _simple(wanted: Any) -> tuple[str, Callable[[Any], Any]] | None:
-    """Return the description and the reader of a type without parts."""
     if found := _SIMPLE.get(wanted):
         return found
     if isinstance(wanted, type) and wanted.__module__ == "numpy":
@@ -377,15 +362,6 @@ def _simple(wanted: Any) -> tuple[str, Callable[[Any], Any]] | None:
     return None
 
 
-def _wrong_form(wanted: Any, data: Any, path: str) -> WrongForm:
-    try:
-        shown = json.dumps(data, default=repr)
-    except (TypeError, ValueError, RecursionError):  # for example other keys than strings
-        shown = repr(data)
-    shown = shown if len(shown) <= 100 else f"{shown[:100]}…"
-    return WrongForm(f"{path} must be {describe_form(wanted)}, not {shown}")
-
-
 def _unsupported_form(wanted: Any) -> TypeError:
     return TypeError(
         f"returns: {wanted!r} cannot describe an answer. Give int, list[str], a dataclass, a pydantic model or the like."
@@ -395,7 +371,6 @@ def _unsupported_form(wanted: Any) -> TypeError:
 _CORRECTIONS = 2
 _LONGEST = 20_000
 FORM = "\n\nAnswer with data of this form, in JSON: "
-"""What is added to a query with `returns` begins so."""
 _FORM = f"{{query}}{FORM}{{form}}. FINAL takes the value itself."
 _AGAIN = """{query}
 
@@ -433,16 +408,14 @@ class Answer(Logged, str):
     """Why it is partial; else how the text was searched: read at once, or by code."""
     usage: SearchUsage
     spans: tuple[Span, ...]
-    """The parts of the text that support the answer, as far as they are known: start and end in
-    characters. `context` names the text of each."""
+    """The parts of the text that support the answer; `context` names the text of each."""
 
     def _repr_markdown_(self) -> str:
         return str(self)
 
 
 def needs_code(query: str, returns: Any, tools: Sequence[Any]) -> bool:
-    """Tell whether a search should run code though a model could read its text at once: it has
-    tools, the answer is a container, or the query counts or compares."""
+    """Tell whether a search should run code though a model could read its text at once."""
     bare = _strip_annotations(returns)
     kind = get_origin(bare) or bare
     container = isinstance(kind, Hashable) and (kind in _LISTS or kind in _DICTS)
@@ -458,12 +431,8 @@ def search_for_form(
     raw: bool = False,
     contexts: Sequence[NamedContext] = (),
 ) -> Answer:
-    """Search until the answer has the requested form, at most three times.
-
-    search: runs or continues a search for a query. failures: exceptions it may then raise, which
-    keep the earlier answer. contexts: named contexts. Raises `TypeError` if `returns` is not a
-    supported form, and anything that `search` raises at first.
-    """
+    """Search until the answer has the requested form, at most three times. failures: exceptions
+    of later searches, which keep the earlier answer. Raises `TypeError` for an unsupported form."""
     if returns is None or returns is str:
         result = search(query)
         return _make_answer(result, result.text, "", contexts)

@@ -8,8 +8,8 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from itertools import islice
-from types import CodeType, FrameType, TracebackType
+from itertools import accumulate, islice
+from types import FrameType, TracebackType
 from typing import Any, NamedTuple
 
 from .completion.resolve import Instance, resolve
@@ -32,7 +32,6 @@ _FRAMES = 200
 _NAMES = ("self", "obj", "arg", "data", "left", "right", "other", "frame", "df", "X")
 """Variables of library functions that contain the object in question."""
 _COMPARED = 2_000
-_LIST = 300
 _MESSAGE = 2_000
 _LINES = 10_000
 
@@ -54,7 +53,11 @@ class Failure:
             self.argument = self.argument[:_MESSAGE]
         self.message = self.argument if type(self.argument) is str else ""
         frames = list(_frames(_TRACEBACK.__get__(error)))[-_FRAMES:]
-        users = [index for index, each in enumerate(frames) if _is_users(each.frame.f_code)]
+        users = []
+        for index, each in enumerate(frames):
+            file, function = each.frame.f_code.co_filename, each.frame.f_code.co_name
+            if not file.startswith(OUR_FOLDER) and not library_name(file, function):
+                users.append(index)
         self.user = frames[users[-1]] if users else None
         self.inside = frames[users[-1] + 1 :] if users else []
         self.names: dict[str, Any] = {}
@@ -97,22 +100,16 @@ class Failure:
         value = resolve(ast.unparse(node), self.names)
         return MISSING if type(value) is Instance else value
 
-    def objects(self) -> Iterator[Any]:
-        seen: set[int] = set()
-        for value in self._objects():
-            if id(value) not in seen:
-                seen.add(id(value))
-                yield value
-
-    def _objects(self) -> Iterator[Any]:
+    def objects(self) -> list[Any]:
+        found: list[Any] = []
         for each in reversed(self.inside):
             variables = frame_locals(each.frame)
-            yield from (variables[name] for name in _NAMES if name in variables)
-            attributes = own_dict(variables.get("self"))
-            yield from (attributes[name] for name in _NAMES if name in attributes)
+            for names in (variables, own_dict(variables.get("self"))):
+                found += [names[name] for name in _NAMES if name in names]
         for node in self.expressions:
             if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
-                yield self.evaluate(node)
+                found.append(self.evaluate(node))
+        return list({id(value): value for value in found}.values())
 
     def find_name(self, value: object) -> str:
         for name, each in self.names.items():
@@ -166,16 +163,12 @@ def did_you_mean(names: Iterable[str]) -> str:
     return f" Did you mean {text}?" if text else ""
 
 
-def list_names(names: Iterable[str], room: int = _LIST) -> str:
-    shown: list[str] = []
+def list_names(names: Iterable[str], room: int = 300) -> str:
     every = [one_line(name if name == name.strip() else repr(name), 60) for name in names]
-    for name in every:
-        room -= len(name) + 2
-        if room < 0:
-            total = f" ({len(every):,} in all)" if len(every) < _COMPARED else ""
-            return f"{', '.join(shown)}, …{total}"
-        shown.append(name)
-    return ", ".join(shown)
+    ends = accumulate(len(name) + 2 for name in every)
+    shown = every[: sum(end <= room for end in ends)]
+    more = f", … ({len(every):,} in all)" if len(every) < _COMPARED else ", …"
+    return ", ".join(shown) + (more if len(shown) < len(every) else "")
 
 
 def _plain(name: str) -> str:
@@ -186,12 +179,6 @@ def _frames(traceback: TracebackType | None) -> Iterator[Frame]:
     while traceback is not None:
         yield Frame(traceback.tb_frame, traceback.tb_lineno, traceback.tb_lasti)
         traceback = traceback.tb_next
-
-
-def _is_users(code: CodeType) -> bool:
-    return not code.co_filename.startswith(OUR_FOLDER) and not library_name(
-        code.co_filename, code.co_name
-    )
 
 
 def _position(failed: Frame) -> tuple[tuple[int, int], tuple[int, int]]:

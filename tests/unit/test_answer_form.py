@@ -102,10 +102,8 @@ Number = NewType("Number", int)
         (int, " 20.0\n", 20),
         (float, "3", 3.0),
         (bool, "True", True),
-        (bool, "false", False),
         (str, '"as it is"', '"as it is"'),
         (Any, '{"a": null}', {"a": None}),
-        (date, '"2026-03-01"', DAY),
         (list, '[1, "a"]', [1, "a"]),
         (list[int], "```json\n[1, 2]\n```", [1, 2]),
         (list[str], "['it''s', \"python\"]", ["its", "python"]),
@@ -113,12 +111,9 @@ Number = NewType("Number", int)
         (tuple[int, str], '[1, "a"]', (1, "a")),
         (tuple[int, ...], "[1, 2, 3]", (1, 2, 3)),
         (dict[str, int], '{"a": 1}', {"a": 1}),
-        (dict[int, list[str]], '{"1": ["a"]}', {1: ["a"]}),
         (Union[int, None], "null", None),  # noqa: UP007
         (int | None, "7", 7),
         (int | str, "seven", "seven"),
-        (Literal["yes", "no"], '"no"', "no"),
-        (Level, '"high"', Level.HIGH),
         (Line, '{"text": "a", "parts": [{"text": "b"}]}', Line("a", parts=[Line("b")])),
         (list[Invoice], '[{"id": 1, "day": "2026-03-01", "total": 2}]', [PAID]),
     ],
@@ -134,7 +129,6 @@ def test_answer_is_parsed_as_the_requested_type(wanted: Any, text: str, value: o
     [
         (Spam, "Spam", "spam"),
         (Spam, "'spam'.", "spam"),
-        (list[Spam], ["ham", "spam"], ["ham", "spam"]),
         (dict[str, Spam], {"a": "Ham"}, {"a": "ham"}),
         (Literal[1, 2], 2, 2),
         (Literal[1, 2], "2", 2),
@@ -142,45 +136,36 @@ def test_answer_is_parsed_as_the_requested_type(wanted: Any, text: str, value: o
         (Literal["yes", True], True, True),
         (Level, "high", Level.HIGH),
         (Level, "HIGH", Level.HIGH),
-        (list[Level], ["low", "HIGH"], [Level.LOW, Level.HIGH]),
         (Level | None, None, None),
-        (date, DAY, DAY),
         (date, "2026-03-01", DAY),
         (date, datetime(2026, 3, 1), DAY),
         (dict[date, int], {DAY: 1}, {DAY: 1}),
-        (datetime, NOON, NOON),
         (datetime, "2026-03-01T12:00:00Z", UTC_NOON),
         (datetime, DAY, datetime(2026, 3, 1)),
         (time, time(12), time(12)),
-        (date | str, "soon", "soon"),
         (Optional[date], "2026-03-01", DAY),  # noqa: UP045
         (int, "20", 20),
         (int, True, WrongForm),
         (Number, 7, 7),
         (int | str, "7 or so", "7 or so"),
         (list[int | str], ["7", 7], ["7", 7]),
-        (float, 2, 2.0),
         (list[float], [nan, 1, inf], [nan, 1.0, inf]),
         (bool, "yes", True),
-        (bool, False, False),
         (Decimal, Decimal("1.10"), Decimal("1.1")),
         (bytes, b"\xff", b"\xff"),
         (bytes, "words", b"words"),
         (UUID, ID, ID),
-        (dict[UUID, Path], {str(ID): Path("a/b")}, {ID: Path("a/b")}),
+        (dict[UUID, Path], {str(ID): "a/b"}, {ID: Path("a/b")}),
         (Path, "a/b", Path("a/b")),
         (set[int], {3, 1}, {1, 3}),
         (frozenset[str], {"a"}, frozenset("a")),
         (Collection[str], ("a", "b"), ["a", "b"]),
-        (tuple[int, str], (1, "a"), (1, "a")),
         (dict[tuple[int, int], str], {(1, 2): "a"}, {(1, 2): "a"}),
         (dict[Any, int], {1: 2, "1": 3}, {1: 2, "1": 3}),
         (Mapping[str, Any], {"a": DAY}, {"a": "2026-03-01"}),
-        (Point, Point(1, 2), Point(1, 2)),
         (Point, {"x": 1}, Point(1)),
         (Person, {"name": "Ann"}, {"name": "Ann"}),
         (Person, {"name": "Ann", "age": "7"}, {"name": "Ann", "age": 7}),
-        (Line, Line("a", Level.HIGH), Line("a", Level.HIGH)),
         (Invoice, {"id": 1, "day": DAY, "total": 2}, PAID),
         (Annotated[int, Field(ge=0)], 3, 3),
         (Annotated[int, Field(ge=0)], -3, WrongForm),
@@ -293,19 +278,6 @@ def searching(
     return queries, search
 
 
-def test_untyped_answer_is_the_text() -> None:
-    queries, search = searching("about twenty", partial=True)
-    answer = search_for_form("how many?", None, search, ())
-    assert (answer, answer.value, answer.state, answer.why) == (
-        "about twenty",
-        "about twenty",
-        "partial",
-        "The time is up.",
-    )
-    assert (answer.usage, answer.spans) == (USAGE, ((1, 5),))
-    assert queries == ["how many?"]
-
-
 def test_answer_of_the_wrong_type_is_sent_back_with_the_problem() -> None:
     queries, search = searching("about twenty", "20")
     answer = search_for_form("how many?", int, search, ())
@@ -329,6 +301,10 @@ def test_answer_is_sent_back_at_most_twice() -> None:
 
 
 def test_partial_answer_is_not_sent_back() -> None:
+    _, search = searching("about twenty", partial=True)
+    answer = search_for_form("how many?", None, search, ())
+    assert answer == answer.value == "about twenty"
+    assert (answer.usage, answer.spans) == (USAGE, ((1, 5),))
     queries, search = searching("about twenty", partial=True)
     with pytest.warns(UserWarning, match="form"):
         assert search_for_form("how many?", int, search, ()).value is None
