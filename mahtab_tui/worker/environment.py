@@ -39,20 +39,12 @@ class Console:
         self.hidden_lines: list[str] = []
 
     def input(self, prompt: object = "", /) -> str:
-        text = str(prompt)
-        answer = self._line(text, password=False)
-        print(f"{text}{'' if answer is None else answer}")
-        if answer is None:
-            raise EOFError("no more input")
-        return answer
+        return self._require_line(str(prompt), password=False)
 
     def getpass(
         self, prompt: str = "Password: ", stream: TextIO | None = None, **options: Any
     ) -> str:
-        answer = self._line(str(prompt), password=True)
-        print(prompt)
-        if answer is None:
-            raise EOFError("no more input")
+        answer = self._require_line(str(prompt), password=True)
         if answer not in self.hidden_lines:
             self.hidden_lines.append(answer)
         return answer
@@ -79,6 +71,13 @@ class Console:
         if "PYTHONBREAKPOINT" not in os.environ:
             found.append(Replacement(sys, "breakpointhook", set_trace))
         return found
+
+    def _require_line(self, prompt: str, password: bool) -> str:
+        answer = self._line(prompt, password)
+        print(prompt if password or answer is None else prompt + answer)
+        if answer is None:
+            raise EOFError("no more input")
+        return answer
 
     def _line(self, prompt: str, password: bool) -> str | None:
         sys.stdout.flush()
@@ -199,7 +198,7 @@ _DEEP_ENOUGH = 400
 
 
 class CellStreams(NamedTuple):
-    before: tuple[Any, Any]
+    before: Any
     limited: LimitedOutput | None
 
 
@@ -232,7 +231,14 @@ class CellEnvironment:
         self._open_streams()
         self._set_streams()
         interrupts.install()
-        self._add_audit_hook()
+        handlers = self._audit_handlers
+
+        def hook(event: str, args: tuple[Any, ...]) -> None:
+            if event in handlers:  # some events are very frequent
+                for handle in handlers[event]:
+                    handle(event, args)
+
+        sys.addaudithook(hook)
         # From 3.12 on, `os.fork` warns of threads; our control thread always exists.
         warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
         os.register_at_fork(before=self.flush, after_in_child=self._reset_child)
@@ -310,17 +316,6 @@ class CellEnvironment:
         if self._out.closed or self._err.closed:
             self._open_streams()
         sys.stdin, sys.stdout, sys.stderr = self._stdin, self._out, self._err
-
-    def _add_audit_hook(self) -> None:
-        # Some events are very frequent.
-        handlers = self._audit_handlers
-
-        def hook(event: str, args: tuple[Any, ...]) -> None:
-            if event in handlers:
-                for handle in handlers[event]:
-                    handle(event, args)
-
-        sys.addaudithook(hook)
 
     def watch(self, events: Iterable[str], watch: AuditHandler) -> None:
         """Call a function for these audit events while a cell runs."""

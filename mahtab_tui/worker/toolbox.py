@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from .control import Host, make_host_function
 from .magics import LINES, SHELL
-from .search import arlm, rlm
-from .stdlib import late_import
+from .search import SearchFailed, arlm, rlm
+from .stdlib import late_import, own_module
 from .text_tools import grep, mark_as_text, partition, peek
 
 if TYPE_CHECKING:
@@ -77,8 +77,7 @@ def install_shell(call_host: Callable[[str, dict[str, Any]], Any]) -> None:
             code = call_host("terminal", {"argv": argv, "cwd": os.getcwd()})
         else:
             code = late_import("subprocess").call(command, shell=True)
-        if code:
-            _report_exit(code)
+        report_exit(code)
 
     builtins.__dict__.update({SHELL: run, LINES: _lines})
 
@@ -108,13 +107,13 @@ def _lines(command: str, names: dict[str, Any] | None = None) -> list[str]:
         text=True,
         errors="replace",
     )
-    if done.returncode:
-        _report_exit(done.returncode)
+    report_exit(done.returncode)
     return str(done.stdout).splitlines()
 
 
-def _report_exit(code: int) -> None:
-    print(f"exit code {code}" if code > 0 else f"ended by signal {-code}")
+def report_exit(code: int) -> None:
+    if code:
+        print(f"exit code {code}" if code > 0 else f"ended by signal {-code}")
 
 
 _LINE_END = re.compile(r"\r?\n")
@@ -307,7 +306,7 @@ def display(*values: object) -> None:
 
     Example: display(df.head(), figure).
     """
-    late_import(f"{__package__}.displays").display(*values)
+    own_module("displays").display(*values)
 
 
 def table_rows(
@@ -323,9 +322,7 @@ def table_rows(
     Raises ValueError with a sentence.
     Example: cheap = table_rows(orders, sort="price", filters={"city": "= berlin", "price": "< 5"}).
     """
-    return late_import(f"{__package__}.inspection.tables").rows_of(
-        table, sort, descending, filters or {}
-    )
+    return own_module("inspection.tables").rows_of(table, sort, descending, filters or {})
 
 
 def private(name: str, on: bool = True) -> None:
@@ -376,16 +373,13 @@ def install(call_host: CallHost) -> None:
     Host.call = staticmethod(call_host)
     for function in _FUNCTIONS:
         setattr(builtins, function.__name__, function)
-    failed: Any = late_import(f"{__package__}.search").SearchFailed
-    builtins.__dict__["SearchFailed"] = failed
-    failed.__module__ = "builtins"  # so that tracebacks name it as code does
+    SearchFailed.__module__ = "builtins"  # so that tracebacks name it as code does
+    builtins.__dict__["SearchFailed"] = SearchFailed
     install_shell(call_host)
 
 
 def add_servers(servers: list[dict[str, Any]], origins: Any) -> dict[str, Any]:
-    made: dict[str, Any] = late_import(f"{__package__}.servers").make_objects(
-        servers, origins.caller_cell
-    )
+    made: dict[str, Any] = own_module("servers").make_objects(servers, origins.caller_cell)
     builtins.__dict__.update(made)
     return made
 
