@@ -293,7 +293,7 @@ class InProcessKernel(Kernel):
         self._calls = HostCalls(self._send, self._execute)
         self._answers = CallAnswers(self._host, self._calls.deliver)
         self._output = CellOutput(self._printed)
-        environment = InProcessEnvironment(self._output, Console(self._calls.call).replacements())
+        environment = InProcessEnvironment(self._output, Console().replacements())
         before = dict(builtins.__dict__)
         self._executor = Executor(self._namespace, environment, self._interrupts, self._loop)
         self._executor.undo = self._undo_history

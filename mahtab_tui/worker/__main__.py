@@ -75,7 +75,7 @@ class Worker:
         self.channel = Channel(fd, self._interrupts, token=token, holder=holder)
         self._calls = HostCalls(self.channel.send, self._execute)
         warn_about_unawaited_coroutines()
-        self._console = Console(self._calls.call)
+        self._console = Console()
         for replacement in self._console.replacements():
             setattr(*replacement)
         toolbox.install(self._calls.call)

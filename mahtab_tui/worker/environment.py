@@ -16,7 +16,7 @@ from types import FrameType, ModuleType, TracebackType
 from typing import Any, NamedTuple, NoReturn, TextIO
 
 from .capture import ErrorStream, LimitedOutput, flush, open_stdout
-from .control import Interrupts
+from .control import Host, Interrupts
 from .stdlib import is_ours, late_import, own_module
 from .tracebacks import CELL, OUR_FOLDER, format_safely
 
@@ -34,8 +34,7 @@ class CellExit(SystemExit):
 
 
 class Console:
-    def __init__(self, call_host: Callable[[str, dict[str, Any]], Any]) -> None:
-        self._call_host = call_host
+    def __init__(self) -> None:
         self.hidden_lines: list[str] = []
 
     def input(self, prompt: object = "", /) -> str:
@@ -56,7 +55,7 @@ class Console:
         return answer
 
     def leave(self, code: object = None) -> NoReturn:
-        self._call_host("quit", {})
+        Host.call("quit", {})
         raise CellExit(code)
 
     def replacements(self) -> list[Replacement]:
@@ -81,7 +80,7 @@ class Console:
 
     def _line(self, prompt: str, password: bool) -> str | None:
         sys.stdout.flush()
-        answer = self._call_host("input", {"prompt": prompt, "password": password})
+        answer = Host.call("input", {"prompt": prompt, "password": password})
         return None if answer is None else str(answer)
 
 
@@ -220,7 +219,6 @@ class CellEnvironment:
         self._builtins.pop("_", None)
         self._stdin = sys.stdin
         self._pandas_fits = False
-        self._watch: AuditHandler | None = None
         self._audit_handlers: dict[str, list[AuditHandler]] = {
             "import": [self._prepare_import],
             **{event: [self._note_loaded] for event in ("open", "sqlite3.connect")},
@@ -317,16 +315,15 @@ class CellEnvironment:
             self._open_streams()
         sys.stdin, sys.stdout, sys.stderr = self._stdin, self._out, self._err
 
-    def watch(self, events: Iterable[str], watch: AuditHandler) -> None:
+    def watch(self, events: Iterable[str], handle: AuditHandler) -> None:
         """Call a function for these audit events while a cell runs."""
-        if self._watch is None:
-            for event in events:
-                self._audit_handlers.setdefault(event, []).append(self._call_watch)
-        self._watch = watch
 
-    def _call_watch(self, event: str, args: tuple[Any, ...]) -> None:
-        if self._watch is not None and self._interrupts.running:
-            self._watch(event, args)
+        def handle_in_cell(event: str, args: tuple[Any, ...]) -> None:
+            if self._interrupts.running:
+                handle(event, args)
+
+        for event in events:
+            self._audit_handlers.setdefault(event, []).append(handle_in_cell)
 
     def _note_loaded(self, event: str, args: tuple[Any, ...]) -> None:
         if (

@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any
 
 from .control import Host, make_host_function
 from .magics import LINES, SHELL
@@ -64,22 +64,18 @@ def _git_needs_terminal(words: list[str]) -> bool:
     return command in ("mergetool", "difftool")
 
 
-def install_shell(call_host: Callable[[str, dict[str, Any]], Any]) -> None:
-    def run(command: str, names: dict[str, Any] | None = None) -> None:
-        command = _fill_expressions(command, names)
-        if needs_terminal(command):
-            shell = os.environ.get("SHELL") or "/bin/sh"
-            if os.path.basename(shell) in ("sh", "dash", "ash"):
-                # Ctrl+C would kill these shells before the program. Child processes do not inherit
-                # traps.
-                command = f"trap : INT QUIT; {command}"
-            argv = [shell, "-c", command]
-            code = call_host("terminal", {"argv": argv, "cwd": os.getcwd()})
-        else:
-            code = late_import("subprocess").call(command, shell=True)
-        report_exit(code)
-
-    builtins.__dict__.update({SHELL: run, LINES: _lines})
+def _run_shell(command: str, names: dict[str, Any] | None = None) -> None:
+    command = _fill_expressions(command, names)
+    if needs_terminal(command):
+        shell = os.environ.get("SHELL") or "/bin/sh"
+        if os.path.basename(shell) in ("sh", "dash", "ash"):
+            # Ctrl+C would kill these shells before the program. Child processes do not inherit
+            # traps.
+            command = f"trap : INT QUIT; {command}"
+        code = Host.call("terminal", {"argv": [shell, "-c", command], "cwd": os.getcwd()})
+    else:
+        code = late_import("subprocess").call(command, shell=True)
+    report_exit(code)
 
 
 def _fill_expressions(command: str, names: dict[str, Any] | None) -> str:
@@ -374,8 +370,7 @@ def install(call_host: CallHost) -> None:
     for function in _FUNCTIONS:
         setattr(builtins, function.__name__, function)
     SearchFailed.__module__ = "builtins"  # so that tracebacks name it as code does
-    builtins.__dict__["SearchFailed"] = SearchFailed
-    install_shell(call_host)
+    builtins.__dict__.update({"SearchFailed": SearchFailed, SHELL: _run_shell, LINES: _lines})
 
 
 def add_servers(servers: list[dict[str, Any]], origins: Any) -> dict[str, Any]:
