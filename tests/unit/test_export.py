@@ -232,7 +232,7 @@ def test_long_output_is_exported_with_both_ends_and_the_omitted_count(ending: st
     assert "first" in text
     assert "last" in text
     assert "4,012 characters are left out here" in text
-    assert len(text) < len(render(chosen(story, longest=None), ending)) - 3_500
+    assert len(text) < len(render(chosen(story, longest=sys.maxsize), ending)) - 3_500
     assert "Outputs of 1 are shortened" in chosen(story, longest=1_000).sentence("f")
 
 
