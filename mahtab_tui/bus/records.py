@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import time
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, dataclass_transform
@@ -143,12 +143,14 @@ def encode(record: Record) -> dict[str, Any]:
     return values
 
 
-@cache
-def hints(kind: Any) -> Mapping[str, Any]:
-    """Return the types of the fields of a record or a row, with their marks."""
+def _hints(kind: Any) -> Mapping[str, Any]:
     found = typing.get_type_hints(kind, include_extras=True)
     names = getattr(kind, "_fields", None) or [each.name for each in fields(kind)]
     return {name: found[name] for name in names}
+
+
+hints: Callable[[Any], Mapping[str, Any]] = cache(_hints)
+"""Returns the types of the fields of a record or a row, with their marks."""
 
 
 @cache
