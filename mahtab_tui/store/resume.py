@@ -163,9 +163,8 @@ def resumed_store(row: SessionRow, *, variables: bool = False) -> _Opened:
     # These apply no matter how old they are.
     marks = [mark for mark in marks if mark not in past]
     if page.earlier:
-        is_one = page.earlier == 1
-        count = "1 earlier record is" if is_one else f"{page.earlier:,} earlier records are"
-        marks.append(_notice(f"{count} not shown here: /export writes all of them."))
+        text = f"Earlier records not shown here: {page.earlier:,}. /export writes all of them."
+        marks.append(_notice(text))
     past = [*marks, *past]
     if page.unreadable:
         text = f"{page.unreadable:,} of the session's records cannot be read and are left out."

@@ -247,9 +247,9 @@ def delete_session(path: Path, session: str) -> None:
 
 SHOWN = 300
 """Records in a preview."""
-LONGEST, LONGEST_INDEXED = 10_000, 20_000
-"""Characters of an output in a preview at most, and of a question, an answer or a cell, because
-rendering long Markdown would block the screen."""
+LONGEST = 20_000
+"""Characters of a text in a preview at most, because rendering long Markdown would block the
+screen."""
 PRIVATE = "# This cell uses a private variable, so it is left out."
 
 _COUNT = "select count(*) from record where session = ?"
@@ -293,9 +293,7 @@ def preview(path: Path, session: str, number: int = 0) -> list[Record]:
 def _shortened(record: Record) -> Record:
     if isinstance(record, records.ReplOut) and len(record.text) > LONGEST:
         return record.changed(text=shortened(record.text, LONGEST), kinds=None, frames=None)
-    if record.indexed and len(record.text) > LONGEST_INDEXED:
-        return record.changed(text=shortened(record.text, LONGEST_INDEXED))
-    return record
+    return record.changed(text=shortened(record.text, LONGEST)) if record.indexed else record
 
 
 def without_private(record: Record, hidden: HiddenEntries) -> Record | None:
