@@ -130,14 +130,12 @@ def new_id() -> str:
 def find_session(session: str | None, project: Path | None) -> SessionRow:
     """Find a session by the start of its id; None for the last one. Raises `SessionNotFound`."""
     folder = None if project is None else str(project)
+    limit = 1 if session is None else ALL
     try:
-        rows = list_sessions(
-            database(), folder, begins=session or "", limit=1 if session is None else ALL
-        )
-        nothing = not rows and not list_sessions(database(), folder, limit=1)
+        rows = list_sessions(database(), folder, begins=session or "", limit=limit)
     except StoreError as error:
         raise SessionNotFound(str(error)) from None
-    if nothing:
+    if session is None and not rows:
         raise SessionNotFound("There is no session to resume.")
     if session is not None and len(rows) != 1:
         count = f"{len(rows)} sessions" if rows else "no session"
@@ -165,9 +163,8 @@ def resumed_store(row: SessionRow, *, variables: bool = False) -> _Opened:
     # These apply no matter how old they are.
     marks = [mark for mark in marks if mark not in past]
     if page.earlier:
-        is_one = page.earlier == 1
-        count = "1 earlier record is" if is_one else f"{page.earlier:,} earlier records are"
-        marks.append(_notice(f"{count} not shown here: /export writes all of them."))
+        text = f"Earlier records not shown here: {page.earlier:,}. /export writes all of them."
+        marks.append(_notice(text))
     past = [*marks, *past]
     if page.unreadable:
         text = f"{page.unreadable:,} of the session's records cannot be read and are left out."

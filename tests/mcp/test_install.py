@@ -18,12 +18,12 @@ import yaml
 from mahtab_tui import __version__
 from mahtab_tui.cli.admin import (
     ClientName,
-    InstallError,
     configuration_file,
     install,
     server_command,
 )
 from mahtab_tui.mcp.packages import plan_commands
+from mahtab_tui.settings.model import SettingsError
 from tests.mcp.clients import agent
 from tests.warm import run_program
 
@@ -73,7 +73,7 @@ def test_configuration_of_another_kind_is_left_unchanged(
     path.parent.mkdir(exist_ok=True)
     content = text.encode() if isinstance(text, str) else text
     path.write_bytes(content)
-    with pytest.raises(InstallError, match="left as it is"):
+    with pytest.raises(SettingsError, match="left as it is"):
         install(client, project)
     assert path.read_bytes() == content
 
@@ -101,7 +101,7 @@ def test_unwritable_configuration_is_left_unchanged(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(InstallError, match="No space left on device"):
+    with pytest.raises(SettingsError, match="No space left on device"):
         install("claude-code", project)
     assert [(path.name, path.read_text()) for path in project.iterdir()] == [(".mcp.json", "{}")]
 
