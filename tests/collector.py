@@ -35,7 +35,6 @@ class Collector:
 
     @property
     def spans(self) -> list[CollectedSpan]:
-        """Return all spans, by their beginnings."""
         found = []
         for body in self.bodies:
             for resource in ExportTraceServiceRequest.FromString(body).resource_spans:

@@ -67,8 +67,7 @@ def close_figures() -> Iterator[None]:
 def home(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Path]:
-    """An empty home folder; the environment says nothing of the person's own set-up. Kernels that
-    wait there are ended with the test."""
+    """An empty home folder; the environment says nothing of the person's own set-up."""
     # By a number of our own: pytest looks for the next one among all folders of the run, at each
     # test.
     folder = tmp_path_factory.getbasetemp() / "homes" / str(next(NUMBERS))
@@ -167,8 +166,7 @@ def pytest_xdist_setupnodes(specs: list[execnet.XSpec]) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep the run's own stderr: while a test runs, its output is captured. All processes of the
-    run share one server of programs."""
+    """Keep the run's own stderr: while a test runs, its output is captured."""
     config.stash[STDERR] = os.dup(2)
     if not hasattr(config, "workerinput"):
         warm.prepare()

@@ -143,8 +143,7 @@ def actions(chance: random.Random) -> Iterator[str | tuple[int, int]]:
 
 
 async def run(seed: int, count: int, begun: Callable[[], None] = lambda: None) -> None:
-    """One run, in this process; `begun` is called before each action. Raises what has ended the
-    application."""
+    """One run, in this process; `begun` is called before each action."""
     chance = random.Random(seed)
     settings = load_settings(
         model="demo", approval=chance.choice(("ask", "review", "auto")), share=False

@@ -72,7 +72,6 @@ def difference(cells: Cells, seed: int, verbose: bool = False) -> str:
 
 
 def _digest(cells: Cells) -> str:
-    """Read while no cell runs: a cell would end what can be redone."""
     found = cells.kernel.inspect("probe")
     assert not found.error, found.error
     return found.text

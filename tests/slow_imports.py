@@ -1,10 +1,4 @@
-"""Starts the application many times with imports that take long now and then: `python -m
-tests.slow_imports RUNS [SEED]`.
-
-Each run is a process of its own, forked from one that has loaded what the first picture needs. It
-runs a cell and asks a question at once, so that the main thread and others want their libraries at
-the same time. A line of JSON tells what a run came to.
-"""
+"""Starts the application many times with imports that take long now and then."""
 
 from __future__ import annotations
 
@@ -69,7 +63,6 @@ class SlowImports(importlib.abc.MetaPathFinder):
             )
 
             def slowly(spec: ModuleSpec) -> ModuleType | None:
-                """While it takes long the module is locked, and not yet to be seen by others."""
                 self._begun = self._begun or not IMPORTS._screen_is_done.is_set()
                 if self._begun:
                     who = (
@@ -98,7 +91,6 @@ class SlowImports(importlib.abc.MetaPathFinder):
         return sorted(both - NO_LIBRARIES)
 
     def early(self) -> list[str]:
-        """The libraries that others have imported before the main thread had its own."""
         return sorted(self.libraries["others"] - NO_LIBRARIES)
 
 

@@ -1,5 +1,4 @@
-"""Random changes to everything in a kernel's namespace, and a digest of it. Imports nothing of the
-tests."""
+"""Random changes to everything in a kernel's namespace, and a digest of it."""
 
 from __future__ import annotations
 

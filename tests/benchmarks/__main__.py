@@ -1,9 +1,4 @@
-"""Prints the numbers to reach, beside bare baselines measured in the same run: ``python -m
-tests.benchmarks [NAME ...]``.
-
-``python -m tests.benchmarks answers --help`` and ``searches --help`` say how a real model is judged;
-``first_search`` times the first search of a script.
-"""
+"""Prints the numbers to reach, beside bare baselines measured in the same run."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Agents that evaluate in the session of the working directory, until stdin is closed: ``python -m
-tests.benchmarks.busy_agents``."""
+"""Agents that evaluate in the session of the working directory, until stdin is closed."""
 
 from __future__ import annotations
 

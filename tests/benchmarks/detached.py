@@ -109,7 +109,6 @@ def _run(kernel: ProcessKernel, cell: int, code: str) -> None:
 
 
 def _holder(kernel: int) -> int:
-    """The holder is the oldest process of the kernel's group but the kernel itself."""
     group = [
         int(each.name)
         for each in Path("/proc").glob("[0-9]*")

@@ -128,7 +128,6 @@ def rows() -> Iterator[Row]:
 
 
 def _echoes() -> Iterator[Row]:
-    """Keys in the line of a filter, while a table of ten million rows is looked into."""
     with tempfile.TemporaryDirectory() as home:
         with Terminal(BARE, env={"HOME": home}) as terminal:
             terminal.wait("ready to type")

@@ -1,8 +1,4 @@
-"""Cells in IPython with Kishu, or without it. Runs in a Python that has them; reads and writes
-JSON.
-
-``python kishu_notebook.py FOLDER on < cases.json``
-"""
+"""Cells in IPython with Kishu, or without it."""
 
 from __future__ import annotations
 

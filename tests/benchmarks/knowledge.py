@@ -67,8 +67,6 @@ def generated_skills(count: int, words: int = 150) -> list[Skill]:
 
 
 class _Loaded(SkillsLoader):
-    """Skills that are in memory."""
-
     def __init__(self, skills: list[Skill]) -> None:
         super().__init__()
         self._made = skills
@@ -78,8 +76,6 @@ class _Loaded(SkillsLoader):
 
 
 class _RandomVectors:
-    """An embedding model without a service."""
-
     identity = "random"
 
     def __init__(self) -> None:

@@ -122,8 +122,6 @@ def session() -> Iterator[None]:
 
 
 def _key_echo() -> Row:
-    """Keys on a screen in whose session agents are at work, beside the bare application while the
-    same agents work."""
     with tempfile.TemporaryDirectory() as home:
         env, folder = {"HOME": home}, Path(home, "project")
         folder.mkdir()

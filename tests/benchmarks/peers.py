@@ -1,10 +1,5 @@
 """Installs other engines, each in an environment of its own because they exclude one another, and
-prints their figures beside ours.
-
-``python -m tests.benchmarks.peers [rlms|dspy|rlmflow ...]``. It needs the network, and some minutes
-for the first time; the environments are kept in the folder ``mahtab-tui-peers`` for temporary
-files.
-"""
+prints their figures beside ours."""
 
 from __future__ import annotations
 
@@ -37,7 +32,6 @@ def main() -> None:
 
 
 def _environment(engine: str) -> str:
-    """Return the Python of an environment that has this project and an engine."""
     folder = Path(tempfile.gettempdir()) / "mahtab-tui-peers" / engine
     python = str(folder / "bin" / "python")
     if not (folder / "complete").exists():

@@ -136,8 +136,6 @@ def rows() -> Iterator[Row]:
 
 
 class _Nobody:
-    """A node that is not there."""
-
     async def call(self, name: str, args: dict[str, Any]) -> Any:
         raise AssertionError(name)
 
@@ -145,7 +143,6 @@ class _Nobody:
 
 
 async def _bare_turn() -> float:
-    """Milliseconds of processor time for the same code in a sandbox, without an engine."""
     sandboxes = open_sandboxes()
     try:
         sandbox = await sandboxes.start(Text.root(TEXT), _Nobody())
@@ -158,7 +155,6 @@ async def _bare_turn() -> float:
 
 
 def _work(run: Callable[[], object], times: int) -> float:
-    """Milliseconds of processor time, which another program's load does not change much."""
     began = time.process_time()
     for _ in range(times):
         run()
@@ -166,8 +162,6 @@ def _work(run: Callable[[], object], times: int) -> float:
 
 
 def _large(search: Search) -> Iterator[Row]:
-    """A text of 100 MB: until the first turn's output, also of a second search, and memory beside
-    the text itself."""
     text = TEXT * (100_000_000 // len(TEXT))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.perf_counter()

@@ -1,5 +1,4 @@
-"""Runs these prepared searches with other engines, if they are installed: ``pip install rlms dspy
-rlmflow``."""
+"""Runs these prepared searches with other engines, if they are installed."""
 
 from __future__ import annotations
 

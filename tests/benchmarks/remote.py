@@ -52,7 +52,6 @@ def rows() -> Iterator[Row]:
 
 
 def _key_echo(road: Road) -> Row:
-    """Keys while a cell elsewhere prints, and while one of this machine does."""
     with tempfile.TemporaryDirectory() as home:
         far, here = (_echo(home, *where) for where in (["--kernel", road.typed], []))
     note = f"p99 {p99(far):.0f} ms; with a kernel here: p99 {p99(here):.0f} ms"

@@ -42,7 +42,6 @@ async def _rows() -> list[Row]:
         return (await sandbox.run(code, _SECONDS)).output
 
     async def each_closed(count: int) -> tuple[list[float], list[float]]:
-        """Milliseconds of starts, and of closes."""
         starts, closes = [], []
         for _ in range(count):
             begun = time.perf_counter()
@@ -107,6 +106,5 @@ async def _milliseconds(work: Callable[[], Awaitable[object]]) -> float:
 
 
 def _memory(pid: int, file: str, field: str) -> int:
-    """Value that the system reports for a process, in KiB."""
     lines = Path(f"/proc/{pid}/{file}").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(field))

@@ -53,7 +53,6 @@ class Task(NamedTuple):
 
 
 def _log(random: Random, lines: int) -> list[str]:
-    """Make lines of a log: time, level, service, user, milliseconds."""
     made = []
     for number in range(lines):
         level = random.choices(("INFO", "WARN", "ERROR"), (90, 7, 3))[0]
@@ -154,7 +153,6 @@ def _order_tasks(share: float) -> Iterator[Task]:
 
 
 def _manual_tasks() -> Iterator[Task]:
-    """Facts in the language reference of Python, as pydoc has it."""
     text = "\n\n".join(f"# {name}\n{topics[name]}" for name in sorted(topics))
     text = text[:300_000]
     for name, question, answer in (
@@ -255,7 +253,6 @@ def _hop_tasks() -> Iterator[Task]:
 
 
 def _other_tasks() -> Iterator[Task]:
-    """Make searches in texts of other forms, which were added after the prompt had been written."""
     random = Random("others")
     paths = ("/cart", "/login", "/search", "/help")
     requests = [
@@ -337,7 +334,6 @@ def _other_tasks() -> Iterator[Task]:
 
 
 def _judged_tasks() -> Iterator[Task]:
-    """Make questions about short texts as a whole, whose words are not in the text."""
     random = Random("letters")
     for number, label in enumerate(("positive", "negative", "positive", "negative")):
         lines = random.choices(_NEUTRAL, k=20)
@@ -614,7 +610,6 @@ def main(arguments: list[str]) -> None:
 
 
 def _measure(name: str, search: Callable[[Proxy, str, Task], Any], chosen: Any, model: str) -> None:
-    """Run all tasks by one program, and print a line for each and one for all."""
     right, seconds, sums = 0, [], Counts()
     wanted = [
         task

@@ -26,8 +26,6 @@ _COMMON = "the of and to in is we for that this data column value row table mean
 
 
 class _Texts:
-    """Words that are as common and as rare as words are."""
-
     def __init__(self) -> None:
         self._chance = random.Random(0)
         self._words = _COMMON + [
@@ -55,7 +53,6 @@ class _Texts:
         )
 
     def session(self) -> Iterator[Record]:
-        """The records of a session."""
         for turn in range(1, _TURNS + 1):
             cell = 2 * turn
             yield records.UserReplIn(self.code(), cell=cell, party="you", time=1e9)
@@ -111,7 +108,6 @@ def _write(path: Path, texts: _Texts) -> None:
 
 
 def _appending(path: Path, texts: _Texts) -> list[float]:
-    """Milliseconds of each of a thousand records that come one by one."""
     store = SqliteStore(path, f"append{time.time_ns()}", name="study", project="/p")
     added = [record for _ in range(5) for record in texts.session()]
     took = [timed(lambda record=record: store.append(record), 1)[0] for record in added]  # type: ignore[misc]

@@ -60,7 +60,6 @@ class TranscriptApp(App[None]):
 
 
 async def _append_cost(entries: int) -> float:
-    """Milliseconds for one more cell in a transcript of so many entries."""
     app = TranscriptApp()
     async with app.run_test(size=(120, 40)) as pilot:
         pane = app.query_one(TranscriptPane)
@@ -77,7 +76,6 @@ async def _append_cost(entries: int) -> float:
 
 
 async def _open_time(store: SqliteStore) -> float:
-    """Milliseconds from asking for a long output until its first line is seen."""
     app = PagerApp(css_path=list(style_sheets()))
     async with app.run_test(size=(120, 40)) as pilot:
         kernel = ProcessKernel()
@@ -102,8 +100,6 @@ async def _open_time(store: SqliteStore) -> float:
 
 
 def _pager() -> float:
-    """The time for a coloured output, from the disk; it is read once before, as the session has
-    just written it."""
     with tempfile.TemporaryDirectory() as folder:
         store = SqliteStore(Path(folder) / "sessions.db", "s")
         text = "".join(

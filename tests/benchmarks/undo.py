@@ -41,7 +41,6 @@ class Numbered:
         assert (result.status, result.needs) == ("ok", ""), result.output
 
     def undo(self) -> Restoration:
-        """Undo the last cell."""
         return self.kernel.undo(self.last)
 
 
@@ -112,8 +111,6 @@ def rows() -> Iterator[Row]:
 def _alternately(
     one: Callable[[], object], other: Callable[[], object], times: int
 ) -> tuple[float, float]:
-    """The medians of both, in milliseconds, measured in turns: what else the machine does is the
-    same for both."""
     ones, others = [], []
     for _ in range(times):
         ones += timed(one, 1)

@@ -1,5 +1,5 @@
 """Runs these cells under Kishu, if it is installed, or in the Python that the variable KISHU_PYTHON
-names: ``pip install kishu==0.3.4``."""
+names."""
 
 from __future__ import annotations
 

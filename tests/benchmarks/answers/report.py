@@ -158,7 +158,7 @@ def save(rows: Sequence[Row], file: Path) -> None:
 
 
 def load(file: Path) -> list[Row]:
-    """Read rows that were saved. Raises `OSError` or `ValueError`."""
+    """Read rows that were saved."""
     try:
         return [Row(**row) for row in json.loads(file.read_text(encoding="utf-8"))]
     except TypeError as error:

@@ -1,12 +1,4 @@
-"""Prints how many answers are exact, and what they cost: ``python -m tests.benchmarks.quality
-[--model MODEL | --forms] [MEGABYTES ...]``.
-
-What a prepared model reads, it reads without a mistake, so this measures the engine: whether what
-is found reaches the answer, at any size and after mistakes, within the limits, and which lines it
-names as evidence. It says nothing about models. With ``--model``, a real one searches instead,
-which may cost money. ``--forms`` asks twenty questions about real documents instead, whose answers
-have a given form.
-"""
+"""Prints how many answers are exact, and what they cost."""
 
 from __future__ import annotations
 

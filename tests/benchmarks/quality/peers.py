@@ -1,4 +1,4 @@
-"""Runs these tasks with other engines, if they are installed: ``pip install rlms dspy``."""
+"""Runs these tasks with other engines, if they are installed."""
 
 from __future__ import annotations
 
