@@ -10,9 +10,8 @@ import tempfile
 import venv
 from pathlib import Path
 
-ENGINES = {"rlms": "rlms>=0.1", "dspy": "dspy>=3.4", "rlmflow": "rlmflow>=0.3"}
+ENGINES = {"rlms": "rlms>=0.1", "dspy": "dspy>=3.4"}
 _ROOT = Path(__file__).parents[2]
-_SPEED = "from tests.benchmarks import recursion; from tests.benchmarks.table import print_table; print_table(recursion.rows())"
 
 
 def main() -> None:
@@ -22,9 +21,9 @@ def main() -> None:
     for name in wanted:
         python = _environment(name)
         print(f"\n{name}\n", flush=True)
-        for arguments in (["-c", _SPEED], ["-m", "tests.benchmarks.quality", "1"]):
+        for arguments in (["tests.benchmarks", "recursion"], ["tests.benchmarks.quality", "1"]):
             subprocess.run(
-                [python, *arguments],
+                [python, "-m", *arguments],
                 cwd=_ROOT,
                 check=True,
                 env={**os.environ, "PYTHONPATH": str(_ROOT)},

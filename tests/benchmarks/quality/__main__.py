@@ -14,7 +14,8 @@ from mahtab_tui.search.api import rlm
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.worker.search import SearchFailed
 from tests.benchmarks.quality.forms import show_forms
-from tests.benchmarks.quality.peers import engines, policies
+from tests.benchmarks.quality.peers import POLICIES as PEER_POLICIES
+from tests.benchmarks.quality.peers import engines
 from tests.benchmarks.quality.policies import LABEL, POLICIES, SKILLS, read
 from tests.benchmarks.quality.score import HEADING, Score, row, score
 from tests.benchmarks.quality.tasks import KINDS, Task, make
@@ -89,7 +90,7 @@ def by_prepared_models(sizes: Sequence[float]) -> None:
             suited = [task for task in tasks if policy != "join by code" or task.kind == "pairs"]
             _show("mahtab-tui", policy, size, [(task, searched(task, policy)) for task in suited])
         for name, run in engines():
-            for policy in policies():
+            for policy in PEER_POLICIES:
                 _show(name, policy, size, [(task, run(task, policy)) for task in tasks])
 
 
