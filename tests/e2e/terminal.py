@@ -181,9 +181,11 @@ class Terminal:
             self.send(KEYS[key])
             self.pump(0.01)
 
-    def enter(self, text: str) -> None:
+    def enter(self, text: str, seen: str = "") -> None:
+        """Type a line, press Enter, and wait until a regular expression is found on the screen."""
         self.type(text)
         self.press("enter")
+        self.wait(seen)
 
     def paste(self, text: str) -> None:
         self.send(f"\x1b[200~{text}\x1b[201~")
