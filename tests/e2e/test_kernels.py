@@ -150,15 +150,6 @@ def test_slash_kernel_moves_the_kernel_back_and_forth(start: Start, tmp_path: Pa
     assert screen.leave() == 0
 
 
-def test_local_file_is_refused_with_a_sentence(project: Path) -> None:
-    (project / "data.csv").write_text("a\n1\n")
-    done = run_program("data.csv", "--kernel", "ssh://host")
-    assert done.returncode == 2
-    assert "data.csv is on this machine, but the kernel runs on another (ssh://host)" in " ".join(
-        done.stderr.split()
-    )
-
-
 def test_kernels_clean_lists_removed_files(tmp_path: Path) -> None:
     (tmp_path / "road").mkdir()
     road = Road(tmp_path / "road")

@@ -128,28 +128,6 @@ def test_no_store_session_sees_earlier_inputs_and_saves_none(start: Start) -> No
     later.wait(r"'earl' \+ 'ier'")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ["--continue"],
-            "--no-store starts a session that is not saved: leave out --resume and --continue.",
-        ),
-        (["--resume", "abc"], "leave out --resume and --continue."),
-        (
-            ["--query", "Why?"],
-            "leave out --theme, --resume, --continue, --no-share, --no-store and --notebook.",
-        ),
-    ],
-)
-def test_conflicting_options_give_one_sentence(
-    project: Path, arguments: list[str], message: str
-) -> None:
-    done = run_program("--no-store", *arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr
-
-
 # Spans of a question, which LangSmith's client sends to a collector as the manual says.
 
 CODE = "```python\nprint(6 * 7)\n```"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -127,48 +126,6 @@ def test_notebook_is_updated_until_the_end(how: str, start: Start, project: Path
     again.enter("3 * 3")
     wait_for(lambda: sources(path)[2:] == ["3 * 3"])
     assert again.leave() == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["none.ipynb"], "There is no file, folder or command none.ipynb."),
-        (["broken.ipynb"], "broken.ipynb is not a notebook: it is not valid JSON."),
-        (
-            ["old.ipynb"],
-            "old.ipynb has version 3 of the notebook format; only version 4 can be opened.",
-        ),
-        (
-            ["it.ipynb", "more.md"],
-            "Only one file can be opened as cells: it.ipynb or more.md. --load FILE loads the other as a variable.",
-        ),
-        (
-            ["it.ipynb", "--notebook", "x.ipynb"],
-            "Only one file can be opened as cells: it.ipynb or x.ipynb.",
-        ),
-        (["--notebook", "x.py"], "--notebook writes a notebook: x.py must end in .ipynb."),
-        (["--notebook", "nowhere/x.ipynb"], "There is no folder nowhere for x.ipynb."),
-        (["--notebook", f"{'x' * 300}.ipynb"], "is too long."),
-        (["--notebook", "broken.ipynb"], "broken.ipynb is not a notebook"),
-        (
-            ["--notebook", "x.ipynb", "--no-store"],
-            "--no-store saves nothing of the session: leave out --notebook.",
-        ),
-        (["--notebook", "x.ipynb", "--query", "Why?"], "--query opens no screen: leave out"),
-        (["sessions", "--notebook", "x.ipynb"], "There is no option --notebook."),
-    ],
-)
-def test_unopenable_file_gives_one_sentence(
-    arguments: list[str], sentence: str, project: Path
-) -> None:
-    made(project)
-    (project / "more.md").write_text("words")
-    (project / "broken.ipynb").write_text("{")
-    (project / "old.ipynb").write_text(json.dumps({"nbformat": 3, "worksheets": []}))
-    failed = run_program(*arguments)
-    assert failed.returncode != 0
-    assert sentence in failed.stderr
-    assert not (project / "x.ipynb").exists()
 
 
 def test_unreadable_notebook_of_a_continued_session_gives_a_notice(

@@ -99,34 +99,6 @@ def test_large_fan_out_is_refused_when_nobody_can_be_asked(
     assert agreed.stdout == "300\n", agreed.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["only a question"], "Give a question and a file"),
-        ([" ", "-"], "Give a question and a file"),
-        (["q", "missing.txt", "--model", "demo"], "missing.txt cannot be read"),
-        (["q", "-", "--model", "demo", "--max-turns", "0"], "--max-turns must be at least 1"),
-        (["q", "-", "--model", "no-such"], "There is no model"),
-        (
-            ["q", "-", "--model", "demo", "--sub-model", "replay:none.jsonl"],
-            "none.jsonl cannot be read",
-        ),
-        (["q", "/dev/zero", "--model", "demo"], "/dev/zero is not a file"),
-        (
-            ["q", "-", "--model", "demo", "--log", "no/such/folder/x.jsonl"],
-            "x.jsonl cannot be written: No such file",
-        ),
-    ],
-)
-def test_wrong_arguments_give_one_sentence_and_exit_code_2(
-    project: Path, arguments: list[str], message: str
-) -> None:
-    result = search(*arguments)
-    assert result.returncode == 2
-    assert message in result.stderr
-    assert "Traceback" not in result.stderr
-
-
 def test_search_ends_when_its_event_reader_is_gone(log: Path, replay: Callable[..., str]) -> None:
     model = replay({"text": "```python\nwhile True: pass\n```", "repeat": True})
     command = [*PROGRAM, "rlm", "What is it?", str(log), "--model", model, "--json"]

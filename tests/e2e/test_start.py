@@ -5,16 +5,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import venv
 from pathlib import Path
 
 import pytest
+from nbformat.v4 import new_notebook
 
 from tests.e2e.conftest import PROGRAM, Start
 from tests.e2e.terminal import Terminal
-from tests.warm import command, run_program
+from tests.notebooks import text_of
+from tests.warm import command
 
 # Wrong beginnings: one clear sentence and an exit code, never a traceback.
 
@@ -43,33 +47,76 @@ def write_replay(path: Path, *lines: object) -> str:
     return f"replay:{path}"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((), 'This needs a terminal. Without one, use: mahtab-tui ask "question".'),
-        (("watch",), "This needs a terminal.\n"),
-        (("ask", "x", "--model", "nonsense"), "There is no model 'nonsense'"),
-        (("ask", "x", "--model", "replay:missing.jsonl"), "missing.jsonl cannot be read"),
-        (("ask", "x", "--model", "replay:broken.jsonl"), "broken.jsonl, line 2"),
-        (("ask", "x", "--model", "claude"), "not on the PATH"),
-        (("ask", " "), "Give a question"),
-        (("ask", "x", "--model", "demo", "--load", "missing.csv"), "There is no file missing.csv."),
-        (
-            ("ask", "x", "--approval", "always"),
-            "--approval: input should be 'ask', 'review' or 'auto'",
-        ),
-        (("--model", "demo", "ask", "x"), "Give the options after the command"),
-        (("--no-such-option",), "There is no option --no-such-option."),
-    ],
-)
-def test_wrong_arguments_give_one_sentence(
-    project: Path, arguments: tuple[str, ...], message: str
-) -> None:
-    (project / "broken.jsonl").write_text('{"text": "a"}\n{"txt": "b"}\n')
-    done = run(*arguments, env={"PATH": "/usr/bin:/bin"}, cold=len(arguments) < 2)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
+REFUSED = {
+    "": 'This needs a terminal. Without one, use: mahtab-tui ask "question".',
+    "watch": "This needs a terminal.",
+    "ask x --model nonsense": "There is no model 'nonsense'",
+    "ask x --model replay:missing.jsonl": "missing.jsonl cannot be read",
+    "ask x --model replay:broken.jsonl": "broken.jsonl, line 2",
+    "ask x --model claude": "not on the PATH",
+    "ask ' '": "Give a question",
+    "ask x --load none.csv": "There is no file none.csv.",
+    "ask x --model demo --load none.csv": "There is no file none.csv.",
+    "ask x --approval always": "--approval: input should be 'ask', 'review' or 'auto'",
+    "--model demo ask x": "Give the options after the command",
+    "--no-such-option": "There is no option --no-such-option.",
+    "docter": "There is no file, folder or command docter. Did you mean doctor?",
+    "none.csv --model demo": "There is no file, folder or command none.csv.",
+    "--load none.csv": "There is no file none.csv.",
+    "one two": "Give only one folder to work in: one or two.",
+    "data.csv --kernel ssh://host": "data.csv is on this machine, but the kernel runs on another (ssh://host)",
+    "--query x --continue": "--query opens no screen",
+    "--query x --load none.csv": "There is no file none.csv",
+    "--query ' '": "Give a question",
+    "--query x doctor": "Give the options after the command",
+    "--json": "--json works only with --query",
+    "--no-store --continue": "--no-store starts a session that is not saved: leave out --resume and --continue.",
+    "--no-store --resume abc": "leave out --resume and --continue.",
+    "--no-store --query Why?": "leave out --theme, --resume, --continue, --no-share, --no-store and --notebook.",
+    "none.ipynb": "There is no file, folder or command none.ipynb.",
+    "broken.ipynb": "broken.ipynb is not a notebook: it is not valid JSON.",
+    "old.ipynb": "old.ipynb has version 3 of the notebook format; only version 4 can be opened.",
+    "it.ipynb more.md": "Only one file can be opened as cells: it.ipynb or more.md. --load FILE loads the other as a variable.",
+    "it.ipynb --notebook x.ipynb": "Only one file can be opened as cells: it.ipynb or x.ipynb.",
+    "--notebook x.py": "--notebook writes a notebook: x.py must end in .ipynb.",
+    "--notebook nowhere/x.ipynb": "There is no folder nowhere for x.ipynb.",
+    f"--notebook {'x' * 300}.ipynb": "is too long.",
+    "--notebook broken.ipynb": "broken.ipynb is not a notebook",
+    "--notebook x.ipynb --no-store": "--no-store saves nothing of the session: leave out --notebook.",
+    "--notebook x.ipynb --query Why?": "--query opens no screen: leave out",
+    "sessions --notebook x.ipynb": "There is no option --notebook.",
+    "rlm 'only a question'": "Give a question and a file",
+    "rlm ' ' -": "Give a question and a file",
+    "rlm q missing.txt --model demo": "missing.txt cannot be read",
+    "rlm q - --model demo --max-turns 0": "--max-turns must be at least 1",
+    "rlm q - --model no-such": "There is no model",
+    "rlm q - --model demo --sub-model replay:none.jsonl": "none.jsonl cannot be read",
+    "rlm q /dev/zero --model demo": "/dev/zero is not a file",
+    "rlm q - --model demo --log no/such/x.jsonl": "x.jsonl cannot be written: No such file",
+}
+"""Words after the program's name, and a part of the sentence that they lead to."""
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_wrong_arguments_give_one_sentence(project: Path, words: str) -> None:
+    for folder in ("one", "two"):
+        (project / folder).mkdir()
+    for name, text in {
+        "broken.jsonl": '{"text": "a"}\n{"txt": "b"}\n',
+        "data.csv": "a\n1\n",
+        "more.md": "words",
+        "it.ipynb": text_of(new_notebook()),
+        "broken.ipynb": "{",
+        "old.ipynb": '{"nbformat": 3, "worksheets": []}',
+    }.items():
+        (project / name).write_text(text)
+    cold = words in ("", "watch", "--no-such-option")
+    done = run(*shlex.split(words), env={"PATH": "/usr/bin:/bin"}, cold=cold)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert REFUSED[words] in done.stderr
+    assert done.stderr.startswith("mahtab-tui: ")
+    assert re.fullmatch(r".*\n(calls: 0 .*\n)?", done.stderr)
+    assert not (project / "x.ipynb").exists()
 
 
 @pytest.mark.parametrize(
@@ -349,25 +396,6 @@ def test_unloadable_file_is_reported_and_the_screen_continues(start: Start, proj
     screen.wait("bad.json could not be loaded: the cell above shows why")
     screen.wait("blob.bin is not a text file: blob is its path")
     screen.enter("6 * 7", "▌ 42")
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["docter"], "There is no file, folder or command docter. Did you mean doctor?"),
-        (["none.csv", "--model", "demo"], "There is no file, folder or command none.csv."),
-        (["--load", "none.csv"], "There is no file none.csv."),
-        (["one", "two"], "Give only one folder to work in: one or two."),
-        (["ask", "x", "--load", "none.csv"], "There is no file none.csv."),
-    ],
-)
-def test_missing_file_gives_one_sentence(project: Path, words: list[str], message: str) -> None:
-    for folder in ("one", "two"):
-        (project / folder).mkdir()
-    done = run_program(*words)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"mahtab-tui: {message}")
-    assert done.stderr.count("\n") == 1
 
 
 def test_first_screen_shows_data_model_and_python_and_a_key_accepts_them(
