@@ -22,18 +22,18 @@ def rows(text: str, call: float) -> Iterator[Row]:
 
 
 def _rlms(text: str, call: float) -> Iterator[Row]:
-    def five(turns: int, message: str) -> tuple[str, float]:
+    def five(turns: int, messages: Any) -> tuple[str, float]:
         code = f"x{turns} = len(context)\nprint(x{turns})" if turns < 4 else _READY.format(1)
         return block(code), 0.0
 
-    def twenty(turns: int, message: str) -> tuple[str, float]:
-        if "part" in message and not turns:
+    def twenty(turns: int, messages: Any) -> tuple[str, float]:
+        if "part" in str(messages) and not turns:
             return "read", call
         calls = "found = llm_query_batched(['part'] * 20)\n"
         return block(calls + _READY.format("len(found)")), 0.0
 
-    def eight(turns: int, message: str) -> tuple[str, float]:
-        if "part" in message:
+    def eight(turns: int, messages: Any) -> tuple[str, float]:
+        if "part" in str(messages):
             return block(_READY.format(1)), call
         calls = "found = rlm_query_batched(['part'] * 8)\n"
         return block(calls + _READY.format("len(found)")), 0.0

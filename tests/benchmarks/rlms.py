@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-Answerer = Callable[[int, str], tuple[str, float]]
-"""Answer of a model, and its delay in seconds, by the turns it has had and the last message."""
+Answerer = Callable[[int, list[dict[str, Any]]], tuple[str, float]]
+"""Answer of a model, and its delay in seconds, by the turns it has had and the messages."""
 
 
 def block(code: str) -> str:
@@ -25,7 +25,7 @@ def search_by_rlms(answer: Answerer, text: str, question: str, **options: Any) -
     def reply_to(prompt: Any) -> tuple[str, float]:
         messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
         turns = sum(message["role"] == "assistant" for message in messages)
-        return answer(turns, str(messages[-1]["content"]))
+        return answer(turns, messages)
 
     class Client(base.BaseLM):  # type: ignore[misc]
         def completion(self, prompt: Any) -> str:

@@ -39,9 +39,10 @@ def _by_rlms(task: Task, policy: str) -> Score:
     code = block(_code(task, policy, "answer['content'] = found\nanswer['ready'] = True"))
     calls = [0]
 
-    def answer(turns: int, message: str) -> tuple[str, float]:
+    def answer(turns: int, messages: list[dict[str, Any]]) -> tuple[str, float]:
         calls[0] += 1
-        return read(SKILLS[task.kind], message) if message.startswith(LABEL) else code, 0.0
+        text = str(messages[-1]["content"])
+        return read(SKILLS[task.kind], text) if text.startswith(LABEL) else code, 0.0
 
     return _scored(
         task, calls, lambda: search_by_rlms(answer, task.text, task.question, max_iterations=5)
