@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import statistics
 from collections.abc import Sequence
 from functools import partial
 
@@ -17,7 +16,7 @@ from tests.benchmarks.quality.forms import show_forms
 from tests.benchmarks.quality.peers import POLICIES as PEER_POLICIES
 from tests.benchmarks.quality.peers import engines
 from tests.benchmarks.quality.policies import LABEL, POLICIES, SKILLS, read
-from tests.benchmarks.quality.score import HEADING, Score, row, score
+from tests.benchmarks.quality.score import HEADING, Score, mean, row, score
 from tests.benchmarks.quality.tasks import KINDS, Task, make
 from tests.recursion_scripts import ScriptedModel, query_of
 
@@ -103,14 +102,10 @@ def _show(engine: str, policy: str, size: float, done: list[tuple[Task, Score]])
     print(
         f"{engine:<12}{policy:<16}{size:>6g}{sum(each.exact for each in scores):>5}/{len(scores)}{sum(each.state == 'partial' for each in scores):>9}"
         f"{sum(each.calls for each in scores):>8,}{over if ours else '-':>6}{sum(each.seconds for each in scores):>8.1f}"
-        f"{_mean(precision):>11}{_mean([each.recall for each in scores] if ours else []):>8}"
-        f"{_mean([each.lines for each in scores] if ours else []):>7}  {missed}",
+        f"{mean(precision):>11}{mean([each.recall for each in scores] if ours else []):>8}"
+        f"{mean([each.lines for each in scores] if ours else []):>7}  {missed}",
         flush=True,
     )
-
-
-def _mean(values: Sequence[float]) -> str:
-    return f"{statistics.fmean(values):.2f}" if values else "-"
 
 
 if __name__ == "__main__":

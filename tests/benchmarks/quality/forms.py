@@ -6,7 +6,6 @@ from __future__ import annotations
 import inspect
 import json
 import re
-import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from importlib import import_module
@@ -18,7 +17,7 @@ from langchain_core.messages import BaseMessage
 
 from mahtab_tui.search.api import rlm
 from mahtab_tui.worker.search import SearchFailed
-from tests.benchmarks.quality.score import Score, score
+from tests.benchmarks.quality.score import Score, mean, score
 from tests.benchmarks.quality.tasks import Span, Task
 from tests.recursion_scripts import ScriptedModel, query_of
 
@@ -131,10 +130,6 @@ def show_forms() -> None:
         print(
             f"{kind:<10}{sum(each.exact for each in some):>3} of {len(some):<3} exact"
             f"{sum(each.calls for each in some):>5} calls, precision"
-            f" {_mean(precision)}, recall {_mean([each.recall for each in some])}"
+            f" {mean(precision)}, recall {mean([each.recall for each in some])}"
             f" ({len(precision)} answers with evidence), {sum(each.seconds for each in some):.1f} s"
         )
-
-
-def _mean(values: Sequence[float]) -> str:
-    return f"{statistics.fmean(values):.2f}" if values else "-"
